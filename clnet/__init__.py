@@ -1,0 +1,1 @@
+"""Train and run neural networks on any OpenCL device."""

@@ -1,0 +1,78 @@
+"""The exceptions clnet raises; each holds fields, and its text is made from them.
+
+This file owns the wording ``<op>: <law that failed>; got <values>. <what to do>``; it raises nothing itself.
+"""
+
+from __future__ import annotations
+
+
+class ClnetError(Exception):
+    """Base of every error clnet raises.
+
+    Args:
+        op: what was asked for (an op's name, a file, a device).
+        law: the law that failed, in lower case.
+        remedy: what the user can do, or None.
+        **values: what was found, printed as ``name=value`` in the order given.
+    """
+
+    def __init__(self, op: str, law: str, *, remedy: str | None = None, **values: object) -> None:
+        self.op = op
+        self.law = law
+        self.remedy = remedy
+        self.values = values
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        text = f"{self.op}: {self.law}"
+        if self.values:
+            text += "; got " + ", ".join(f"{k}={v}" for k, v in self.values.items())
+        return text if self.remedy is None else f"{text}. {self.remedy}"
+
+
+class ShapeError(ClnetError, ValueError):
+    """Shapes that do not fit an op."""
+
+
+class DtypeError(ClnetError, TypeError):
+    """A dtype that an op or a device does not support."""
+
+
+class ArgumentError(ClnetError, ValueError):
+    """An argument whose value is not allowed."""
+
+
+class BoundsError(ClnetError, IndexError):
+    """An index outside its axis."""
+
+
+class DeviceError(ClnetError, RuntimeError):
+    """A device that is absent, unusable, or not the one the other arguments are on."""
+
+
+class OutOfDeviceMemory(ClnetError, MemoryError):
+    """The device, or the limit the user set on it, has no room left."""
+
+
+class BuildError(ClnetError, RuntimeError):
+    """A kernel's source was refused by the device's compiler."""
+
+
+class TemplateError(ClnetError, RuntimeError):
+    """A kernel template could not be rendered, or its parameters break a constraint."""
+
+
+class GradientError(ClnetError, RuntimeError):
+    """Backward was asked of something that cannot give it."""
+
+
+class TraceError(ClnetError, RuntimeError):
+    """``clnet.compile`` met something it cannot capture."""
+
+
+class DataError(ClnetError, ValueError):
+    """A data file that is missing, truncated or not of its format."""
+
+
+class CheckpointError(ClnetError, ValueError):
+    """A checkpoint or a state that does not fit, or a damaged file."""

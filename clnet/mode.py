@@ -1,0 +1,49 @@
+"""The one context variable: how ops run just now. It holds values and decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How ops run just now.
+
+    Attributes:
+        device: the current :class:`~clnet.device.Device`, or None for the default one.
+        grad: whether ops on tensors that require a gradient are recorded on the tape.
+        tracer: what records ops instead of running them, or None.
+        autocast: the dtype matrix products and convolutions run in, or None for their inputs'.
+        float32_precision: ``"highest"``: float32 products are computed in float32.
+        module_path: dotted path of the module whose ``forward`` is running.
+        phase: ``"forward"``, ``"backward"`` or ``"update"``.
+        generator: the default random generator of the scope, or None for the device's.
+    """
+
+    device: Any = None
+    grad: bool = True
+    tracer: Any = None
+    autocast: Any = None
+    float32_precision: str = "highest"
+    module_path: str = ""
+    phase: str = "forward"
+    generator: Any = None
+
+
+_MODE: ContextVar[Mode] = ContextVar("clnet_mode", default=Mode())  # noqa: B039 - frozen
+
+current = _MODE.get
+
+
+@contextmanager
+def using(**changes: Any) -> Iterator[Mode]:
+    """Run the body under the current mode with ``changes``; restored on every way out."""
+    token = _MODE.set(replace(_MODE.get(), **changes))
+    try:
+        yield _MODE.get()
+    finally:
+        _MODE.reset(token)

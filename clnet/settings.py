@@ -1,0 +1,95 @@
+"""What the environment said, read once at import; nobody else reads environment variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from .errors import ArgumentError
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def parse_bytes(text: str, name: str) -> int:
+    """Bytes from ``"1073741824"``, ``"512M"`` or ``"8G"`` (binary units).
+
+    Args:
+        text: a number and an optional unit K, M, G or T.
+        name: the variable, for the error.
+
+    Returns:
+        The number of bytes.
+
+    Raises:
+        ArgumentError: if the text is not of that form.
+    """
+    cleaned = text.strip().upper().removesuffix("IB").removesuffix("B")
+    number, unit = (cleaned[:-1], cleaned[-1]) if cleaned[-1:] in set("KMGT") else (cleaned, "")
+    try:
+        return int(float(number) * _UNITS[unit])
+    except ValueError:
+        raise ArgumentError(
+            name, "is a number of bytes", value=repr(text), remedy="write it as 512M or 8G"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The environment's wishes.
+
+    Attributes:
+        device: ``CLNET_DEVICE``, the default device, as :func:`clnet.device` takes it.
+        threads: ``CLNET_THREADS``, how many compute units of a CPU to use.
+        memory_limit: ``CLNET_MEMORY_LIMIT`` in bytes, a cap on each device's pool.
+        workspace_limit: ``CLNET_WORKSPACE_LIMIT`` in bytes, a cap on each queue's workspace.
+        cache_dir: ``CLNET_CACHE_DIR``, where compiled kernels and downloads are kept.
+        data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
+    """
+
+    device: str | None
+    threads: int | None
+    memory_limit: int | None
+    workspace_limit: int | None
+    cache_dir: Path
+    data_dir: Path | None
+
+    @staticmethod
+    def read(environ: Mapping[str, str]) -> Settings:
+        """The settings a mapping of environment variables asks for.
+
+        Args:
+            environ: names to texts.
+
+        Returns:
+            The settings.
+
+        Raises:
+            ArgumentError: if a variable's text is not of its form.
+        """
+
+        def text(name: str) -> str | None:
+            return environ.get(name) or None
+
+        def size(name: str) -> int | None:
+            value = text(name)
+            return None if value is None else parse_bytes(value, name)
+
+        threads = text("CLNET_THREADS")
+        if threads is not None and (not threads.isdigit() or int(threads) < 1):
+            raise ArgumentError("CLNET_THREADS", "is a whole number, 1 or more", value=repr(threads))
+        cache, data = text("CLNET_CACHE_DIR"), text("CLNET_DATA")
+        return Settings(
+            device=text("CLNET_DEVICE"),
+            threads=None if threads is None else int(threads),
+            memory_limit=size("CLNET_MEMORY_LIMIT"),
+            workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
+            cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
+            data_dir=None if data is None else Path(data),
+        )
+
+
+SETTINGS = Settings.read(os.environ)
