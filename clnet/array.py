@@ -1,0 +1,144 @@
+"""Shape and strides over a storage, views of it, and NumPy in and out; no mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+
+import numpy as np
+
+from .device import Device, Scratch, Storage
+from .dtypes import DType, from_numpy
+from .errors import DtypeError
+from .shapes import Shape, Strides, contiguous_strides, is_contiguous
+
+
+class Array:
+    """Elements of one dtype in device memory, addressed by shape and strides.
+
+    An array is *abstract* while its storage has no buffer: it has a shape and a dtype, and can be
+    inferred with and planned with, but not read.
+
+    Attributes:
+        storage: the memory; several arrays may look at one storage.
+        shape: sizes of the axes.
+        strides: steps between elements along the axes, in elements; 0 repeats, never negative.
+        offset: elements before the first.
+        dtype: the element type.
+    """
+
+    __slots__ = ("dtype", "offset", "shape", "storage", "strides")
+
+    def __init__(
+        self, storage: Storage, shape: Shape, strides: Strides, offset: int, dtype: DType
+    ) -> None:
+        self.storage = storage
+        self.shape = shape
+        self.strides = strides
+        self.offset = offset
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        state = "abstract" if self.storage.buffer is None else "on"
+        return f"Array({self.shape}, {self.dtype.name}, {state} {self.device.name})"
+
+    @staticmethod
+    def abstract(shape: Shape, dtype: DType, device: Device) -> Array:
+        """A dense array without memory yet.
+
+        Raises:
+            DtypeError: if the device has no such type.
+        """
+        if dtype.name == "float64" and not device.traits.float64:
+            raise DtypeError(f"device {device.name!r}", "it has no double precision", dtype=dtype)
+        storage = Storage(device, prod(shape) * dtype.itemsize)
+        return Array(storage, shape, contiguous_strides(shape), 0, dtype)
+
+    @staticmethod
+    def scratch(memory: Scratch, shape: Shape, dtype: DType) -> Array:
+        """A dense array in an op's scratch memory, for launches of that op alone."""
+        offset = memory.reserve(prod(shape) * dtype.itemsize) // dtype.itemsize
+        return Array(memory, shape, contiguous_strides(shape), offset, dtype)  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    def from_numpy(values: np.ndarray, device: Device) -> Array:
+        """A copy of a host array.
+
+        Raises:
+            DtypeError: if clnet or the device has no such type.
+            OutOfDeviceMemory: if the device has no room left.
+        """
+        array = Array.abstract(values.shape, from_numpy(values.dtype), device)
+        array.storage.materialize()
+        if values.size:
+            device.queue.upload(array.storage, np.ascontiguousarray(values, dtype=array.dtype.numpy))
+        return array
+
+    @property
+    def device(self) -> Device:
+        """Where it lives."""
+        return self.storage.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes its elements take when dense."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its elements lie densely in row-major order."""
+        return is_contiguous(self.shape, self.strides)
+
+    def view(self, shape: Shape, strides: Strides, offset: int | None = None) -> Array:
+        """Another look at the same storage; ``offset`` in elements, this array's when None."""
+        start = self.offset if offset is None else offset
+        return Array(self.storage, shape, strides, start, self.dtype)
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the host; waits for the device."""
+        if self.size == 0:
+            return np.empty(self.shape, self.dtype.numpy)
+        span = 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        host = np.empty(span, self.dtype.numpy)
+        self.device.queue.download(host, self.storage, self.offset * self.dtype.itemsize)
+        return self._shaped(host)
+
+    def write(self, values: np.ndarray) -> None:
+        """Overwrite a dense array with a host array of its shape and dtype."""
+        if self.size:
+            host = np.ascontiguousarray(values, dtype=self.dtype.numpy)
+            self.device.queue.upload(self.storage, host, self.offset * self.dtype.itemsize)
+        self.storage.version += 1
+
+    @contextmanager
+    def map(self) -> Iterator[np.ndarray]:
+        """The elements in the host's address space, without a copy where the device shares memory.
+
+        Yields:
+            A read-only array, valid inside the ``with`` block alone.
+        """
+        if self.size == 0:
+            yield np.empty(self.shape, self.dtype.numpy)
+            return
+        span = 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        item = self.dtype.itemsize
+        with self.device.queue.map(self.storage, span * item, self.offset * item) as raw:
+            yield self._shaped(raw.view(self.dtype.numpy), copy=False)
+
+    def _shaped(self, host: np.ndarray, *, copy: bool = True) -> np.ndarray:
+        steps = tuple(s * self.dtype.itemsize for s in self.strides)
+        view = np.lib.stride_tricks.as_strided(host, self.shape, steps, writeable=False)
+        if not copy:
+            return view
+        return host.reshape(self.shape) if self.contiguous else view.copy()

@@ -1,0 +1,140 @@
+"""A device opened for work: its context, queue, pool, workspace and programs."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Any
+
+import pyopencl as cl
+
+from .. import mode
+from ..errors import ArgumentError, DeviceError
+from ..settings import SETTINGS
+from .discovery import Found, discover, identity_of, select, traits_of
+from .pool import BufferPool
+from .program import ProgramCache
+from .queue import Queue
+from .traits import DeviceIdentity, DeviceTraits, Target
+from .workspace import Workspace
+
+_WORKSPACE_SHARE = 8
+_WORKSPACE_MOST = 512 * 2**20
+
+
+class Device:
+    """One OpenCL device with all that clnet keeps for it. Get it from :func:`device`.
+
+    Args:
+        found: the device.
+        threads: compute units of it to use, or None for all.
+
+    Raises:
+        DeviceError: if the runtime refuses to open it.
+    """
+
+    def __init__(self, found: Found, threads: int | None) -> None:
+        self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
+        handle = found.handle if threads is None else _partition(found, threads)
+        self.identity: DeviceIdentity = identity_of(found.handle)
+        self.traits: DeviceTraits = traits_of(handle)
+        try:
+            context = cl.Context([handle])
+        except cl.Error as error:
+            raise DeviceError(f"device {self.name!r}", "the runtime cannot open it", status=error) from error
+        digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
+        self.programs = ProgramCache(
+            context, handle, self.identity.key, SETTINGS.cache_dir / "kernels" / digest
+        )
+        workspace = Workspace(self)
+        self.queue = Queue(context, handle, self.programs, workspace)
+        limit = SETTINGS.memory_limit
+        if limit is None and self.traits.unified_memory:
+            limit = self.traits.global_memory_bytes
+        self.pool = BufferPool(
+            context,
+            touch=self.queue.touch,
+            finish=self.queue.finish,
+            max_block=self.traits.max_allocation_bytes,
+            limit=limit,
+        )
+        self.target = Target(self.traits, _workspace_limit(self.traits))
+
+    def __repr__(self) -> str:
+        return f"clnet.device({self.name!r})"
+
+    def set_workspace_limit(self, nbytes: int) -> None:
+        """Let algorithms use at most ``nbytes`` of scratch memory; those that need more give way."""
+        self.target = Target(self.traits, nbytes)
+        self.queue.workspace.release()
+
+    def synchronize(self) -> None:
+        """Wait until all that was asked of the device is done."""
+        self.queue.finish()
+
+
+def devices() -> tuple[Found, ...]:
+    """Every OpenCL device here, and every platform that had to be skipped, with its reason."""
+    return discover()
+
+
+def device(name: str | Device | None = None, *, threads: int | None = None) -> Device:
+    """The device of a name; the same object each time.
+
+    Args:
+        name: ``"nvidia:0"``, ``"pocl"``, ``"cpu"``, ``"gpu"`` ..., a :class:`Device` (returned as it
+            is), or None for ``CLNET_DEVICE``, else the first GPU, else the first device.
+        threads: compute units of a CPU to use, or None for ``CLNET_THREADS``, else all.
+
+    Returns:
+        The device.
+
+    Raises:
+        ArgumentError: if the name is malformed or ``threads`` does not fit the device.
+        DeviceError: if there is no such device, or it cannot be opened.
+    """
+    if isinstance(name, Device):
+        return name
+    wanted = SETTINGS.device if name is None else name
+    return _open(select(wanted, _found()), SETTINGS.threads if threads is None else threads)
+
+
+def current_device() -> Device:
+    """The device of the current mode, else the default one."""
+    chosen = mode.current().device
+    return device() if chosen is None else chosen
+
+
+@lru_cache(maxsize=None)
+def _found() -> tuple[Found, ...]:
+    return discover()
+
+
+@lru_cache(maxsize=None)
+def _open(found: Found, threads: int | None) -> Device:
+    units = found.handle.max_compute_units
+    if threads is not None and not 1 <= threads <= units:
+        raise ArgumentError(f"device {found.selector!r}", f"threads lies in [1, {units}]", threads=threads)
+    return Device(found, None if threads == units else threads)
+
+
+def _partition(found: Found, threads: int) -> Any:
+    """A sub-device of so many compute units."""
+    by_counts = [cl.device_partition_property.BY_COUNTS, threads, 0]
+    try:
+        return found.handle.create_sub_devices(by_counts)[0]
+    except cl.Error as error:
+        raise DeviceError(
+            f"device {found.selector!r}",
+            "it cannot be divided",
+            threads=threads,
+            status=error,
+            remedy="Leave threads out, or use the runtime's own setting (PoCL: POCL_MAX_PTHREAD_COUNT)",
+        ) from error
+
+
+def _workspace_limit(traits: DeviceTraits) -> int:
+    if SETTINGS.workspace_limit is not None:
+        return SETTINGS.workspace_limit
+    share = traits.global_memory_bytes // _WORKSPACE_SHARE
+    return min(share, _WORKSPACE_MOST, traits.max_allocation_bytes)

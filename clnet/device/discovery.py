@@ -1,0 +1,158 @@
+"""Which OpenCL devices there are, by the names users give them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pyopencl as cl
+
+from ..errors import ArgumentError, DeviceError
+from .traits import DeviceIdentity, DeviceKind, DeviceTraits
+
+_INSTALL_HINT = (
+    'Install an OpenCL runtime: pip install "clnet[pocl]" runs on any CPU; a GPU needs its vendor\'s driver '
+    "(package names often end in opencl-icd)"
+)
+# Platforms are called by the first word of their name, but for those whose first word says nothing.
+_ALIASES = {"portable": "pocl", "advanced": "amd"}
+_KINDS = {
+    cl.device_type.CPU: DeviceKind.CPU,
+    cl.device_type.GPU: DeviceKind.GPU,
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A device that can be used, or a platform that cannot.
+
+    Attributes:
+        selector: its name, ``"pocl:0"``.
+        handle: the ``pyopencl.Device``, or None for a platform that was skipped.
+        problem: why it was skipped, or None.
+    """
+
+    selector: str
+    handle: Any
+    problem: str | None = None
+
+    @property
+    def kind(self) -> DeviceKind:
+        """The OpenCL device type."""
+        return device_kind(self.handle)
+
+
+def device_kind(handle: Any) -> DeviceKind:
+    """The OpenCL type of a ``pyopencl.Device``."""
+    return next((k for flag, k in _KINDS.items() if handle.type & flag), DeviceKind.ACCELERATOR)
+
+
+def discover() -> tuple[Found, ...]:
+    """Every device of every platform; a platform without devices, or broken, is kept with its reason."""
+    try:
+        platforms = cl.get_platforms()
+    except cl.Error as error:  # the loader reports an absent platform as an error
+        return (Found("opencl", None, f"no OpenCL platform ({error}). {_INSTALL_HINT}"),)
+    found: list[Found] = []
+    counts: Counter[str] = Counter()
+    for platform in platforms:
+        slug = "unknown"
+        try:
+            slug = _slug(platform.name)
+            handles = platform.get_devices()
+        except cl.Error as error:
+            found.append(Found(slug, None, f"skipped: {error}"))
+            continue
+        if not handles:
+            found.append(Found(slug, None, "skipped: the platform has no device"))
+        for handle in handles:
+            problem = _problem(handle)
+            selector = f"{slug}:{counts[slug]}"
+            counts[slug] += 1
+            found.append(Found(selector, None if problem else handle, problem))
+    return tuple(found)
+
+
+def select(name: str | None, found: tuple[Found, ...]) -> Found:
+    """The device a user names.
+
+    Args:
+        name: ``"nvidia:0"`` or ``"pocl"`` (a platform and a number, 0 when left out), ``"cpu"`` or
+            ``"gpu"`` with or without a number, or None for the first GPU, else the first device.
+        found: what there is.
+
+    Returns:
+        The device.
+
+    Raises:
+        ArgumentError: if the name is not of that form.
+        DeviceError: if there is no such device, or no device at all.
+    """
+    usable = [f for f in found if f.handle is not None]
+    problems = "; ".join(f"{f.selector}: {f.problem}" for f in found if f.problem)
+    if not usable:
+        raise DeviceError("device", "no usable OpenCL device found", found=problems or "none", remedy=_INSTALL_HINT)
+    if name is None:
+        return next((f for f in usable if f.kind is DeviceKind.GPU), usable[0])
+    form = re.fullmatch(r"([a-z]+)(?::(\d+))?", name.strip().lower())
+    if form is None:
+        raise ArgumentError("device", "a device is named like 'pocl:0', 'nvidia', 'cpu' or 'gpu'", name=repr(name))
+    word, index = form.group(1), int(form.group(2) or 0)
+    matching = [f for f in usable if f.selector.split(":")[0] == word or f.kind.value == word]
+    if index >= len(matching):
+        have = ", ".join(f"{f.selector} ({f.handle.name.strip()})" for f in usable)
+        raise DeviceError(
+            f"device {name!r}", "not found", have=have, remedy=f"Skipped: {problems}" if problems else None
+        )
+    return matching[index]
+
+
+def traits_of(handle: Any) -> DeviceTraits:
+    """The numbers and capabilities of a ``pyopencl.Device``."""
+    extensions = set(handle.extensions.split())
+    return DeviceTraits(
+        kind=device_kind(handle),
+        compute_units=handle.max_compute_units,
+        simd_width=max(handle.native_vector_width_float, handle.preferred_vector_width_float, 1),
+        max_group_size=handle.max_work_group_size,
+        local_memory_bytes=handle.local_mem_size,
+        dedicated_local_memory=handle.local_mem_type == cl.device_local_mem_type.LOCAL,
+        global_memory_bytes=handle.global_mem_size,
+        max_allocation_bytes=handle.max_mem_alloc_size,
+        base_align_bytes=max(handle.mem_base_addr_align // 8, 1),
+        unified_memory=bool(handle.host_unified_memory) or device_kind(handle) is DeviceKind.CPU,
+        float16="cl_khr_fp16" in extensions,
+        float64="cl_khr_fp64" in extensions or bool(handle.double_fp_config),
+    )
+
+
+def identity_of(handle: Any) -> DeviceIdentity:
+    """Who a ``pyopencl.Device`` is."""
+    platform = handle.platform
+    return DeviceIdentity(
+        platform=platform.name.strip(),
+        platform_version=platform.version.strip(),
+        name=handle.name.strip(),
+        vendor=handle.vendor.strip(),
+        driver=handle.driver_version.strip(),
+        version=handle.version.strip(),
+    )
+
+
+def _slug(platform_name: str) -> str:
+    words = re.findall(r"[a-z]+", platform_name.lower())
+    first = words[0] if words else "unknown"
+    return _ALIASES.get(first, first)
+
+
+def _problem(handle: Any) -> str | None:
+    try:
+        if not handle.available:
+            return "skipped: the device is not available"
+        if not handle.compiler_available:
+            return "skipped: the device has no compiler"
+    except cl.Error as error:
+        return f"skipped: {error}"
+    return None

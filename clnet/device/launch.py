@@ -1,0 +1,166 @@
+"""What goes to the device: storage, run-time scalars, scratch memory and launch records.
+
+Plain values; enqueueing them is the queue's work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from .device import Device
+    from .pool import BufferPool
+
+
+class Storage:
+    """A piece of device memory that arrays look at; abstract until it gets a buffer.
+
+    When the last array that looks at it goes, its buffer returns to the pool it came from.
+
+    Attributes:
+        device: the device it lives, or will live, on.
+        nbytes: its size.
+        buffer: the ``pyopencl.Buffer``, or None while it is abstract.
+        version: counts in-place writes, so that backward can tell a changed value.
+    """
+
+    __slots__ = ("__weakref__", "_pool", "buffer", "device", "nbytes", "version")
+
+    def __init__(self, device: Device, nbytes: int) -> None:
+        self.device = device
+        self.nbytes = nbytes
+        self.buffer: Any = None
+        self.version = 0
+        self._pool: BufferPool | None = None
+
+    def materialize(self) -> None:
+        """Take a buffer from the device's pool, if it has none yet.
+
+        Raises:
+            OutOfDeviceMemory: if the device has no room left.
+        """
+        if self.buffer is None:
+            pool = self.device.pool
+            self.buffer = pool.take(self)
+            self._pool = pool
+
+    def adopt(self, other: Storage) -> None:
+        """Look at another storage's memory (an output of a plan that becomes a value)."""
+        self.buffer, self._pool = other.buffer, other._pool
+        other._pool = None
+
+    def __del__(self) -> None:
+        pool = self._pool
+        if pool is not None:
+            pool.give_back(self.buffer, self.nbytes)
+
+
+class Scratch:
+    """Memory needed only while the launches of one op run; the queue lends its workspace for it.
+
+    Attributes:
+        nbytes: its size, final before the first launch that names it is enqueued.
+    """
+
+    __slots__ = ("device", "nbytes", "version")
+    ALIGNMENT = 256
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.nbytes = 0
+        self.version = 0
+
+    def reserve(self, nbytes: int) -> int:
+        """Set ``nbytes`` aside.
+
+        Returns:
+            The byte offset of the piece, aligned for any element type.
+        """
+        offset = self.nbytes
+        self.nbytes = offset + -(-nbytes // self.ALIGNMENT) * self.ALIGNMENT
+        return offset
+
+
+class HostScalar:
+    """A number on the host that kernels read at every enqueue, also when a plan is replayed.
+
+    Learning rates and the like live in such cells, so that a scheduler causes no new trace.
+
+    Attributes:
+        value: the number.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"HostScalar({self.value})"
+
+
+class KernelSource(Protocol):
+    """What the program cache needs of a kernel; compared by identity."""
+
+    @property
+    def name(self) -> str:
+        """Name of the ``__kernel`` function."""
+        ...
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Build options."""
+        ...
+
+    @property
+    def origin(self) -> str:
+        """Template and parameters, for messages."""
+        ...
+
+    def text(self) -> str:
+        """The rendered OpenCL C."""
+        ...
+
+
+class Launch:
+    """One kernel with its arguments: what eager enqueues at once and a plan keeps.
+
+    Attributes:
+        kernel: the rendered kernel.
+        global_size, local_size: work-items in all and in a group.
+        args: in the kernel's order: Storage or Scratch for a pointer, else a number or a cell.
+        flops, bytes: arithmetic operations, and bytes moved to and from memory at least.
+        op, module_path, phase: who asked for it (filled in by who runs the op).
+    """
+
+    __slots__ = (
+        "args",
+        "bytes",
+        "flops",
+        "global_size",
+        "kernel",
+        "local_size",
+        "module_path",
+        "op",
+        "phase",
+    )
+
+    def __init__(
+        self,
+        kernel: KernelSource,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...],
+        args: tuple[Any, ...],
+        *,
+        flops: int,
+        bytes: int,
+    ) -> None:
+        self.kernel = kernel
+        self.global_size = global_size
+        self.local_size = local_size
+        self.args = args
+        self.flops = flops
+        self.bytes = bytes
+        self.op = ""
+        self.module_path = ""
+        self.phase = "forward"

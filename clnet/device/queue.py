@@ -1,0 +1,274 @@
+"""The one door to the device: launches, copies and replays are enqueued here and nowhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyopencl as cl
+
+from ..errors import DeviceError
+from .launch import HostScalar, Launch, Scratch, Storage
+
+if TYPE_CHECKING:
+    from .program import CompiledKernel, ProgramCache
+    from .workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one command did, as observers see it.
+
+    Attributes:
+        kind: ``"kernel"``, ``"upload"``, ``"download"``, ``"copy"``, ``"fill"`` or ``"map"``.
+        name: the kernel's name, or the kind.
+        op, module_path, phase: who asked for it.
+        reads, writes: storages it reads and writes.
+        flops, bytes: operations and bytes moved.
+        event: the ``pyopencl.Event``; it has times when the observer asked for profiling.
+        host_seconds: wall time the call took on the host.
+    """
+
+    kind: str
+    name: str
+    op: str
+    module_path: str
+    phase: str
+    reads: tuple[Storage | Scratch, ...]
+    writes: tuple[Storage | Scratch, ...]
+    flops: int
+    bytes: int
+    event: Any
+    host_seconds: float
+
+
+class Observer(Protocol):
+    """Something that looks on: the profiler, a counter, a checker."""
+
+    profiling: bool
+
+    def command(self, record: Record) -> None:
+        """Called after every command that was enqueued."""
+        ...
+
+
+class BoundLaunch:
+    """A launch with its arguments set once; replaying it costs only the enqueue.
+
+    It holds a reference to every buffer it binds: OpenCL does not.
+    """
+
+    __slots__ = ("cells", "global_size", "handle", "keep", "launch", "local_size")
+
+    def __init__(
+        self, launch: Launch, kernel: CompiledKernel, args: list[Any], workspace: Storage | None
+    ) -> None:
+        self.launch = launch
+        self.global_size = launch.global_size
+        self.local_size = launch.local_size
+        self.keep = (args, workspace)
+        self.handle = kernel.handle
+        types = kernel.types
+        self.cells = tuple(
+            (index, types[index], cell)
+            for index, cell in enumerate(launch.args)
+            if isinstance(cell, HostScalar)
+        )
+        kernel.set_args(*args)
+
+
+class Queue:
+    """An in-order command queue of one device.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        device: the ``pyopencl.Device``.
+        programs: builds kernels.
+        workspace: lends scratch memory.
+    """
+
+    def __init__(self, context: Any, device: Any, programs: ProgramCache, workspace: Workspace) -> None:
+        self._context = context
+        self._device = device
+        self._programs = programs
+        self.workspace = workspace
+        self._observers: tuple[Observer, ...] = ()
+        self._queue = cl.CommandQueue(context, device)
+
+    def launch(self, launch: Launch) -> None:
+        """Enqueue one kernel.
+
+        Args:
+            launch: what to run.
+
+        Raises:
+            BuildError: if its kernel does not compile.
+            OutOfDeviceMemory: if its scratch memory does not fit.
+        """
+        kernel = self._programs.get(launch.kernel)
+        start = time.perf_counter() if self._observers else 0.0
+        kernel.set_args(*self._resolve(launch.args))
+        event = cl.enqueue_nd_range_kernel(
+            self._queue, kernel.handle, launch.global_size, launch.local_size
+        )
+        if self._observers:
+            self._tell_launch(launch, kernel.writes, event, start)
+
+    def bind(self, launch: Launch) -> BoundLaunch:
+        """A launch whose arguments are set once, for :meth:`replay`; its storages have buffers."""
+        kernel = self._programs.get(launch.kernel).clone()
+        scratch = next((arg for arg in launch.args if isinstance(arg, Scratch)), None)
+        workspace = None if scratch is None else self.workspace.lend(scratch.nbytes)
+        return BoundLaunch(launch, kernel, self._resolve(launch.args), workspace)
+
+    def replay(self, bound: BoundLaunch) -> None:
+        """Enqueue a bound launch; while someone observes, it goes the observable way."""
+        if self._observers:
+            self.launch(bound.launch)
+            return
+        for index, scalar, cell in bound.cells:
+            bound.handle.set_arg(index, scalar(cell.value))
+        cl.enqueue_nd_range_kernel(self._queue, bound.handle, bound.global_size, bound.local_size)
+
+    def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:
+        """Copy a dense host array into a storage; the host array may be reused on return."""
+        start = time.perf_counter()
+        event = cl.enqueue_copy(
+            self._queue, storage.buffer, array, dst_offset=offset_bytes, is_blocking=True
+        )
+        self._tell("upload", (), (storage,), array.nbytes, event, start)
+
+    def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
+        """Copy from a storage into a dense host array; waits until it is there."""
+        start = time.perf_counter()
+        event = cl.enqueue_copy(
+            self._queue, array, storage.buffer, src_offset=offset_bytes, is_blocking=True
+        )
+        self._programs.save_pending()
+        self._tell("download", (storage,), (), array.nbytes, event, start)
+
+    def copy(
+        self, target: Storage, source: Storage, nbytes: int, *, target_bytes: int = 0, source_bytes: int = 0
+    ) -> None:
+        """Copy ``nbytes`` from one storage of this device to another, from the given byte offsets."""
+        start = time.perf_counter()
+        event = cl.enqueue_copy(
+            self._queue,
+            target.buffer,
+            source.buffer,
+            byte_count=nbytes,
+            src_offset=source_bytes,
+            dst_offset=target_bytes,
+        )
+        self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
+
+    def touch(self, buffer: Any) -> None:
+        """Make the driver back a new buffer with memory now; drivers put it off to the first use."""
+        cl.enqueue_fill_buffer(self._queue, buffer, np.uint8(0), 0, 1)
+
+    @contextmanager
+    def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:
+        """The storage's bytes in the host's address space, read-only, until the body ends."""
+        start = time.perf_counter()
+        array, event = cl.enqueue_map_buffer(
+            self._queue,
+            storage.buffer,
+            cl.map_flags.READ,
+            offset_bytes,
+            (nbytes,),
+            np.uint8,
+            is_blocking=True,
+        )
+        self._tell("map", (storage,), (), nbytes, event, start)
+        array.flags.writeable = False
+        try:
+            yield array
+        finally:
+            array.base.release(self._queue)
+
+    def finish(self) -> None:
+        """Wait until all that was enqueued is done.
+
+        Raises:
+            DeviceError: if a kernel failed on the device.
+        """
+        try:
+            self._queue.finish()
+        except cl.RuntimeError as error:
+            raise DeviceError(
+                "queue",
+                "a kernel failed on the device; the context may be lost",
+                status=str(error),
+                remedy="Run under clnet.profile() to see which, and start a new process",
+            ) from error
+        self._programs.save_pending()
+
+    @contextmanager
+    def observe(self, observer: Observer) -> Iterator[None]:
+        """Let ``observer`` see every command while the body runs."""
+        before = self._observers
+        self._set_observers((*before, observer))
+        try:
+            yield
+        finally:
+            self._set_observers(before)
+
+    def _set_observers(self, observers: Sequence[Observer]) -> None:
+        wanted = any(o.profiling for o in observers)
+        if wanted != any(o.profiling for o in self._observers):
+            self.finish()
+            properties = cl.command_queue_properties.PROFILING_ENABLE if wanted else 0
+            self._queue = cl.CommandQueue(self._context, self._device, properties=properties)
+        self._observers = tuple(observers)
+
+    def _resolve(self, args: tuple[Any, ...]) -> list[Any]:
+        resolved = []
+        for arg in args:
+            kind = type(arg)
+            if kind is Storage:
+                resolved.append(arg.buffer)
+            elif kind is HostScalar:
+                resolved.append(arg.value)
+            elif kind is Scratch:
+                resolved.append(self.workspace.lend(arg.nbytes).buffer)
+            else:
+                resolved.append(arg)
+        return resolved
+
+    def _tell_launch(self, launch: Launch, writes: tuple[bool, ...], event: Any, start: float) -> None:
+        held = [(arg, w) for arg, w in zip(launch.args, writes, strict=True) if isinstance(arg, Storage | Scratch)]
+        record = Record(
+            "kernel",
+            launch.kernel.name,
+            launch.op,
+            launch.module_path,
+            launch.phase,
+            tuple(arg for arg, written in held if not written),
+            tuple(arg for arg, written in held if written),
+            launch.flops,
+            launch.bytes,
+            event,
+            time.perf_counter() - start,
+        )
+        for observer in self._observers:
+            observer.command(record)
+
+    def _tell(
+        self,
+        kind: str,
+        reads: tuple[Storage, ...],
+        writes: tuple[Storage, ...],
+        nbytes: int,
+        event: Any,
+        start: float,
+    ) -> None:
+        if not self._observers:
+            return
+        seconds = time.perf_counter() - start
+        record = Record(kind, kind, kind, "", "", reads, writes, 0, nbytes, event, seconds)
+        for observer in self._observers:
+            observer.command(record)

@@ -1,0 +1,87 @@
+"""What kernels may know of a device: numbers and capabilities, never a vendor's or a device's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class DeviceKind(Enum):
+    """The OpenCL device type."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    ACCELERATOR = "accelerator"
+
+
+@dataclass(frozen=True)
+class DeviceTraits:
+    """Numbers and capabilities of one device.
+
+    Attributes:
+        kind: the OpenCL device type, for showing; kernels look at the capabilities below.
+        compute_units: cores or multiprocessors that run work-groups at the same time.
+        simd_width: float32 lanes of the widest vector one work-item should use (1 on most GPUs).
+        max_group_size: work-items a group may have.
+        local_memory_bytes: local memory of a work-group.
+        dedicated_local_memory: local memory is its own fast memory, as on GPUs, and work-items
+            of a group run together; otherwise one work-item per group with vectors is faster.
+        global_memory_bytes: memory of the device.
+        max_allocation_bytes: largest single buffer.
+        base_align_bytes: alignment a sub-buffer needs.
+        unified_memory: the device shares the host's memory.
+        float16: ``cl_khr_fp16`` arithmetic.
+        float64: double precision.
+    """
+
+    kind: DeviceKind
+    compute_units: int
+    simd_width: int
+    max_group_size: int
+    local_memory_bytes: int
+    dedicated_local_memory: bool
+    global_memory_bytes: int
+    max_allocation_bytes: int
+    base_align_bytes: int
+    unified_memory: bool
+    float16: bool
+    float64: bool
+
+
+@dataclass(frozen=True)
+class DeviceIdentity:
+    """Who a device is: keys of caches and tunings, and lines in tables. Kernels never see it.
+
+    Attributes:
+        platform: name of the OpenCL platform.
+        platform_version: its version text.
+        name: the device's name.
+        vendor: the device's vendor.
+        driver: the driver's version text.
+        version: the device's version text (PoCL names the CPU it compiles for there).
+    """
+
+    platform: str
+    platform_version: str
+    name: str
+    vendor: str
+    driver: str
+    version: str
+
+    @property
+    def key(self) -> str:
+        """One line that differs whenever compiled kernels or tunings may not be shared."""
+        return " | ".join((self.platform, self.platform_version, self.name, self.driver, self.version))
+
+
+@dataclass(frozen=True)
+class Target:
+    """All that choosing and launching kernels depends on; a plan for an absent device needs no more.
+
+    Attributes:
+        traits: the device's numbers.
+        workspace_limit: bytes of scratch memory an algorithm may ask for.
+    """
+
+    traits: DeviceTraits
+    workspace_limit: int

@@ -1,0 +1,57 @@
+"""The scratch memory of a queue: one block, shared by every algorithm of every layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .launch import Storage
+
+if TYPE_CHECKING:
+    from .device import Device
+
+
+class Workspace:
+    """One block, as large as the largest request so far.
+
+    Launches run in order, so an op's scratch memory is free again when the next op starts: layers
+    need not own one each, as Caffe's did.
+
+    Args:
+        device: whose pool it comes from.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._storage: Storage | None = None
+        self.requests = 0
+        self.requested_bytes = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Its size just now."""
+        return 0 if self._storage is None else self._storage.nbytes
+
+    def lend(self, nbytes: int) -> Storage:
+        """A block of at least ``nbytes`` bytes for the launches of one op.
+
+        Args:
+            nbytes: what the op asks for.
+
+        Returns:
+            The block; a plan that binds its buffer keeps it, so that growth does not free it.
+
+        Raises:
+            OutOfDeviceMemory: if the device has no room for it.
+        """
+        self.requests += 1
+        self.requested_bytes += nbytes
+        if self._storage is None or self._storage.nbytes < nbytes:
+            self.release()
+            storage = Storage(self._device, nbytes)
+            storage.materialize()
+            self._storage = storage
+        return self._storage
+
+    def release(self) -> None:
+        """Give the block back to the pool."""
+        self._storage = None

@@ -1,0 +1,1 @@
+"""Kernel families: each module declares launches of the Mako template beside it."""

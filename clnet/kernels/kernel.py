@@ -1,0 +1,141 @@
+"""What a kernel is: a template's def, the constraints on its parameters, and how its launches are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from ..array import Array
+from ..device import Launch
+from ..errors import TemplateError
+from .template import render
+
+
+class Params(Protocol):
+    """Parameters of a kernel: a NamedTuple, whose fields are the def's arguments."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class Constraint(NamedTuple):
+    """A law that a kernel's parameters keep.
+
+    Attributes:
+        law: a Python expression over the parameters' names.
+        reason: why, in a few words.
+    """
+
+    law: str
+    reason: str
+
+
+class Rendered:
+    """A kernel with parameters; its text is made when a device first asks for it.
+
+    Attributes:
+        name: the ``__kernel``'s name.
+        options: build options.
+        origin: template and parameters, for messages.
+    """
+
+    __slots__ = ("_kernel", "name", "options", "params")
+
+    def __init__(self, kernel: Kernel, params: Params) -> None:
+        self._kernel = kernel
+        self.params = params
+        self.name = kernel.name
+        self.options = kernel.options
+
+    def __repr__(self) -> str:
+        return f"Rendered({self.origin})"
+
+    @property
+    def origin(self) -> str:
+        """``template:def`` and the parameters."""
+        given = ", ".join(f"{k}={v}" for k, v in self.params._asdict().items())
+        return f"{self._kernel.template}:{self.name}({given})"
+
+    def text(self) -> str:
+        """The OpenCL C."""
+        return render(self._kernel.template, self.name, self.params._asdict())
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One def of a template, launched with parameters.
+
+    Every pointer of the ``__kernel`` is followed by ``const long <pointer>_offset``, in elements, so
+    that any array, views included, can be its argument.
+
+    Attributes:
+        name: the def's name, and the ``__kernel``'s.
+        template: the file beside this one.
+        constraints: laws of its parameters, checked when a new combination is first used.
+        options: build options.
+    """
+
+    name: str
+    template: str
+    constraints: tuple[Constraint, ...] = ()
+    options: tuple[str, ...] = ("-cl-std=CL1.2",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_rendered", {})
+
+    def bind(self, params: Params) -> Rendered:
+        """The kernel with these parameters; one object for equal parameters.
+
+        Raises:
+            TemplateError: if they break a constraint.
+        """
+        rendered = self._rendered.get(params)  # pyright: ignore[reportAttributeAccessIssue]
+        if rendered is None:
+            broken = self.broken(params)
+            if broken is not None:
+                raise TemplateError(
+                    f"{self.template}:{self.name}",
+                    f"parameters violate {broken.law!r} ({broken.reason})",
+                    **params._asdict(),
+                )
+            rendered = self._rendered[params] = Rendered(self, params)  # pyright: ignore[reportAttributeAccessIssue]
+        return rendered
+
+    def broken(self, params: Params) -> Constraint | None:
+        """The first constraint these parameters break, or None."""
+        names = params._asdict()
+        return next((c for c in self.constraints if not eval(c.law, {}, names)), None)  # noqa: S307
+
+    def launch(
+        self,
+        params: Params,
+        args: tuple[Any, ...],
+        *,
+        global_size: tuple[int, ...],
+        local_size: tuple[int, ...],
+        flops: int,
+        bytes: int,
+    ) -> Launch:
+        """One launch of the kernel.
+
+        Args:
+            params: the def's arguments.
+            args: the ``__kernel``'s arguments; an :class:`Array` stands for its pointer and offset,
+                a number or a :class:`HostScalar` for itself.
+            global_size: work-items in each dimension, multiples of ``local_size``.
+            local_size: work-items of a group.
+            flops: arithmetic operations it does.
+            bytes: bytes it must move, each operand counted once.
+
+        Returns:
+            The launch.
+        """
+        flat: list[Any] = []
+        for arg in args:
+            if type(arg) is Array:
+                flat.append(arg.storage)
+                flat.append(arg.offset)
+            else:
+                flat.append(arg)
+        return Launch(
+            self.bind(params), global_size, local_size, tuple(flat), flops=flops, bytes=bytes
+        )
