@@ -72,6 +72,17 @@ class Problem:
             self, out=_flip(self.out), a=_flip(self.b), b=_flip(self.a), bias_axis=flipped
         )
 
+    def partial(self, sums: Array) -> Problem:
+        """The bare product into slices of its sums.
+
+        Args:
+            sums: ``(slices, outer, inner, m, n)``.
+        """
+        first = sums.view(sums.shape[1:], sums.strides[1:])
+        return replace(
+            self, out=first, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None
+        )
+
     def bias_args(self) -> tuple[Any, ...]:
         """The kernels' arguments ``bias, bias_step``: none without a bias."""
         return () if self.bias is None else (self.bias, self.bias.strides[0])

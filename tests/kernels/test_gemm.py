@@ -12,7 +12,7 @@ from clnet.array import Array
 from clnet.device import Target, device
 from clnet.kernels import gemm_packed, gemm_tiled
 from clnet.kernels.gemm import gemm
-from clnet.kernels.gemm_packed import balanced_blocks
+from clnet.kernels.gemm_packed import PackedParams, Work, choose_blocking
 from clnet.kernels.gemm_problem import problems
 
 GPU = {
@@ -267,15 +267,29 @@ def test_shared_right_operand_turns_batch_into_rows(where):
     assert (problem.batch, problem.m, problem.n, problem.k) == (1, 30, 3, 8)
 
 
-@pytest.mark.parametrize("panels", [1, 3, 64, 65, 1000])
-@pytest.mark.parametrize("units", [1, 2, 3, 64])
-def test_balanced_blocks_leave_no_unit_far_behind(panels, units):
-    blocks = balanced_blocks(panels, 1, units)
-    assert 1 <= blocks <= panels
-    size = -(-panels // blocks)
-    turns = -(-(-(-panels // size)) // units)
-    if panels >= 16 * units:
-        assert turns * size * units <= 1.1 * panels + units
+@pytest.mark.parametrize("units", [1, 2, 64])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(14, 32, 16), (64, 32, 100_000), (1000, 1000, 1000), (32, 25_088, 144), (7, 7, 20_000)],
+)
+def test_blocking_covers_the_product_and_fits(m, n, k, units):
+    params = PackedParams("float", 16, 14, 2, 2, 512, 16, False, None, None)
+    work = Work(params, m, n, k, 1, 1, 4, units, 2**20)
+    blocking = choose_blocking(work)
+    slice_k = -(-(-(-k // blocking.slices)) // 2) * 2
+    assert (blocking.slices - 1) * slice_k < k
+    assert blocking.row_panels <= params.block
+    scratch = blocking.slices * m * n if blocking.slices > 1 else 0
+    scratch += -(-n // 32) * 32 * (k + k % 2) if blocking.prepacked else 0
+    assert 4 * scratch <= work.limit
+
+
+def test_blocking_gives_every_unit_work():
+    params = PackedParams("float", 16, 14, 2, 2, 512, 16, False, None, None)
+    blocking = choose_blocking(Work(params, 64, 32, 100_000, 1, 1, 4, 8, 2**28))
+    assert blocking.slices >= 8
+    blocking = choose_blocking(Work(params, 1000, 1000, 1000, 1, 1, 4, 8, 2**28))
+    assert -(-1000 // (14 * blocking.row_panels)) * -(-1000 // (32 * blocking.column_panels)) >= 8
 
 
 def test_every_tiling_keeps_its_constraints():
