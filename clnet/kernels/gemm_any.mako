@@ -7,6 +7,7 @@
 ## param    ctype: str           element type
 ## param    sum_type: str        type of the sums, of alpha and of beta
 ## param    group: int           work-items of a group
+## param    width: int           elements an item of gemm_slices_dense adds side by side, a power of two
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## arg      total, m, n, k: int  elements of out in all, and sizes
@@ -18,8 +19,9 @@
 ## arg      inner: int           batch item z lies at z / inner * *_outer + z % inner * *_inner
 ## arg      partial: in sum_type[slices][total]
 ## arg      slices: int          of partial
-## launch   global (total rounded up,), local (group,)
+## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of them
 ## numerics sums run over k, or over the slices, in order
+<%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%def name="gemm_any(ctype, sum_type, group, bias, activation)">
 __kernel void gemm_any(
@@ -70,6 +72,44 @@ __kernel void gemm_slices(
     for (int s = 0; s < slices; s++)
         sum += partial[(long)s * total];
     ${finish(ctype, sum_type, bias, activation)}
+}
+</%def>
+##
+## The same where out lies as densely as its partial sums, and there is no bias: no coordinates.
+<%def name="gemm_slices_dense(ctype, width, group, activation)">
+<% type = ctype if width == 1 else f"{ctype}{width}" %>
+% if width > 1:
+${vectors_of.types(ctype, width)}
+% endif
+__kernel void gemm_slices_dense(
+    const int total, const int slices, __global ${ctype} *restrict out, const long out_offset,
+    __global const ${ctype} *restrict partial, const long partial_offset,
+    const ${ctype} alpha, const ${ctype} beta)
+{
+    int index = get_global_id(0) * ${width};
+    partial += partial_offset;
+    out += out_offset;
+% if width > 1:
+    if (index + ${width} <= total) {
+        ${type} sum = 0;
+        for (int s = 0; s < slices; s++)
+            sum += *(__global const vector *)(partial + (long)s * total + index);
+        ${type} x = alpha * sum;
+        if (beta != 0)
+            x += beta * *(__global const vector *)(out + index);
+        *(__global vector *)(out + index) = ${epilogue.activate(activation, "x", type)};
+        return;
+    }
+% endif
+    for (const int end = index + ${width} < total ? index + ${width} : total; index < end; index++) {
+        ${ctype} sum = 0;
+        for (int s = 0; s < slices; s++)
+            sum += partial[(long)s * total + index];
+        ${ctype} x = alpha * sum;
+        if (beta != 0)
+            x += beta * out[index];
+        out[index] = ${epilogue.activate(activation, "x", ctype)};
+    }
 }
 </%def>
 ##

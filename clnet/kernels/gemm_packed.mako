@@ -44,6 +44,7 @@
     space = "__global" if prepacked else "__local"
 %>
 ${vectors_of.types(ctype, width)}
+${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
 % if not prepacked:
 ${panel.pack("pack_b", ctype, width, columns, "__local")}
@@ -139,7 +140,7 @@ __kernel void gemm_packed(
 <%
     columns = vectors * width
     vector_type = f"{ctype}{width}"
-    vector_bias = {None: "0", "m": "bias[r * bias_step]", "n": "((__global const vector *)bias)[v]"}[bias]
+    vector_bias = {None: "0", "m": "bias[r * bias_step]", "n": "*(__global const vector *)(bias + c)"}[bias]
     scalar_bias = {None: "0", "m": "bias[r * bias_step]", "n": "bias[c * bias_step]"}[bias]
 %>
 inline void store_tile(
@@ -147,40 +148,40 @@ inline void store_tile(
     const long out_m, const long out_n, const ${ctype} alpha, const ${ctype} keep, const int last
     ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
 {
-    if (valid_columns == ${columns} && out_n == 1${" && bias_step == 1" if bias == "n" else ""}) {
-        for (int r = 0; r < valid_rows; r++)
-            for (int v = 0; v < ${vectors}; v++) {
-                ${vector_type} x = alpha * ((const vector *)tile)[r * ${vectors} + v];
-                if (keep != 0)
-                    x += keep * ((__global const vector *)(out + r * out_m))[v];
-                if (last) {
+    const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
+    for (int r = 0; r < valid_rows; r++, out += out_m) {
+        int c = 0;
+        for (; dense && c + ${width} <= valid_columns; c += ${width}) {
+            ${vector_type} x = alpha * *(const vector *)(tile + r * ${columns} + c);
+            if (keep != 0)
+                x += keep * *(__global const vector *)(out + c);
+            if (last) {
 % if bias:
-                    x += ${vector_bias};
+                x += ${vector_bias};
 % endif
-                    x = ${epilogue.activate(activation, "x", vector_type)};
-                }
-                ((__global vector *)(out + r * out_m))[v] = x;
+                x = ${epilogue.activate(activation, "x", vector_type)};
             }
-    } else {
-        for (int r = 0; r < valid_rows; r++)
-            for (int c = 0; c < valid_columns; c++) {
-                ${ctype} x = alpha * tile[r * ${columns} + c];
-                if (keep != 0)
-                    x += keep * out[r * out_m + c * out_n];
-                if (last) {
+            *(__global vector *)(out + c) = x;
+        }
+        for (; c < valid_columns; c++) {
+            ${ctype} x = alpha * tile[r * ${columns} + c];
+            if (keep != 0)
+                x += keep * out[c * out_n];
+            if (last) {
 % if bias:
-                    x += ${scalar_bias};
+                x += ${scalar_bias};
 % endif
-                    x = ${epilogue.activate(activation, "x", ctype)};
-                }
-                out[r * out_m + c * out_n] = x;
+                x = ${epilogue.activate(activation, "x", ctype)};
             }
+            out[c * out_n] = x;
+        }
     }
 }
 </%def>
 ##
 <%def name="gemm_pack(ctype, width, vectors, unroll)">
 ${vectors_of.types(ctype, width)}
+${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_b", ctype, width, vectors * width, "__global")}
 __kernel void gemm_pack(
     const int n, const int k, __global ${ctype} *restrict panels, const long panels_offset,

@@ -155,7 +155,7 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
     partial = Array.scratch(memory, (blocking.slices, *problem.out.shape), problem.out.dtype)
     bare = params._replace(bias=None, activation=None)
     first = _multiply(bare, blocking, problem.partial(partial), partial.strides[0])
-    return [first, sum_slices(problem, partial)]
+    return [first, sum_slices(target.traits, problem, partial)]
 
 
 def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
@@ -242,7 +242,8 @@ def _cost(work: Work, blocking: Blocking) -> float:
     turns = max(ceil_div(groups, work.units), groups / work.units)
     cost = group * turns + GROUP_COST * groups
     if blocking.prepacked:
-        cost += work.items * work.n * work.k * PREPACK_COST / work.units + LAUNCH_COST
+        panels = _panel_elements(params, work.n, work.k) * work.items
+        cost += panels * PREPACK_COST / work.units + LAUNCH_COST
     if blocking.slices > 1:
         partial = blocking.slices * work.batch * work.m * work.n
         cost += partial * SUM_COST / work.units + LAUNCH_COST

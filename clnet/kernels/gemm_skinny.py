@@ -73,7 +73,7 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
     partial = Array.scratch(Scratch(problem.out.device), (slices, *problem.out.shape), problem.out.dtype)
     bare = params._replace(bias=None, activation=None)
     first = _multiply(kernel, bare, problem.partial(partial), columns, partial, slices, slice_k)
-    return [first, sum_slices(problem, partial)]
+    return [first, sum_slices(target.traits, problem, partial)]
 
 
 def _multiply(

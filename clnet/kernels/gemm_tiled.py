@@ -111,7 +111,7 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
     part = problem.partial(partial)
     first = _multiply(tiling, part, slices=slices, slice_k=slice_k, out_slice=partial.strides[0])
-    return [first, sum_slices(problem, partial)]
+    return [first, sum_slices(target.traits, problem, partial)]
 
 
 def _tiling(traits: DeviceTraits, problem: Problem) -> Tiling | None:

@@ -90,6 +90,7 @@ def poisoned(shape, where, dtype=np.float32):
         (1, 130, 600),
         (130, 1, 600),
         (9, 7, 4001),
+        (16, 9, 4001),
     ],
 )
 def test_gemm_sizes_off_the_grid(target, where, m, n, k):
