@@ -10,15 +10,54 @@
 ## param    width: int           elements an item of gemm_slices_dense adds side by side, a power of two
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
-## arg      total, m, n, k: int  elements of out in all, and sizes
-## arg      out: inout ctype, strides out_m, out_n
-## arg      a: in ctype, strides a_m, a_k
-## arg      b: in ctype, strides b_k, b_n
-## arg      bias: in ctype, stride bias_step
-## arg      alpha, beta: sum_type   out is read only where beta != 0
-## arg      inner: int           batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      partial: in sum_type[slices][total]
-## arg      slices: int          of partial
+## def      gemm_any
+## arg      total: int                 elements of out
+## arg      m: int                 rows of out
+## arg      n: int                 columns of out
+## arg      k: int                 length of the sums
+## arg      out: inout ctype         read only where beta != 0
+## arg      a: in ctype
+## arg      b: in ctype
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: sum_type            factor of the product
+## arg      beta: sum_type            factor of what out holds
+## arg      out_m: long                strides of the matrices
+## arg      out_n: long
+## arg      a_m: long
+## arg      a_k: long
+## arg      b_k: long
+## arg      b_n: long
+## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      out_outer: long
+## arg      out_inner: long
+## arg      a_outer: long
+## arg      a_inner: long
+## arg      b_outer: long
+## arg      b_inner: long
+## def      gemm_slices
+## arg      total: int                 elements of out
+## arg      m: int                 rows
+## arg      n: int                 columns
+## arg      slices: int                 of partial
+## arg      out: inout ctype         read only where beta != 0
+## arg      partial: in sum_type         partial[slices][total]
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: sum_type            factor of the sums
+## arg      beta: sum_type            factor of what out holds
+## arg      out_m: long
+## arg      out_n: long
+## arg      inner: int                 as above
+## arg      out_outer: long
+## arg      out_inner: long
+## def      gemm_slices_dense
+## arg      total: int                 elements of out
+## arg      slices: int                 of partial
+## arg      out: inout ctype         dense
+## arg      partial: in ctype            partial[slices][total]
+## arg      alpha: ctype               factor of the sums
+## arg      beta: ctype               factor of what out holds
 ## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of them
 ## numerics sums run over k, or over the slices, in order
 <%namespace name="vectors_of" file="lib/vector.mako"/>
@@ -113,7 +152,7 @@ __kernel void gemm_slices_dense(
 }
 </%def>
 ##
-<%def name="finish(ctype, sum_type, bias, activation)">\
+<%def name="finish(ctype, sum_type, bias, activation)">
 ${sum_type} x = alpha * sum;
     if (beta != 0)
         x += beta * (${sum_type})*out;

@@ -273,7 +273,7 @@ def _panel_elements(params: PackedParams, n: int, k: int) -> int:
 
 
 def _panels(memory: Scratch, params: PackedParams, problem: Problem) -> Array:
-    """b's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
+    """B's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
     item = _panel_elements(params, problem.n, problem.k)
     dense = Array.scratch(memory, (_items(problem.b), item), problem.b.dtype)
     outer, inner = (stride != 0 for stride in problem.b.strides[:2])
@@ -311,9 +311,7 @@ def _pack(params: PackedParams, problem: Problem, panels: Array) -> Launch:
     )
 
 
-def _multiply(
-    params: PackedParams, blocking: Blocking, given: Problem, out_slice: int
-) -> Launch:
+def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slice: int) -> Launch:
     """The product itself; slices of its sums lie ``out_slice`` apart."""
     columns = params.vectors * params.width
     row_blocks = ceil_div(given.m, params.rows * blocking.row_panels)

@@ -18,7 +18,7 @@ class SkinnyParams(NamedTuple):
     ctype: str
     width: int
     rows: int
-    count: int
+    at_once: int
     bias: str | None
     activation: str | None
 
@@ -62,15 +62,19 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
     params = SkinnyParams(
         problem.out.dtype.ctype, width, rows, counts[rows], problem.bias_axis, problem.activation
     )
-    step = params.count * (1 if along_k else width)
+    step = params.at_once * (1 if along_k else width)
     wanted = GROUPS_PER_UNIT * target.traits.compute_units
     columns = round_up(ceil_div(problem.n * problem.batch, wanted), step)
     groups = ceil_div(problem.n, columns) * problem.batch
-    slice_k = round_up(ceil_div(problem.k, max(1, min(wanted // groups, problem.k // SLICE_K))), width)
+    slice_k = round_up(
+        ceil_div(problem.k, max(1, min(wanted // groups, problem.k // SLICE_K))), width
+    )
     slices = ceil_div(problem.k, slice_k)
     if slices == 1 or slices * problem.out.size * item_bytes > target.workspace_limit:
         return [_multiply(kernel, params, problem, columns, problem.out, 1, problem.k)]
-    partial = Array.scratch(Scratch(problem.out.device), (slices, *problem.out.shape), problem.out.dtype)
+    partial = Array.scratch(
+        Scratch(problem.out.device), (slices, *problem.out.shape), problem.out.dtype
+    )
     bare = params._replace(bias=None, activation=None)
     first = _multiply(kernel, bare, problem.partial(partial), columns, partial, slices, slice_k)
     return [first, sum_slices(target.traits, problem, partial)]

@@ -1,4 +1,4 @@
-## kernel panel: a function that copies a strip of a strided matrix into a panel `panel[step][lane]`
+## lib panel: a function that copies a strip of a strided matrix into a panel `panel[step][lane]`
 ##
 ## A panel holds `lanes` rows (or columns) of an operand side by side, so that the inner loop of a
 ## register-blocked product reads it front to back. It needs lib/vector.mako's type and zip. Lanes from `valid` on hold some other lane's or
@@ -10,6 +10,7 @@
 ## param width: int           lanes of the vectors it works with, a power of two
 ## param lanes: int           lanes of a panel, a multiple of width
 ## param space: str           address space of the panel
+## param first: int           the first of the `width` lanes that are transposed
 <%def name="pack(name, ctype, width, lanes, space)">
 inline void ${name}(
     ${space} ${ctype} *restrict panel, __global const ${ctype} *restrict source,
@@ -40,9 +41,8 @@ inline void ${name}(
 }
 </%def>
 ##
-## param first: int           the first of the `width` lanes to transpose
 ## Interleaving the first half of the vectors with the second, log2(width) times, transposes them.
-<%def name="transpose(ctype, width, first, lanes, space)">\
+<%def name="transpose(ctype, width, first, lanes, space)">
 % for i in range(width):
                 const ${ctype}${width} s0_${i} = *(__global const vector *)(source + (${first + i} < valid ? ${first + i} : valid - 1) * lane_step + k);
 % endfor

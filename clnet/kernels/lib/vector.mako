@@ -1,4 +1,4 @@
-## kernel vector: a vector type that may lie at any element, and functions of such vectors
+## lib vector: a vector type that may lie at any element, and functions of such vectors
 ##
 ## `vload`, `vstore`, `fma` and even `min` are library functions, and a runtime whose library was built for
 ## another processor than it runs on calls them one by one instead of inlining them (PoCL: 10 times
