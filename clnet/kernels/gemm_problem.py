@@ -1,4 +1,4 @@
-"""A matrix product as the kernels see it: operands with at most two batch axes, brought into one form."""
+"""A matrix product as the kernels see it: in one form, with at most two batch axes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH_AXES = 2
 
 @dataclass(frozen=True)
 class Problem:
-    """``out = activation(alpha * a @ b + beta * out + bias)``, axes ``(outer, inner, m or k, k or n)``.
+    """``out = activation(alpha * a @ b + beta * out + bias)`` over two batch axes.
 
     Attributes:
         out: ``(outer, inner, m, n)``.
@@ -120,7 +120,11 @@ def problems(
         out: ``(..., m, n)``.
         a: ``(..., m, k)``.
         b: ``(..., k, n)``, all with the same batch axes.
-        alpha, beta, bias, bias_axis, activation: as in :class:`Problem`.
+        alpha: factor of the product.
+        beta: factor of what ``out`` holds.
+        bias: one axis, or None.
+        bias_axis: ``"m"``, ``"n"``, or None without a bias.
+        activation: None or ``"relu"``.
 
     Returns:
         Problems with ``out``'s unit stride, if it has one, along ``n``, and with as few batch items

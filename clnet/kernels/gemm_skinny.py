@@ -28,8 +28,8 @@ ALONG_N = Kernel("gemm_skinny_n", "gemm_skinny.mako", constraints=_LAWS)
 ALONG_K = Kernel("gemm_skinny_k", "gemm_skinny.mako", constraints=_LAWS)
 
 MOST_ROWS = 4
-# Rows of the kernel -> vectors, or columns, at a time. Sixteen sums keep the arithmetic busy; of one
-# row alone, sixteen vectors make a stretch of b long enough for the processor to fetch ahead.
+# Rows of the kernel -> vectors, or columns, at a time. Sixteen sums keep the arithmetic busy; of
+# one row alone, sixteen vectors make a stretch of b long enough for the processor to fetch ahead.
 ALONG_N_COUNT = {1: 16, 2: 8, 4: 4}
 ALONG_K_COUNT = {1: 8, 2: 8, 4: 4}
 LEAST_WIDTH_BYTES = 16
@@ -43,7 +43,7 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
 
     Args:
         target: what the device is like.
-        problem: the product, of ``float`` or ``double`` elements, with ``m``, ``n``, ``k``, batch > 0.
+        problem: the product, of float32 or float64, no axis of it empty.
 
     Returns:
         Its launches, in order, or None if another kernel has to do it.

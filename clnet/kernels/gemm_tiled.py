@@ -91,7 +91,7 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
 
     Args:
         target: what the device is like.
-        problem: the product, of ``float`` or ``double`` elements, with ``m``, ``n``, ``k``, batch > 0.
+        problem: the product, of float32 or float64, no axis of it empty.
 
     Returns:
         Its launches, in order.
@@ -117,7 +117,7 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
 
 
 def _tiling(traits: DeviceTraits, problem: Problem) -> Tiling | None:
-    """The first tile that fits the device and keeps it busy; the smallest that fits, if none does."""
+    """The first tile that fits the device and keeps it busy, else the smallest that fits."""
     item_bytes = problem.out.dtype.itemsize
     fitting = [
         tiling
@@ -178,7 +178,7 @@ def _multiply(
 
 
 def _dense_runs(array: Array) -> bool:
-    """Whether aligned runs of four lie densely along the last axis, else the one before, and end with it."""
+    """Whether one matrix axis is dense in aligned runs of four, and ends with one."""
     axis = 3 if array.strides[3] == 1 else 2
     others = [array.strides[i] for i in range(4) if i != axis]
     aligned = all(step % 4 == 0 for step in (array.offset, *others))

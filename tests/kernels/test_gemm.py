@@ -1,4 +1,4 @@
-"""Matrix products against float64, on both shapes of kernels, off their grids and on their edges."""
+"""Matrix products against float64, by every kernel, off their grids and on their edges."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def target(request, where):
 
 
 def place(values, where, order=None, gap=0):
-    """The values in device memory, axes stored in ``order``, ``gap`` unused elements before every run."""
+    """The values on the device, axes stored in ``order``, ``gap`` elements before every run."""
     order = tuple(range(values.ndim)) if order is None else order
     stored = values.transpose(order)
     padded = np.full(
