@@ -135,14 +135,18 @@ __kernel void reduce_rows(
     const int first = get_global_id(0) * jobs_per_item;
     const int last = min(first + jobs_per_item, jobs);
     for (int job = first; job < last; job++) {
-        const int part = job % parts;
+        const int kept = parts == 1 ? job : job / parts, part = job - kept * parts;
         long x_start = 0, out_at = part * part_stride;
-        ${decode("job / parts", "int", "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
+        ${decode("kept", "int", "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
         ${flat} at = part * part_size;
         const ${flat} end = min(at + part_size, total);
         ${acc} result = identity;
         while (at < end) {
+% if reduced_rank > 1:
             const ${flat} row = at / run, column = at - row * run;
+% else:
+            const ${flat} column = at;
+% endif
             /* Segments bound the length of a chain of additions, and with it the rounding error. */
             const int n = min(min(run - column, end - at), (${flat})16384);
             long offset = x_start + column * reduced_x${reduced_rank - 1};
@@ -153,18 +157,20 @@ __kernel void reduce_rows(
             ${acc} one = identity;
 % if dense and lanes > 1:
             int i = 0;
-            ${vector} a = identity, b = identity, c = identity, d = identity;
-            for (; i <= n - ${4 * lanes}; i += ${4 * lanes}) {
+            if (n >= ${lanes}) {
+                ${vector} a = identity, b = identity, c = identity, d = identity;
+                for (; i <= n - ${4 * lanes}; i += ${4 * lanes}) {
 % for k, name in enumerate("abcd"):
-                ${name} = ${kind}_join${lanes}(${name}, load${lanes}(p + i + ${k * lanes}));
+                    ${name} = ${kind}_join${lanes}(${name}, load${lanes}(p + i + ${k * lanes}));
 % endfor
+                }
+                for (; i <= n - ${lanes}; i += ${lanes})
+                    a = ${kind}_join${lanes}(a, load${lanes}(p + i));
+                a = ${kind}_join${lanes}(${kind}_join${lanes}(a, b), ${kind}_join${lanes}(c, d));
+                one = ${kind}_fold(a);
             }
-            for (; i <= n - ${lanes}; i += ${lanes})
-                a = ${kind}_join${lanes}(a, load${lanes}(p + i));
             for (; i < n; i++)
                 one = ${kind}_join1(one, load1(p + i));
-            a = ${kind}_join${lanes}(${kind}_join${lanes}(a, b), ${kind}_join${lanes}(c, d));
-            one = ${kind}_join1(one, ${kind}_fold(a));
 % else:
             for (int i = 0; i < n; i++)
                 one = ${kind}_join1(one, load1(p + i * reduced_x${reduced_rank - 1}));
@@ -210,8 +216,8 @@ __kernel void reduce_columns(
     const int end = min((part + 1) * part_rows, rows_total);
     /* Rows are read whole, as memory likes it; the partial results stay in the nearest cache. */
     int row = part * part_rows;
-    for (; row + 4 <= end; row += 4) {
-        ${column_step(kind, ctype, lanes, reduced_rank, 4)}
+    for (; row + 8 <= end; row += 8) {
+        ${column_step(kind, ctype, lanes, reduced_rank, 8)}
     }
     for (; row < end; row++) {
         ${column_step(kind, ctype, lanes, reduced_rank, 1)}
