@@ -57,6 +57,7 @@
 ## launch   rows: local 1, jobs_per_item jobs an item. columns: local 1, a vector of columns of one part
 ##          an item. group: (group / reduce_items) outputs of one part a group. pick: one item an output.
 ## numerics exact; the first of equal elements wins, and the first NaN wins over all
+<%namespace name="lib" file="lib/fold.mako"/>
 <%def name="better(kind)">
 <% sign = ">" if kind == "max" else "<" %>
 #define FIRST(b, a) (((b) ${sign} (a)) | (((b) != (b)) & ((a) == (a))))
@@ -204,12 +205,7 @@ __kernel void arg_reduce_group(
     out += out_offset;
     where += where_offset;
     x += x_offset;
-    const int item = get_local_id(0);
-% if kept_fast:
-    const int kept = item % ${kept_items}, lane = item / ${kept_items};
-% else:
-    const int kept = item / ${reduce_items}, lane = item % ${reduce_items};
-% endif
+    ${lib.places(reduce_items, kept_items, kept_fast)}
     const int slot = lane * ${kept_items} + kept;
     const int part = get_group_id(0) % parts;
     const int output = get_group_id(0) / parts * ${kept_items} + kept;

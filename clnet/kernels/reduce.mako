@@ -266,12 +266,7 @@ __kernel void reduce_group(
     out += out_offset;
     x += x_offset;
     ${identity(kind, acc)}
-    const int item = get_local_id(0);
-% if kept_fast:
-    const int kept = item % ${kept_items}, lane = item / ${kept_items};
-% else:
-    const int kept = item / ${reduce_items}, lane = item % ${reduce_items};
-% endif
+    ${lib.places(reduce_items, kept_items, kept_fast)}
     const int part = get_group_id(0) % parts;
     const int at = get_group_id(0) / parts * ${kept_items} + kept;
     long x_start = 0, out_at = part * part_stride;
@@ -286,12 +281,7 @@ __kernel void reduce_group(
         }
     }
     partial[lane * ${kept_items} + kept] = result;
-    for (int half_of = ${reduce_items // 2}; half_of > 0; half_of /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (lane < half_of)
-            partial[lane * ${kept_items} + kept] = ${kind}_join1(
-                partial[lane * ${kept_items} + kept], partial[(lane + half_of) * ${kept_items} + kept]);
-    }
+    ${lib.tree(kind, "partial", reduce_items, kept_items)}
     if (lane == 0 && at < outs)
         out[out_at] = partial[kept]${" / divisor" if mean else ""};
 }
