@@ -91,7 +91,7 @@ def derivative(expr: Expr, wrt: Expr) -> Expr:
     Example:
         >>> from clnet.expr import Input, derivative
         >>> x = Input(0)
-        >>> derivative(derivative(x * x * x, x), x) == derivative(x * x + (x + x) * x, x)
+        >>> derivative(x * x, x) == x + x
         True
     """
     return vjp([expr], [1], wrt=[wrt])[0]
