@@ -26,7 +26,7 @@ demo: $(VENV)/with-pocl
 	$(BIN)/clnet $(DEMO)
 
 test: $(VENV)/with-$(TEST_EXTRAS)
-	$(BIN)/python -m pytest --doctest-modules $(ARGS)
+	PATH="$(abspath $(BIN)):$$PATH" python -m pytest --doctest-modules $(ARGS)
 
 lint: $(VENV)/with-$(TEST_EXTRAS)
 	$(BIN)/ruff format --check

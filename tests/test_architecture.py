@@ -26,7 +26,7 @@ CHECKOUT = Path(__file__).parents[1]
 # From the ground up. A unit is a file or a folder directly in clnet/; it may import what lies
 # below. Within a layer only UNITS_THAT_MEET may import each other (without a circle).
 LAYERS = (
-    {"errors", "dtypes", "shapes", "expr", "settings", "mode"},
+    {"errors", "dtypes", "shapes", "expr", "settings", "mode", "atomic"},
     {"device"},
     {"array"},
     {"kernels"},
@@ -54,7 +54,7 @@ FORBIDDEN = {
 RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 
 # Packages of the extras: imported inside the function that needs them, with an install hint.
-OPTIONAL = {"torch", "PIL", "pooch", "matplotlib", "sklearn", "onnx"}
+OPTIONAL = {"torch", "PIL", "pooch", "requests", "matplotlib", "sklearn", "onnx"}
 MAY_BE_LAZY = OPTIONAL | {"tqdm"}
 
 MAX_FILE, MAX_FUNCTION, MAX_TEMPLATE = 600, 60, 300
