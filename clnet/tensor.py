@@ -17,6 +17,7 @@ from .errors import ArgumentError, DeviceError, DtypeError, GradientError, Shape
 from .ops.create import Full
 from .ops.function import PUBLIC_OPS, Face, Function, execute
 from .ops.shape import CopyInto, to_dtype
+from .ops.update import accumulate
 
 Number = bool | int | float
 
@@ -30,16 +31,15 @@ class Tensor:
         array: the elements.
         node: what made it on the tape, None for a leaf.
         index: which output of ``node`` it is.
-        grad: the gradient that ``backward`` collected, of this shape, or None.
     """
 
-    __slots__ = ("__weakref__", "_requires_grad", "array", "grad", "index", "node")
+    __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "index", "node")
 
     def __init__(self, array: Array, node: Node | None = None, index: int = 0) -> None:
         self.array = array
         self.node = node
         self.index = index
-        self.grad: Tensor | None = None
+        self._grad: Tensor | None = None
         self._requires_grad = False
 
     @classmethod
@@ -148,6 +148,21 @@ class Tensor:
     def stride(self) -> tuple[int, ...]:
         """Steps along the axes, in elements."""
         return self.array.strides
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that ``backward`` collected, of this shape, or None."""
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.grad_read(self, self._grad)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.grad_written(self, self._grad, value)
+        self._grad = value
 
     # To the host.
 
@@ -361,8 +376,12 @@ class Tensor:
 
 def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: bool) -> None:
     """Add a gradient to a leaf's; one that shares memory with another's is copied first."""
-    if leaf.grad is not None:
-        leaf.grad = leaf.grad + grad
+    before = leaf.grad
+    if before is not None:
+        if create_graph:
+            leaf.grad = before + grad
+        else:
+            accumulate(before, grad)
         return
     shared = id(grad.array.storage) in seen or not grad.array.contiguous
     seen.add(id(grad.array.storage))
