@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import tarfile
 import zipfile
@@ -121,12 +122,15 @@ def _from_archive(path: Path, names: Sequence[str]) -> ArrayDataset:
     """The data set of the binary version's archive, read without unpacking it to the disk."""
     contents: dict[str, bytes] = {}
     try:
-        with tarfile.open(path, "r|gz") as archive:
+        # Not tarfile's own gzip mode, which ignores the checksum at the end.
+        with gzip.open(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
             for member in archive:
                 name = PurePath(member.name).name
                 file = archive.extractfile(member) if name in names else None
                 if file is not None:
                     contents[name] = file.read()
+            while unpacked.read(2**20):
+                pass
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise DataError(str(path), "a whole tar.gz archive is needed", error=error) from error
     absent = [name for name in names if name not in contents]
@@ -147,7 +151,8 @@ def _from_images(
     cached = source.cache_folder() / "cifar10" / f"decoded-{_fingerprint(files)}.npz"
     if cached.is_file():
         try:
-            with np.load(cached) as stored:  # a zip: NumPy compares its checksums
+            # Opened here, because NumPy leaves a damaged file open; a zip has checksums.
+            with cached.open("rb") as file, np.load(file) as stored:
                 return ArrayDataset(stored["images"], stored["labels"], classes=CLASSES)
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             cached.unlink()  # damaged: it is made again from the images, which are at hand

@@ -28,7 +28,7 @@ class Draw:
     """The examples of one batch, as far as randomness is concerned.
 
     Attributes:
-        seed: the loader's seed.
+        seed: the loader's seed, taken modulo 2**64.
         epoch: the epoch, from 0.
         indices: the examples' indices in the data set, ``(n,)``.
         stream: tells apart the uses within one batch (each transform has its own).

@@ -64,6 +64,9 @@ class ArrayDataset(Dataset):
         *arrays: ``(n, ...)`` each.
         classes: names of the labels.
 
+    Attributes:
+        arrays: the arrays, as given.
+
     Raises:
         ShapeError: if there is no array, or their lengths differ.
 

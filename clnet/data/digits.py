@@ -31,7 +31,7 @@ def Digits(*, train: bool = True, seed: int = 0) -> ArrayDataset:  # noqa: N802 
         (1438, 359)
     """
     with (
-        resources.files(__package__).joinpath("digits.npz").open("rb") as file,
+        resources.files("clnet.data").joinpath("digits.npz").open("rb") as file,
         np.load(file) as stored,
     ):
         images, labels = stored["images"], stored["labels"].astype(np.int64)

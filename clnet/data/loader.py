@@ -38,6 +38,7 @@ class DataLoader:
         ArgumentError: if ``batch_size`` is below 1 or ``prefetch`` below 0.
 
     Example:
+        >>> from clnet.data import ArrayDataset
         >>> data = ArrayDataset(np.arange(10) * 10, np.arange(10))
         >>> for x, y in DataLoader(data, 4):
         ...     print(x, y)
