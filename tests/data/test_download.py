@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import struct
 import sys
 import threading
 from functools import partial
@@ -12,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_idx import write_half
 
 from clnet.data import MNIST, mnist
 from clnet.data.source import Remote, download
@@ -46,7 +46,10 @@ def served(tmp_path: Path):
 def mnist_server(served, monkeypatch):
     """MNIST's addresses point to a small copy on this machine; gives its folder."""
     folder, url = served
-    write_half(folder, train=True)
+    images = struct.pack(">HBB3I", 0, 8, 3, 5, 2, 2) + bytes(20)
+    labels = struct.pack(">HBBI", 0, 8, 1, 5) + bytes(range(5))
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(images))
+    (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(labels))
     for path in folder.iterdir():
         remote = Remote(f"{url}/{path.name}", hashlib.md5(path.read_bytes()).hexdigest())
         monkeypatch.setitem(mnist.REMOTES, path.stem, remote)

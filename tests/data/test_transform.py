@@ -83,6 +83,7 @@ def test_crop_is_a_window_of_the_padded_image():
         ]
         assert len(matches) == 1  # no pixel is 0, so each window is another
         places.add(matches[0])
+    assert len(places) > 4 * p  # more than the diagonal: the two are drawn apart
     assert {top for top, _ in places} == {left for _, left in places} == set(range(2 * p + 1))
 
 

@@ -63,7 +63,7 @@ TREES = st.recursive(
 
 
 @settings(
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
