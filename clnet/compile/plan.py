@@ -34,6 +34,7 @@ class Plan:
         kept += [grad.array.storage for _, grad in self._grads_after if grad is not None]
         self._blocks = _assign_memory(tracer.steps, kept)
         self._mutated: list[Storage] = []
+        self._ran = False
         self._program: list[BoundLaunch | Action] = []
         for step in tracer.steps:
             if isinstance(step, Action):
@@ -79,10 +80,13 @@ class Plan:
                 item = given.dtype.itemsize
                 queue.copy(place.storage, given.storage, given.nbytes, source_bytes=given.offset * item)
         for entry in self._program:
-            if type(entry) is BoundLaunch:
-                queue.replay(entry)
-            else:
+            if type(entry) is not BoundLaunch:
                 entry.run()
+            elif self._ran:
+                queue.replay(entry)
+            else:  # the first time, so that the program cache sees what was launched
+                queue.launch(entry.launch)
+        self._ran = True
         for storage in self._mutated:
             storage.version += 1
         for leaf, grad in self._grads_after:
