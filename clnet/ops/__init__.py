@@ -1,0 +1,11 @@
+"""What can be computed, by family; each op is declared in one place, which also exports it."""
+
+from .activation import *
+from .arithmetic import *
+from .create import *
+from .function import PUBLIC_OPS as PUBLIC_OPS
+from .function import Face as Face
+from .function import Function as Function
+from .function import execute as execute
+from .matmul import *
+from .shape import *
