@@ -55,8 +55,15 @@
 <%def name="copy_elements(ctype, source, to_bool, ndim)">
 __kernel void copy_elements(
     const int n,
-    ${strided.sizes(ndim)}
-    ${strided.strides(ndim, ("y", "x"))}
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${source} *restrict x, const long x_offset)
 {
@@ -72,8 +79,15 @@ __kernel void copy_elements(
 <%def name="copy_rows(ctype, source, to_bool, ndim)">
 __kernel void copy_rows(
     const int n, const int y_step, const int x_step,
-    ${strided.sizes(ndim)}
-    ${strided.strides(ndim, ("y", "x"))}
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${source} *restrict x, const long x_offset)
 {
@@ -94,8 +108,15 @@ __kernel void copy_rows(
 <%def name="copy_transposed(ctype, source, to_bool, ndim, tile)">
 __kernel void copy_transposed(
     const int rows, const int columns, const int y_row, const int x_column,
-    ${strided.sizes(ndim)}
-    ${strided.strides(ndim, ("y", "x"))}
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${source} *restrict x, const long x_offset)
 {
@@ -130,8 +151,15 @@ __kernel void copy_transposed(
 <%def name="copy_transposed_local(ctype, source, to_bool, ndim, tile, group_rows)">
 __kernel void copy_transposed_local(
     const int rows, const int columns, const int y_row, const int x_column,
-    ${strided.sizes(ndim)}
-    ${strided.strides(ndim, ("y", "x"))}
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${source} *restrict x, const long x_offset)
 {
@@ -156,8 +184,12 @@ __kernel void copy_transposed_local(
 <%def name="fill(ctype, ndim)">
 __kernel void fill(
     const int n,
-    ${strided.sizes(ndim)}
-    ${strided.strides(ndim, ("y",))}
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
     __global ${ctype} *restrict y, const long y_offset, const ${ctype} value)
 {
     const int i = get_global_id(0);

@@ -60,15 +60,13 @@
 % endif
     const bool inside = at >= 0 && at < limit;
 </%def>
-<%def name="row_parameters(ctype, index_type)">
+<%def name="gather_rows(ctype, index_type, missing, wrap)">
+__kernel void gather_rows(
     const int outer, const int n, const int inner, const int limit,
     const int x_outer, const int x_row,
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset
-</%def>
-<%def name="gather_rows(ctype, index_type, missing, wrap)">
-__kernel void gather_rows(${row_parameters(ctype, index_type)})
+    __global const ${index_type} *restrict index, const long index_offset)
 {
     const int i = get_global_id(0);
     const int batch = get_global_id(1);
@@ -86,7 +84,12 @@ __kernel void gather_rows(${row_parameters(ctype, index_type)})
 }
 </%def>
 <%def name="gather_row_elements(ctype, index_type, missing, wrap)">
-__kernel void gather_row_elements(${row_parameters(ctype, index_type)})
+__kernel void gather_row_elements(
+    const int outer, const int n, const int inner, const int limit,
+    const int x_outer, const int x_row,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
 {
     const int i = get_global_id(0);
     if (i < outer * n * inner) {
@@ -101,8 +104,15 @@ __kernel void gather_row_elements(${row_parameters(ctype, index_type)})
 <%def name="gather_along(ctype, index_type, ndim, missing, wrap)">
 __kernel void gather_along(
     const int n, const int limit, const int x_step,
-    ${strided.sizes(ndim)}
-    ${strided.strides(ndim, ("x", "index"))}
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int index_stride_${d},
+% endfor
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,
     __global const ${index_type} *restrict index, const long index_offset)
@@ -120,8 +130,15 @@ __kernel void gather_along(
 <%def name="keys_along(index_type, ndim, wrap)">
 __kernel void keys_along(
     const int n, const int limit, const int x_step, const int last,
-    ${strided.sizes(ndim)}
-    ${strided.strides(ndim, ("x", "index"))}
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int index_stride_${d},
+% endfor
     __global int *restrict keys, const long keys_offset,
     __global int *restrict order, const long order_offset,
     __global const ${index_type} *restrict index, const long index_offset)
@@ -155,7 +172,9 @@ __kernel void keys_of_rows(
 <%def name="fold_indices(index_type, count)">
 __kernel void fold_indices(
     const int n,
-    ${strided.sizes(count)}
+% for d in range(count):
+    const int size_${d},
+% endfor
     __global int *restrict y, const long y_offset
 % for d in range(count):
     , __global const ${index_type} *restrict index_${d}, const long index_${d}_offset

@@ -6,12 +6,12 @@
 ## def    random_bits
 ## arg    n: int                     elements
 ## arg    y: out int[n]
-## arg    seed: long                 the generator's key
+## arg    seed: ulong                 the generator's key
 ## arg    offset: long               the first counter
 ## def    random_uniform
 ## arg    n: int
 ## arg    y: out ctype[n]
-## arg    seed: long
+## arg    seed: ulong
 ## arg    offset: long
 ## arg    low: real                  least value
 ## arg    span: real                 high - low
@@ -19,20 +19,20 @@
 ## def    random_normal
 ## arg    n: int
 ## arg    y: out ctype[n]
-## arg    seed: long
+## arg    seed: ulong
 ## arg    offset: long
 ## arg    mean: real
 ## arg    std: real                  standard deviation
 ## def    random_bernoulli
 ## arg    n: int
 ## arg    y: out ctype[n]
-## arg    seed: long
+## arg    seed: ulong
 ## arg    offset: long
 ## arg    p: float                   probability of 1
 ## def    random_integer
 ## arg    n: int
 ## arg    y: out ctype[n]
-## arg    seed: long
+## arg    seed: ulong
 ## arg    offset: long
 ## arg    low: long                  least value
 ## arg    span: long                 how many values
@@ -40,7 +40,7 @@
 ## arg    n: int
 ## arg    y: out ctype[n]
 ## arg    x: in ctype[n]
-## arg    seed: long
+## arg    seed: ulong
 ## arg    offset: long
 ## arg    p: float                   probability of 0
 ## arg    scale: ctype               factor of what is kept
@@ -59,7 +59,7 @@
 <%def name="random_bits()">
 ${generator.philox()}
 __kernel void random_bits(
-    const int n, __global int *restrict y, const long y_offset, const long seed, const long offset)
+    const int n, __global int *restrict y, const long y_offset, const ulong seed, const long offset)
 {
     const int i = get_global_id(0) * 4;
     y += y_offset;
@@ -75,7 +75,7 @@ __kernel void random_bits(
 ${generator.philox()}
 __kernel void random_uniform(
     const int n, __global ${ctype} *restrict y, const long y_offset,
-    const long seed, const long offset,
+    const ulong seed, const long offset,
     const ${real} low, const ${real} span, const ${real} high)
 {
     const int i = get_global_id(0) * ${2 if real == "double" else 4};
@@ -94,7 +94,7 @@ __kernel void random_uniform(
 ${generator.philox()}
 __kernel void random_normal(
     const int n, __global ${ctype} *restrict y, const long y_offset,
-    const long seed, const long offset, const ${real} mean, const ${real} std)
+    const ulong seed, const long offset, const ${real} mean, const ${real} std)
 {
     const int i = get_global_id(0) * ${2 if real == "double" else 4};
     y += y_offset;
@@ -121,7 +121,7 @@ __kernel void random_normal(
 ${generator.philox()}
 __kernel void random_bernoulli(
     const int n, __global ${ctype} *restrict y, const long y_offset,
-    const long seed, const long offset, const float p)
+    const ulong seed, const long offset, const float p)
 {
     const int i = get_global_id(0) * 4;
     y += y_offset;
@@ -136,7 +136,7 @@ __kernel void random_bernoulli(
 ${generator.philox()}
 __kernel void random_integer(
     const int n, __global ${ctype} *restrict y, const long y_offset,
-    const long seed, const long offset, const long low, const long span)
+    const ulong seed, const long offset, const long low, const long span)
 {
     const int i = get_global_id(0) * 2;
     y += y_offset;
@@ -154,7 +154,7 @@ ${generator.philox()}
 __kernel void dropout(
     const int n, __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,
-    const long seed, const long offset, const float p, const ${ctype} scale)
+    const ulong seed, const long offset, const float p, const ${ctype} scale)
 {
     const int i = get_global_id(0) * 4;
     y += y_offset;

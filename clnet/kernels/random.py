@@ -44,18 +44,13 @@ _INTEGER = Kernel("random_integer", "random.mako")
 _DROPOUT = Kernel("dropout", "random.mako")
 
 
-def counters(count: int) -> int:
-    """How far a generator's offset moves on after ``count`` elements of any kind."""
-    return ceil_div(count, _WORDS // 2)
-
-
 def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[Launch]:
     """The generator's words as they come.
 
     Args:
         target: what to choose the kernel for.
         y: dense, int32.
-        seed: the key, in ``[-2**63, 2**63)``.
+        seed: the key, in ``[0, 2**64)``.
         offset: the first counter.
 
     Returns:
@@ -72,7 +67,7 @@ def uniform(
     Args:
         target: what to choose the kernel for.
         y: dense, floating.
-        seed: the key, in ``[-2**63, 2**63)``.
+        seed: the key, in ``[0, 2**64)``.
         offset: the first counter.
         low: the least value.
         high: not reached.
@@ -94,7 +89,7 @@ def normal(
     Args:
         target: what to choose the kernel for.
         y: dense, floating.
-        seed: the key, in ``[-2**63, 2**63)``.
+        seed: the key, in ``[0, 2**64)``.
         offset: the first counter.
         mean: their mean.
         std: their standard deviation.
@@ -114,7 +109,7 @@ def bernoulli(target: Target, y: Array, *, seed: Cell, offset: Cell, p: float) -
     Args:
         target: what to choose the kernel for.
         y: dense, any dtype.
-        seed: the key, in ``[-2**63, 2**63)``.
+        seed: the key, in ``[0, 2**64)``.
         offset: the first counter.
         p: in ``[0, 1]``.
 
@@ -133,7 +128,7 @@ def integers(
     Args:
         target: what to choose the kernel for.
         y: dense, any dtype that holds them.
-        seed: the key, in ``[-2**63, 2**63)``.
+        seed: the key, in ``[0, 2**64)``.
         offset: the first counter.
         low: the least value.
         high: not reached.
@@ -162,7 +157,7 @@ def dropout(
         target: what to choose the kernel for.
         y: dense, floating.
         x: as ``y``.
-        seed: the key, in ``[-2**63, 2**63)``.
+        seed: the key, in ``[0, 2**64)``.
         offset: the first counter.
         p: in ``[0, 1]``.
 

@@ -55,13 +55,6 @@ __kernel void segment_starts(
     }
 }
 </%def>
-<%def name="parameters(ctype)">
-    const int outer, const int rows, const int n, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const int *restrict starts, const long starts_offset,
-    __global const int *restrict order, const long order_offset
-</%def>
 <%def name="advance()">
     y += y_offset;
     x += x_offset;
@@ -69,7 +62,12 @@ __kernel void segment_starts(
     order += order_offset;
 </%def>
 <%def name="segment_sum_elements(ctype, real)">
-__kernel void segment_sum_elements(${parameters(ctype)})
+__kernel void segment_sum_elements(
+    const int outer, const int rows, const int n, const int inner,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const int *restrict starts, const long starts_offset,
+    __global const int *restrict order, const long order_offset)
 {
     const int i = get_global_id(0);
     ${advance()}
@@ -87,7 +85,12 @@ __kernel void segment_sum_elements(${parameters(ctype)})
 }
 </%def>
 <%def name="segment_sum_rows(ctype, real, vector)">
-__kernel void segment_sum_rows(${parameters(ctype)})
+__kernel void segment_sum_rows(
+    const int outer, const int rows, const int n, const int inner,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const int *restrict starts, const long starts_offset,
+    __global const int *restrict order, const long order_offset)
 {
     const int row = get_global_id(0);
     const int batch = get_global_id(1);
@@ -112,7 +115,12 @@ __kernel void segment_sum_rows(${parameters(ctype)})
 }
 </%def>
 <%def name="segment_sum_tree(ctype, real, lanes, slices)">
-__kernel void segment_sum_tree(${parameters(ctype)})
+__kernel void segment_sum_tree(
+    const int outer, const int rows, const int n, const int inner,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const int *restrict starts, const long starts_offset,
+    __global const int *restrict order, const long order_offset)
 {
     __local ${real} sums[${slices}][${lanes}];
     const int lane = get_local_id(0);
@@ -138,7 +146,12 @@ __kernel void segment_sum_tree(${parameters(ctype)})
 }
 </%def>
 <%def name="segment_last(ctype)">
-__kernel void segment_last(${parameters(ctype)})
+__kernel void segment_last(
+    const int outer, const int rows, const int n, const int inner,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const int *restrict starts, const long starts_offset,
+    __global const int *restrict order, const long order_offset)
 {
     const int i = get_global_id(0);
     ${advance()}

@@ -9,7 +9,6 @@ from clnet.device import HostScalar, device
 from clnet.errors import ArgumentError
 from clnet.kernels.random import (
     bernoulli,
-    counters,
     dropout,
     integers,
     normal,
@@ -18,7 +17,7 @@ from clnet.kernels.random import (
 )
 from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
 
-SEED = 0x0123456789ABCDEF
+SEED = 0xF123456789ABCDEF
 OFFSET = 2**32 - 3  # the counter's low word runs over within the test
 SIZES = [0, 1, 3, 4, 5, 1023]
 
@@ -203,8 +202,3 @@ def test_offset_in_a_cell_is_read_at_every_launch():
     cell.value = 1
     run(launches)
     np.testing.assert_array_equal(y.numpy()[:4], first[4:])
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 5])
-def test_counters_cover_every_kind(n):
-    assert counters(n) == (n + 1) // 2

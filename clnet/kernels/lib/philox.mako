@@ -17,5 +17,5 @@ uint4 philox(uint4 counter, uint2 key)
 <%def name="draw()">
     const ulong counter = (ulong)offset + get_global_id(0);
     const uint4 bits = philox((uint4)((uint)counter, (uint)(counter >> 32), 0u, 0u),
-                              (uint2)((uint)seed, (uint)((ulong)seed >> 32)));
+                              (uint2)((uint)seed, (uint)(seed >> 32)));
 </%def>

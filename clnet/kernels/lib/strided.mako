@@ -2,21 +2,9 @@
 ##
 ## param  ndim: int                  axes of the common shape, 1 or more
 ## param  index: str                 C expression, an element's number in row-major order
-## param  arrays: tuple of str       for each array x the kernel has x_stride_0, x_stride_1, ...
+## param  arrays: tuple of str       for each array x the kernel has x_stride_0 ... beside size_0 ...
 ##
-## `sizes` and `strides` give the __kernel's parameters, `locate` declares `int at_x` for each array.
-<%def name="sizes(ndim)">
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-</%def>
-<%def name="strides(ndim, arrays)">
-% for array in arrays:
-% for d in range(ndim):
-    const int ${array}_stride_${d},
-% endfor
-% endfor
-</%def>
+## `locate` declares `int at_x` for each array.
 <%def name="locate(ndim, index, arrays)">
     int rest = ${index};
 % for array in arrays:
