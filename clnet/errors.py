@@ -1,6 +1,7 @@
 """The exceptions clnet raises; each holds fields, and its text is made from them.
 
-This file owns the wording ``<op>: <law that failed>; got <values>. <what to do>``; it raises nothing itself.
+This file owns the wording ``<op>: <law that failed>; got <values>. <what to do>``; it raises
+nothing itself.
 """
 
 from __future__ import annotations

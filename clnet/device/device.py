@@ -119,17 +119,21 @@ def _open(found: Found, threads: int | None) -> Device:
 
 
 def _partition(found: Found, threads: int) -> Any:
-    """A sub-device of so many compute units."""
-    by_counts = [cl.device_partition_property.BY_COUNTS, threads, 0]
+    """A sub-device of so many compute units.
+
+    The last of two: Intel's CPU runtime lets the first use all cores.
+    """
+    rest = found.handle.max_compute_units - threads
+    by_counts = [cl.device_partition_property.BY_COUNTS, rest, threads, 0]
     try:
-        return found.handle.create_sub_devices(by_counts)[0]
+        return found.handle.create_sub_devices(by_counts)[-1]
     except cl.Error as error:
         raise DeviceError(
             f"device {found.selector!r}",
             "it cannot be divided",
             threads=threads,
             status=error,
-            remedy="Leave threads out, or use the runtime's own setting (PoCL: POCL_MAX_PTHREAD_COUNT)",
+            remedy="Leave threads out, or use the runtime's own setting",
         ) from error
 
 

@@ -14,7 +14,8 @@ from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 
 _INSTALL_HINT = (
     'Install an OpenCL runtime: pip install "clnet[pocl]" runs on any CPU; a GPU needs its vendor\'s driver '
-    "(package names often end in opencl-icd)"
+    "(package names often end in opencl-icd). OCL_ICD_VENDORS, if set, must name a folder of .icd files, and "
+    "POCL_CACHE_DIR a folder you may write"
 )
 # Platforms are called by the first word of their name, but for those whose first word says nothing.
 _ALIASES = {"portable": "pocl", "advanced": "amd"}

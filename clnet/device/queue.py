@@ -115,6 +115,7 @@ class Queue:
         event = cl.enqueue_nd_range_kernel(
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
+        kernel.launched = True
         if self._observers:
             self._tell_launch(launch, kernel.writes, event, start)
 

@@ -1,0 +1,13 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import hypothesis
+
+hypothesis.settings.register_profile(
+    "reproducible",
+    deadline=None,  # the first example may compile a kernel
+    derandomize=True,
+    max_examples=50,
+)
+hypothesis.settings.load_profile("reproducible")
