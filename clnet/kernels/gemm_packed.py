@@ -224,7 +224,7 @@ def _panel_bytes(params: PackedParams, problem: Problem) -> int:
 
 
 def _panels(memory: Scratch, params: PackedParams, problem: Problem) -> Array:
-    """b's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
+    """B's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
     columns = round_up(problem.n, params.vectors * params.width)
     item = columns * _padded_k(params, problem)
     dense = Array.scratch(memory, (_items(problem.b), item), problem.b.dtype)

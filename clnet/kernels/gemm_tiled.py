@@ -101,7 +101,9 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     if tiling is None:
         return any_type(problem)
     groups = _groups(tiling, problem)
-    slices = max(1, min(GROUPS_PER_UNIT * target.traits.compute_units // groups, problem.k // SLICE_K))
+    slices = max(
+        1, min(GROUPS_PER_UNIT * target.traits.compute_units // groups, problem.k // SLICE_K)
+    )
     slices = min(slices, MOST_SLICES)
     slice_k = round_up(ceil_div(problem.k, slices), tiling.tile_k)
     slices = ceil_div(problem.k, slice_k)
