@@ -103,7 +103,7 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
     """
     params = _params(target.traits, problem)
     blocking = _blocking(target, params, problem)
-    memory = Scratch(problem.out.device)
+    memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
     launches: list[Launch] = []
     if blocking.prepacked:
         panels = _panels(memory, params, problem)
