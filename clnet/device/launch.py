@@ -153,7 +153,7 @@ class Launch:
         args: tuple[Any, ...],
         *,
         flops: int,
-        bytes: int,
+        bytes: int,  # noqa: A002
     ) -> None:
         self.kernel = kernel
         self.global_size = global_size

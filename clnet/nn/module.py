@@ -1,4 +1,4 @@
-"""The base of layers and models: parameters, buffers, sub-modules, state and mode. It computes nothing."""
+"""The base of layers and models: parameters, buffers, sub-modules, state. It computes nothing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .. import mode
+from ..autograd import no_grad
 from ..dtypes import DType
 from ..errors import ArgumentError, CheckpointError
-from ..autograd import no_grad
 from ..tensor import Tensor, tensor
 
 
@@ -234,7 +234,9 @@ class Module:
                         state[f"{prefix}.{name}" if prefix else name] = value.detach()
         return state
 
-    def load_state_dict(self, state: Mapping[str, Tensor | np.ndarray], *, strict: bool = True) -> None:
+    def load_state_dict(
+        self, state: Mapping[str, Tensor | np.ndarray], *, strict: bool = True
+    ) -> None:
         """Overwrite parameters and buffers; nothing is changed unless everything fits.
 
         Args:
@@ -266,7 +268,11 @@ class Module:
         with no_grad():
             for name in common:
                 value = state[name]
-                own[name].copy_(value.detach() if isinstance(value, Tensor) else tensor(value, device=own[name].device))
+                own[name].copy_(
+                    value.detach()
+                    if isinstance(value, Tensor)
+                    else tensor(value, device=own[name].device)
+                )
 
     # Text.
 
