@@ -4,13 +4,15 @@
 <%def name="philox()">
 uint4 philox(uint4 counter, uint2 key)
 {
-    for (int round = 0; round < 10; ++round) {
-        const uint high_0 = mul_hi(0xD2511F53u, counter.s0);
-        const uint high_2 = mul_hi(0xCD9E8D57u, counter.s2);
-        counter = (uint4)(high_2 ^ counter.s1 ^ key.s0, 0xCD9E8D57u * counter.s2,
-                          high_0 ^ counter.s3 ^ key.s1, 0xD2511F53u * counter.s0);
-        key += (uint2)(0x9E3779B9u, 0xBB67AE85u);
-    }
+    uint high_0, high_2;
+    /* Written out: PoCL vectorises over the items only what holds no loop. */
+% for _ in range(10):
+    high_0 = mul_hi(0xD2511F53u, counter.s0);
+    high_2 = mul_hi(0xCD9E8D57u, counter.s2);
+    counter = (uint4)(high_2 ^ counter.s1 ^ key.s0, 0xCD9E8D57u * counter.s2,
+                      high_0 ^ counter.s3 ^ key.s1, 0xD2511F53u * counter.s0);
+    key += (uint2)(0x9E3779B9u, 0xBB67AE85u);
+% endfor
     return counter;
 }
 </%def>
