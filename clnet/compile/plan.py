@@ -1,10 +1,9 @@
-"""From a trace to launches that can be replayed: memory for the values in between, arguments bound."""
+"""From a trace to launches that can be replayed: values get memory, kernels their arguments."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from ..array import Array
 from ..device import BoundLaunch, Device, Storage, size_class
@@ -34,6 +33,7 @@ class Plan:
         kept += [grad.array.storage for _, grad in self._grads_after if grad is not None]
         self._blocks = _assign_memory(tracer.steps, kept)
         self._mutated: list[Storage] = []
+        self._ran = False
         self._program: list[BoundLaunch | Action] = []
         for step in tracer.steps:
             if isinstance(step, Action):
@@ -77,12 +77,17 @@ class Plan:
         for place, given in zip(self._arguments, arguments, strict=True):
             if given.nbytes:
                 item = given.dtype.itemsize
-                queue.copy(place.storage, given.storage, given.nbytes, source_bytes=given.offset * item)
+                queue.copy(
+                    place.storage, given.storage, given.nbytes, source_bytes=given.offset * item
+                )
         for entry in self._program:
-            if type(entry) is BoundLaunch:
-                queue.replay(entry)
-            else:
+            if isinstance(entry, Action):
                 entry.run()
+            elif self._ran:
+                queue.replay(entry)
+            else:  # the first time, so that the program cache sees what was launched
+                queue.launch(entry.launch)
+        self._ran = True
         for storage in self._mutated:
             storage.version += 1
         for leaf, grad in self._grads_after:
@@ -91,7 +96,11 @@ class Plan:
 
     def _copied(self, result: Array) -> Array:
         copy = Array(
-            Storage(self.device, result.storage.nbytes), result.shape, result.strides, result.offset, result.dtype
+            Storage(self.device, result.storage.nbytes),
+            result.shape,
+            result.strides,
+            result.offset,
+            result.dtype,
         )
         copy.storage.materialize()
         if result.storage.nbytes:
