@@ -78,11 +78,15 @@ class Node:
         self.released = False
         self.num_outputs = len(outputs)
         self.input_specs = tuple((t.array.shape, t.array.dtype) for t in inputs)
-        self.edges = tuple(edge_of(t) if need else None for t, need in zip(inputs, needs, strict=True))
+        self.edges = tuple(
+            edge_of(t) if need else None for t, need in zip(inputs, needs, strict=True)
+        )
         save_inputs, save_outputs = function.saves(needs)
         if function.decompose is not None:
             save_inputs = range(len(inputs))
-        self.kept_inputs = {i: Kept(inputs[i], inputs[i].array.storage.version) for i in save_inputs}
+        self.kept_inputs = {
+            i: Kept(inputs[i], inputs[i].array.storage.version) for i in save_inputs
+        }
         self.kept_outputs = {k: Kept(outputs[k], outputs[k].storage.version) for k in save_outputs}
 
     def unpack(self) -> SavedTensors:
@@ -108,7 +112,9 @@ class Node:
                     version=array.storage.version,
                     remedy="Change a clone() instead",
                 )
-        outputs = {k: self.tensor_type(kept.tensor, self, k) for k, kept in self.kept_outputs.items()}
+        outputs = {
+            k: self.tensor_type(kept.tensor, self, k) for k, kept in self.kept_outputs.items()
+        }
         inputs = {i: kept.tensor for i, kept in self.kept_inputs.items()}
         return SavedTensors(inputs, outputs, self.input_specs)
 
@@ -276,5 +282,6 @@ def _through_decomposition(
     walk.run()
     found = walk.found
     return tuple(
-        found[id(t)][1] if need and id(t) in found else None for t, need in zip(inputs, needs, strict=True)
+        found[id(t)][1] if need and id(t) in found else None
+        for t, need in zip(inputs, needs, strict=True)
     )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import mode, ops
 from .array import Array
 from .autograd import Node, run_backward
-from .device import Device, current_device, device as open_device
+from .device import Device, current_device
+from .device import device as open_device
 from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64
-from .errors import ArgumentError, DeviceError, DtypeError, GradientError, ShapeError, TraceError
+from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .ops.create import Full
 from .ops.function import PUBLIC_OPS, Face, Function, execute
 from .ops.shape import CopyInto, to_dtype
 from .ops.update import accumulate
 
 Number = bool | int | float
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
+    return lambda self, other: function(other, self)
 
 
 class Tensor:
@@ -54,7 +59,9 @@ class Tensor:
                     remedy="Make one with clnet.tensor(...)",
                 )
         needs = (
-            tuple(x.requires_grad for x in inputs) if mode.current().grad else (False,) * len(inputs)
+            tuple(x.requires_grad for x in inputs)
+            if mode.current().grad
+            else (False,) * len(inputs)
         )
         if function.mutates and any(needs):
             raise GradientError(
@@ -98,7 +105,7 @@ class Tensor:
         return len(self.array.shape)
 
     @property
-    def T(self) -> Tensor:
+    def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
         """The axes in reverse order, without a copy."""
         return self.permute(tuple(range(self.ndim))[::-1])
 
@@ -123,9 +130,13 @@ class Tensor:
             GradientError: if it is not a leaf, or not floating.
         """
         if self.node is not None and not requires_grad:
-            raise GradientError("requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()")
+            raise GradientError(
+                "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
+            )
         if requires_grad and not self.dtype.is_floating_point:
-            raise GradientError("requires_grad_", "only floating tensors have gradients", dtype=self.dtype)
+            raise GradientError(
+                "requires_grad_", "only floating tensors have gradients", dtype=self.dtype
+            )
         self._requires_grad = requires_grad and self.node is None
         return self
 
@@ -174,18 +185,22 @@ class Tensor:
         """
         if self.requires_grad:
             raise GradientError(
-                "numpy", "a tensor that requires a gradient leaves the tape", remedy="Use x.detach().numpy()"
+                "numpy",
+                "a tensor that requires a gradient leaves the tape",
+                remedy="Use x.detach().numpy()",
             )
         return self._read("numpy").numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001
         if copy is False:
-            raise ArgumentError("asarray", "reading a tensor copies", remedy="Use tensor.map() for a view")
+            raise ArgumentError(
+                "asarray", "reading a tensor copies", remedy="Use tensor.map() for a view"
+            )
         host = self._read("asarray").numpy()
         return host if dtype is None else host.astype(dtype)
 
     def map(self) -> AbstractContextManager[np.ndarray]:
-        """The elements in the host's address space, read-only, without a copy where memory is shared.
+        """The elements on the host, read-only, without a copy where memory is shared.
 
         Returns:
             A context manager; the array it gives is valid inside the ``with`` block alone.
@@ -309,7 +324,7 @@ class Tensor:
         return to_dtype(self, bool_)
 
     def copy_(self, source: Tensor) -> Tensor:
-        """Overwrite the elements with those of ``source``, broadcast and converted; returns the tensor.
+        """Overwrite the elements with those of ``source``, broadcast and converted.
 
         Raises:
             ShapeError: if ``source`` does not broadcast to the tensor.
@@ -331,14 +346,18 @@ class Tensor:
     # Gradients.
 
     def backward(
-        self, gradient: Tensor | None = None, *, retain_graph: bool | None = None, create_graph: bool = False
+        self,
+        gradient: Tensor | None = None,
+        *,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
     ) -> None:
         """Add the gradient of this tensor to ``grad`` of every leaf that requires one.
 
         Args:
             gradient: gradient of the final value with respect to this tensor, of its shape; None
                 stands for 1 and needs a tensor of one element.
-            retain_graph: keep what the tape saved, to walk it again; None stands for ``create_graph``.
+            retain_graph: keep what the tape saved, to walk it again; None: as ``create_graph``.
             create_graph: record the walk, so that the gradients can be differentiated.
 
         Raises:
@@ -359,19 +378,25 @@ class Tensor:
 
     # Operators.
 
-    def __neg__(self) -> Tensor:
-        return ops.neg(self)
-
-    def __abs__(self) -> Tensor:
-        return ops.abs(self)
-
-    def __matmul__(self, other: Tensor) -> Tensor:
-        return ops.matmul(self, other)
-
-    def __invert__(self) -> Tensor:
-        return ops.logical_not(self)
-
+    __neg__ = ops.neg
+    __abs__ = ops.abs
+    __invert__ = ops.logical_not
+    __matmul__ = ops.matmul
+    __add__, __radd__ = ops.add, _reflected(ops.add)
+    __sub__, __rsub__ = ops.sub, _reflected(ops.sub)
+    __mul__, __rmul__ = ops.mul, _reflected(ops.mul)
+    __truediv__, __rtruediv__ = ops.div, _reflected(ops.div)
+    __floordiv__, __rfloordiv__ = ops.floor_divide, _reflected(ops.floor_divide)
+    __mod__, __rmod__ = ops.remainder, _reflected(ops.remainder)
+    __pow__, __rpow__ = ops.pow, _reflected(ops.pow)
+    __and__, __or__ = ops.logical_and, ops.logical_or
+    __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
+    __eq__, __ne__ = ops.eq, ops.ne  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
     __hash__ = object.__hash__
+
+    if TYPE_CHECKING:  # the methods that ops export are attached below
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: bool) -> None:
@@ -399,10 +424,17 @@ def _root_gradient(op_name: str, root: Tensor, gradient: Tensor | None) -> Tenso
         )
     if gradient is None:
         if root.array.size != 1:
-            raise GradientError(op_name, "a tensor of several elements needs a gradient", shape=root.shape)
+            raise GradientError(
+                op_name, "a tensor of several elements needs a gradient", shape=root.shape
+            )
         return ops.ones_like(root.detach())
     if gradient.shape != root.shape:
-        raise GradientError(op_name, "the gradient has the tensor's shape", shape=root.shape, gradient=gradient.shape)
+        raise GradientError(
+            op_name,
+            "the gradient has the tensor's shape",
+            shape=root.shape,
+            gradient=gradient.shape,
+        )
     return gradient
 
 
@@ -433,7 +465,11 @@ def grad(
     """
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = [grad_outputs] if isinstance(grad_outputs, Tensor) or grad_outputs is None else list(grad_outputs)
+    given = (
+        [grad_outputs]
+        if isinstance(grad_outputs, Tensor) or grad_outputs is None
+        else list(grad_outputs)
+    )
     if len(given) == 1 and len(roots) > 1:
         given = given * len(roots)
     found = run_backward(
@@ -488,11 +524,6 @@ def tensor(
     return Tensor(array).requires_grad_(requires_grad)
 
 
-def from_numpy_array(values: np.ndarray) -> Tensor:
-    """A tensor with a copy of a NumPy array, on the current device."""
-    return tensor(values)
-
-
 def full(
     size: int | Sequence[int],
     fill_value: Number,
@@ -516,23 +547,31 @@ def full(
     shape = (size,) if isinstance(size, int) else tuple(size)
     if any(n < 0 for n in shape):
         raise ShapeError("full", "sizes are 0 or more", size=shape)
-    kind = dtype or (bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32)
+    kind = dtype or (
+        bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32
+    )
     target = current_device() if device is None else open_device(device)
     made = Tensor.__apply_function__(Full(shape, fill_value, kind, target), ())[0]
     return made.requires_grad_(requires_grad)
 
 
-def zeros(*size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(
+    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Zeros of a shape, given as numbers or as one sequence."""
     return full(_shape(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones(*size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(
+    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Ones of a shape, given as numbers or as one sequence."""
     return full(_shape(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def empty(*size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(
+    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
     array = Array.abstract(_shape(size), dtype, target)
@@ -544,27 +583,6 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
 
 
-def _reflected(function: Any) -> Any:
-    return lambda self, other: function(other, self)
-
-
-_BINARY = {
-    "add": ops.add,
-    "sub": ops.sub,
-    "mul": ops.mul,
-    "truediv": ops.div,
-    "floordiv": ops.floor_divide,
-    "mod": ops.remainder,
-    "pow": ops.pow,
-    "and": ops.logical_and,
-    "or": ops.logical_or,
-}
-_COMPARISONS = {"eq": ops.eq, "ne": ops.ne, "lt": ops.lt, "le": ops.le, "gt": ops.gt, "ge": ops.ge}
-for _name, _function in _BINARY.items():
-    setattr(Tensor, f"__{_name}__", _function)
-    setattr(Tensor, f"__r{_name}__", _reflected(_function))
-for _name, _function in _COMPARISONS.items():
-    setattr(Tensor, f"__{_name}__", _function)
 for _name, (_function, _face) in PUBLIC_OPS.items():
     if Face.METHOD in _face:
         setattr(Tensor, _name, _function)

@@ -21,8 +21,9 @@ _MOST_PLANS = 16
 class Compiled:
     """A function whose launches are recorded at its first call and replayed at later ones.
 
-    A call with other shapes, dtypes, devices, plain arguments or mode, or after a module or optimiser
-    changed, makes a new plan beside the old; the least recently used goes when there are many.
+    A call with other shapes, dtypes, devices, plain arguments or mode, or after a module or
+    optimiser changed, makes a new plan beside the old; the least recently used goes when there are
+    many.
     What the function does on the host beside ops (printing, counting) happens at the trace alone.
 
     Attributes:
@@ -31,7 +32,9 @@ class Compiled:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._plans: OrderedDict[Any, list[tuple[Plan, Callable[[list[Array]], Any]]]] = OrderedDict()
+        self._plans: OrderedDict[Any, list[tuple[Plan, Callable[[list[Array]], Any]]]] = (
+            OrderedDict()
+        )
         self.num_traces = 0
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__doc__ = function.__doc__
@@ -40,14 +43,15 @@ class Compiled:
         """Run the function on these arguments.
 
         Args:
-            *args, **kwargs: tensors (their elements may differ from call to call) and plain values
-                (hashable; another value makes another plan).
+            *args: tensors (their elements may differ from call to call) and plain values (hashable;
+                another value makes another plan).
+            **kwargs: the same.
 
         Returns:
             What the function returns: tensors, detached, or tuples, lists and dicts of them.
 
         Raises:
-            TraceError: if the function reads a value on the host, or returns what depends on the tape.
+            TraceError: if the function reads a value on the host, or returns a tensor on the tape.
         """
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
@@ -94,7 +98,8 @@ class Compiled:
         with mode.using(tracer=tracer, device=device):
             try:
                 result = self._function(
-                    *(placeholder(a) for a in args), **{k: placeholder(v) for k, v in kwargs.items()}
+                    *(placeholder(a) for a in args),
+                    **{k: placeholder(v) for k, v in kwargs.items()},
                 )
                 results: list[Tensor] = []
                 template = _flatten(result, results)

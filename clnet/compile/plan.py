@@ -1,10 +1,9 @@
-"""From a trace to launches that can be replayed: memory for the values in between, arguments bound."""
+"""From a trace to launches that can be replayed: values get memory, kernels their arguments."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from ..array import Array
 from ..device import BoundLaunch, Device, Storage, size_class
@@ -78,9 +77,11 @@ class Plan:
         for place, given in zip(self._arguments, arguments, strict=True):
             if given.nbytes:
                 item = given.dtype.itemsize
-                queue.copy(place.storage, given.storage, given.nbytes, source_bytes=given.offset * item)
+                queue.copy(
+                    place.storage, given.storage, given.nbytes, source_bytes=given.offset * item
+                )
         for entry in self._program:
-            if type(entry) is not BoundLaunch:
+            if isinstance(entry, Action):
                 entry.run()
             elif self._ran:
                 queue.replay(entry)
@@ -95,7 +96,11 @@ class Plan:
 
     def _copied(self, result: Array) -> Array:
         copy = Array(
-            Storage(self.device, result.storage.nbytes), result.shape, result.strides, result.offset, result.dtype
+            Storage(self.device, result.storage.nbytes),
+            result.shape,
+            result.strides,
+            result.offset,
+            result.dtype,
         )
         copy.storage.materialize()
         if result.storage.nbytes:

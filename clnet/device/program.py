@@ -1,4 +1,4 @@
-"""From a kernel's rendered source to something that can be launched; compiled programs are kept on disk."""
+"""From a kernel's rendered source to what can be launched; binaries are kept on disk."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class CompiledKernel:
 
     __slots__ = ("_program", "handle", "launched", "name", "set_args", "types", "writes")
 
-    def __init__(self, program: Any, name: str, types: tuple[Any, ...], writes: tuple[bool, ...]) -> None:
+    def __init__(
+        self, program: Any, name: str, types: tuple[Any, ...], writes: tuple[bool, ...]
+    ) -> None:
         self._program = program
         self.types = types
         self.name = name
@@ -112,10 +114,10 @@ class ProgramStatistics:
 class ProgramCache:
     """Compiled kernels of one context: in memory by identity, on disk by content.
 
-    A file's name is the hash of the source, the options and the device's key; it holds a header, the
-    length and hash of the binary, and the binary. Files are written whole and renamed, so processes
-    may share the folder, and a torn or foreign file is rebuilt. A folder that cannot be written
-    is reported once and costs only the compile time.
+    A file's name is the hash of the source, the options and the device's key; it holds a header,
+    the length and hash of the binary, and the binary. Files are written whole and renamed, so
+    processes may share the folder, and a torn or foreign file is rebuilt. A folder that cannot be
+    written is reported once and costs only the compile time.
 
     Args:
         context: the ``pyopencl.Context``.
@@ -189,11 +191,14 @@ class ProgramCache:
             with warnings.catch_warnings():  # Intel's runtime writes a log when nothing is wrong
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 return cl.Program(self._context, text).build(
-                    options=list(source.options), cache_dir=False
+                    options=list(source.options),
+                    cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
                 )
         except cl.RuntimeError as error:
             raise BuildError(
-                source.origin, "the device's compiler refused it", log=f"\n{_excerpt(str(error), text)}"
+                source.origin,
+                "the device's compiler refused it",
+                log=f"\n{_excerpt(str(error), text)}",
             ) from error
 
     def _load(self, path: Path, source: KernelSource) -> Any:
@@ -223,8 +228,8 @@ class ProgramCache:
             if not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"kernel cache: cannot write {self._folder} ({error.strerror}); kernels are compiled "
-                    "anew in every process. Set CLNET_CACHE_DIR to a folder you may write",
+                    f"kernel cache: cannot write {self._folder} ({error.strerror}); kernels are "
+                    "compiled anew in every process. Set CLNET_CACHE_DIR to a folder you may write",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -238,5 +243,7 @@ def _excerpt(log: str, text: str) -> str:
         return log
     at = int(next(group for group in found.groups() if group))
     first, last = max(at - _SHOWN_LINES, 1), min(at + _SHOWN_LINES, len(lines))
-    numbered = "\n".join(f"{n:5d}{'>' if n == at else ' '} {lines[n - 1]}" for n in range(first, last + 1))
+    numbered = "\n".join(
+        f"{n:5d}{'>' if n == at else ' '} {lines[n - 1]}" for n in range(first, last + 1)
+    )
     return f"{log.strip()}\n{numbered}"

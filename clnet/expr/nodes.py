@@ -234,7 +234,7 @@ class Input(Expr):
     __slots__ = ("index",)
     index: int
 
-    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: D102
+    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: D102, FBT001, FBT002
         return _interned(
             cls, (index, boolean), identity=(index, boolean), index=index, boolean=boolean
         )
@@ -268,7 +268,7 @@ class Const(Expr):
     __slots__ = ("value",)
     value: bool | int | float
 
-    def __new__(cls, value: bool | float) -> Const:  # noqa: D102
+    def __new__(cls, value: bool | float) -> Const:  # noqa: D102, FBT001
         if not isinstance(value, (bool, int, float)):
             raise DtypeError(
                 "expr", "a constant is a bool, an int or a float", type=type(value).__name__

@@ -74,9 +74,12 @@ def pointwise(
         return []
     operands = (*outputs, *inputs)
     strides = tuple(
-        a.strides if a.shape == shape else broadcast_strides(a.shape, a.strides, shape) for a in operands
+        a.strides if a.shape == shape else broadcast_strides(a.shape, a.strides, shape)
+        for a in operands
     )
-    geometry = _geometry(shape, strides, target.traits.dedicated_local_memory, target.traits.max_group_size)
+    geometry = _geometry(
+        shape, strides, target.traits.dedicated_local_memory, target.traits.max_group_size
+    )
     params, operations = _params(
         exprs,
         compute.name,
@@ -112,7 +115,10 @@ def pointwise(
 
 @lru_cache(maxsize=4096)
 def _geometry(
-    shape: Shape, strides: tuple[Strides, ...], gpu_shaped: bool, max_group: int  # noqa: FBT001
+    shape: Shape,
+    strides: tuple[Strides, ...],
+    gpu_shaped: bool,  # noqa: FBT001 - lru_cache keys
+    max_group: int,
 ) -> Geometry:
     sizes, steps = collapse(shape, strides)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
@@ -129,7 +135,12 @@ def _geometry(
     wide = most if n >= 128 else most // 8 if n >= 16 else most // 32
     local = (max(wide, 1), most // max(wide, 1))
     return Geometry(
-        sizes, steps, inner, index, (round_up(n, local[0]), ceil_div(outer, local[1]) * local[1]), local
+        sizes,
+        steps,
+        inner,
+        index,
+        (round_up(n, local[0]), ceil_div(outer, local[1]) * local[1]),
+        local,
     )
 
 

@@ -1,4 +1,4 @@
-"""The base of layers and models: parameters, buffers, sub-modules, state and mode. It computes nothing."""
+"""The base of layers and models: parameters, buffers, sub-modules, state. It computes nothing."""
 
 from __future__ import annotations
 
@@ -140,7 +140,10 @@ class Module:
         """
         if not isinstance(module, Module):
             raise ArgumentError(
-                type(self).__name__, "a sub-module is a Module", name=name, type=type(module).__name__
+                type(self).__name__,
+                "a sub-module is a Module",
+                name=name,
+                type=type(module).__name__,
             )
         self._register(self._modules, name, module)
         module.__dict__["_path"] = name
@@ -334,7 +337,9 @@ class Module:
             for name in common:
                 value = state[name]
                 own[name].copy_(
-                    value.detach() if isinstance(value, Tensor) else tensor(value, device=own[name].device)
+                    value.detach()
+                    if isinstance(value, Tensor)
+                    else tensor(value, device=own[name].device)
                 )
         return IncompatibleKeys(missing, unexpected)
 

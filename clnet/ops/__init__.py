@@ -3,6 +3,9 @@
 from .activation import *
 from .arithmetic import *
 from .create import *
-from .function import PUBLIC_OPS, Face, Function, execute
+from .function import PUBLIC_OPS as PUBLIC_OPS
+from .function import Face as Face
+from .function import Function as Function
+from .function import execute as execute
 from .matmul import *
 from .shape import *

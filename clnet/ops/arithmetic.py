@@ -6,6 +6,8 @@ names has two names here.
 
 from __future__ import annotations
 
+# Bodies are called with symbols and say so here, once.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
 from collections.abc import Callable
 from functools import lru_cache
@@ -319,7 +321,8 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
 
     Args:
         x: any shape.
-        min, max: numbers, or tensors that broadcast with ``x``.
+        min: a number, or a tensor that broadcasts with ``x``.
+        max: the same.
 
     Returns:
         The broadcast shape; the gradient is 0 where a bound took over, 1 at a bound.

@@ -34,7 +34,9 @@ class Full(Function):
     ) -> list[Launch]:
         """One launch."""
         compute = from_name(self.dtype.compute)
-        return launch_pointwise(target, outputs, (), (Scalar(0),), scalars=(self.value,), compute=compute)
+        return launch_pointwise(
+            target, outputs, (), (Scalar(0),), scalars=(self.value,), compute=compute
+        )
 
 
 @op(Face.FUNCTION)

@@ -20,11 +20,11 @@ Spec = Array
 
 
 class Function:
-    """One application of an op: its settings as fields, and how it is inferred, lowered, differentiated.
+    """One application of an op: its settings as fields; inferred, lowered and differentiated.
 
-    Subclasses are final dataclasses. ``backward`` is written in public ops, so gradients of gradients
-    exist; a fused op gives ``decompose`` instead, which is used when a graph of the gradient is asked
-    for, and as the fused op's twin in tests.
+    Subclasses are final dataclasses. ``backward`` is written in public ops, so gradients of
+    gradients exist; a fused op gives ``decompose`` beside it, which is used when a graph of the
+    gradient is asked for, and as the fused op's twin in tests.
 
     Attributes:
         mutates: positions of inputs that are written in place.
@@ -75,15 +75,26 @@ class Function:
         raise NotImplementedError
 
     decompose: ClassVar[Callable[..., Any] | None] = None
-    """``decompose(self, *inputs) -> outputs`` in simpler ops, for fused ops; it needs all inputs saved."""
+    """``decompose(self, *inputs) -> outputs`` of a fused op, in simpler ops."""
 
 
 class Saved(Protocol):
     """What a node kept for backward: tensors by position, and shape and dtype of every input."""
 
-    inputs: Mapping[int, Any]
-    outputs: Mapping[int, Any]
-    input_specs: Sequence[tuple[tuple[int, ...], Any]]
+    @property
+    def inputs(self) -> Mapping[int, Any]:
+        """Saved inputs by position."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[int, Any]:
+        """Saved outputs by position."""
+        ...
+
+    @property
+    def input_specs(self) -> Sequence[tuple[tuple[int, ...], Any]]:
+        """Shape and dtype of every input."""
+        ...
 
 
 class Face(Flag):
@@ -119,7 +130,7 @@ def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> 
 
 
 def apply(function: Function, *inputs: Tensor) -> Any:
-    """Apply an op as its arguments ask: tensors record it on the tape, a tracer records it in a graph.
+    """Apply an op as its arguments ask: tensors run it and record it on the tape.
 
     Args:
         function: the op with its settings.
@@ -184,7 +195,10 @@ def require_floating(op_name: str, *arrays: Spec) -> None:
     for array in arrays:
         if not array.dtype.is_floating_point:
             raise DtypeError(
-                op_name, "operands are floating", dtype=array.dtype, remedy="Convert it with .float()"
+                op_name,
+                "operands are floating",
+                dtype=array.dtype,
+                remedy="Convert it with .float()",
             )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MatMul(Function):
-    """``a @ b`` of stacks of matrices, plus a bias along the last axis if a third input is given."""
+    """``a @ b`` of stacks of matrices, plus a bias along the last axis as a third input."""
 
     op_name: str = "matmul"
 
@@ -73,7 +73,9 @@ class MatMul(Function):
 
 
 def _right_gradient(a: Tensor, g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if len(shape) == 2 and a.ndim > 2:  # one matrix for all batches: the sum over them is in the product
+    if (
+        len(shape) == 2 and a.ndim > 2
+    ):  # one matrix for all batches: the sum over them is in the product
         a, g = _rows(a), _rows(g)
     return apply(MatMul("matmul_backward"), _transposed(a), g).sum_to_size(shape)
 
@@ -134,7 +136,9 @@ def matmul(x: Tensor, other: Tensor) -> Tensor:
         y = reshape(y, (*a.shape[:-1], b.shape[-1]))
     else:
         y = apply(MatMul(), a, b)
-    dropped = {d for d, vector in ((y.ndim - 2, x.ndim == 1), (y.ndim - 1, other.ndim == 1)) if vector}
+    dropped = {
+        d for d, vector in ((y.ndim - 2, x.ndim == 1), (y.ndim - 1, other.ndim == 1)) if vector
+    }
     return reshape(y, tuple(n for d, n in enumerate(y.shape) if d not in dropped)) if dropped else y
 
 
@@ -158,7 +162,9 @@ def bmm(x: Tensor, other: Tensor) -> Tensor:
         ShapeError: if they are not stacks of the same length, or the inner sizes differ.
     """
     if x.ndim != 3 or other.ndim != 3 or x.shape[0] != other.shape[0]:
-        raise ShapeError("bmm", "operands are stacks of equally many matrices", a=x.shape, b=other.shape)
+        raise ShapeError(
+            "bmm", "operands are stacks of equally many matrices", a=x.shape, b=other.shape
+        )
     return apply(MatMul("bmm"), x, other)
 
 
@@ -179,10 +185,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         DtypeError: if the dtypes differ.
     """
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
-        raise ShapeError("linear", "x ends in the weight's in_features", x=x.shape, weight=weight.shape)
+        raise ShapeError(
+            "linear", "x ends in the weight's in_features", x=x.shape, weight=weight.shape
+        )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ShapeError(
             "linear", "the bias has the weight's out_features", weight=weight.shape, bias=bias.shape
         )
-    y = apply(MatMul("linear"), _rows(x), weight.transpose(0, 1), *(() if bias is None else (bias,)))
+    y = apply(
+        MatMul("linear"), _rows(x), weight.transpose(0, 1), *(() if bias is None else (bias,))
+    )
     return y if x.ndim == 2 else reshape(y, (*x.shape[:-1], weight.shape[0]))

@@ -1,4 +1,4 @@
-"""Pointwise ops from functions of symbols: forward, gradient and kernel come from one expression."""
+"""Pointwise ops from functions of symbols: kernel and gradient come from one expression."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Pointwise(Function):
 
 @dataclass(frozen=True)
 class Gradients:
-    """Gradient expressions of a pointwise op, over the saved inputs, saved outputs and output gradients."""
+    """Gradient expressions over the saved inputs, the saved outputs and the output gradients."""
 
     positions: tuple[int, ...]
     exprs: tuple[Expr, ...]
@@ -122,7 +122,7 @@ def _gradients(
     order = [symbols[i] for i in saved_inputs]
     order += [Input(first_result + k) for k in saved_outputs]
     order += [g for g, here in zip(grads, arrived, strict=True) if here]
-    renumbered = {old: Input(new, old.boolean) for new, old in enumerate(order)}
+    renumbered: dict[Expr, Expr] = {old: Input(new, old.boolean) for new, old in enumerate(order)}
     return Gradients(
         positions, tuple(substitute(e, renumbered) for e in derived), saved_inputs, saved_outputs
     )
@@ -165,8 +165,8 @@ def pointwise(
         body: the function; its docstring becomes the op's.
         face: where the op is exported.
         result: the dtypes to compute in and to return for a promoted operand dtype.
-        gradient: ``gradient(g, y)``, for an op of one operand whose derivative is simpler in terms of
-            its result; only the result is saved then.
+        gradient: ``gradient(g, y)``, for an op of one operand whose derivative is simpler in terms
+            of its result; only the result is saved then.
 
     Returns:
         The public op.
@@ -230,7 +230,7 @@ def evaluate(
 
 
 def result_type(*operands: Operand) -> DType:
-    """The dtype that PyTorch's promotion gives: tensors with axes, then those without, then numbers.
+    """The dtype of PyTorch's promotion: tensors with axes, then those without, then numbers.
 
     Args:
         *operands: tensors and Python numbers, at least one tensor.

@@ -141,7 +141,11 @@ class Cat(Function):
         """A dense output."""
         first = inputs[0].shape
         for x in inputs[1:]:
-            same = [a == b for axis, (a, b) in enumerate(zip(x.shape, first, strict=False)) if axis != self.dim]
+            same = [
+                a == b
+                for axis, (a, b) in enumerate(zip(x.shape, first, strict=False))
+                if axis != self.dim
+            ]
             if len(x.shape) != len(first) or not all(same):
                 raise ShapeError(
                     "cat",
@@ -162,7 +166,9 @@ class Cat(Function):
         start = 0
         for x in inputs:
             starts = tuple(start if d == self.dim else 0 for d in range(y.ndim))
-            launches += copy_launches(target, slice_view(y, starts, (1,) * y.ndim, x.shape), Input(0), x)
+            launches += copy_launches(
+                target, slice_view(y, starts, (1,) * y.ndim, x.shape), Input(0), x
+            )
             start += x.shape[self.dim]
         return launches
 
@@ -186,7 +192,9 @@ class CopyInto(Function):
     def infer(self, place: Array, x: Array) -> tuple[Array, ...]:
         """No outputs."""
         if broadcast_shapes("copy_", place.shape, x.shape) != place.shape:
-            raise ShapeError("copy_", "the source does not broadcast to it", target=place.shape, source=x.shape)
+            raise ShapeError(
+                "copy_", "the source does not broadcast to it", target=place.shape, source=x.shape
+            )
         return ()
 
     def lower(
@@ -282,7 +290,9 @@ def permute(x: Tensor, *dims: Any) -> Tensor:
     """
     order = tuple(normalize_dim("permute", d, x.ndim) for d in _sizes(dims))
     if sorted(order) != list(range(x.ndim)):
-        raise ShapeError("permute", "dims names every axis once", dims=tuple(_sizes(dims)), shape=x.shape)
+        raise ShapeError(
+            "permute", "dims names every axis once", dims=tuple(_sizes(dims)), shape=x.shape
+        )
     return apply(Permute(order), x)
 
 
@@ -302,9 +312,14 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Axes ``start_dim`` to ``end_dim`` joined into one."""
     if x.ndim == 0:
         return reshape(x, 1)
-    first, last = normalize_dim("flatten", start_dim, x.ndim), normalize_dim("flatten", end_dim, x.ndim)
+    first, last = (
+        normalize_dim("flatten", start_dim, x.ndim),
+        normalize_dim("flatten", end_dim, x.ndim),
+    )
     if first > last:
-        raise ArgumentError("flatten", "start_dim comes before end_dim", start_dim=start_dim, end_dim=end_dim)
+        raise ArgumentError(
+            "flatten", "start_dim comes before end_dim", start_dim=start_dim, end_dim=end_dim
+        )
     return reshape(x, (*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
@@ -357,7 +372,12 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     axis = normalize_dim("narrow", dim, x.ndim)
     if not 0 <= start <= start + length <= x.shape[axis]:
         raise ShapeError(
-            "narrow", "start and length lie inside the axis", shape=x.shape, dim=dim, start=start, length=length
+            "narrow",
+            "start and length lie inside the axis",
+            shape=x.shape,
+            dim=dim,
+            start=start,
+            length=length,
         )
     starts = tuple(start if d == axis else 0 for d in range(x.ndim))
     shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])

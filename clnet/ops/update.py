@@ -1,4 +1,4 @@
-"""In-place pointwise updates: gradient accumulation and the optimisers' steps, one fused launch each."""
+"""In-place pointwise updates: gradient accumulation, optimiser steps; one fused launch each."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Update(Function):
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """No outputs; the inputs have one shape."""
         if any(x.shape != inputs[0].shape for x in inputs):
-            raise ShapeError(self.op_name, "operands have one shape", shapes=[x.shape for x in inputs])
+            raise ShapeError(
+                self.op_name, "operands have one shape", shapes=[x.shape for x in inputs]
+            )
         return ()
 
     def lower(

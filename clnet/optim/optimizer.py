@@ -20,9 +20,9 @@ Group = dict[str, Any]
 class Optimizer:
     """Updates parameters from their gradients.
 
-    A subclass names its state tensors, allocated here, and writes :meth:`settings` and :meth:`body`.
-    The numbers in ``param_groups`` are read at every step, also when a compiled step is replayed: a
-    scheduler may change them at will.
+    A subclass names its state tensors, allocated here, and writes :meth:`settings` and
+    :meth:`body`. The numbers in ``param_groups`` are read at every step, also when a compiled step
+    is replayed: a scheduler may change them at will.
 
     Args:
         params: parameters, or dicts with ``"params"`` and settings of their own.
@@ -61,7 +61,7 @@ class Optimizer:
         raise NotImplementedError
 
     def body(self, group: Group) -> Body:
-        """The update, a function of symbols: of the parameter, its state, its gradient, the scalars.
+        """The update, a function of symbols: parameter, state, gradient, scalars.
 
         It returns new values of the parameter and of each state tensor, in order.
         """
@@ -138,7 +138,9 @@ class Optimizer:
                 value = saved[str(i)].get(name)
                 if value is None or tuple(value.shape) != own.shape:
                     raise CheckpointError(
-                        type(self).__name__, f"state {name!r} of parameter {i} does not fit", shape=own.shape
+                        type(self).__name__,
+                        f"state {name!r} of parameter {i} does not fit",
+                        shape=own.shape,
                     )
         self.num_steps = int(state["num_steps"])
         for group, settings in zip(self.param_groups, state["param_groups"], strict=True):
@@ -147,7 +149,9 @@ class Optimizer:
             for i, p in enumerate(order):
                 for name, own in self.state[id(p)].items():
                     value = saved[str(i)][name]
-                    own.copy_(value if isinstance(value, Tensor) else tensor(value, device=own.device))
+                    own.copy_(
+                        value if isinstance(value, Tensor) else tensor(value, device=own.device)
+                    )
         self.version += 1
 
     def _advance(self) -> None:

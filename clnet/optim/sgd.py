@@ -12,9 +12,9 @@ from .optimizer import Group, Optimizer
 
 
 class SGD(Optimizer):
-    """``p -= lr * v`` with ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``, as PyTorch's.
+    """``p -= lr * v`` with ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``.
 
-    The first step takes ``v = g``, without dampening.
+    As PyTorch's. The first step takes ``v = g``, without dampening.
 
     Args:
         params: parameters or groups.
@@ -22,7 +22,8 @@ class SGD(Optimizer):
         momentum: 0 or more.
         dampening: of the gradient's part in the momentum.
         weight_decay: 0 or more.
-        nesterov: look ahead along the momentum (Sutskever et al. 2013); needs momentum, no dampening.
+        nesterov: look ahead along the momentum (Sutskever et al. 2013); needs momentum and no
+            dampening.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -44,7 +45,10 @@ class SGD(Optimizer):
             )
         if nesterov and (momentum == 0 or dampening != 0):
             raise ArgumentError(
-                "SGD", "nesterov needs momentum and no dampening", momentum=momentum, dampening=dampening
+                "SGD",
+                "nesterov needs momentum and no dampening",
+                momentum=momentum,
+                dampening=dampening,
             )
         defaults = {
             "lr": lr,
@@ -71,12 +75,16 @@ def _sgd(p: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any) -> tuple
     return (p - lr * (g + decay * p),)
 
 
-def _sgd_momentum(p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any) -> tuple[Any, ...]:
+def _sgd_momentum(
+    p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any
+) -> tuple[Any, ...]:
     v = momentum * v + part * (g + decay * p)
     return (p - lr * v, v)
 
 
-def _sgd_nesterov(p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any) -> tuple[Any, ...]:
+def _sgd_nesterov(
+    p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any
+) -> tuple[Any, ...]:
     g = g + decay * p
     v = momentum * v + part * g
     return (p - lr * (g + momentum * v), v)

@@ -1,0 +1,1 @@
+"""Benchmarks that check their results before they time them."""

@@ -1,0 +1,215 @@
+"""How fast matrix products are, beside PyTorch's on the same processor where it is installed.
+
+Every product is compared with float64 before it is timed; the two sides are timed in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..array import Array
+from ..device import Device, DeviceKind, device
+from ..kernels.gemm import gemm
+
+
+class Case(NamedTuple):
+    """One product to time.
+
+    Attributes:
+        name: what it is.
+        m, n, k: its sizes.
+        layout: ``"N"`` or ``"T"`` (stored transposed) for a, then for b.
+        batch: products in all.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    layout: str = "NN"
+    batch: int = 1
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+
+SQUARES = tuple(Case(f"square {n}", n, n, n) for n in (256, 512, 1024, 2048))
+TRANSPOSED = tuple(Case("square", 1024, 1024, 1024, layout) for layout in ("NT", "TN", "TT"))
+NETWORKS = (
+    Case("linear 784-128", 64, 128, 784, "NT"),
+    Case("  its input gradient", 64, 784, 128),
+    Case("  its weight gradient", 128, 784, 64, "TN"),
+    Case("linear 3136-128", 64, 128, 3136, "NT"),
+    Case("  its input gradient", 64, 3136, 128),
+    Case("  its weight gradient", 128, 3136, 64, "TN"),
+    Case("linear 3136-128 stored NN", 64, 128, 3136),
+    Case("linear 784-128 stored NN", 64, 128, 784),
+    Case("linear 128-10", 64, 10, 128, "NT"),
+    Case("conv 16-32 3x3 as gemm", 32, 25088, 144),
+    Case("  its input gradient", 144, 25088, 32, "TN"),
+    Case("  its weight gradient", 32, 144, 25088, "NT"),
+    Case("conv 64-64 3x3 as gemm", 64, 3136, 576),
+    Case("weight gradient, long k", 64, 32, 100000, "NT"),
+    Case("one row", 1, 4096, 4096),
+    Case("one row, transposed", 1, 4096, 4096, "NT"),
+    Case("one column", 4096, 1, 4096),
+    Case("attention scores", 128, 128, 64, "NT", batch=96),
+    Case("small batch items", 16, 16, 16, batch=4096),
+)
+
+
+class Result(NamedTuple):
+    """One measured product.
+
+    Attributes:
+        case: what was timed.
+        error: largest deviation from float64, in units of the largest element.
+        seconds: median of one product.
+        peer_seconds: PyTorch's, or None without it.
+    """
+
+    case: Case
+    error: float
+    seconds: float
+    peer_seconds: float | None
+
+    def row(self) -> str:
+        """One line of the table."""
+        case = self.case
+        size = (
+            f"{case.batch}x " * (case.batch > 1) + f"{case.m} x {case.n} x {case.k} {case.layout}"
+        )
+        line = f"{case.name:26} {size:26} {self.seconds * 1e6:10.1f} {case.flops / self.seconds / 1e9:9.1f}"
+        if self.peer_seconds is None:
+            return line
+        rate = case.flops / self.peer_seconds / 1e9
+        return f"{line} {self.peer_seconds * 1e6:10.1f} {rate:9.1f} {self.peer_seconds / self.seconds:6.2f}"
+
+    def json(self, where: Device) -> str:
+        """One line for a file of results."""
+        rate = self.case.flops / self.seconds / 1e9
+        fields = {"bench": "gemm", "device": where.identity.key, **self.case._asdict()}
+        fields |= {"error": self.error, "seconds": self.seconds, "gflops": rate}
+        return json.dumps(fields | {"peer_seconds": self.peer_seconds})
+
+
+def measure(case: Case, where: Device, *, rounds: int, peer: Any) -> Result:
+    """Check and time one product.
+
+    Args:
+        case: the product.
+        where: the device.
+        rounds: turns; the median counts.
+        peer: the ``torch`` module, or None.
+
+    Returns:
+        What was measured.
+
+    Raises:
+        ArithmeticError: if the product deviates from float64 by more than its rounding explains.
+    """
+    rng = np.random.default_rng(0)
+    lead = (case.batch,) if case.batch > 1 else ()
+    a = _operand(rng, (*lead, case.m, case.k), transposed=case.layout[0] == "T")
+    b = _operand(rng, (*lead, case.k, case.n), transposed=case.layout[1] == "T")
+    out = Array.from_numpy(np.full((*lead, case.m, case.n), np.nan, np.float32), where)
+    launches = gemm(where.target, out, _upload(a, where), _upload(b, where))
+
+    def ours() -> None:
+        for launch in launches:
+            where.queue.launch(launch)
+
+    ours()
+    error = _check(case, out.numpy(), a, b)
+    theirs = None if peer is None else _peer(peer, out.shape, a, b)
+    repeats = max(1, min(200, int(0.02 / max(_time(ours, where, 1), 1e-6))))
+    own_times, peer_times = [], []
+    for _ in range(rounds):
+        own_times.append(_time(ours, where, repeats))
+        if theirs is not None:
+            peer_times.append(_time(theirs, None, repeats))
+    other = statistics.median(peer_times) if peer_times else None
+    return Result(case, error, statistics.median(own_times), other)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print a table; ``--help`` lists the options."""
+    parser = argparse.ArgumentParser(prog="clnet.bench.gemm", description=__doc__)
+    parser.add_argument("--device", help="as in clnet.device()")
+    parser.add_argument("--threads", type=int, default=2, help="PyTorch's threads")
+    parser.add_argument("--rounds", type=int, default=11, help="turns, of which the median counts")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--json", action="store_true", help="one JSON line for each case")
+    options = parser.parse_args(argv)
+    where = device(options.device)
+    peer = _torch(options.threads) if where.traits.kind is DeviceKind.CPU else None
+    if not options.json:
+        print(f"{where.identity.name}; PyTorch: {peer.__version__ if peer else 'not compared'}")
+        heads = ("us", "GFLOP/s") + ("torch us", "GFLOP/s", "ratio") * (peer is not None)
+        print(f"{'product':26} {'m x n x k':26} {heads[0]:>10} {heads[1]:>9}", end="")
+        print("".join(f" {h:>{w}}" for h, w in zip(heads[2:], (10, 9, 6), strict=False)))
+    for case in (*SQUARES, *TRANSPOSED, *NETWORKS):
+        if options.only in case.name:
+            result = measure(case, where, rounds=options.rounds, peer=peer)
+            print(result.json(where) if options.json else result.row(), flush=True)
+
+
+def _operand(rng: np.random.Generator, shape: tuple[int, ...], *, transposed: bool) -> np.ndarray:
+    if transposed:
+        shape = (*shape[:-2], shape[-1], shape[-2])
+    values = rng.standard_normal(shape, dtype=np.float32)
+    return values.swapaxes(-1, -2) if transposed else values
+
+
+def _upload(values: np.ndarray, where: Device) -> Array:
+    """The values in device memory, laid out as on the host."""
+    if values.flags.c_contiguous:
+        return Array.from_numpy(values, where)
+    dense = Array.from_numpy(values.swapaxes(-1, -2), where)
+    return dense.view(values.shape, (*dense.strides[:-2], dense.strides[-1], dense.strides[-2]))
+
+
+def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    error = float(np.abs(got - expected).max() / np.abs(expected).max())
+    if not error <= 1e-6 * max(1.0, case.k**0.5 / 4):
+        raise ArithmeticError(
+            f"{case.name}: deviates from float64; got error={error:.1e}, case={case}"
+        )
+    return error
+
+
+def _peer(torch: Any, shape: tuple[int, ...], a: np.ndarray, b: np.ndarray) -> Callable[[], object]:
+    left, right, out = torch.from_numpy(a), torch.from_numpy(b), torch.empty(shape)
+    return lambda: torch.matmul(left, right, out=out)
+
+
+def _time(run: Callable[[], object], where: Device | None, repeats: int) -> float:
+    start = time.perf_counter()
+    for _ in range(repeats):
+        run()
+    if where is not None:
+        where.synchronize()
+    return (time.perf_counter() - start) / repeats
+
+
+def _torch(threads: int) -> Any:
+    try:
+        import torch  # noqa: PLC0415 - an optional peer
+    except ImportError:
+        return None
+    torch.set_num_threads(threads)
+    return torch
+
+
+if __name__ == "__main__":
+    main()

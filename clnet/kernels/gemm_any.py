@@ -1,0 +1,101 @@
+"""Matrix products of any element type, element by element, and the last step of sliced sums."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..array import Array
+from ..device import HostScalar, Launch
+from ..dtypes import DType
+from ..shapes import round_up
+from .gemm_problem import Problem
+from .kernel import Kernel
+
+
+class AnyParams(NamedTuple):
+    """Parameters of ``gemm_any`` and ``gemm_slices``; see their template."""
+
+    ctype: str
+    sum_type: str
+    group: int
+    bias: str | None
+    activation: str | None
+
+
+ANY = Kernel("gemm_any", "gemm_any.mako")
+SLICES = Kernel("gemm_slices", "gemm_any.mako")
+GROUP = 64
+
+
+def any_type(problem: Problem) -> list[Launch]:
+    """The launch of a product of any element type, also of an empty sum."""
+    total = problem.batch * problem.m * problem.n
+    sizes = (total, problem.m, problem.n, problem.k)
+    launch = ANY.launch(
+        _params(problem),
+        (
+            *sizes,
+            problem.out,
+            problem.a,
+            problem.b,
+            *problem.bias_args(),
+            _factor(problem.alpha, problem.out.dtype),
+            _factor(problem.beta, problem.out.dtype),
+            *problem.matrix_strides(),
+            *problem.batch_strides(),
+        ),
+        global_size=(round_up(total, GROUP),),
+        local_size=(GROUP,),
+        flops=problem.flops,
+        bytes=problem.bytes,
+    )
+    return [launch]
+
+
+def sum_slices(problem: Problem, partial: Array) -> Launch:
+    """The launch that adds the slices of a product's sums and finishes it.
+
+    Args:
+        problem: the product.
+        partial: ``(slices, outer, inner, m, n)``, dense.
+
+    Returns:
+        The launch.
+    """
+    total = problem.batch * problem.m * problem.n
+    return SLICES.launch(
+        _params(problem),
+        (
+            total,
+            problem.m,
+            problem.n,
+            partial.shape[0],
+            problem.out,
+            partial,
+            *problem.bias_args(),
+            problem.alpha,
+            problem.beta,
+            *problem.out.strides[2:],
+            problem.out.shape[1],
+            *problem.out.strides[:2],
+        ),
+        global_size=(round_up(total, GROUP),),
+        local_size=(GROUP,),
+        flops=partial.size,
+        bytes=partial.nbytes + problem.out.nbytes,
+    )
+
+
+def _params(problem: Problem) -> AnyParams:
+    dtype = problem.out.dtype
+    return AnyParams(dtype.ctype, _sum_type(dtype), GROUP, problem.bias_axis, problem.activation)
+
+
+def _factor(value: float | HostScalar, dtype: DType) -> float | HostScalar:
+    """A factor in the type of the sums."""
+    return value if dtype.is_floating_point or isinstance(value, HostScalar) else int(value)
+
+
+def _sum_type(dtype: DType) -> str:
+    """Integers wrap around as they are stored, whatever the sums were in; long holds every one."""
+    return dtype.ctype if dtype.is_floating_point else "long"

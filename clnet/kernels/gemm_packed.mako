@@ -1,0 +1,203 @@
+## kernel gemm_packed: out = activation(alpha * a @ b + beta * out + bias) in blocks of vector registers
+##
+## One work-item per group. It copies `row_panels` panels of a (`rows` rows each) into local memory,
+## `depth` steps of k at a time, and multiplies them with its panels of b (`vectors * width` columns):
+##
+##      a_panels[panel][k][rows padded to width]      b_panel[k][columns]      acc_<row>_<vector>
+##
+## b's panels come from gemm_pack (prepacked), which pays when many groups read each of them, else
+## the group packs them itself.
+##
+## layout   out, a, b: any strides; fast where a and b have one unit stride and out_n == 1
+## param    ctype: str           element type, and the type of the sums
+## param    width: int           lanes of a vector
+## param    rows: int            rows of the register block
+## param    vectors: int         vectors in a row of the register block
+## param    unroll: int          steps of k in one turn of the inner loop
+## param    depth: int           steps of k per panel, a multiple of unroll
+## param    block: int           most panels of a in local memory
+## param    prepacked: bool      b was packed by gemm_pack
+## param    bias: None|'m'|'n'   the axis bias lies along
+## param    activation: None|str see lib/epilogue.mako
+## arg      m, n, k: int         sizes
+## arg      out: inout ctype, strides out_m, out_n
+## arg      a: in ctype, strides a_m, a_k
+## arg      b: in ctype, strides b_k, b_n (unused when prepacked)
+## arg      bias: in ctype, stride bias_step
+## arg      alpha, beta: ctype   out is read only where beta != 0
+## arg      inner: int           batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      slices, slice_k: int slice s sums k in [s * slice_k, (s + 1) * slice_k) into out + s * out_slice
+## arg      row_panels, column_panels: int   panels of a and of b that a group multiplies
+## arg      source, panels: gemm_pack's input and output panels[item][panel][k padded][columns]
+## arg      chunk_k, padded_k: int   gemm_pack: steps a group packs, and steps of a whole panel
+## launch   gemm_packed: global (row blocks, column blocks, slices * batch), local (1, 1, 1)
+##          gemm_pack: global (column blocks, chunks of k, batch), local (1, 1, 1)
+## numerics each sum runs over k in order, by fma, restarting every `depth` steps
+<%namespace name="vectors_of" file="lib/vector.mako"/>
+<%namespace name="panel" file="lib/panel.mako"/>
+<%namespace name="epilogue" file="lib/epilogue.mako"/>
+<%def name="gemm_packed(ctype, width, rows, vectors, unroll, depth, block, prepacked, bias, activation)">
+<%
+    columns = vectors * width
+    lanes = -(-rows // width) * width
+    vector = f"{ctype}{width}"
+    space = "__global" if prepacked else "__local"
+%>
+${vectors_of.types(ctype, width)}
+${panel.pack("pack_a", ctype, width, lanes, "__local")}
+% if not prepacked:
+${panel.pack("pack_b", ctype, width, columns, "__local")}
+% endif
+${store_tile(ctype, width, vectors, bias, activation)}
+__kernel void gemm_packed(
+    const int m, const int n, const int k,
+    __global ${ctype} *restrict out, const long out_offset,
+    __global const ${ctype} *restrict a, const long a_offset,
+    __global const ${ctype} *restrict b, const long b_offset,
+% if bias:
+    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+% endif
+    const ${ctype} alpha, const ${ctype} beta,
+    const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
+    const int inner, const long out_outer, const long out_inner,
+    const long a_outer, const long a_inner, const long b_outer, const long b_inner,
+    const int slices, const int slice_k, const long out_slice,
+    const int row_panels, const int column_panels)
+{
+    __local ${ctype} a_panels[${block * lanes * depth}] __attribute__((aligned(64)));
+% if not prepacked:
+    __local ${ctype} b_panel[${columns * depth}] __attribute__((aligned(64)));
+% endif
+    ${ctype} tile[${rows * columns}] __attribute__((aligned(64)));
+    const int slice = get_global_id(2) % slices, item = get_global_id(2) / slices;
+    out += out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice;
+    a += a_offset + item / inner * a_outer + item % inner * a_inner;
+    b += b_offset + item / inner * b_outer + item % inner * b_inner;
+% if bias:
+    bias += bias_offset;
+% endif
+    const int first_row = get_global_id(0) * row_panels * ${rows};
+    const int end_row = min(m, first_row + row_panels * ${rows});
+    const int first_column = get_global_id(1) * column_panels * ${columns};
+    const int end_column = min(n, first_column + column_panels * ${columns});
+    const int first_k = slice * slice_k, end_k = min(k, first_k + slice_k);
+% if prepacked:
+    const long panel_size = (long)((k + ${unroll - 1}) / ${unroll} * ${unroll}) * ${columns};
+% endif
+
+    for (int k0 = first_k; k0 < end_k; k0 += ${depth}) {
+        const int steps = min(${depth}, end_k - k0);
+        const int padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
+        const ${ctype} keep = k0 == first_k ? beta : 1;
+        const int last = k0 + ${depth} >= end_k;
+        for (int row = first_row, at = 0; row < end_row; row += ${rows}, at += ${lanes} * padded)
+            pack_a(a_panels + at, a + row * a_m + k0 * a_k, min(${rows}, end_row - row), steps, padded, a_m, a_k);
+        for (int column = first_column; column < end_column; column += ${columns}) {
+% if prepacked:
+            __global const ${ctype} *b_panel = b + column / ${columns} * panel_size + (long)k0 * ${columns};
+% else:
+            pack_b(b_panel, b + column * b_n + k0 * b_k, min(${columns}, end_column - column), steps, padded, b_n, b_k);
+% endif
+            __local const ${ctype} *pa = a_panels;
+            for (int row = first_row; row < end_row; row += ${rows}) {
+                ${space} const ${ctype} *pb = b_panel;
+% for r in range(rows):
+                ${vector} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
+% endfor
+                for (int step = 0; step < padded; step += ${unroll}) {
+% for u in range(unroll):
+% for v in range(vectors):
+                    const ${vector} b_${u}_${v} = ((${space} const vector *)pb)[${u * vectors + v}];
+% endfor
+% for r in range(rows):
+                    const ${vector} a_${u}_${r} = pa[${u * lanes + r}];
+% for v in range(vectors):
+                    acc_${r}_${v} = multiply_add(a_${u}_${r}, b_${u}_${v}, acc_${r}_${v});
+% endfor
+% endfor
+% endfor
+                    pa += ${unroll * lanes};
+                    pb += ${unroll * columns};
+                }
+% for r in range(rows):
+% for v in range(vectors):
+                ((vector *)tile)[${r * vectors + v}] = acc_${r}_${v};
+% endfor
+% endfor
+                store_tile(
+                    out + row * out_m + column * out_n, tile, min(${rows}, end_row - row),
+                    min(${columns}, end_column - column), out_m, out_n, alpha, keep, last
+                    ${", bias + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
+            }
+        }
+    }
+}
+</%def>
+##
+## Registers cannot be indexed, so a block of sums goes through `tile` to the rows that exist.
+<%def name="store_tile(ctype, width, vectors, bias, activation)">
+<%
+    columns = vectors * width
+    vector_type = f"{ctype}{width}"
+    vector_bias = {None: "0", "m": "bias[r * bias_step]", "n": "((__global const vector *)bias)[v]"}[bias]
+    scalar_bias = {None: "0", "m": "bias[r * bias_step]", "n": "bias[c * bias_step]"}[bias]
+%>
+inline void store_tile(
+    __global ${ctype} *restrict out, const ${ctype} *restrict tile, const int valid_rows, const int valid_columns,
+    const long out_m, const long out_n, const ${ctype} alpha, const ${ctype} keep, const int last
+    ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
+{
+    if (valid_columns == ${columns} && out_n == 1${" && bias_step == 1" if bias == "n" else ""}) {
+        for (int r = 0; r < valid_rows; r++)
+            for (int v = 0; v < ${vectors}; v++) {
+                ${vector_type} x = alpha * ((const vector *)tile)[r * ${vectors} + v];
+                if (keep != 0)
+                    x += keep * ((__global const vector *)(out + r * out_m))[v];
+                if (last) {
+% if bias:
+                    x += ${vector_bias};
+% endif
+                    x = ${epilogue.activate(activation, "x", vector_type)};
+                }
+                ((__global vector *)(out + r * out_m))[v] = x;
+            }
+    } else {
+        for (int r = 0; r < valid_rows; r++)
+            for (int c = 0; c < valid_columns; c++) {
+                ${ctype} x = alpha * tile[r * ${columns} + c];
+                if (keep != 0)
+                    x += keep * out[r * out_m + c * out_n];
+                if (last) {
+% if bias:
+                    x += ${scalar_bias};
+% endif
+                    x = ${epilogue.activate(activation, "x", ctype)};
+                }
+                out[r * out_m + c * out_n] = x;
+            }
+    }
+}
+</%def>
+##
+<%def name="gemm_pack(ctype, width, vectors, unroll)">
+${vectors_of.types(ctype, width)}
+${panel.pack("pack_b", ctype, width, vectors * width, "__global")}
+__kernel void gemm_pack(
+    const int n, const int k, __global ${ctype} *restrict panels, const long panels_offset,
+    __global const ${ctype} *restrict source, const long source_offset,
+    const long b_k, const long b_n, const int inner, const long b_outer, const long b_inner,
+    const int column_panels, const int chunk_k, const int padded_k)
+{
+    const int item = get_global_id(2), all = (n + ${vectors * width - 1}) / ${vectors * width};
+    panels += panels_offset + (long)item * all * padded_k * ${vectors * width};
+    source += source_offset + item / inner * b_outer + item % inner * b_inner;
+    const int first = get_global_id(0) * column_panels, k0 = get_global_id(1) * chunk_k;
+    const int steps = min(chunk_k, k - k0), padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
+    for (int p = first; p < min(all, first + column_panels); p++) {
+        const int column = p * ${vectors * width};
+        pack_b(
+            panels + ((long)p * padded_k + k0) * ${vectors * width}, source + column * b_n + k0 * b_k,
+            min(${vectors * width}, n - column), steps, padded, b_n, b_k);
+    }
+}
+</%def>

@@ -1,0 +1,186 @@
+"""A matrix product as the kernels see it: operands with at most two batch axes, brought into one form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from ..array import Array
+from ..device import HostScalar
+
+BATCH_AXES = 2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """``out = activation(alpha * a @ b + beta * out + bias)``, axes ``(outer, inner, m or k, k or n)``.
+
+    Attributes:
+        out: ``(outer, inner, m, n)``.
+        a: ``(outer, inner, m, k)``.
+        b: ``(outer, inner, k, n)``.
+        alpha, beta: factors of the product and of what ``out`` holds.
+        bias: one axis, or None.
+        bias_axis: ``"m"``, ``"n"``, or None without a bias.
+        activation: None or ``"relu"``.
+    """
+
+    out: Array
+    a: Array
+    b: Array
+    alpha: float | HostScalar
+    beta: float | HostScalar
+    bias: Array | None
+    bias_axis: str | None
+    activation: str | None
+
+    @property
+    def m(self) -> int:
+        """Rows of ``out``."""
+        return self.out.shape[2]
+
+    @property
+    def n(self) -> int:
+        """Columns of ``out``."""
+        return self.out.shape[3]
+
+    @property
+    def k(self) -> int:
+        """Length of the sums."""
+        return self.a.shape[3]
+
+    @property
+    def batch(self) -> int:
+        """Products in all."""
+        return self.out.shape[0] * self.out.shape[1]
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of the products."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved at least: every operand once, a repeated one not more often."""
+        return sum(_distinct_bytes(array) for array in (self.out, self.a, self.b))
+
+    def transposed(self) -> Problem:
+        """The same product as ``out^T = b^T @ a^T``."""
+        flipped = {"m": "n", "n": "m", None: None}[self.bias_axis]
+        return replace(
+            self, out=_flip(self.out), a=_flip(self.b), b=_flip(self.a), bias_axis=flipped
+        )
+
+    def bias_args(self) -> tuple[Any, ...]:
+        """The kernels' arguments ``bias, bias_step``: none without a bias."""
+        return () if self.bias is None else (self.bias, self.bias.strides[0])
+
+    def matrix_strides(self) -> tuple[int, ...]:
+        """The kernels' arguments ``out_m, out_n, a_m, a_k, b_k, b_n``."""
+        return (*self.out.strides[2:], *self.a.strides[2:], *self.b.strides[2:])
+
+    def batch_strides(self) -> tuple[int, ...]:
+        """The kernels' arguments ``inner`` and ``*_outer, *_inner`` of out, a and b."""
+        return (
+            self.out.shape[1],
+            *self.out.strides[:2],
+            *self.a.strides[:2],
+            *self.b.strides[:2],
+        )
+
+
+def problems(
+    out: Array,
+    a: Array,
+    b: Array,
+    *,
+    alpha: float | HostScalar,
+    beta: float | HostScalar,
+    bias: Array | None,
+    bias_axis: str | None,
+    activation: str | None,
+) -> list[Problem]:
+    """A product with any number of batch axes as problems with two each; nearly always one.
+
+    Args:
+        out: ``(..., m, n)``.
+        a: ``(..., m, k)``.
+        b: ``(..., k, n)``, all with the same batch axes.
+        alpha, beta, bias, bias_axis, activation: as in :class:`Problem`.
+
+    Returns:
+        Problems with ``out``'s unit stride, if it has one, along ``n``, and with as few batch items
+        as the strides allow.
+    """
+    axes = _merge_axes(
+        list(zip(out.shape[:-2], out.strides[:-2], a.strides[:-2], b.strides[:-2], strict=True))
+    )
+    axes = [(1, 0, 0, 0)] * (BATCH_AXES - len(axes)) + axes
+    leading, axes = axes[:-BATCH_AXES], axes[-BATCH_AXES:]
+    sizes = tuple(size for size, *_ in axes)
+    found = []
+    for index in range(prod(size for size, *_ in leading)):
+        at = _unravel(index, tuple(size for size, *_ in leading))
+        views = []
+        for which, array in enumerate((out, a, b), start=1):
+            start = array.offset + sum(i * axis[which] for i, axis in zip(at, leading, strict=True))
+            strides = (*(axis[which] for axis in axes), *array.strides[-2:])
+            views.append(array.view((*sizes, *array.shape[-2:]), strides, start))
+        problem = _merge_rows(Problem(*views, alpha, beta, bias, bias_axis, activation))
+        problem = _merge_rows(problem.transposed()).transposed()
+        if problem.out.strides[3] != 1 and problem.out.strides[2] == 1:
+            problem = problem.transposed()
+        found.append(problem)
+    return found
+
+
+def _merge_axes(axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Batch axes ``(size, stride, stride, stride)`` with neighbours joined wherever the strides allow."""
+    merged: list[tuple[int, ...]] = []
+    for axis in axes:
+        if axis[0] == 1:
+            continue
+        if merged and all(
+            outer == axis[0] * s for outer, s in zip(merged[-1][1:], axis[1:], strict=True)
+        ):
+            merged[-1] = (merged[-1][0] * axis[0], *axis[1:])
+        else:
+            merged.append(axis)
+    return merged
+
+
+def _merge_rows(problem: Problem) -> Problem:
+    """The problem with the inner batch axis turned into rows, if all its items share one ``b``."""
+    out, a, b = problem.out, problem.a, problem.b
+    items, m = out.shape[1], out.shape[2]
+    joined = m == 1 or (out.strides[1] == m * out.strides[2] and a.strides[1] == m * a.strides[2])
+    if items == 1 or b.strides[1] != 0 or problem.bias_axis == "m" or not joined:
+        return problem
+
+    def rows(array: Array) -> Array:
+        outer, inner, row, column = array.strides
+        shape = (array.shape[0], 1, items * m, array.shape[3])
+        return array.view(shape, (outer, 0, inner if m == 1 else row, column))
+
+    once = b.view((b.shape[0], 1, *b.shape[2:]), (b.strides[0], 0, *b.strides[2:]))
+    return replace(problem, out=rows(out), a=rows(a), b=once)
+
+
+def _flip(array: Array) -> Array:
+    outer, inner, row, column = zip(array.shape, array.strides, strict=True)
+    shape, strides = zip(outer, inner, column, row, strict=True)
+    return array.view(shape, strides)
+
+
+def _unravel(index: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    at = []
+    for size in reversed(sizes):
+        at.append(index % size)
+        index //= size
+    return tuple(reversed(at))
+
+
+def _distinct_bytes(array: Array) -> int:
+    sizes = (n for n, s in zip(array.shape, array.strides, strict=True) if s != 0)
+    return prod(sizes) * array.dtype.itemsize

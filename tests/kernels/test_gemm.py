@@ -1,0 +1,292 @@
+"""Matrix products against float64, on both shapes of kernels, off their grids and on their edges."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import prod
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import Target, device
+from clnet.kernels import gemm_packed, gemm_tiled
+from clnet.kernels.gemm import gemm
+from clnet.kernels.gemm_packed import balanced_blocks
+from clnet.kernels.gemm_problem import problems
+
+GPU = {
+    "dedicated_local_memory": True,
+    "simd_width": 1,
+    "max_group_size": 256,
+    "local_memory_bytes": 32768,
+}
+SHAPES = {
+    "cpu": {},
+    "cpu-8-lanes": {"simd_width": 8},
+    "cpu-4-lanes-many-units": {"simd_width": 4, "compute_units": 16},
+    "gpu": GPU,
+    "gpu-one-unit": {**GPU, "compute_units": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def where():
+    return device()
+
+
+@pytest.fixture(params=SHAPES.values(), ids=SHAPES.keys())
+def target(request, where):
+    return Target(dataclasses.replace(where.traits, **request.param), where.target.workspace_limit)
+
+
+def place(values, where, order=None, gap=0):
+    """The values in device memory, axes stored in ``order``, ``gap`` unused elements before every run."""
+    order = tuple(range(values.ndim)) if order is None else order
+    stored = values.transpose(order)
+    padded = np.full((*stored.shape[:-1], stored.shape[-1] + gap), np.nan if gap else 0, values.dtype)
+    padded[..., gap:] = stored
+    dense = Array.from_numpy(padded, where)
+    strides = [0] * values.ndim
+    for at, axis in enumerate(order):
+        strides[axis] = dense.strides[at]
+    return dense.view(values.shape, tuple(strides), gap)
+
+
+def run(target, where, out, a, b, **given):
+    for launch in gemm(target, out, a, b, **given):
+        where.queue.launch(launch)
+    return out.numpy()
+
+
+def check(got, expected, k, dtype=np.float32):
+    tolerance = 2 * np.finfo(dtype).eps * np.sqrt(k) * np.abs(expected).max()
+    assert np.ptp(expected) > 100 * tolerance or expected.size == 1
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+
+
+def operands(*shapes, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def poisoned(shape, where, dtype=np.float32):
+    return Array.from_numpy(np.full(shape, np.nan, dtype), where)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [
+        (1, 1, 1),
+        (13, 31, 15),
+        (14, 32, 16),
+        (15, 33, 17),
+        (63, 65, 7),
+        (65, 63, 129),
+        (129, 127, 33),
+        (230, 70, 513),
+        (3, 200, 40),
+        (200, 3, 40),
+        (1, 130, 600),
+        (130, 1, 600),
+        (9, 7, 4001),
+    ],
+)
+def test_gemm_sizes_off_the_grid(target, where, m, n, k):
+    a, b = operands((m, k), (k, n))
+    out = poisoned((m, n), where)
+    got = run(target, where, out, Array.from_numpy(a, where), Array.from_numpy(b, where))
+    check(got, a.astype(np.float64) @ b, k)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("transposed_out", [False, True], ids=["out", "out.T"])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_gemm_strided(target, where, layout, transposed_out, gap):
+    m, n, k = 68, 52, 72
+    a, b = operands((m, k), (k, n))
+    orders = {"N": (0, 1), "T": (1, 0)}
+    out = place(np.full((m, n), np.nan, np.float32), where, orders["T"] if transposed_out else None, gap)
+    left, right = place(a, where, orders[layout[0]], gap), place(b, where, orders[layout[1]], gap)
+    check(run(target, where, out, left, right), a.astype(np.float64) @ b, k)
+
+
+def test_gemm_no_unit_stride(target, where):
+    a, b = operands((30, 20, 2), (20, 40, 2))
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    room = poisoned((30, 40, 2), where)
+    out = room.view((30, 40), room.strides[:2])
+    left, right = left.view((30, 20), left.strides[:2]), right.view((20, 40), right.strides[:2])
+    check(run(target, where, out, left, right), a[..., 0].astype(np.float64) @ b[..., 0], 20)
+    assert np.isnan(room.numpy()[..., 1]).all()
+
+
+@pytest.mark.parametrize("axis", [None, -1, -2], ids=["none", "n", "m"])
+@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+@pytest.mark.parametrize(("m", "n", "k"), [(33, 36, 20), (36, 33, 1100)], ids=["one", "slices"])
+def test_gemm_epilogue(target, where, axis, activation, beta, m, n, k):
+    a, b, before = operands((m, k), (k, n), (m, n))
+    bias = operands(({None: 1, -1: n, -2: m}[axis],), seed=1)[0]
+    expected = 0.25 * (a.astype(np.float64) @ b) + beta * before
+    if axis is not None:
+        expected += bias if axis == -1 else bias[:, None]
+    if activation:
+        expected = np.maximum(expected, 0)
+    out = Array.from_numpy(before if beta else np.full_like(before, np.nan), where)
+    got = run(
+        target,
+        where,
+        out,
+        Array.from_numpy(a, where),
+        Array.from_numpy(b, where),
+        alpha=0.25,
+        beta=beta,
+        bias=None if axis is None else Array.from_numpy(bias, where),
+        bias_axis=axis or -1,
+        activation=activation,
+    )
+    check(got, expected, k)
+
+
+def test_gemm_relu_keeps_nan(target, where):
+    a, b = operands((20, 20), (20, 20))
+    a[3] = np.nan
+    got = run(
+        target,
+        where,
+        poisoned((20, 20), where),
+        Array.from_numpy(a, where),
+        Array.from_numpy(b, where),
+        activation="relu",
+    )
+    assert np.isnan(got[3]).all()
+    assert not np.isnan(np.delete(got, 3, 0)).any()
+
+
+@pytest.mark.parametrize(
+    ("batch", "repeat_a", "repeat_b"),
+    [((5,), False, False), ((5,), True, False), ((5,), False, True), ((3, 4), False, True)],
+    ids=["both", "one a", "one b", "two axes, one b"],
+)
+@pytest.mark.parametrize("m", [1, 19])
+def test_gemm_batch(target, where, batch, repeat_a, repeat_b, m):
+    a, b = operands((*batch, m, 23), (*batch, 23, 37))
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    if repeat_a:
+        a = np.broadcast_to(a[:1], a.shape)
+        left = left.view(left.shape, (0, *left.strides[1:]))
+    if repeat_b:
+        b = np.broadcast_to(b.reshape(-1, 23, 37)[0], b.shape)
+        right = right.view(right.shape, (*(0 for _ in batch), *right.strides[-2:]))
+    out = poisoned((*batch, m, 37), where)
+    check(run(target, where, out, left, right), a.astype(np.float64) @ b, 23)
+
+
+def test_gemm_batch_axes_that_do_not_merge(target, where):
+    a, b = operands((2, 3, 4, 5, 6), (2, 3, 4, 6, 7))
+    left, right = place(a, where, (1, 0, 2, 4, 3), 1), place(b, where, (2, 1, 0, 3, 4), 2)
+    out = place(np.full((2, 3, 4, 5, 7), np.nan, np.float32), where, (0, 2, 1, 3, 4))
+    check(run(target, where, out, left, right), a.astype(np.float64) @ b, 6)
+
+
+def test_gemm_float64(target, where):
+    a, b = operands((70, 600), (600, 45), dtype=np.float64)
+    out = poisoned((70, 45), where, np.float64)
+    got = run(target, where, out, Array.from_numpy(a, where), Array.from_numpy(b, where))
+    check(got, a.astype(np.longdouble) @ b.astype(np.longdouble), 600, np.float64)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64])
+def test_gemm_integers_wrap_around(target, where, dtype):
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 100, (17, 50)).astype(dtype)
+    b = rng.integers(0, 100, (50, 9)).astype(dtype)
+    out = Array.from_numpy(np.full((17, 9), 77, dtype), where)
+    got = run(target, where, out, Array.from_numpy(a, where), Array.from_numpy(b, where))
+    np.testing.assert_array_equal(got, (a.astype(np.int64) @ b.astype(np.int64)).astype(dtype))
+
+
+def test_gemm_empty_sum_gives_beta_out_plus_bias(target, where):
+    before, bias = operands((6, 7), (7,))
+    out = Array.from_numpy(before, where)
+    a, b = Array.from_numpy(np.zeros((6, 0), np.float32), where), Array.from_numpy(np.zeros((0, 7), np.float32), where)
+    got = run(target, where, out, a, b, beta=0.5, bias=Array.from_numpy(bias, where))
+    np.testing.assert_allclose(got, 0.5 * before + bias, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0)], ids=["batch", "m", "n"])
+def test_gemm_empty_out_launches_nothing(target, where, shape):
+    batch, m, n = shape
+    a, b = np.zeros((batch, m, 5), np.float32), np.zeros((batch, 5, n), np.float32)
+    out = Array.from_numpy(np.zeros(shape, np.float32), where)
+    assert gemm(target, out, Array.from_numpy(a, where), Array.from_numpy(b, where)) == []
+
+
+def test_gemm_same_bits_every_time(target, where):
+    a, b = operands((100, 2000), (2000, 60))
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    first = run(target, where, poisoned((100, 60), where), left, right)
+    again = run(target, where, poisoned((100, 60), where), left, right)
+    np.testing.assert_array_equal(first, again)
+
+
+def test_gemm_without_workspace(target, where):
+    a, b = operands((250, 1100), (1100, 70))
+    bare = dataclasses.replace(target, workspace_limit=0)
+    out = poisoned((250, 70), where)
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    assert len(gemm(bare, out, left, right)) == 1
+    check(run(bare, where, out, left, right), a.astype(np.float64) @ b, 1100)
+
+
+def test_gemm_declares_its_work(target, where):
+    shape = (4, 20, 30), (4, 30, 10), (4, 20, 10)
+    a, b, out = (Array.abstract(s, Array.from_numpy(np.zeros(1, np.float32), where).dtype, where) for s in shape)
+    launches = gemm(target, out, a, b)
+    assert sum(launch.flops for launch in launches) == 2 * prod((4, 20, 30, 10))
+    assert sum(launch.bytes for launch in launches) >= 4 * sum(prod(s) for s in shape)
+
+
+def test_harness_fails_on_a_wrong_product(where):
+    a, b = operands((40, 50), (50, 60))
+    wrong = a.astype(np.float64) @ b
+    wrong[39, 59] -= float(a[39, 49]) * b[49, 59]
+    got = run(where.target, where, poisoned((40, 60), where), Array.from_numpy(a, where), Array.from_numpy(b, where))
+    with pytest.raises(AssertionError):
+        check(got, wrong, 50)
+
+
+def test_shared_right_operand_turns_batch_into_rows(where):
+    dtype = Array.from_numpy(np.zeros(1, np.float32), where).dtype
+    a = Array.abstract((6, 5, 8), dtype, where)
+    b = Array.abstract((8, 3), dtype, where).view((6, 8, 3), (0, 3, 1))
+    out = Array.abstract((6, 5, 3), dtype, where)
+    given = {"alpha": 1.0, "beta": 0.0, "bias": None, "bias_axis": None, "activation": None}
+    (problem,) = problems(out, a, b, **given)
+    assert (problem.batch, problem.m, problem.n, problem.k) == (1, 30, 3, 8)
+
+
+@pytest.mark.parametrize("panels", [1, 3, 64, 65, 1000])
+@pytest.mark.parametrize("units", [1, 2, 3, 64])
+def test_balanced_blocks_leave_no_unit_far_behind(panels, units):
+    blocks = balanced_blocks(panels, 1, units)
+    assert 1 <= blocks <= panels
+    size = -(-panels // blocks)
+    turns = -(-(-(-panels // size)) // units)
+    if panels >= 16 * units:
+        assert turns * size * units <= 1.1 * panels + units
+
+
+def test_every_tiling_keeps_its_constraints():
+    for tiling in gemm_tiled.TILINGS:
+        params = gemm_tiled.TiledParams(
+            "float", *tiling[:5], "k", "n", True, True, True, 8, None, None
+        )
+        assert gemm_tiled.TILED.broken(params) is None
+
+
+def test_every_register_block_fits_its_registers():
+    for register, tile in gemm_packed.TILES.items():
+        registers = 32 if register == 64 else 16
+        assert max(tile.rows) * tile.vectors + tile.vectors + 1 <= registers
