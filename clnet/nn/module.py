@@ -11,7 +11,7 @@ import numpy as np
 from .. import mode
 from ..autograd import no_grad
 from ..dtypes import DType, from_numpy
-from ..errors import ArgumentError, CheckpointError
+from ..errors import ArgumentError, CheckpointError, ClnetError
 from ..tensor import Tensor, tensor
 
 
@@ -75,9 +75,15 @@ class Module:
         now = mode.current()
         if now.tracer is not None:
             now.tracer.watch(self)
-        path = f"{now.module_path}.{self._path}" if now.module_path else self._path
-        with mode.using(module_path=path or type(self).__name__):
-            return self.forward(*args, **kwargs)
+        name = type(self).__name__
+        path = (f"{now.module_path}.{self._path}" if now.module_path else self._path) or name
+        with mode.using(module_path=path):
+            try:
+                return self.forward(*args, **kwargs)
+            except ClnetError as error:
+                if error.module is None:  # the innermost module is the one that helps
+                    error.module = path if path == name else f"{path}, {name}"
+                raise
 
     # Attributes.
 
