@@ -1,1 +1,43 @@
 """Train and run neural networks on any OpenCL device."""
+
+from . import errors as errors
+from . import nn as nn
+from . import ops as ops
+from . import optim as optim
+from .autograd import enable_grad as enable_grad
+from .autograd import is_grad_enabled as is_grad_enabled
+from .autograd import no_grad as no_grad
+from .compile import compile as compile
+from .device import DeviceKind as DeviceKind
+from .device import device as device
+from .device import devices as devices
+from .device import empty_cache as empty_cache
+from .device import max_memory_allocated as max_memory_allocated
+from .device import max_memory_reserved as max_memory_reserved
+from .device import memory_allocated as memory_allocated
+from .device import memory_reserved as memory_reserved
+from .device import profile as profile
+from .device import reset_peak_memory_stats as reset_peak_memory_stats
+from .device import set_memory_limit as set_memory_limit
+from .device import synchronize as synchronize
+from .dtypes import DType as DType
+from .dtypes import bfloat16 as bfloat16
+from .dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from .dtypes import float16 as float16
+from .dtypes import float32 as float32
+from .dtypes import float64 as float64
+from .dtypes import int8 as int8
+from .dtypes import int16 as int16
+from .dtypes import int32 as int32
+from .dtypes import int64 as int64
+from .dtypes import uint8 as uint8
+from .generator import Generator as Generator
+from .ops.function import PUBLIC_OPS, Face
+from .tensor import Tensor as Tensor
+from .tensor import empty as empty
+from .tensor import full as full
+from .tensor import ones as ones
+from .tensor import tensor as tensor
+from .tensor import zeros as zeros
+
+globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})

@@ -72,7 +72,9 @@ class Array:
         array = Array.abstract(values.shape, from_numpy(values.dtype), device)
         array.storage.materialize()
         if values.size:
-            device.queue.upload(array.storage, np.ascontiguousarray(values, dtype=array.dtype.numpy))
+            device.queue.upload(
+                array.storage, np.ascontiguousarray(values, dtype=array.dtype.numpy)
+            )
         return array
 
     @property

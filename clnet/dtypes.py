@@ -56,7 +56,9 @@ class DType:
         return float(ml_dtypes.finfo(self.numpy).eps) if self.is_floating_point else 0.0
 
 
-def _dtype(name: str, kind: Kind, ctype: str, compute: str | None = None, numpy: object = None) -> DType:
+def _dtype(
+    name: str, kind: Kind, ctype: str, compute: str | None = None, numpy: object = None
+) -> DType:
     host = np.dtype(name if numpy is None else numpy)  # pyright: ignore[reportArgumentType, reportCallIssue]
     return DType(name, kind, host.itemsize, ctype, compute or name, host)
 
@@ -84,7 +86,9 @@ def from_name(name: str) -> DType:
         DtypeError: if there is none.
     """
     if name not in _BY_NAME:
-        raise DtypeError("dtype", "has no such name", name=repr(name), remedy=f"one of {', '.join(_BY_NAME)}")
+        raise DtypeError(
+            "dtype", "has no such name", name=repr(name), remedy=f"one of {', '.join(_BY_NAME)}"
+        )
     return _BY_NAME[name]
 
 
@@ -135,6 +139,6 @@ def of_scalar(value: bool | float) -> DType:  # noqa: FBT001 - the type is the q
 
 
 def promote_scalar(a: DType, value: bool | float) -> DType:  # noqa: FBT001
-    """The dtype of an op on an array of dtype ``a`` and a Python number (which only raises the category)."""
+    """The dtype of an op on an array of ``a`` and a number, which only raises the category."""
     scalar = of_scalar(value)
     return a if a.kind >= scalar.kind else scalar

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from .generator import Generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,7 @@ class Mode:
         float32_precision: ``"highest"``: float32 products are computed in float32.
         module_path: dotted path of the module whose ``forward`` is running.
         phase: ``"forward"``, ``"backward"`` or ``"update"``.
-        generator: the default random generator of the scope, or None for the device's.
+        generator: the random generator of ops that are given none.
     """
 
     device: Any = None
@@ -31,7 +33,7 @@ class Mode:
     float32_precision: str = "highest"
     module_path: str = ""
     phase: str = "forward"
-    generator: Any = None
+    generator: Generator = field(default_factory=Generator)
 
 
 _MODE: ContextVar[Mode] = ContextVar("clnet_mode", default=Mode())  # noqa: B039 - frozen

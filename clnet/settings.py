@@ -80,7 +80,9 @@ class Settings:
 
         threads = text("CLNET_THREADS")
         if threads is not None and (not threads.isdigit() or int(threads) < 1):
-            raise ArgumentError("CLNET_THREADS", "is a whole number, 1 or more", value=repr(threads))
+            raise ArgumentError(
+                "CLNET_THREADS", "is a whole number, 1 or more", value=repr(threads)
+            )
         cache, data = text("CLNET_CACHE_DIR"), text("CLNET_DATA")
         return Settings(
             device=text("CLNET_DEVICE"),

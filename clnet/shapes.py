@@ -1,4 +1,4 @@
-"""Pure shape and stride algebra: broadcasting, views, collapsing, window sizes. No device, no data."""
+"""Pure shape and stride algebra: broadcasting, views, collapsing, window sizes. No device."""
 
 from __future__ import annotations
 
@@ -47,8 +47,7 @@ def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
     for axis in range(-ndim, 0):
         sizes = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
         if len(sizes) > 1:
-            names = {f"operand{i}": shape for i, shape in enumerate(shapes)}
-            raise ShapeError(op, f"sizes differ at axis {axis} and none is 1", **names)
+            raise ShapeError(op, f"sizes differ at axis {axis} and none is 1", shapes=shapes)
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 
@@ -107,7 +106,9 @@ def collapse(shape: Shape, operands: Sequence[Strides]) -> tuple[Shape, tuple[St
         if size == 1:
             continue
         here = [strides[axis] for strides in operands]
-        if sizes and all(outer == size * inner for outer, inner in zip(steps[-1], here, strict=True)):
+        if sizes and all(
+            outer == size * inner for outer, inner in zip(steps[-1], here, strict=True)
+        ):
             sizes[-1] *= size
             steps[-1] = here
         else:
@@ -131,7 +132,9 @@ def resolve_reshape(op: str, shape: Shape, target: Sequence[int]) -> Shape:
     if -1 in wanted:
         rest = prod(size for size in wanted if size != -1)
         if rest == 0 or count % rest:
-            raise ShapeError(op, f"{count} elements do not divide into it", shape=shape, target=wanted)
+            raise ShapeError(
+                op, f"{count} elements do not divide into it", shape=shape, target=wanted
+            )
         wanted = tuple(count // rest if size == -1 else size for size in wanted)
     if prod(wanted) != count:
         raise ShapeError(
@@ -161,7 +164,7 @@ def reshape_strides(shape: Shape, strides: Strides, target: Shape) -> Strides | 
 
 
 def window_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
-    """Number of positions of a sliding window along one axis (may be below 1: the caller checks)."""
+    """Positions of a sliding window along one axis (may be below 1: the caller checks)."""
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
@@ -175,7 +178,7 @@ def pair(value: int | Sequence[int], op: str, name: str) -> tuple[int, int]:
         return (value, value)
     values = tuple(value)
     if len(values) != 2 or not all(isinstance(v, int) for v in values):
-        raise ShapeError(op, f"{name} is an int or a pair of ints", **{name: value})
+        raise ShapeError(op, f"{name} is an int or a pair of ints", value=value)
     return (values[0], values[1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import pyopencl as cl
@@ -41,7 +41,9 @@ class Device:
         try:
             context = cl.Context([handle])
         except cl.Error as error:
-            raise DeviceError(f"device {self.name!r}", "the runtime cannot open it", status=error) from error
+            raise DeviceError(
+                f"device {self.name!r}", "the runtime cannot open it", status=error
+            ) from error
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
         self.programs = ProgramCache(
             context, handle, self.identity.key, SETTINGS.cache_dir / "kernels" / digest
@@ -64,7 +66,7 @@ class Device:
         return f"clnet.device({self.name!r})"
 
     def set_workspace_limit(self, nbytes: int) -> None:
-        """Let algorithms use at most ``nbytes`` of scratch memory; those that need more give way."""
+        """Let algorithms use at most ``nbytes`` of scratch memory; others give way."""
         self.target = Target(self.traits, nbytes)
         self.queue.workspace.release()
 
@@ -82,8 +84,8 @@ def device(name: str | Device | None = None, *, threads: int | None = None) -> D
     """The device of a name; the same object each time.
 
     Args:
-        name: ``"nvidia:0"``, ``"pocl"``, ``"cpu"``, ``"gpu"`` ..., a :class:`Device` (returned as it
-            is), or None for ``CLNET_DEVICE``, else the first GPU, else the first device.
+        name: ``"nvidia:0"``, ``"pocl"``, ``"cpu"``, ``"gpu"`` ..., a :class:`Device` (returned as
+            it is), or None for ``CLNET_DEVICE``, else the first GPU, else the first device.
         threads: compute units of a CPU to use, or None for ``CLNET_THREADS``, else all.
 
     Returns:
@@ -105,31 +107,37 @@ def current_device() -> Device:
     return device() if chosen is None else chosen
 
 
-@lru_cache(maxsize=None)
+@cache
 def _found() -> tuple[Found, ...]:
     return discover()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _open(found: Found, threads: int | None) -> Device:
     units = found.handle.max_compute_units
     if threads is not None and not 1 <= threads <= units:
-        raise ArgumentError(f"device {found.selector!r}", f"threads lies in [1, {units}]", threads=threads)
+        raise ArgumentError(
+            f"device {found.selector!r}", f"threads lies in [1, {units}]", threads=threads
+        )
     return Device(found, None if threads == units else threads)
 
 
 def _partition(found: Found, threads: int) -> Any:
-    """A sub-device of so many compute units."""
-    by_counts = [cl.device_partition_property.BY_COUNTS, threads, 0]
+    """A sub-device of so many compute units.
+
+    The last of two: Intel's CPU runtime lets the first use all cores.
+    """
+    rest = found.handle.max_compute_units - threads
+    by_counts = [cl.device_partition_property.BY_COUNTS, rest, threads, 0]
     try:
-        return found.handle.create_sub_devices(by_counts)[0]
+        return found.handle.create_sub_devices(by_counts)[-1]
     except cl.Error as error:
         raise DeviceError(
             f"device {found.selector!r}",
             "it cannot be divided",
             threads=threads,
             status=error,
-            remedy="Leave threads out, or use the runtime's own setting (PoCL: POCL_MAX_PTHREAD_COUNT)",
+            remedy="Leave threads out, or use the runtime's own setting",
         ) from error
 
 

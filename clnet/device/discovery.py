@@ -13,8 +13,9 @@ from ..errors import ArgumentError, DeviceError
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 
 _INSTALL_HINT = (
-    'Install an OpenCL runtime: pip install "clnet[pocl]" runs on any CPU; a GPU needs its vendor\'s driver '
-    "(package names often end in opencl-icd)"
+    'Install an OpenCL runtime: pip install "clnet[pocl]" runs on any CPU; a GPU needs its '
+    "vendor's driver (package names often end in opencl-icd). OCL_ICD_VENDORS, if set, must name a "
+    "folder of .icd files, and POCL_CACHE_DIR a folder you may write"
 )
 # Platforms are called by the first word of their name, but for those whose first word says nothing.
 _ALIASES = {"portable": "pocl", "advanced": "amd"}
@@ -50,7 +51,7 @@ def device_kind(handle: Any) -> DeviceKind:
 
 
 def discover() -> tuple[Found, ...]:
-    """Every device of every platform; a platform without devices, or broken, is kept with its reason."""
+    """Every device of every platform; a platform without any is kept with its reason."""
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:  # the loader reports an absent platform as an error
@@ -93,18 +94,28 @@ def select(name: str | None, found: tuple[Found, ...]) -> Found:
     usable = [f for f in found if f.handle is not None]
     problems = "; ".join(f"{f.selector}: {f.problem}" for f in found if f.problem)
     if not usable:
-        raise DeviceError("device", "no usable OpenCL device found", found=problems or "none", remedy=_INSTALL_HINT)
+        raise DeviceError(
+            "device",
+            "no usable OpenCL device found",
+            found=problems or "none",
+            remedy=_INSTALL_HINT,
+        )
     if name is None:
         return next((f for f in usable if f.kind is DeviceKind.GPU), usable[0])
     form = re.fullmatch(r"([a-z]+)(?::(\d+))?", name.strip().lower())
     if form is None:
-        raise ArgumentError("device", "a device is named like 'pocl:0', 'nvidia', 'cpu' or 'gpu'", name=repr(name))
+        raise ArgumentError(
+            "device", "a device is named like 'pocl:0', 'nvidia', 'cpu' or 'gpu'", name=repr(name)
+        )
     word, index = form.group(1), int(form.group(2) or 0)
     matching = [f for f in usable if f.selector.split(":")[0] == word or f.kind.value == word]
     if index >= len(matching):
         have = ", ".join(f"{f.selector} ({f.handle.name.strip()})" for f in usable)
         raise DeviceError(
-            f"device {name!r}", "not found", have=have, remedy=f"Skipped: {problems}" if problems else None
+            f"device {name!r}",
+            "not found",
+            have=have,
+            remedy=f"Skipped: {problems}" if problems else None,
         )
     return matching[index]
 

@@ -1,4 +1,4 @@
-"""The buffer pool: device memory is taken once and reused by size class. Knows no arrays and no kernels."""
+"""The buffer pool: device memory is taken once and reused by size class. It knows no arrays."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ _TOLD_HOLDERS = 3
 
 
 def size_class(nbytes: int) -> int:
-    """The capacity of the block that serves a request: eight classes to a doubling, at most 12.5% waste.
+    """The capacity of the block that serves a request: at most 12.5% more, eight to a doubling.
 
     Knet's pool steps by the cube root of two (26% waste at most); finer steps lose little reuse in
     training, where the same sizes return at every step.
     """
     if nbytes <= _SMALLEST:
         return _SMALLEST
-    step = max(_SMALLEST, 1 << max((nbytes - 1).bit_length() - 1 - _STEPS_PER_DOUBLING.bit_length() + 1, 0))
+    step = max(
+        _SMALLEST, 1 << max((nbytes - 1).bit_length() - 1 - _STEPS_PER_DOUBLING.bit_length() + 1, 0)
+    )
     return -(-nbytes // step) * step
 
 
@@ -147,7 +149,7 @@ class BufferPool:
 
     def _allocate(self, capacity: int, wanted: int) -> Any:
         if capacity > self._max_block:
-            raise self._error(wanted, "one buffer may have %s bytes" % f"{self._max_block:,}")
+            raise self._error(wanted, f"one buffer may have {self._max_block:,} bytes")
         buffer = self._try(capacity)
         if buffer is None:
             self.empty_cache()

@@ -1,12 +1,10 @@
-"""From a kernel's rendered source to something that can be launched; compiled programs are kept on disk."""
+"""From a kernel's rendered source to what can be launched; binaries are kept on disk."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import struct
-import tempfile
 import time
 import warnings
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
+from ..atomic import replacing
 from ..errors import BuildError
 
 if TYPE_CHECKING:
@@ -70,19 +69,23 @@ class CompiledKernel:
 
     Attributes:
         handle: the ``pyopencl.Kernel``.
+        launched: whether it was ever enqueued.
         name: its name.
         set_args: sets all its arguments.
         types: for each parameter its NumPy scalar type, None for a pointer.
         writes: for each parameter, whether it is a pointer that is written.
     """
 
-    __slots__ = ("_program", "handle", "name", "set_args", "types", "writes")
+    __slots__ = ("_program", "handle", "launched", "name", "set_args", "types", "writes")
 
-    def __init__(self, program: Any, name: str, types: tuple[Any, ...], writes: tuple[bool, ...]) -> None:
+    def __init__(
+        self, program: Any, name: str, types: tuple[Any, ...], writes: tuple[bool, ...]
+    ) -> None:
         self._program = program
         self.types = types
         self.name = name
         self.writes = writes
+        self.launched = False
         self.handle = cl.Kernel(program, name)
         # Untyped arguments cost pyopencl 25 us a launch, typed ones 0.5 us (PoCL).
         self.handle.set_scalar_arg_dtypes(types)
@@ -111,10 +114,10 @@ class ProgramStatistics:
 class ProgramCache:
     """Compiled kernels of one context: in memory by identity, on disk by content.
 
-    A file's name is the hash of the source, the options and the device's key; it holds a header, the
-    length and hash of the binary, and the binary. Files are written whole and renamed, so processes
-    may share the folder, and a torn or foreign file is rebuilt. A folder that cannot be written
-    is reported once and costs only the compile time.
+    A file's name is the hash of the source, the options and the device's key; it holds a header,
+    the length and hash of the binary, and the binary. Files are written whole and renamed, so
+    processes may share the folder, and a torn or foreign file is rebuilt. A folder that cannot be
+    written is reported once and costs only the compile time.
 
     Args:
         context: the ``pyopencl.Context``.
@@ -129,7 +132,7 @@ class ProgramCache:
         self._device_key = device_key
         self._folder = folder
         self._kernels: dict[KernelSource, CompiledKernel] = {}
-        self._unsaved: list[tuple[Path, Any]] = []
+        self._unsaved: list[tuple[Path, Any, CompiledKernel]] = []
         self._warned = False
         self.statistics = ProgramStatistics()
 
@@ -151,13 +154,19 @@ class ProgramCache:
         return kernel
 
     def save_pending(self) -> None:
-        """Write what was built since the last call; call it when the queue is idle.
+        """Write what was built and launched since the last call; call it when the queue is idle.
 
-        PoCL compiles at the first launch, so its binary is complete only after that.
+        PoCL compiles at the first launch and freezes the binary when it is first asked for, so it
+        is asked once, after that launch.
         """
-        while self._unsaved:
-            path, program = self._unsaved.pop()
-            self._write(path, program.get_info(cl.program_info.BINARIES)[0])
+        if not self._unsaved:
+            return
+        pending, self._unsaved = self._unsaved, []
+        for path, program, kernel in pending:
+            if kernel.launched:
+                self._write(path, program.get_info(cl.program_info.BINARIES)[0])
+            else:
+                self._unsaved.append((path, program, kernel))
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
@@ -166,24 +175,30 @@ class ProgramCache:
         key = "\0".join((text, *source.options, self._device_key))
         path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
         program = self._load(path, source)
-        if program is None:
-            program = self._build(source, text)
-            self._unsaved.append((path, program))
-            self.statistics.built += 1
-        else:
+        if program is not None:
+            kernel = CompiledKernel(program, source.name, types, writes)
             self.statistics.loaded += 1
-        kernel = CompiledKernel(program, source.name, types, writes)
+        else:
+            program = self._build(source, text)
+            kernel = CompiledKernel(program, source.name, types, writes)
+            self._unsaved.append((path, program, kernel))
+            self.statistics.built += 1
         self.statistics.seconds += time.perf_counter() - start
         return kernel
 
     def _build(self, source: KernelSource, text: str) -> Any:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings():  # Intel's runtime writes a log when nothing is wrong
                 warnings.simplefilter("ignore", cl.CompilerWarning)
-                return cl.Program(self._context, text).build(options=list(source.options), cache_dir=False)
+                return cl.Program(self._context, text).build(
+                    options=list(source.options),
+                    cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
+                )
         except cl.RuntimeError as error:
             raise BuildError(
-                source.origin, "the device's compiler refused it", log=f"\n{_excerpt(str(error), text)}"
+                source.origin,
+                "the device's compiler refused it",
+                log=f"\n{_excerpt(str(error), text)}",
             ) from error
 
     def _load(self, path: Path, source: KernelSource) -> Any:
@@ -196,8 +211,10 @@ class ProgramCache:
         if not data.startswith(header) or not body:
             return None
         try:
-            program = cl.Program(self._context, [self._device], [body])
-            return program.build(options=list(source.options))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+                program = cl.Program(self._context, [self._device], [body])
+                return program.build(options=list(source.options))
         except cl.Error:  # a driver that no longer takes its own binary: build anew
             return None
 
@@ -205,20 +222,14 @@ class ProgramCache:
         data = _MAGIC + struct.pack("<Q", len(binary)) + hashlib.sha256(binary).digest() + binary
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                Path(temporary).replace(path)
-            except OSError:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            with replacing(path) as file:
+                file.write(data)
         except OSError as error:
             if not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"kernel cache: cannot write {self._folder} ({error.strerror}); kernels are compiled "
-                    "anew in every process. Set CLNET_CACHE_DIR to a folder you may write",
+                    f"kernel cache: cannot write {self._folder} ({error.strerror}); kernels are "
+                    "compiled anew in every process. Set CLNET_CACHE_DIR to a folder you may write",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -232,5 +243,7 @@ def _excerpt(log: str, text: str) -> str:
         return log
     at = int(next(group for group in found.groups() if group))
     first, last = max(at - _SHOWN_LINES, 1), min(at + _SHOWN_LINES, len(lines))
-    numbered = "\n".join(f"{n:5d}{'>' if n == at else ' '} {lines[n - 1]}" for n in range(first, last + 1))
+    numbered = "\n".join(
+        f"{n:5d}{'>' if n == at else ' '} {lines[n - 1]}" for n in range(first, last + 1)
+    )
     return f"{log.strip()}\n{numbered}"

@@ -91,7 +91,9 @@ class Queue:
         workspace: lends scratch memory.
     """
 
-    def __init__(self, context: Any, device: Any, programs: ProgramCache, workspace: Workspace) -> None:
+    def __init__(
+        self, context: Any, device: Any, programs: ProgramCache, workspace: Workspace
+    ) -> None:
         self._context = context
         self._device = device
         self._programs = programs
@@ -115,6 +117,7 @@ class Queue:
         event = cl.enqueue_nd_range_kernel(
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
+        kernel.launched = True
         if self._observers:
             self._tell_launch(launch, kernel.writes, event, start)
 
@@ -152,9 +155,15 @@ class Queue:
         self._tell("download", (storage,), (), array.nbytes, event, start)
 
     def copy(
-        self, target: Storage, source: Storage, nbytes: int, *, target_bytes: int = 0, source_bytes: int = 0
+        self,
+        target: Storage,
+        source: Storage,
+        nbytes: int,
+        *,
+        target_bytes: int = 0,
+        source_bytes: int = 0,
     ) -> None:
-        """Copy ``nbytes`` from one storage of this device to another, from the given byte offsets."""
+        """Copy ``nbytes`` from one storage of this device to another, at byte offsets."""
         start = time.perf_counter()
         event = cl.enqueue_copy(
             self._queue,
@@ -167,8 +176,8 @@ class Queue:
         self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
 
     def touch(self, buffer: Any) -> None:
-        """Make the driver back a new buffer with memory now; drivers put it off to the first use."""
-        cl.enqueue_fill_buffer(self._queue, buffer, np.uint8(0), 0, 1)
+        """Make the driver back a new buffer with memory now, not at its first use."""
+        cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint8), 0, 1)
 
     @contextmanager
     def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:
@@ -180,7 +189,7 @@ class Queue:
             cl.map_flags.READ,
             offset_bytes,
             (nbytes,),
-            np.uint8,
+            np.dtype(np.uint8),
             is_blocking=True,
         )
         self._tell("map", (storage,), (), nbytes, event, start)
@@ -221,7 +230,9 @@ class Queue:
         wanted = any(o.profiling for o in observers)
         if wanted != any(o.profiling for o in self._observers):
             self.finish()
-            properties = cl.command_queue_properties.PROFILING_ENABLE if wanted else 0
+            properties = cl.command_queue_properties(
+                cl.command_queue_properties.PROFILING_ENABLE if wanted else 0
+            )
             self._queue = cl.CommandQueue(self._context, self._device, properties=properties)
         self._observers = tuple(observers)
 
@@ -239,8 +250,14 @@ class Queue:
                 resolved.append(arg)
         return resolved
 
-    def _tell_launch(self, launch: Launch, writes: tuple[bool, ...], event: Any, start: float) -> None:
-        held = [(arg, w) for arg, w in zip(launch.args, writes, strict=True) if isinstance(arg, Storage | Scratch)]
+    def _tell_launch(
+        self, launch: Launch, writes: tuple[bool, ...], event: Any, start: float
+    ) -> None:
+        held = [
+            (arg, w)
+            for arg, w in zip(launch.args, writes, strict=True)
+            if isinstance(arg, Storage | Scratch)
+        ]
         record = Record(
             "kernel",
             launch.kernel.name,

@@ -1,4 +1,4 @@
-"""What kernels may know of a device: numbers and capabilities, never a vendor's or a device's name."""
+"""What kernels may know of a device: numbers and capabilities, never a name."""
 
 from __future__ import annotations
 
@@ -71,12 +71,14 @@ class DeviceIdentity:
     @property
     def key(self) -> str:
         """One line that differs whenever compiled kernels or tunings may not be shared."""
-        return " | ".join((self.platform, self.platform_version, self.name, self.driver, self.version))
+        return " | ".join(
+            (self.platform, self.platform_version, self.name, self.driver, self.version)
+        )
 
 
 @dataclass(frozen=True)
 class Target:
-    """All that choosing and launching kernels depends on; a plan for an absent device needs no more.
+    """All that choosing kernels depends on; a plan for an absent device needs no more.
 
     Attributes:
         traits: the device's numbers.

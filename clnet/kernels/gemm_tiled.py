@@ -109,7 +109,7 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     nbytes = slices * problem.batch * problem.m * problem.n * problem.out.dtype.itemsize
     if slices == 1 or nbytes > target.workspace_limit:
         return [_multiply(tiling, problem, slices=1, slice_k=problem.k, out_slice=0)]
-    memory = Scratch(problem.out.device)
+    memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
     partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
     part = problem.partial(partial)
     first = _multiply(tiling, part, slices=slices, slice_k=slice_k, out_slice=partial.strides[0])

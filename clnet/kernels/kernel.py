@@ -1,7 +1,9 @@
-"""What a kernel is: a template's def, the constraints on its parameters, and how its launches are made."""
+"""What a kernel is: a template's def, constraints on its parameters, and how it is launched."""
 
 from __future__ import annotations
 
+# NamedTuple spells its public method with an underscore.
+# pyright: reportPrivateUsage=false
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -64,8 +66,8 @@ class Rendered:
 class Kernel:
     """One def of a template, launched with parameters.
 
-    Every pointer of the ``__kernel`` is followed by ``const long <pointer>_offset``, in elements, so
-    that any array, views included, can be its argument.
+    Every pointer of the ``__kernel`` is followed by ``const long <pointer>_offset``, in elements,
+    so that any array, views included, can be its argument.
 
     Attributes:
         name: the def's name, and the ``__kernel``'s.
@@ -103,7 +105,7 @@ class Kernel:
     def broken(self, params: Params) -> Constraint | None:
         """The first constraint these parameters break, or None."""
         names = params._asdict()
-        return next((c for c in self.constraints if not eval(c.law, {}, names)), None)  # noqa: S307
+        return next((c for c in self.constraints if not eval(c.law, {}, names)), None)
 
     def launch(
         self,
@@ -113,7 +115,7 @@ class Kernel:
         global_size: tuple[int, ...],
         local_size: tuple[int, ...],
         flops: int,
-        bytes: int,
+        bytes: int,  # noqa: A002
     ) -> Launch:
         """One launch of the kernel.
 

@@ -1,0 +1,47 @@
+# The two commands that need nothing but Python and pip: `make demo` and `make test`.
+#   make test ARGS="-k conv"     passes on to pytest
+#   make test TORCH=1            with PyTorch, the oracle of the comparison tests
+#   make demo PYTHON=python3.12 DEMO="train digits --model mlp"
+PYTHON ?= python3
+VENV ?= .venv
+DEMO ?= train auto --model cnn
+comma := ,
+TEST_EXTRAS := pocl,data,dev$(if $(TORCH),$(comma)torch)
+BIN := $(VENV)/bin
+
+# What the programs below would leave in the user's home stays in this folder.
+HERE := $(CURDIR)/.clnet
+export CLNET_CACHE_DIR ?= $(HERE)/cache
+export XDG_CACHE_HOME := $(HERE)/xdg
+export POCL_CACHE_DIR := $(HERE)/pocl
+export CUDA_CACHE_PATH := $(HERE)/nvidia
+export MPLCONFIGDIR := $(HERE)/matplotlib
+export PIP_CACHE_DIR := $(HERE)/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYOPENCL_NO_CACHE := 1
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/with-pocl
+	$(BIN)/clnet $(DEMO)
+
+test: $(VENV)/with-$(TEST_EXTRAS)
+	PATH="$(abspath $(BIN)):$$PATH" python -m pytest --doctest-modules $(ARGS)
+
+lint: $(VENV)/with-$(TEST_EXTRAS)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+clean:
+	rm -rf .venv .venv-* .clnet build dist .pytest_cache .ruff_cache .hypothesis
+	find clnet tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A file in the environment remembers which extras it has. Debian's python3 can lack ensurepip
+# (its python3-venv package); then the system's pip puts pip into the environment.
+$(VENV)/with-%: pyproject.toml
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { \
+	    $(PYTHON) -m venv --clear --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	touch $@

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change lands, in a fresh environment (.venv-ci): formatting,
+# lint, types, then the README's test command with PyTorch as the oracle. Oclgrind is installed
+# where this may be done; elsewhere its tests say why they are skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! command -v oclgrind >/dev/null && command -v apt-get >/dev/null && [[ $(id -u) == 0 ]]; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends oclgrind
+fi
+
+rm -rf .venv-ci
+make --no-print-directory VENV=.venv-ci TORCH=1 lint
+exec make --no-print-directory VENV=.venv-ci TORCH=1 test

@@ -1,0 +1,187 @@
+"""``clnet.compile``: trace once for each signature, then replay."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from .. import mode
+from ..array import Array
+from ..device import Device
+from ..errors import DeviceError, TraceError
+from ..ops import contiguous
+from ..tensor import Tensor
+from .plan import Plan
+from .tracer import Tracer
+
+_MOST_PLANS = 16
+
+
+class Compiled:
+    """A function whose launches are recorded at its first call and replayed at later ones.
+
+    A call with other shapes, dtypes, devices, plain arguments or mode, or after a module or
+    optimiser changed, makes a new plan beside the old; the least recently used goes when there are
+    many.
+    What the function does on the host beside ops (printing, counting) happens at the trace alone.
+
+    Attributes:
+        num_traces: how many plans were made so far.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._plans: OrderedDict[Any, list[tuple[Plan, Callable[[list[Array]], Any]]]] = (
+            OrderedDict()
+        )
+        self.num_traces = 0
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function on these arguments.
+
+        Args:
+            *args: tensors (their elements may differ from call to call) and plain values (hashable;
+                another value makes another plan).
+            **kwargs: the same.
+
+        Returns:
+            What the function returns: tensors, detached, or tuples, lists and dicts of them.
+
+        Raises:
+            TraceError: if the function reads a value on the host, or returns a tensor on the tape.
+        """
+        names = (*range(len(args)), *kwargs)
+        values = (*args, *kwargs.values())
+        tensors = [contiguous(v.detach()) for v in values if isinstance(v, Tensor)]
+        device = _one_device(tensors)
+        now = mode.current()
+        key = (
+            device,
+            now.grad,
+            now.autocast,
+            now.float32_precision,
+            tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
+        )
+        arrays = [t.array for t in tensors]
+        for plan, rebuild in self._plans.get(key, ()):
+            if plan.valid():
+                self._plans.move_to_end(key)
+                return rebuild(plan.run(arrays))
+        plan, rebuild = self._trace(args, kwargs, device)
+        valid = [entry for entry in self._plans.get(key, ()) if entry[0].valid()]
+        self._plans[key] = [*valid, (plan, rebuild)]
+        self._plans.move_to_end(key)
+        while len(self._plans) > _MOST_PLANS:
+            self._plans.popitem(last=False)
+        return rebuild(plan.run(arrays))
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans that are kept, least recently used first."""
+        return [plan for entries in self._plans.values() for plan, _ in entries]
+
+    def _trace(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+    ) -> tuple[Plan, Callable[[list[Array]], Any]]:
+        placeholders: list[Array] = []
+
+        def placeholder(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            placeholders.append(Array.abstract(value.shape, value.dtype, device))
+            return Tensor(placeholders[-1]).requires_grad_(value.requires_grad)
+
+        tracer = Tracer()
+        with mode.using(tracer=tracer, device=device):
+            try:
+                result = self._function(
+                    *(placeholder(a) for a in args),
+                    **{k: placeholder(v) for k, v in kwargs.items()},
+                )
+                results: list[Tensor] = []
+                template = _flatten(result, results)
+            except BaseException:
+                with mode.using(tracer=None):
+                    tracer.undo()
+                raise
+        self.num_traces += 1
+        plan = Plan(tracer, device, placeholders, [t.array for t in results])
+        return plan, lambda arrays: _unflatten(template, iter(arrays))
+
+
+def compile(function: Callable[..., Any]) -> Compiled:  # noqa: A001 - PyTorch's name
+    """A function that records its launches once and replays them.
+
+    Args:
+        function: of tensors and plain values; a whole training step, backward and update included,
+            or a module.
+
+    Returns:
+        The compiled function; it gives the same results.
+
+    Example:
+        >>> import clnet
+        >>> twice = clnet.compile(lambda x: x + x)
+        >>> twice(clnet.ones(3)).tolist()
+        [2.0, 2.0, 2.0]
+    """
+    return Compiled(function)
+
+
+def _guard(name: Any, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return (name, value.shape, value.dtype, value.requires_grad)
+    try:
+        hash(value)
+    except TypeError:
+        raise TraceError(
+            "compile",
+            "arguments are tensors or hashable values",
+            argument=name,
+            type=type(value).__name__,
+            remedy="Pass its tensors one by one",
+        ) from None
+    return (name, type(value), value)
+
+
+def _one_device(tensors: list[Tensor]) -> Device:
+    devices = {t.device for t in tensors}
+    if len(devices) != 1:
+        raise DeviceError(
+            "compile",
+            "the function is called with tensors of one device",
+            devices=sorted(d.name for d in devices),
+        )
+    return devices.pop()
+
+
+def _flatten(value: Any, tensors: list[Tensor]) -> Any:
+    """The structure of a result, with the tensors' positions in place of tensors."""
+    if isinstance(value, Tensor):
+        if value.node is not None and not value.node.released:
+            raise TraceError(
+                "compile",
+                "a returned tensor still has a graph, which cannot leave a compiled function",
+                shape=value.shape,
+                remedy="Call backward inside, return x.detach(), or run under clnet.no_grad()",
+            )
+        tensors.append(value)
+        return Tensor
+    if isinstance(value, tuple | list):
+        return type(value)(_flatten(v, tensors) for v in value)
+    if isinstance(value, dict):
+        return {k: _flatten(v, tensors) for k, v in value.items()}
+    return value
+
+
+def _unflatten(template: Any, arrays: Any) -> Any:
+    if template is Tensor:
+        return Tensor(next(arrays))
+    if isinstance(template, tuple | list):
+        return type(template)(_unflatten(v, arrays) for v in template)
+    if isinstance(template, dict):
+        return {k: _unflatten(v, arrays) for k, v in template.items()}
+    return template

@@ -1,0 +1,83 @@
+"""Records what a function would run, on abstract arrays; nothing is executed or compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .. import mode
+from ..array import Array
+from ..ops.function import Function
+
+
+@dataclass(frozen=True)
+class Step:
+    """One op of a trace.
+
+    Attributes:
+        function: the op with its settings.
+        inputs, outputs: its arrays; an output may be a view of an input.
+        module_path, phase: who asked for it.
+    """
+
+    function: Function
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    module_path: str
+    phase: str
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something done on the host between launches, at every replay."""
+
+    run: Callable[[], None]
+
+
+class Tracer:
+    """What :mod:`clnet.mode` holds while a function is traced.
+
+    Attributes:
+        steps: what was recorded, in order.
+        watched: objects whose ``version`` the trace depends on, by ``id``.
+        grads_before: gradients that were read before they were written, by ``id`` of the leaf.
+        grads_after: leaves whose gradient was written, by ``id``.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step | Action] = []
+        self.watched: dict[int, tuple[Any, int]] = {}
+        self.grads_before: dict[int, tuple[Any, Any]] = {}
+        self.grads_after: dict[int, tuple[Any, Any]] = {}
+        self._restore: dict[int, tuple[Any, Any]] = {}
+
+    def record(
+        self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
+    ) -> None:
+        """Called by :func:`clnet.ops.function.execute` instead of running the op."""
+        now = mode.current()
+        self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase))
+
+    def record_action(self, action: Callable[[], None]) -> None:
+        """Called by :func:`clnet.ops.function.host_action` instead of acting."""
+        self.steps.append(Action(action))
+
+    def watch(self, versioned: Any) -> None:
+        """Make the trace invalid once ``versioned.version`` changes (modules, optimisers)."""
+        self.watched.setdefault(id(versioned), (versioned, versioned.version))
+
+    def grad_read(self, leaf: Any, value: Any) -> None:
+        """A leaf's gradient is read: unless the trace wrote it, the trace depends on it."""
+        if id(leaf) not in self.grads_after:
+            self.grads_before.setdefault(id(leaf), (leaf, value))
+
+    def grad_written(self, leaf: Any, before: Any, value: Any) -> None:
+        """A leaf's gradient is written: every replay leaves it so."""
+        self._restore.setdefault(id(leaf), (leaf, before))
+        self.grads_after[id(leaf)] = (leaf, value)
+
+    def undo(self) -> None:
+        """Give the leaves back the gradients they had, after a trace that failed."""
+        for leaf, before in self._restore.values():
+            leaf.grad = before

@@ -1,0 +1,44 @@
+"""Data sets, transforms and loaders: NumPy in, NumPy out; no device, no tensor."""
+
+from __future__ import annotations
+
+from .cifar10 import CIFAR10
+from .counter import Draw
+from .dataset import ArrayDataset, Dataset, Subset, random_split
+from .digits import Digits
+from .fashion_mnist import FashionMNIST
+from .image_folder import ImageFolder
+from .loader import DataLoader
+from .mnist import MNIST
+from .transform import (
+    ChannelStats,
+    Compose,
+    Normalize,
+    RandomCrop,
+    RandomHorizontalFlip,
+    ToFloat,
+    Transform,
+    channel_stats,
+)
+
+__all__ = [
+    "CIFAR10",
+    "MNIST",
+    "ArrayDataset",
+    "ChannelStats",
+    "Compose",
+    "DataLoader",
+    "Dataset",
+    "Digits",
+    "Draw",
+    "FashionMNIST",
+    "ImageFolder",
+    "Normalize",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "Subset",
+    "ToFloat",
+    "Transform",
+    "channel_stats",
+    "random_split",
+]

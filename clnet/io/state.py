@@ -1,0 +1,139 @@
+"""Named arrays in a safetensors file, written whole or not at all; it nests nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ..atomic import replacing
+from ..errors import CheckpointError
+
+RESERVED_NAME = "__metadata__"  # safetensors keeps the metadata under this name, beside the arrays
+_CHECKSUM = "clnet.crc32"
+
+
+class State(NamedTuple):
+    """What a safetensors file holds.
+
+    Attributes:
+        arrays: names to arrays, sorted by name.
+        metadata: names to texts.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    metadata: dict[str, str]
+
+
+def save_state(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write arrays to a safetensors file, with a checksum; an old file is replaced atomically.
+
+    Args:
+        path: the file; its folder exists.
+        arrays: names to arrays of any layout, of a dtype safetensors has (bfloat16 included).
+        metadata: names to texts, stored beside them.
+
+    Raises:
+        CheckpointError: if an array or a text cannot be stored, or the file not be written; an old
+            file is then left as it was.
+
+    Example:
+        >>> import tempfile, numpy
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_state(f"{folder}/a.safetensors", {"w": numpy.eye(2)}, metadata={"step": "3"})
+        ...     load_state(f"{folder}/a.safetensors").metadata
+        {'step': '3'}
+    """
+    target = Path(path)
+    dense = {name: _dense(target, name, array) for name, array in arrays.items()}
+    texts = dict(metadata or {})
+    if _CHECKSUM in texts:
+        raise CheckpointError(str(target), "this metadata name is reserved", name=_CHECKSUM)
+    try:
+        content = save(dense, {**texts, _CHECKSUM: _checksum(dense, texts)})
+    except (SafetensorError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            str(target),
+            "safetensors cannot store these arrays and texts",
+            error=error,
+            dtypes=sorted({str(array.dtype) for array in dense.values()}),
+        ) from error
+    try:
+        with replacing(target) as file:
+            file.write(content)
+    except OSError as error:
+        raise CheckpointError(
+            str(target),
+            "the file cannot be written",
+            error=error,
+            remedy=f"give a file in a folder that exists and can be written; not {target.parent}",
+        ) from error
+
+
+def load_state(path: str | os.PathLike[str]) -> State:
+    """Read a safetensors file, whoever wrote it; its checksum is compared if it has one.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Its arrays, which may be written to, and its metadata.
+
+    Raises:
+        CheckpointError: if it is missing, truncated, damaged or not a safetensors file.
+    """
+    source = Path(path)
+    try:
+        found = source.stat().st_size
+    except OSError as error:
+        raise CheckpointError(str(source), "the file cannot be read", error=error) from error
+    try:
+        with safe_open(source, "np") as file:
+            metadata = dict(file.metadata() or {})
+            arrays = {name: file.get_tensor(name) for name in sorted(file.keys())}
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            str(source), "not a whole safetensors file", bytes=found, error=error
+        ) from error
+    expected = metadata.pop(_CHECKSUM, None)
+    actual = None if expected is None else _checksum(arrays, metadata)
+    if expected != actual:
+        raise CheckpointError(
+            str(source), "the checksum differs, the file is damaged", stored=expected, actual=actual
+        )
+    return State(arrays, metadata)
+
+
+def _dense(target: Path, name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if name == RESERVED_NAME:
+        raise CheckpointError(str(target), "safetensors reserves this name", name=repr(name))
+    if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise CheckpointError(
+            str(target), "a state holds NumPy arrays", name=repr(name), type=type(array).__name__
+        )
+    # Not ascontiguousarray, which gives a scalar array a dimension; the format is little-endian.
+    little = array.dtype.newbyteorder("<") if array.dtype.byteorder == ">" else array.dtype
+    return np.asarray(array, dtype=little, order="C")
+
+
+def _checksum(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+    """CRC of names, dtypes, shapes, texts and bytes; safetensors itself only compares sizes."""
+    names = sorted(arrays)
+    header = [(name, arrays[name].dtype.name, arrays[name].shape) for name in names]
+    crc = zlib.crc32(json.dumps([sorted(metadata.items()), header]).encode())
+    for name in names:
+        crc = zlib.crc32(arrays[name].reshape(-1).view(np.uint8).data, crc)
+    return f"{crc:08x}"

@@ -1,0 +1,244 @@
+## kernel avg_pool: means over windows of planes, over nearly equal parts and over all, and gradients
+##
+## param  ctype: str                 type of the elements
+## param  real: str                  type they are summed in
+## param  by_rows: bool              an item makes a row (CPU) instead of an element (GPU)
+## param  include_pad: bool          padding counts in the mean
+## param  divisor: int               what to divide by instead, or 0
+## param  kh: int                     height of the window
+## param  kw: int                     its width
+## param  sh: int                     vertical step from window to window
+## param  sw: int                     horizontal step
+## param  ph: int                     rows of padding above the plane
+## param  pw: int                     columns of padding before it
+## param  h: int                      height of an input plane
+## param  w: int                      its width
+## param  oh: int                     height of an output plane
+## param  ow: int                     its width
+## param  vector: int                elements of a vector
+## param  group: int                 work-items of a group, a power of 2
+## def    avg_pool
+## arg    rows: int                  rows of y
+## arg    out_h: int
+## arg    out_w: int
+## arg    height: int
+## arg    width: int
+## arg    y: out ctype[rows][out_w]
+## arg    x: in ctype
+## def    avg_pool_gradient
+## arg    rows: int                  rows of gx
+## arg    out_h: int
+## arg    out_w: int
+## arg    height: int
+## arg    width: int
+## arg    gx: out ctype[rows][width]
+## arg    gy: in ctype
+## def    avg_pool_gradient_planes
+## arg    out_h: int
+## arg    out_w: int
+## arg    height: int
+## arg    width: int
+## arg    gx: out ctype
+## arg    gy: in ctype
+## def    adaptive_avg_pool
+## arg    rows: int                  rows of y
+## arg    y: out ctype[rows][ow]
+## arg    x: in ctype
+## def    adaptive_avg_pool_gradient
+## arg    rows: int                  rows of gx
+## arg    gx: out ctype[rows][w]
+## arg    gy: in ctype
+## def    adaptive_avg_pool_gradient_planes
+## arg    gx: out ctype
+## arg    gy: in ctype
+## def    plane_mean, plane_mean_local
+## arg    n: int                     elements of a plane
+## arg    y: out ctype[planes]
+## arg    x: in ctype[planes][n]
+##
+## launch   by_rows: one item per row of y, groups of one; else, and for gradients, one per element.
+##          The gradients _planes and plane_mean: one item per plane, groups of one.
+##          plane_mean_local: a group per plane
+## numerics sums in the window's order, gradients in the windows' order, means of whole planes by a
+##          fixed tree: the same bits every run
+<%namespace name="plane" file="lib/plane.mako"/>
+<%def name="share(include_pad, divisor, kh, kw, sh, sw, ph, pw)">
+            /* The window's part inside the plane, and what its sum is divided by. */
+            const int y_first = oy * ${sh} - ${ph};
+            const int x_first = ox * ${sw} - ${pw};
+            const int top = max(y_first, 0), bottom = min(y_first + ${kh}, height);
+            const int left = max(x_first, 0), right = min(x_first + ${kw}, width);
+% if divisor:
+            const int count = ${divisor};
+% elif include_pad:
+            const int count = (min(y_first + ${kh}, height + ${ph}) - y_first)
+                * (min(x_first + ${kw}, width + ${pw}) - x_first);
+% else:
+            const int count = (bottom - top) * (right - left);
+% endif
+</%def>
+<%def name="avg_pool(ctype, real, by_rows, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
+__kernel void avg_pool(
+    const int rows, const int out_h, const int out_w, const int height, const int width,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset)
+{
+    ${plane.visit(by_rows, "out_w")}
+            const int oy = row % out_h;
+            const int ox = column;
+            __global const ${ctype} *source = x + x_offset + row / out_h * (height * width);
+            ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
+            ${real} sum = 0;
+            for (int at_y = top; at_y < bottom; ++at_y)
+                for (int at_x = left; at_x < right; ++at_x)
+                    sum += source[at_y * width + at_x];
+            y[y_offset + row * out_w + column] = sum / count;
+    }
+}
+</%def>
+<%def name="avg_pool_gradient(ctype, real, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
+__kernel void avg_pool_gradient(
+    const int rows, const int out_h, const int out_w, const int height, const int width,
+    __global ${ctype} *restrict gx, const long gx_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset)
+{
+    ${plane.visit(False, "width")}
+        const int at_y = row % height;
+        __global const ${ctype} *source = gy + gy_offset + row / height * (out_h * out_w);
+        const int last_y = min((at_y + ${ph}) / ${sh}, out_h - 1);
+        const int last_x = min((column + ${pw}) / ${sw}, out_w - 1);
+        ${real} sum = 0;
+        for (int oy = max((at_y + ${ph}) / ${sh} - ${(kh - 1) // sh}, 0); oy <= last_y; ++oy)
+            for (int ox = max((column + ${pw}) / ${sw} - ${(kw - 1) // sw}, 0); ox <= last_x; ++ox) {
+            ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
+                if (at_y >= top && at_y < bottom && column >= left && column < right)
+                    sum += source[oy * out_w + ox] / count;
+            }
+        gx[gx_offset + row * width + column] = sum;
+    }
+}
+</%def>
+<%def name="avg_pool_gradient_planes(ctype, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
+__kernel void avg_pool_gradient_planes(
+    const int out_h, const int out_w, const int height, const int width,
+    __global ${ctype} *restrict gx, const long gx_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset)
+{
+    /* One item owns a plane, so it can add to windows that overlap. */
+    gx += gx_offset + get_global_id(0) * height * width;
+    gy += gy_offset + get_global_id(0) * out_h * out_w;
+    for (int i = 0; i < height * width; ++i)
+        gx[i] = 0;
+    for (int oy = 0; oy < out_h; ++oy)
+        for (int ox = 0; ox < out_w; ++ox) {
+            ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
+            const ${ctype} part = gy[oy * out_w + ox] / count;
+            for (int at_y = top; at_y < bottom; ++at_y)
+                for (int at_x = left; at_x < right; ++at_x)
+                    gx[at_y * width + at_x] += part;
+        }
+}
+</%def>
+<%def name="adaptive_avg_pool(ctype, real, by_rows, h, w, oh, ow)">
+__kernel void adaptive_avg_pool(
+    const int rows, __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset)
+{
+    ${plane.visit(by_rows, str(ow))}
+        const int oy = row % ${oh};
+        const int top = oy * ${h} / ${oh}, bottom = (oy * ${h} + ${h + oh - 1}) / ${oh};
+        const int left = column * ${w} / ${ow}, right = (column * ${w} + ${w + ow - 1}) / ${ow};
+        __global const ${ctype} *source = x + x_offset + row / ${oh} * ${h * w};
+        ${real} sum = 0;
+        for (int at_y = top; at_y < bottom; ++at_y)
+            for (int at_x = left; at_x < right; ++at_x)
+                sum += source[at_y * ${w} + at_x];
+        y[y_offset + row * ${ow} + column] = sum / ((bottom - top) * (right - left));
+    }
+}
+</%def>
+<%def name="adaptive_avg_pool_gradient(ctype, real, h, w, oh, ow)">
+__kernel void adaptive_avg_pool_gradient(
+    const int rows, __global ${ctype} *restrict gx, const long gx_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset)
+{
+    ${plane.visit(False, str(w))}
+        const int at_y = row % ${h};
+        __global const ${ctype} *source = gy + gy_offset + row / ${h} * ${oh * ow};
+        const int last_y = (at_y * ${oh} + ${oh + h - 1}) / ${h};
+        const int last_x = (column * ${ow} + ${ow + w - 1}) / ${w};
+        ${real} sum = 0;
+        for (int oy = at_y * ${oh} / ${h}; oy < last_y; ++oy) {
+            const int length_y = (oy * ${h} + ${h + oh - 1}) / ${oh} - oy * ${h} / ${oh};
+            for (int ox = column * ${ow} / ${w}; ox < last_x; ++ox) {
+                const int length_x = (ox * ${w} + ${w + ow - 1}) / ${ow} - ox * ${w} / ${ow};
+                sum += source[oy * ${ow} + ox] / (length_y * length_x);
+            }
+        }
+        gx[gx_offset + row * ${w} + column] = sum;
+    }
+}
+</%def>
+<%def name="adaptive_avg_pool_gradient_planes(ctype, h, w, oh, ow)">
+__kernel void adaptive_avg_pool_gradient_planes(
+    __global ${ctype} *restrict gx, const long gx_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset)
+{
+    gx += gx_offset + get_global_id(0) * ${h * w};
+    gy += gy_offset + get_global_id(0) * ${oh * ow};
+    for (int i = 0; i < ${h * w}; ++i)
+        gx[i] = 0;
+    for (int oy = 0; oy < ${oh}; ++oy) {
+        const int top = oy * ${h} / ${oh}, bottom = (oy * ${h} + ${h + oh - 1}) / ${oh};
+        for (int ox = 0; ox < ${ow}; ++ox) {
+            const int left = ox * ${w} / ${ow}, right = (ox * ${w} + ${w + ow - 1}) / ${ow};
+            const ${ctype} part = gy[oy * ${ow} + ox] / ((bottom - top) * (right - left));
+            for (int at_y = top; at_y < bottom; ++at_y)
+                for (int at_x = left; at_x < right; ++at_x)
+                    gx[at_y * ${w} + at_x] += part;
+        }
+    }
+}
+</%def>
+<%def name="plane_mean(ctype, real, vector)">
+__kernel void plane_mean(
+    const int n, __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset)
+{
+    const int plane = get_global_id(0);
+    ${real}${vector} sums = 0;
+    int i = 0;
+    x += x_offset + plane * n;
+    for (; i + ${vector} <= n; i += ${vector})
+        sums += vload${vector}(0, x + i);
+    ${real} parts[${vector}];
+    vstore${vector}(sums, 0, parts);
+    for (int lane = 0; i + lane < n; ++lane)
+        parts[lane] += x[i + lane];
+    for (int half_way = ${vector // 2}; half_way > 0; half_way /= 2)
+        for (int lane = 0; lane < half_way; ++lane)
+            parts[lane] += parts[lane + half_way];
+    y[y_offset + plane] = parts[0] / n;
+}
+</%def>
+<%def name="plane_mean_local(ctype, real, group)">
+__kernel void plane_mean_local(
+    const int n, __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset)
+{
+    __local ${real} sums[${group}];
+    const int item = get_local_id(0);
+    ${real} sum = 0;
+    x += x_offset + get_group_id(0) * n;
+    for (int i = item; i < n; i += ${group})
+        sum += x[i];
+    sums[item] = sum;
+    for (int half_way = ${group // 2}; half_way > 0; half_way /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (item < half_way)
+            sums[item] += sums[item + half_way];
+    }
+    if (item == 0)
+        y[y_offset + get_group_id(0)] = sums[0] / n;
+}
+</%def>

@@ -1,0 +1,8 @@
+"""``clnet.nn.functional``: the ops that PyTorch has there, exported by their own declarations."""
+
+from __future__ import annotations
+
+from ..ops.function import PUBLIC_OPS, Face
+
+__all__ = sorted(n for n, (_, face) in PUBLIC_OPS.items() if Face.FUNCTIONAL in face)  # pyright: ignore[reportUnsupportedDunderAll]
+globals().update({name: PUBLIC_OPS[name][0] for name in __all__})

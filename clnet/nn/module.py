@@ -1,0 +1,397 @@
+"""The base of layers and models: parameters, buffers, sub-modules, state. It computes nothing."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import mode
+from ..autograd import no_grad
+from ..dtypes import DType, from_numpy
+from ..errors import ArgumentError, CheckpointError, ClnetError
+from ..tensor import Tensor, tensor
+
+
+class Parameter(Tensor):
+    """A tensor that a module trains: a leaf that requires a gradient.
+
+    Args:
+        data: its first value; the elements are shared, not copied.
+        requires_grad: whether it is trained.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        super().__init__(data.array)
+        self.requires_grad_(requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class IncompatibleKeys(NamedTuple):
+    """The names in which a state and a module differ."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """A layer or model: a callable with parameters.
+
+    Subclasses define ``forward`` and assign parameters, buffers and modules as attributes, after
+    calling ``super().__init__()``.
+
+    Attributes:
+        training: whether dropout, batch norm and the like behave as in training.
+        version: changes when something other than an element changes (mode, attributes, dtype), so
+            that compiled functions know when to trace again.
+    """
+
+    training: bool
+    version: int
+
+    def __init__(self) -> None:
+        fields: dict[str, Any] = {
+            "training": True,
+            "version": 0,
+            "_parameters": OrderedDict(),
+            "_buffers": OrderedDict(),
+            "_modules": OrderedDict(),
+            "_path": "",
+        }
+        self.__dict__.update(fields)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__}.forward")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward``, with the module's name in the path that profiles and errors show."""
+        now = mode.current()
+        if now.tracer is not None:
+            now.tracer.watch(self)
+        name = type(self).__name__
+        path = (f"{now.module_path}.{self._path}" if now.module_path else self._path) or name
+        with mode.using(module_path=path):
+            try:
+                return self.forward(*args, **kwargs)
+            except ClnetError as error:
+                if error.module is None:  # the innermost module is the one that helps
+                    error.module = path if path == name else f"{path}, {name}"
+                raise
+
+    # Attributes.
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "_modules" not in self.__dict__:
+            raise ArgumentError(
+                type(self).__name__,
+                "attributes are assigned after super().__init__()",
+                attribute=name,
+            )
+        if isinstance(value, Parameter):
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self.add_module(name, value)
+        elif name in self._buffers and (value is None or isinstance(value, Tensor)):
+            self.register_buffer(name, value)
+        elif name in self._parameters and value is None:
+            self.register_parameter(name, None)
+        elif name in self._parameters and isinstance(value, Tensor):
+            raise ArgumentError(
+                type(self).__name__,
+                "a parameter is replaced by a Parameter or None",
+                attribute=name,
+                type=type(value).__name__,
+                remedy="Wrap it in nn.Parameter, or del the attribute first",
+            )
+        else:
+            self._forget(name)
+            self.__dict__[name] = value
+            self.__dict__["version"] += 1
+
+    def __getattr__(self, name: str) -> Any:
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(table, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                self.__dict__["version"] += 1
+                return
+        object.__delattr__(self, name)
+
+    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        """A parameter under a name, or None to say that there is none."""
+        self._register(self._parameters, name, parameter)
+
+    def register_buffer(self, name: str, value: Tensor | None) -> None:
+        """A tensor that belongs to the state but is not trained (running statistics)."""
+        self._register(self._buffers, name, value)
+
+    def add_module(self, name: str, module: Module) -> None:
+        """A sub-module under a name.
+
+        Raises:
+            ArgumentError: if it is no module, or the name is empty or has a dot.
+        """
+        if not isinstance(module, Module):
+            raise ArgumentError(
+                type(self).__name__,
+                "a sub-module is a Module",
+                name=name,
+                type=type(module).__name__,
+            )
+        self._register(self._modules, name, module)
+        module.__dict__["_path"] = name
+
+    def _register(self, table: OrderedDict[str, Any], name: str, value: Any) -> None:
+        """Enter a value in one table, at its old place if the name is there, and in no other."""
+        if not name or "." in name:
+            raise ArgumentError(
+                type(self).__name__, "a name is not empty and has no dot", name=repr(name)
+            )
+        self._forget(name, but=table)
+        table[name] = value
+        self.__dict__["version"] += 1
+
+    def _forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
+        for table in (self.__dict__, self._parameters, self._buffers, self._modules):
+            if table is not but:
+                table.pop(name, None)
+
+    # Walks.
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """The module and all below it, each once, with dotted names."""
+        seen: set[int] = set()
+        stack = [(prefix, self)]
+        while stack:
+            name, module = stack.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            yield name, module
+            below = [(f"{name}.{n}" if name else n, m) for n, m in module._modules.items()]
+            stack.extend(reversed(below))
+
+    def modules(self) -> Iterator[Module]:
+        """The module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The direct sub-modules."""
+        yield from self._modules.items()
+
+    def children(self) -> Iterator[Module]:
+        """The direct sub-modules."""
+        yield from self._modules.values()
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """All parameters, each once, with dotted names."""
+        return self._named("_parameters")
+
+    def parameters(self) -> Iterator[Parameter]:
+        """All parameters, each once."""
+        return (p for _, p in self._named("_parameters"))
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """All buffers, each once, with dotted names."""
+        return self._named("_buffers")
+
+    def buffers(self) -> Iterator[Tensor]:
+        """All buffers, each once."""
+        return (b for _, b in self._named("_buffers"))
+
+    def get_submodule(self, target: str) -> Module:
+        """The module of a dotted name; the module itself for an empty one.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        module = self
+        for name in target.split(".") if target else ():
+            if name not in module._modules:
+                raise AttributeError(f"{type(module).__name__} has no sub-module {name!r}")
+            module = module._modules[name]
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        return self._get("_parameters", "parameter", target)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of a dotted name.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        return self._get("_buffers", "buffer", target)
+
+    def apply(self, function: Callable[[Module], Any]) -> Module:
+        """Call ``function`` on every module, the lower ones first; returns the module."""
+        for module in self.children():
+            module.apply(function)
+        function(self)
+        return self
+
+    # Mode, dtype, device.
+
+    def train(self, mode: bool = True) -> Module:  # noqa: FBT001, FBT002 - PyTorch's
+        """Behave as in training (or not), here and below; returns the module."""
+        for module in self.modules():
+            if module.training != mode:
+                module.training = mode
+        return self
+
+    def eval(self) -> Module:
+        """Behave as in evaluation; returns the module."""
+        return self.train(mode=False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Module:  # noqa: FBT001, FBT002 - PyTorch's
+        """Train the parameters (or not); returns the module."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        for module in self.modules():
+            module.__dict__["version"] += 1
+        return self
+
+    def zero_grad(self) -> None:
+        """Forget the parameters' gradients."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def to(self, device: Any = None, dtype: DType | None = None) -> Module:
+        """Move or convert the parameters and buffers in place; returns the module.
+
+        Args:
+            device: as :func:`clnet.device` takes it, or a dtype.
+            dtype: for the floating ones.
+        """
+        if isinstance(device, DType):
+            device, dtype = None, device
+        for module in self.modules():
+            for table in (module._parameters, module._buffers):
+                for value in table.values():
+                    if value is not None:
+                        kind = dtype if value.dtype.is_floating_point else None
+                        value.array = value.detach().to(device=device, dtype=kind).array
+                        value.grad = None
+            module.__dict__["version"] += 1
+        return self
+
+    # State.
+
+    def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
+        """Parameters and buffers by dotted name; the tensors share the module's memory.
+
+        Args:
+            prefix: put before every name.
+        """
+        state: OrderedDict[str, Tensor] = OrderedDict()
+        for table in (self._parameters, self._buffers):
+            for name, value in table.items():
+                if value is not None:
+                    state[prefix + name] = value.detach()
+        for name, module in self._modules.items():
+            state.update(module.state_dict(prefix=f"{prefix}{name}."))
+        return state
+
+    def load_state_dict(
+        self, state: Mapping[str, Tensor | np.ndarray], *, strict: bool = True
+    ) -> IncompatibleKeys:
+        """Overwrite parameters and buffers; nothing is changed unless everything fits.
+
+        Args:
+            state: tensors or NumPy arrays by the names of :meth:`state_dict`.
+            strict: whether the names must be the same.
+
+        Returns:
+            The names that differ; none when strict.
+
+        Raises:
+            CheckpointError: if names or shapes do not fit.
+            DtypeError: if clnet has no dtype for an array's.
+        """
+        own = self.state_dict()
+        missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+        if strict and (missing or unexpected):
+            raise CheckpointError(
+                "load_state_dict",
+                "names differ from the module's",
+                missing=missing,
+                unexpected=unexpected,
+                remedy="Pass strict=False to load what fits",
+            )
+        common = [name for name in own if name in state]
+        for name in common:
+            _check_entry(name, own[name], state[name])
+        with no_grad():
+            for name in common:
+                value = state[name]
+                own[name].copy_(
+                    value.detach()
+                    if isinstance(value, Tensor)
+                    else tensor(value, device=own[name].device)
+                )
+        return IncompatibleKeys(missing, unexpected)
+
+    # Text.
+
+    def extra_repr(self) -> str:
+        """The settings shown in the module's text."""
+        return ""
+
+    def __repr__(self) -> str:
+        settings = self.extra_repr()
+        if not self._modules:
+            return f"{type(self).__name__}({settings})"
+        lines = [f"({n}): {m!r}" for n, m in self._modules.items()]
+        return indented(type(self).__name__, [settings, *lines] if settings else lines)
+
+    def _named(self, table: str) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        for prefix, module in self.named_modules():
+            for name, value in getattr(module, table).items():
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield (f"{prefix}.{name}" if prefix else name), value
+
+    def _get(self, table: str, kind: str, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        found = module.__dict__[table].get(name)
+        if found is None:
+            raise AttributeError(f"{type(module).__name__} has no {kind} {name!r}")
+        return found
+
+
+def indented(name: str, lines: list[str]) -> str:
+    """A module's text: its class, and a line or block for each thing in it."""
+    inner = "\n".join(lines).replace("\n", "\n  ")
+    return f"{name}(\n  {inner}\n)"
+
+
+def _check_entry(name: str, own: Tensor, value: Tensor | np.ndarray) -> None:
+    if tuple(value.shape) != own.shape:
+        raise CheckpointError(
+            "load_state_dict",
+            f"{name!r} has another shape",
+            module=own.shape,
+            state=tuple(value.shape),
+        )
+    if not isinstance(value, Tensor):
+        from_numpy(value.dtype)

@@ -1,0 +1,12 @@
+"""What can be computed, by family; each op is declared in one place, which also exports it."""
+
+from .activation import *
+from .arithmetic import *
+from .conv import *
+from .create import *
+from .function import PUBLIC_OPS as PUBLIC_OPS
+from .function import Face as Face
+from .function import Function as Function
+from .function import execute as execute
+from .matmul import *
+from .shape import *

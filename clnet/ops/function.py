@@ -1,0 +1,232 @@
+"""What an op is, how it is applied, and how declaring one exports it. It knows no particular op."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from .. import mode
+from ..array import Array
+from ..device import Device, Launch, Target
+from ..errors import DeviceError, DtypeError
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Spec = Array
+"""An array whose shape, strides and dtype are asked for, not its elements."""
+
+
+class Function:
+    """One application of an op: its settings as fields; inferred, lowered and differentiated.
+
+    Subclasses are final dataclasses. ``backward`` is written in public ops, so gradients of
+    gradients exist; a fused op gives ``decompose`` beside it, which is used when a graph of the
+    gradient is asked for, and as the fused op's twin in tests.
+
+    Attributes:
+        mutates: positions of inputs that are written in place.
+        differentiable: positions of outputs through which gradients flow, None for all.
+        device: where an op without inputs runs.
+    """
+
+    device: Any = None
+    mutates: ClassVar[tuple[int, ...]] = ()
+    differentiable: ClassVar[tuple[int, ...] | None] = None
+
+    @property
+    def name(self) -> str:
+        """The op's name, in errors and profiles."""
+        return type(self).__name__
+
+    def infer(self, *inputs: Spec) -> tuple[Array, ...]:
+        """Abstract outputs (or views of inputs); checks shapes and dtypes, touches no device."""
+        raise NotImplementedError
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The launches that compute ``outputs``; pure. Views need none."""
+        return []
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """Positions of the inputs and of the outputs that ``backward`` reads.
+
+        Args:
+            needs: for each input, whether its gradient will be asked for.
+        """
+        return (), ()
+
+    def backward(
+        self, saved: Saved, grads: tuple[Tensor | None, ...], needs: tuple[bool, ...]
+    ) -> tuple[Tensor | None, ...]:
+        """Gradients of the inputs, in public ops.
+
+        Args:
+            saved: the inputs and outputs that :meth:`saves` named, and shapes of all.
+            grads: gradients of the outputs, None where nothing arrived.
+            needs: for each input, whether its gradient is wanted.
+
+        Returns:
+            For each input its gradient, or None.
+        """
+        raise NotImplementedError
+
+    decompose: ClassVar[Callable[..., Any] | None] = None
+    """``decompose(self, *inputs) -> outputs`` of a fused op, in simpler ops."""
+
+
+class Saved(Protocol):
+    """What a node kept for backward: tensors by position, and shape and dtype of every input."""
+
+    @property
+    def inputs(self) -> Mapping[int, Any]:
+        """Saved inputs by position."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[int, Any]:
+        """Saved outputs by position."""
+        ...
+
+    @property
+    def input_specs(self) -> Sequence[tuple[tuple[int, ...], Any]]:
+        """Shape and dtype of every input."""
+        ...
+
+
+class Face(Flag):
+    """Where an op can be called from."""
+
+    FUNCTION = auto()
+    METHOD = auto()
+    FUNCTIONAL = auto()
+
+
+EVERYWHERE = Face.FUNCTION | Face.METHOD | Face.FUNCTIONAL
+PUBLIC_OPS: dict[str, tuple[Callable[..., Any], Face]] = {}
+"""Every public op and where it is exported, filled by :func:`op`."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> Callable[[F], F]:
+    """Declare a public op; that also exports it, as ``clnet.name``, ``Tensor.name``, ``F.name``.
+
+    Args:
+        face: where it can be called from.
+        name: the public name, if not the function's.
+    """
+
+    def declare(function: F) -> F:
+        public = name or function.__name__
+        PUBLIC_OPS[public] = (function, face)
+        vars(sys.modules[function.__module__]).setdefault("__all__", []).append(function.__name__)
+        return function
+
+    return declare
+
+
+def apply(function: Function, *inputs: Tensor) -> Any:
+    """Apply an op as its arguments ask: tensors run it and record it on the tape.
+
+    Args:
+        function: the op with its settings.
+        *inputs: tensors, at least one.
+
+    Returns:
+        The output, or a tuple of them.
+    """
+    outputs = type(inputs[0]).__apply_function__(function, inputs)
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Infer, take memory, lower and enqueue; or let the tracer record it instead.
+
+    Args:
+        function: the op with its settings.
+        inputs: its arrays.
+
+    Returns:
+        Its outputs.
+
+    Raises:
+        ClnetError: whatever ``infer`` finds wrong; nothing has been changed then.
+        OutOfDeviceMemory: if an output or the scratch memory does not fit.
+    """
+    device = _common_device(function, inputs)
+    outputs = function.infer(*inputs)
+    now = mode.current()
+    if now.tracer is not None:
+        now.tracer.record(function, inputs, outputs)
+    else:
+        for output in outputs:
+            output.storage.materialize()
+        queue = device.queue
+        for launch in function.lower(device.target, outputs, inputs):
+            launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
+            queue.launch(launch)
+    for position in function.mutates:
+        inputs[position].storage.version += 1
+    return outputs
+
+
+def host_action(action: Callable[[], None]) -> None:
+    """Do something on the host between launches: now, and again at every replay of a trace.
+
+    Steps of counters and refreshed :class:`HostScalar` cells go through here.
+    """
+    tracer = mode.current().tracer
+    if tracer is None:
+        action()
+    else:
+        tracer.record_action(action)
+
+
+def require_floating(op_name: str, *arrays: Spec) -> None:
+    """Check that an op's operands are floating.
+
+    Raises:
+        DtypeError: if one is not.
+    """
+    for array in arrays:
+        if not array.dtype.is_floating_point:
+            raise DtypeError(
+                op_name,
+                "operands are floating",
+                dtype=array.dtype,
+                remedy="Convert it with .float()",
+            )
+
+
+def require_same_dtype(op_name: str, **arrays: Spec) -> None:
+    """Check that named operands share a dtype.
+
+    Raises:
+        DtypeError: if they do not.
+    """
+    if len({a.dtype for a in arrays.values()}) > 1:
+        raise DtypeError(
+            op_name,
+            "operands have one dtype",
+            **{n: a.dtype for n, a in arrays.items()},
+            remedy="Convert one with .to(dtype)",
+        )
+
+
+def _common_device(function: Function, inputs: tuple[Array, ...]) -> Device:
+    if not inputs:
+        return function.device
+    device = inputs[0].storage.device
+    for array in inputs:
+        if array.storage.device is not device:
+            raise DeviceError(
+                function.name,
+                "operands are on different devices",
+                devices=", ".join(a.device.name for a in inputs),
+                remedy="Move one with .to(device)",
+            )
+    return device

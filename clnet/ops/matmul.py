@@ -1,0 +1,198 @@
+"""Matrix products: one Function over the gemm kernels, and the public ops made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Target
+from ..errors import ShapeError
+from ..kernels.gemm import gemm
+from ..shapes import broadcast_shapes, broadcast_strides, reshape_strides
+from .function import Face, Function, Saved, apply, op, require_same_dtype
+from .shape import reshape, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class MatMul(Function):
+    """``a @ b`` of stacks of matrices, plus a bias along the last axis as a third input."""
+
+    op_name: str = "matmul"
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return self.op_name
+
+    def infer(self, a: Array, b: Array, *bias: Array) -> tuple[Array, ...]:
+        """``(..., m, n)`` from ``(..., m, k)`` and ``(..., k, n)``."""
+        require_same_dtype(self.op_name, a=a, b=b)
+        if a.shape[-1] != b.shape[-2]:
+            raise ShapeError(
+                self.op_name,
+                f"inner sizes differ, {a.shape[-1]} != {b.shape[-2]}",
+                a=a.shape,
+                b=b.shape,
+            )
+        batch = broadcast_shapes(self.op_name, a.shape[:-2], b.shape[:-2])
+        return (Array.abstract((*batch, a.shape[-2], b.shape[-1]), a.dtype, a.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One gemm, over all batches at once."""
+        (out,) = outputs
+        a, b, *bias = inputs
+        batch = out.shape[:-2]
+        out, a, b = (_one_batch_axis(x, batch) for x in (out, a, b))
+        return gemm(target, out, a, b, bias=bias[0] if bias else None)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
+        """Each operand is needed for the other's gradient."""
+        return [i for i in (0, 1) if needs[1 - i]], []
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """``g @ b.T`` and ``a.T @ g``, summed over broadcast batches."""
+        (g,) = grads
+        out: list[Any] = [None] * len(needs)
+        if needs[0]:
+            out[0] = apply(MatMul("matmul_backward"), g, _transposed(saved.inputs[1]))
+            out[0] = out[0].sum_to_size(saved.input_specs[0][0])
+        if needs[1]:
+            out[1] = _right_gradient(saved.inputs[0], g, saved.input_specs[1][0])
+        if len(needs) == 3 and needs[2]:
+            out[2] = g.sum_to_size(saved.input_specs[2][0])
+        return tuple(out)
+
+
+def _right_gradient(a: Tensor, g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if (
+        len(shape) == 2 and a.ndim > 2
+    ):  # one matrix for all batches: the sum over them is in the product
+        a, g = _rows(a), _rows(g)
+    return apply(MatMul("matmul_backward"), _transposed(a), g).sum_to_size(shape)
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x if x.ndim == 2 else reshape(x, prod(x.shape[:-1]), x.shape[-1])
+
+
+def _transposed(x: Tensor) -> Tensor:
+    return x.transpose(-1, -2)
+
+
+def _one_batch_axis(x: Array, batch: tuple[int, ...]) -> Array:
+    """The array over the common batch, its batch axes joined where its strides allow."""
+    shape = (*batch, *x.shape[-2:])
+    strides = broadcast_strides(x.shape, x.strides, shape)
+    if len(batch) < 2:
+        return x.view(shape, strides)
+    joined = reshape_strides(batch, strides[:-2], (prod(batch),))
+    if joined is None:
+        return x.view(shape, strides)
+    return x.view((prod(batch), *x.shape[-2:]), (*joined, *strides[-2:]))
+
+
+@op()
+def matmul(x: Tensor, other: Tensor) -> Tensor:
+    """The matrix product, as NumPy's ``@``: vectors are rows on the left and columns on the right.
+
+    Args:
+        x: ``(k,)`` or ``(..., m, k)``.
+        other: ``(k,)`` or ``(..., k, n)``, same dtype.
+
+    Returns:
+        ``(..., m, n)`` with the batch axes broadcast; axes added for vectors are removed again.
+
+    Raises:
+        ShapeError: if the inner sizes differ, or an operand has no axes.
+        DtypeError: if the dtypes differ.
+
+    Example:
+        >>> import clnet
+        >>> clnet.matmul(clnet.ones(2, 3), clnet.ones(3, 4)).shape
+        (2, 4)
+    """
+    if x.ndim == 0 or other.ndim == 0:
+        raise ShapeError("matmul", "operands have one axis or more", a=x.shape, b=other.shape)
+    a = unsqueeze(x, 0) if x.ndim == 1 else x
+    b = unsqueeze(other, 1) if other.ndim == 1 else other
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            "matmul",
+            f"inner sizes differ, {a.shape[-1]} != {b.shape[-2]}",
+            a=x.shape,
+            b=other.shape,
+        )
+    if b.ndim == 2 and a.ndim > 2:  # one product with more rows
+        y = apply(MatMul(), _rows(a), b)
+        y = reshape(y, (*a.shape[:-1], b.shape[-1]))
+    else:
+        y = apply(MatMul(), a, b)
+    dropped = {
+        d for d, vector in ((y.ndim - 2, x.ndim == 1), (y.ndim - 1, other.ndim == 1)) if vector
+    }
+    return reshape(y, tuple(n for d, n in enumerate(y.shape) if d not in dropped)) if dropped else y
+
+
+@op()
+def mm(x: Tensor, other: Tensor) -> Tensor:
+    """The product of two matrices, ``(m, k)`` and ``(k, n)``.
+
+    Raises:
+        ShapeError: if they are not matrices, or the inner sizes differ.
+    """
+    if x.ndim != 2 or other.ndim != 2:
+        raise ShapeError("mm", "operands are matrices", a=x.shape, b=other.shape)
+    return apply(MatMul("mm"), x, other)
+
+
+@op()
+def bmm(x: Tensor, other: Tensor) -> Tensor:
+    """Products of matrices pair by pair, ``(b, m, k)`` and ``(b, k, n)``.
+
+    Raises:
+        ShapeError: if they are not stacks of the same length, or the inner sizes differ.
+    """
+    if x.ndim != 3 or other.ndim != 3 or x.shape[0] != other.shape[0]:
+        raise ShapeError(
+            "bmm", "operands are stacks of equally many matrices", a=x.shape, b=other.shape
+        )
+    return apply(MatMul("bmm"), x, other)
+
+
+@op(Face.FUNCTIONAL)
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x @ weight.T + bias``; the bias is added in the product's kernel.
+
+    Args:
+        x: ``(..., in_features)``, floating.
+        weight: ``(out_features, in_features)``, same dtype.
+        bias: ``(out_features,)`` or None.
+
+    Returns:
+        ``(..., out_features)``.
+
+    Raises:
+        ShapeError: if the sizes do not fit.
+        DtypeError: if the dtypes differ.
+    """
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+        raise ShapeError(
+            "linear", "x ends in the weight's in_features", x=x.shape, weight=weight.shape
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ShapeError(
+            "linear", "the bias has the weight's out_features", weight=weight.shape, bias=bias.shape
+        )
+    y = apply(
+        MatMul("linear"), _rows(x), weight.transpose(0, 1), *(() if bias is None else (bias,))
+    )
+    return y if x.ndim == 2 else reshape(y, (*x.shape[:-1], weight.shape[0]))

@@ -1,0 +1,428 @@
+"""Ops that look at the same elements in another shape or order, and copies between layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import DType, from_name
+from ..errors import ArgumentError, ShapeError
+from ..expr import Const, Input, ne
+from ..kernels.pointwise import pointwise as launch_pointwise
+from ..shapes import (
+    Shape,
+    broadcast_shapes,
+    broadcast_strides,
+    normalize_dim,
+    normalize_dims,
+    reshape_strides,
+    resolve_reshape,
+)
+from .function import Face, Function, Saved, apply, op
+from .pointwise import Pointwise
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Grads = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Reshape(Function):
+    """The same memory in another shape; the input's strides allow it."""
+
+    shape: Shape
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A view."""
+        strides = reshape_strides(x.shape, x.strides, self.shape)
+        if strides is None:
+            raise ShapeError(
+                "view",
+                "its elements are not laid out for that shape",
+                shape=x.shape,
+                strides=x.strides,
+                target=self.shape,
+                remedy="Use reshape, which copies when it must",
+            )
+        return (x.view(self.shape, strides),)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Reshaped back."""
+        return (reshape(grads[0], saved.input_specs[0][0]),)
+
+
+@dataclass(frozen=True)
+class Permute(Function):
+    """Axes in another order."""
+
+    dims: tuple[int, ...]
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A view."""
+        return (
+            x.view(tuple(x.shape[d] for d in self.dims), tuple(x.strides[d] for d in self.dims)),
+        )
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The inverse order."""
+        inverse = tuple(self.dims.index(d) for d in range(len(self.dims)))
+        return (apply(Permute(inverse), grads[0]),)
+
+
+@dataclass(frozen=True)
+class Expand(Function):
+    """Repeated along axes of size 1, without a copy."""
+
+    shape: Shape
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A view with strides 0."""
+        return (x.view(self.shape, broadcast_strides(x.shape, x.strides, self.shape)),)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Summed over the repeated axes."""
+        return (grads[0].sum_to_size(saved.input_specs[0][0]),)
+
+
+@dataclass(frozen=True)
+class Slice(Function):
+    """Every ``step``-th element from ``start`` along each axis; steps are positive."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    shape: Shape
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A view."""
+        return (slice_view(x, self.starts, self.steps, self.shape),)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Put back among zeros."""
+        return (apply(SliceBackward(self.starts, self.steps, saved.input_specs[0][0]), grads[0]),)
+
+
+@dataclass(frozen=True)
+class SliceBackward(Function):
+    """Zeros of ``shape`` with the input at the places that a slice takes."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    shape: Shape
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(self.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Fill, then copy into the slice."""
+        (y,), (x,) = outputs, inputs
+        place = slice_view(y, self.starts, self.steps, x.shape)
+        return copy_launches(target, y, Const(0)) + copy_launches(target, place, Input(0), x)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The slice of the gradient."""
+        return (apply(Slice(self.starts, self.steps, saved.input_specs[0][0]), grads[0]),)
+
+
+@dataclass(frozen=True)
+class Cat(Function):
+    """Inputs one after another along an axis."""
+
+    dim: int
+
+    def infer(self, *inputs: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        first = inputs[0].shape
+        for x in inputs[1:]:
+            same = [
+                a == b
+                for axis, (a, b) in enumerate(zip(x.shape, first, strict=False))
+                if axis != self.dim
+            ]
+            if len(x.shape) != len(first) or not all(same):
+                raise ShapeError(
+                    "cat",
+                    "shapes agree but for the axis joined",
+                    shapes=[a.shape for a in inputs],
+                    dim=self.dim,
+                )
+        size = sum(x.shape[self.dim] for x in inputs)
+        shape = (*first[: self.dim], size, *first[self.dim + 1 :])
+        return (Array.abstract(shape, inputs[0].dtype, inputs[0].device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One copy for each input."""
+        (y,) = outputs
+        launches: list[Launch] = []
+        start = 0
+        for x in inputs:
+            starts = tuple(start if d == self.dim else 0 for d in range(y.ndim))
+            launches += copy_launches(
+                target, slice_view(y, starts, (1,) * y.ndim, x.shape), Input(0), x
+            )
+            start += x.shape[self.dim]
+        return launches
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Each input's part."""
+        out: list[Any] = []
+        start = 0
+        for (shape, _), need in zip(saved.input_specs, needs, strict=True):
+            length = shape[self.dim]
+            out.append(narrow(grads[0], self.dim, start, length) if need else None)
+            start += length
+        return tuple(out)
+
+
+@dataclass(frozen=True)
+class CopyInto(Function):
+    """Overwrite the first input, in place, with the second, broadcast and converted."""
+
+    mutates = (0,)
+
+    def infer(self, place: Array, x: Array) -> tuple[Array, ...]:
+        """No outputs."""
+        if broadcast_shapes("copy_", place.shape, x.shape) != place.shape:
+            raise ShapeError(
+                "copy_", "the source does not broadcast to it", target=place.shape, source=x.shape
+            )
+        return ()
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One copy."""
+        return copy_launches(target, inputs[0], Input(0), inputs[1])
+
+
+def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Shape) -> Array:
+    """The view of an array that a slice takes."""
+    offset = x.offset + sum(a * s for a, s in zip(starts, x.strides, strict=True))
+    return x.view(shape, tuple(a * s for a, s in zip(steps, x.strides, strict=True)), offset)
+
+
+def copy_launches(target: Target, out: Array, value: Any, *inputs: Array) -> list[Launch]:
+    """Write an expression of the inputs (often just the input) to every element of ``out``."""
+    compute = from_name((inputs[0] if inputs else out).dtype.compute)
+    return launch_pointwise(target, [out], inputs, (value,), compute=compute)
+
+
+def alias(x: Tensor) -> Tensor:
+    """``x`` as another tensor on the tape, over the same memory."""
+    return apply(Reshape(x.shape), x)
+
+
+@op()
+def clone(x: Tensor) -> Tensor:
+    """A dense copy.
+
+    Args:
+        x: any shape.
+
+    Returns:
+        The same shape and dtype; gradients flow through.
+    """
+    return to_dtype(x, x.dtype, copy=True)
+
+
+@op()
+def contiguous(x: Tensor) -> Tensor:
+    """``x`` itself if it is dense in row-major order, else a dense copy."""
+    return x if x.array.contiguous else clone(x)
+
+
+def to_dtype(x: Tensor, dtype: DType, *, copy: bool = False) -> Tensor:
+    """``x`` converted to ``dtype``; itself if it has it and no copy is asked for."""
+    if x.dtype is dtype and not copy:
+        return x
+    source = Input(0, x.dtype.name == "bool")
+    expr = ne(source, 0) if dtype.name == "bool" else source
+    return apply(Pointwise("to", (expr,), (), from_name(x.dtype.compute), (dtype,)), x)
+
+
+@op()
+def reshape(x: Tensor, *shape: Any) -> Tensor:
+    """The same elements in another shape; a view where the strides allow it, else a copy.
+
+    Args:
+        x: any shape.
+        *shape: sizes, or one sequence of them; one may be -1.
+
+    Returns:
+        A tensor of that shape.
+
+    Raises:
+        ShapeError: if the number of elements differs.
+    """
+    target = resolve_reshape("reshape", x.shape, _sizes(shape))
+    if target == x.shape:
+        return x
+    if reshape_strides(x.shape, x.array.strides, target) is None:
+        x = contiguous(x)
+    return apply(Reshape(target), x)
+
+
+@op(Face.METHOD)
+def view(x: Tensor, *shape: Any) -> Tensor:
+    """As :func:`reshape`, but never a copy.
+
+    Raises:
+        ShapeError: if only a copy could have that shape, or the number of elements differs.
+    """
+    return apply(Reshape(resolve_reshape("view", x.shape, _sizes(shape))), x)
+
+
+@op()
+def permute(x: Tensor, *dims: Any) -> Tensor:
+    """Axes in the order ``dims``, without a copy.
+
+    Raises:
+        ShapeError: if ``dims`` does not name every axis once.
+    """
+    order = tuple(normalize_dim("permute", d, x.ndim) for d in _sizes(dims))
+    if sorted(order) != list(range(x.ndim)):
+        raise ShapeError(
+            "permute", "dims names every axis once", dims=tuple(_sizes(dims)), shape=x.shape
+        )
+    return apply(Permute(order), x)
+
+
+@op()
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two axes exchanged, without a copy."""
+    order = list(range(x.ndim))
+    a, b = normalize_dim("transpose", dim0, x.ndim), normalize_dim("transpose", dim1, x.ndim)
+    if x.ndim == 0:
+        return x
+    order[a], order[b] = order[b], order[a]
+    return apply(Permute(tuple(order)), x)
+
+
+@op()
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Axes ``start_dim`` to ``end_dim`` joined into one."""
+    if x.ndim == 0:
+        return reshape(x, 1)
+    first, last = (
+        normalize_dim("flatten", start_dim, x.ndim),
+        normalize_dim("flatten", end_dim, x.ndim),
+    )
+    if first > last:
+        raise ArgumentError(
+            "flatten", "start_dim comes before end_dim", start_dim=start_dim, end_dim=end_dim
+        )
+    return reshape(x, (*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+
+
+@op()
+def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Without axes of size 1: all, or those of ``dim`` that have it."""
+    dims = normalize_dims("squeeze", dim, x.ndim)
+    return reshape(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
+
+
+@op()
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """A new axis of size 1 at ``dim``."""
+    at = normalize_dim("unsqueeze", dim, x.ndim + 1)
+    return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+
+
+@op(Face.METHOD)
+def expand(x: Tensor, *sizes: Any) -> Tensor:
+    """Repeated along axes of size 1, without a copy; -1 keeps an axis.
+
+    Raises:
+        ShapeError: if an axis of another size would have to change.
+    """
+    wanted = tuple(_sizes(sizes))
+    lead = len(wanted) - x.ndim
+    if lead < 0:
+        raise ShapeError("expand", "it has fewer axes than the tensor", shape=x.shape, sizes=wanted)
+    shape = tuple(
+        (x.shape[i - lead] if i >= lead else -1) if n == -1 else n for i, n in enumerate(wanted)
+    )
+    if -1 in shape or broadcast_shapes("expand", x.shape, shape) != shape:
+        raise ShapeError("expand", "only axes of size 1 repeat", shape=x.shape, sizes=wanted)
+    return x if shape == x.shape else apply(Expand(shape), x)
+
+
+@op(Face.FUNCTION)
+def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """As ``x.expand(shape)``."""
+    return expand(x, tuple(shape))
+
+
+@op()
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """``length`` elements from ``start`` along an axis, without a copy.
+
+    Raises:
+        ShapeError: if they do not lie inside it.
+    """
+    axis = normalize_dim("narrow", dim, x.ndim)
+    if not 0 <= start <= start + length <= x.shape[axis]:
+        raise ShapeError(
+            "narrow",
+            "start and length lie inside the axis",
+            shape=x.shape,
+            dim=dim,
+            start=start,
+            length=length,
+        )
+    starts = tuple(start if d == axis else 0 for d in range(x.ndim))
+    shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
+    return apply(Slice(starts, (1,) * x.ndim, shape), x)
+
+
+@op(Face.FUNCTION)
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors one after another along an axis.
+
+    Args:
+        tensors: one or more, of one dtype, whose shapes agree but for ``dim``.
+        dim: the axis.
+
+    Returns:
+        A dense tensor.
+
+    Raises:
+        ShapeError: if there is none, or the shapes disagree.
+    """
+    if not tensors:
+        raise ShapeError("cat", "it joins one tensor or more")
+    return apply(Cat(normalize_dim("cat", dim, tensors[0].ndim)), *tensors)
+
+
+@op(Face.FUNCTION)
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    return cat([unsqueeze(t, dim) for t in tensors], dim)
+
+
+@op(Face.METHOD)
+def sum_to_size(x: Tensor, *size: Any) -> Tensor:
+    """Summed over the axes along which ``size`` was broadcast to ``x``'s shape."""
+    shape = tuple(_sizes(size))
+    if shape == x.shape:
+        return x
+    lead = x.ndim - len(shape)
+    dims = tuple(range(lead)) + tuple(
+        lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1
+    )
+    return reshape(x.sum(dims), shape)
+
+
+def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    if len(given) == 1 and not isinstance(given[0], int):
+        return tuple(given[0])
+    return given

@@ -1,0 +1,90 @@
+"""Stochastic gradient descent, with momentum, Nesterov's momentum and weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import ArgumentError
+from ..ops.update import Body
+from ..tensor import Tensor
+from .optimizer import Group, Optimizer
+
+
+class SGD(Optimizer):
+    """``p -= lr * v`` with ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``.
+
+    As PyTorch's. The first step takes ``v = g``, without dampening.
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate, 0 or more.
+        momentum: 0 or more.
+        dampening: of the gradient's part in the momentum.
+        weight_decay: 0 or more.
+        nesterov: look ahead along the momentum (Sutskever et al. 2013); needs momentum and no
+            dampening.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        *,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        if lr < 0 or momentum < 0 or weight_decay < 0:
+            raise ArgumentError(
+                "SGD", "settings are 0 or more", lr=lr, momentum=momentum, weight_decay=weight_decay
+            )
+        if nesterov and (momentum == 0 or dampening != 0):
+            raise ArgumentError(
+                "SGD",
+                "nesterov needs momentum and no dampening",
+                momentum=momentum,
+                dampening=dampening,
+            )
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+        }
+        super().__init__(params, defaults, ("momentum_buffer",) if momentum else ())
+
+    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+        """Learning rate, weight decay, momentum and the gradient's part in it."""
+        part = 1.0 if num_steps == 1 else 1.0 - group["dampening"]
+        return (group["lr"], group["weight_decay"], group["momentum"], part)
+
+    def body(self, group: Group) -> Body:
+        """With or without momentum."""
+        if "momentum_buffer" not in self._state_names:
+            return _sgd
+        return _sgd_nesterov if group["nesterov"] else _sgd_momentum
+
+
+def _sgd(p: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any) -> tuple[Any, ...]:
+    return (p - lr * (g + decay * p),)
+
+
+def _sgd_momentum(
+    p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any
+) -> tuple[Any, ...]:
+    v = momentum * v + part * (g + decay * p)
+    return (p - lr * v, v)
+
+
+def _sgd_nesterov(
+    p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any
+) -> tuple[Any, ...]:
+    g = g + decay * p
+    v = momentum * v + part * g
+    return (p - lr * (g + momentum * v), v)

@@ -1,0 +1,588 @@
+"""The tensor: an array on the tape, with Python's operators and PyTorch's methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import mode, ops
+from .array import Array
+from .autograd import Node, run_backward
+from .device import Device, current_device
+from .device import device as open_device
+from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64
+from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
+from .ops.create import Full
+from .ops.function import PUBLIC_OPS, Face, Function, execute
+from .ops.shape import CopyInto, to_dtype
+from .ops.update import accumulate
+
+Number = bool | int | float
+
+
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
+    return lambda self, other: function(other, self)
+
+
+class Tensor:
+    """Elements of one dtype on one device, and how they were made.
+
+    Made by :func:`clnet.tensor`, :func:`clnet.zeros` and their like, and by ops on tensors.
+
+    Attributes:
+        array: the elements.
+        node: what made it on the tape, None for a leaf.
+        index: which output of ``node`` it is.
+    """
+
+    __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "index", "node")
+
+    def __init__(self, array: Array, node: Node | None = None, index: int = 0) -> None:
+        self.array = array
+        self.node = node
+        self.index = index
+        self._grad: Tensor | None = None
+        self._requires_grad = False
+
+    @classmethod
+    def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        """Run an op and, where a gradient is wanted, put it on the tape."""
+        for x in inputs:
+            if not isinstance(x, Tensor):
+                raise DtypeError(
+                    function.name,
+                    "operands are tensors",
+                    type=type(x).__name__,
+                    remedy="Make one with clnet.tensor(...)",
+                )
+        needs = (
+            tuple(x.requires_grad for x in inputs)
+            if mode.current().grad
+            else (False,) * len(inputs)
+        )
+        if function.mutates and any(needs):
+            raise GradientError(
+                function.name,
+                "a tensor on the tape is not changed in place",
+                shapes=[x.shape for x in inputs],
+                remedy="Do it under clnet.no_grad(), or use the op that returns a new tensor",
+            )
+        arrays = execute(function, tuple(x.array for x in inputs))
+        if not any(needs) or not arrays:
+            return tuple(Tensor(a) for a in arrays)
+        node = Node(function, inputs, needs, arrays, Tensor)
+        flows = function.differentiable
+        return tuple(
+            Tensor(a, node, k)
+            if a.dtype.is_floating_point and (flows is None or k in flows)
+            else Tensor(a)
+            for k, a in enumerate(arrays)
+        )
+
+    # What it is.
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.array.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where its elements are."""
+        return self.array.storage.device
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.array.shape)
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
+        """The axes in reverse order, without a copy."""
+        return self.permute(tuple(range(self.ndim))[::-1])
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made it."""
+        return self.node is None
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to it."""
+        return self._requires_grad or self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:  # noqa: FBT001, FBT002 - PyTorch's
+        """Ask for (or stop) gradients to this leaf; returns it.
+
+        Raises:
+            GradientError: if it is not a leaf, or not floating.
+        """
+        if self.node is not None and not requires_grad:
+            raise GradientError(
+                "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
+            )
+        if requires_grad and not self.dtype.is_floating_point:
+            raise GradientError(
+                "requires_grad_", "only floating tensors have gradients", dtype=self.dtype
+            )
+        self._requires_grad = requires_grad and self.node is None
+        return self
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one axis."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """Number of axes."""
+        return self.ndim
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return self.array.size
+
+    def is_contiguous(self) -> bool:
+        """Whether its elements lie densely in row-major order."""
+        return self.array.contiguous
+
+    def stride(self) -> tuple[int, ...]:
+        """Steps along the axes, in elements."""
+        return self.array.strides
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that ``backward`` collected, of this shape, or None."""
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.grad_read(self, self._grad)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.grad_written(self, self._grad, value)
+        self._grad = value
+
+    # To the host.
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the host; waits for the device.
+
+        Raises:
+            GradientError: if it requires a gradient.
+        """
+        if self.requires_grad:
+            raise GradientError(
+                "numpy",
+                "a tensor that requires a gradient leaves the tape",
+                remedy="Use x.detach().numpy()",
+            )
+        return self._read("numpy").numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001
+        if copy is False:
+            raise ArgumentError(
+                "asarray", "reading a tensor copies", remedy="Use tensor.map() for a view"
+            )
+        host = self._read("asarray").numpy()
+        return host if dtype is None else host.astype(dtype)
+
+    def map(self) -> AbstractContextManager[np.ndarray]:
+        """The elements on the host, read-only, without a copy where memory is shared.
+
+        Returns:
+            A context manager; the array it gives is valid inside the ``with`` block alone.
+        """
+        return self._read("map").map()
+
+    def item(self) -> Number:
+        """The only element, as a Python number; waits for the device.
+
+        Raises:
+            ShapeError: if there are more or fewer.
+        """
+        if self.array.size != 1:
+            raise ShapeError("item", "the tensor has one element", shape=self.shape)
+        return self._read("item").numpy().reshape(()).item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._read("tolist").numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point:
+            raise DtypeError("index", "an index is an integer", dtype=self.dtype)
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("len", "the tensor has an axis", shape=self.shape)
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        suffix = f", device={self.device.name!r}"
+        if self.dtype is not float32:
+            suffix += f", dtype={self.dtype!r}"
+        if self.requires_grad:
+            suffix += ", requires_grad=True"
+        if self.array.storage.buffer is None:
+            return f"tensor(shape={self.shape}{suffix}, abstract)"
+        text = np.array2string(self.array.numpy(), separator=", ", precision=4, prefix="tensor(")
+        return f"tensor({text}{suffix})"
+
+    def _read(self, op_name: str) -> Array:
+        if self.array.storage.buffer is None:
+            raise TraceError(
+                op_name,
+                "a value is read on the host inside a function that clnet.compile traces",
+                shape=self.shape,
+                remedy="Return the tensor and read it outside",
+            )
+        return self.array
+
+    # Other tensors of it.
+
+    def detach(self) -> Tensor:
+        """The same elements, off the tape."""
+        return Tensor(self.array)
+
+    def to(self, *args: Any, device: Any = None, dtype: DType | None = None) -> Tensor:
+        """Converted to a dtype, moved to a device, or both; itself if nothing changes.
+
+        Args:
+            *args: a dtype, a device (or its name), or a tensor to be like.
+            device: as :func:`clnet.device` takes it.
+            dtype: the element type.
+
+        Returns:
+            The tensor; a move between devices goes through the host and leaves the tape.
+        """
+        for arg in args:
+            if isinstance(arg, DType):
+                dtype = arg
+            elif isinstance(arg, Tensor):
+                dtype, device = arg.dtype, arg.device
+            else:
+                device = arg
+        result = self if dtype is None else to_dtype(self, dtype)
+        target = result.device if device is None else open_device(device)
+        if target is result.device:
+            return result
+        if result.node is not None:
+            raise GradientError(
+                "to",
+                "gradients do not flow between devices",
+                source=result.device.name,
+                target=target.name,
+                remedy="Move leaves, or detach() first",
+            )
+        moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
+        return moved.requires_grad_(result.requires_grad)
+
+    def float(self) -> Tensor:
+        """As float32."""
+        return to_dtype(self, float32)
+
+    def double(self) -> Tensor:
+        """As float64."""
+        return to_dtype(self, float64)
+
+    def half(self) -> Tensor:
+        """As float16."""
+        return to_dtype(self, float16)
+
+    def long(self) -> Tensor:
+        """As int64."""
+        return to_dtype(self, int64)
+
+    def bool(self) -> Tensor:
+        """As bool: whether it is not 0."""
+        return to_dtype(self, bool_)
+
+    def copy_(self, source: Tensor) -> Tensor:
+        """Overwrite the elements with those of ``source``, broadcast and converted.
+
+        Raises:
+            ShapeError: if ``source`` does not broadcast to the tensor.
+            GradientError: if it is on the tape and gradients are recorded.
+        """
+        if source.device is not self.device:
+            source = source.detach().to(self.device)
+        Tensor.__apply_function__(CopyInto(), (self, source))
+        return self
+
+    def fill_(self, value: Number) -> Tensor:
+        """Overwrite every element; returns the tensor."""
+        return self.copy_(full((), value, dtype=self.dtype, device=self.device))
+
+    def zero_(self) -> Tensor:
+        """Overwrite every element with 0; returns the tensor."""
+        return self.fill_(0)
+
+    # Gradients.
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        *,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+    ) -> None:
+        """Add the gradient of this tensor to ``grad`` of every leaf that requires one.
+
+        Args:
+            gradient: gradient of the final value with respect to this tensor, of its shape; None
+                stands for 1 and needs a tensor of one element.
+            retain_graph: keep what the tape saved, to walk it again; None: as ``create_graph``.
+            create_graph: record the walk, so that the gradients can be differentiated.
+
+        Raises:
+            GradientError: if it requires no gradient, has more than one element and no ``gradient``
+                is given, or a saved tensor was freed or changed.
+        """
+        found = run_backward(
+            [self],
+            [_root_gradient("backward", self, gradient)],
+            targets=None,
+            retain_graph=create_graph if retain_graph is None else retain_graph,
+            create_graph=create_graph,
+        )
+        seen: set[int] = set()
+        with mode.using(grad=create_graph, phase="backward"):
+            for leaf, grad in found.values():
+                _accumulate(leaf, grad, seen, create_graph=create_graph)
+
+    # Operators.
+
+    __neg__ = ops.neg
+    __abs__ = ops.abs
+    __invert__ = ops.logical_not
+    __matmul__ = ops.matmul
+    __add__, __radd__ = ops.add, _reflected(ops.add)
+    __sub__, __rsub__ = ops.sub, _reflected(ops.sub)
+    __mul__, __rmul__ = ops.mul, _reflected(ops.mul)
+    __truediv__, __rtruediv__ = ops.div, _reflected(ops.div)
+    __floordiv__, __rfloordiv__ = ops.floor_divide, _reflected(ops.floor_divide)
+    __mod__, __rmod__ = ops.remainder, _reflected(ops.remainder)
+    __pow__, __rpow__ = ops.pow, _reflected(ops.pow)
+    __and__, __or__ = ops.logical_and, ops.logical_or
+    __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
+    __eq__, __ne__ = ops.eq, ops.ne  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
+    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:  # the methods that ops export are attached below
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: bool) -> None:
+    """Add a gradient to a leaf's; one that shares memory with another's is copied first."""
+    before = leaf.grad
+    if before is not None:
+        if create_graph:
+            leaf.grad = before + grad
+        else:
+            accumulate(before, grad)
+        return
+    shared = id(grad.array.storage) in seen or not grad.array.contiguous
+    seen.add(id(grad.array.storage))
+    owned = ops.clone(grad) if shared else grad
+    leaf.grad = owned if create_graph else owned.detach()
+
+
+def _root_gradient(op_name: str, root: Tensor, gradient: Tensor | None) -> Tensor:
+    if not root.requires_grad:
+        raise GradientError(
+            op_name,
+            "the tensor requires no gradient",
+            shape=root.shape,
+            remedy="Call requires_grad_() on a leaf it is made of, outside clnet.no_grad()",
+        )
+    if gradient is None:
+        if root.array.size != 1:
+            raise GradientError(
+                op_name, "a tensor of several elements needs a gradient", shape=root.shape
+            )
+        return ops.ones_like(root.detach())
+    if gradient.shape != root.shape:
+        raise GradientError(
+            op_name,
+            "the gradient has the tensor's shape",
+            shape=root.shape,
+            gradient=gradient.shape,
+        )
+    return gradient
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    *,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
+
+    Args:
+        outputs: one tensor or several, whose weighted sum is differentiated.
+        inputs: one tensor or several that require gradients.
+        grad_outputs: the weights, of the outputs' shapes; None stands for 1 (one element only).
+        retain_graph: keep what the tape saved; None stands for ``create_graph``.
+        create_graph: record the walk, so that the gradients can be differentiated.
+        allow_unused: give None for an input that no output depends on.
+
+    Returns:
+        For each input its gradient, of its shape.
+
+    Raises:
+        GradientError: if an output requires no gradient, or an input is unused.
+    """
+    roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    given = (
+        [grad_outputs]
+        if isinstance(grad_outputs, Tensor) or grad_outputs is None
+        else list(grad_outputs)
+    )
+    if len(given) == 1 and len(roots) > 1:
+        given = given * len(roots)
+    found = run_backward(
+        roots,
+        [_root_gradient("grad", r, g) for r, g in zip(roots, given, strict=True)],
+        targets=targets,
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+    )
+    results = tuple(found[id(t)][1] if id(t) in found else None for t in targets)
+    if not allow_unused and any(r is None for r in results):
+        raise GradientError(
+            "grad",
+            "an input was not used by the outputs",
+            unused=[i for i, r in enumerate(results) if r is None],
+            remedy="Pass allow_unused=True to get None for it",
+        )
+    return results
+
+
+def tensor(
+    data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor with a copy of the data.
+
+    Args:
+        data: a number, nested sequences of numbers, a NumPy array or a tensor.
+        dtype: the element type; None: the array's own, float32 for Python floats, int64 for ints.
+        device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        DtypeError: if clnet or the device has no such type.
+        ShapeError: if nested sequences are ragged.
+    """
+    if isinstance(data, Tensor):
+        copied = data.detach().to(device=device, dtype=dtype)
+        copied = ops.clone(copied) if copied.array is data.array else copied
+        return copied.requires_grad_(requires_grad)
+    try:
+        host = np.asarray(data)
+    except ValueError as error:
+        raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
+    if not isinstance(data, np.ndarray | np.generic) and host.dtype == np.float64:
+        host = host.astype(np.float32)
+    kind = from_numpy(host.dtype) if dtype is None else dtype
+    target = current_device() if device is None else open_device(device)
+    array = Array.from_numpy(host.astype(kind.numpy, copy=False), target)
+    return Tensor(array).requires_grad_(requires_grad)
+
+
+def full(
+    size: int | Sequence[int],
+    fill_value: Number,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of one value.
+
+    Args:
+        size: the shape.
+        fill_value: the value.
+        dtype: the element type; None: that of the value.
+        device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        A leaf of that shape.
+    """
+    shape = (size,) if isinstance(size, int) else tuple(size)
+    if any(n < 0 for n in shape):
+        raise ShapeError("full", "sizes are 0 or more", size=shape)
+    kind = dtype or (
+        bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32
+    )
+    target = current_device() if device is None else open_device(device)
+    made = Tensor.__apply_function__(Full(shape, fill_value, kind, target), ())[0]
+    return made.requires_grad_(requires_grad)
+
+
+def zeros(
+    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros of a shape, given as numbers or as one sequence."""
+    return full(_shape(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def ones(
+    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones of a shape, given as numbers or as one sequence."""
+    return full(_shape(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def empty(
+    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of a shape with elements of any value."""
+    target = current_device() if device is None else open_device(device)
+    array = Array.abstract(_shape(size), dtype, target)
+    array.storage.materialize()
+    return Tensor(array).requires_grad_(requires_grad)
+
+
+def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+
+
+for _name, (_function, _face) in PUBLIC_OPS.items():
+    if Face.METHOD in _face:
+        setattr(Tensor, _name, _function)

@@ -1,0 +1,466 @@
+"""What the source of clnet may look like: who imports whom, who may do what, and how long it gets.
+
+Every check is a function from the root of a checkout to a list of complaints, so that the second
+half of this file can show, on small trees with a planted violation, that it complains.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pyright: ignore[reportMissingImports]
+
+CHECKOUT = Path(__file__).parents[1]
+
+# From the ground up. A unit is a file or a folder directly in clnet/; it may import what lies
+# below. Within a layer only UNITS_THAT_MEET may import each other (without a circle).
+LAYERS = (
+    {"errors", "dtypes", "shapes", "expr", "settings", "generator", "mode", "atomic"},
+    {"device"},
+    {"array"},
+    {"kernels"},
+    {"ops"},
+    {"autograd", "tensor", "gradcheck"},
+    {"compile", "nn"},
+    {"optim", "data", "io", "parallel"},
+    {"train", "models", "onnx", "bench"},
+    {"cli"},
+    {"__main__"},
+)
+RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
+UNITS_THAT_MEET = LAYERS[0] | LAYERS[5]
+ABOVE_THE_GROUND = set(RANK) - LAYERS[0]
+
+# What a unit must not import although it lies below.
+FORBIDDEN = {
+    "nn": {"kernels", "device", "array"},  # a layer composes ops, it cannot launch
+    "models": {"kernels", "device", "array"},
+    "optim": {"kernels"},
+    "data": ABOVE_THE_GROUND,  # NumPy in, NumPy out: runs without OpenCL
+}
+
+# Packages that only these files or folders may import.
+RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
+
+# Packages of the extras: imported inside the function that needs them, with an install hint.
+OPTIONAL = {"torch", "PIL", "pooch", "requests", "matplotlib", "sklearn", "onnx"}
+MAY_BE_LAZY = OPTIONAL | {"tqdm"}
+
+MAX_FILE, MAX_FUNCTION, MAX_TEMPLATE = 600, 60, 300
+VAGUE_NAMES = {"util", "utils", "helper", "helpers", "misc", "common"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file: its path below the folder searched, as text, and its syntax tree."""
+
+    path: str
+    tree: ast.Module
+
+    @property
+    def unit(self) -> str:
+        return PurePosixPath(self.path).parts[0].removesuffix(".py")
+
+    @property
+    def module(self) -> str:
+        parts = ("clnet", *PurePosixPath(self.path).with_suffix("").parts)
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @property
+    def package(self) -> tuple[str, ...]:
+        return ("clnet", *PurePosixPath(self.path).parent.parts)
+
+
+def sources(folder: Path) -> list[Source]:
+    return [
+        Source(path.relative_to(folder).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted(folder.rglob("*.py"))
+    ]
+
+
+def runtime_nodes(node: ast.AST, depth: int = 0) -> Iterator[tuple[ast.AST, int]]:
+    """All nodes but those under ``if TYPE_CHECKING``, each with its depth in functions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield other, depth
+                yield from runtime_nodes(other, depth)
+            continue
+        yield child, depth
+        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from runtime_nodes(child, depth + inside)
+
+
+def imports(source: Source, modules: set[str]) -> Iterator[tuple[str, int]]:
+    """Absolute names of the modules a file imports at run time, with the depth of functions.
+
+    ``from .conv import f`` gives ``clnet.ops.conv``; ``from . import conv`` gives that as well when
+    there is such a module, else the package.
+    """
+    for node, depth in runtime_nodes(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, depth) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = source.package[: len(source.package) - node.level + 1] if node.level else ()
+            stem = ".".join((*base, *([node.module] if node.module else [])))
+            for alias in node.names:
+                longer = f"{stem}.{alias.name}"
+                known = longer in modules or (stem == "clnet" and alias.name in RANK)
+                yield (longer if known else stem), depth
+
+
+def clnet_sources(root: Path) -> list[Source]:
+    return sources(root / "clnet")
+
+
+def library_imports(root: Path) -> Iterator[tuple[Source, str, int]]:
+    """Every run-time import of the library but those of the facade, ``clnet/__init__.py``."""
+    found = clnet_sources(root)
+    modules = {source.module for source in found}
+    for source in found:
+        if source.path != "__init__.py":
+            for name, depth in imports(source, modules):
+                yield source, name, depth
+
+
+def why_not(unit: str, other: str) -> str | None:
+    """Why ``unit`` may not import ``other``, or None."""
+    if unit == other:
+        return None
+    if RANK[other] > RANK[unit]:
+        return "lies above"
+    if other in FORBIDDEN.get(unit, ()):
+        return f"is not for {unit}"
+    if RANK[other] == RANK[unit] and not {unit, other} <= UNITS_THAT_MEET:
+        return "is a sibling"
+    return None
+
+
+def check_units(root: Path) -> list[str]:
+    bad: list[str] = []
+    for source in clnet_sources(root):
+        if source.unit not in RANK and source.path != "__init__.py":
+            bad.append(f"{source.path}: belongs to no layer")
+        if PurePosixPath(source.path).stem in VAGUE_NAMES:
+            bad.append(f"{source.path}: the name does not say what the file owns")
+    return bad
+
+
+def check_layers(root: Path) -> list[str]:
+    bad: list[str] = []
+    for source, name, _ in library_imports(root):
+        top, *rest = name.split(".")
+        if top != "clnet":
+            continue
+        if not rest:
+            bad.append(f"{source.path}: imports the facade")
+        elif rest[0] not in RANK:
+            bad.append(f"{source.path}: {name} is in no layer")
+        elif source.unit in RANK and (reason := why_not(source.unit, rest[0])):
+            bad.append(f"{source.path}: {name} {reason}")
+    return bad
+
+
+def check_cycles(root: Path) -> list[str]:
+    graph: dict[str, set[str]] = {source.module: set() for source in clnet_sources(root)}
+    for source, name, _ in library_imports(root):
+        if name in graph and name != "clnet":
+            graph[source.module].add(name)
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return ["modules import in a circle: " + " <- ".join(error.args[1])]
+    return []
+
+
+def core_dependencies(root: Path) -> set[str]:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return {re.split(r"[^\w-]", text)[0].replace("-", "_") for text in project["dependencies"]}
+
+
+def check_packages(root: Path) -> list[str]:
+    bad: list[str] = []
+    core = core_dependencies(root)
+    for source, name, depth in library_imports(root):
+        top = name.split(".")[0]
+        if top == "clnet" or top in sys.stdlib_module_names:
+            if depth:
+                bad.append(f"{source.path}: imports {name} inside a function")
+            continue
+        if not source.path.startswith(RESERVED.get(top, "")):
+            bad.append(f"{source.path}: {top} is for {RESERVED[top]} alone")
+        if depth and top not in MAY_BE_LAZY:
+            bad.append(f"{source.path}: imports {name} inside a function")
+        if not depth and top in OPTIONAL:
+            bad.append(f"{source.path}: {top} is optional, import it in the function that needs it")
+        elif top not in core | OPTIONAL:
+            bad.append(f"{source.path}: {top} is not a dependency")
+    return bad
+
+
+def check_dynamic_imports(root: Path) -> list[str]:
+    return [
+        f"{source.path}:{node.lineno}: a dynamic import hides circles"
+        for source in clnet_sources(root)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and re.fullmatch(r"(importlib\.)?(import_module|__import__)", ast.unparse(node.func))
+    ]
+
+
+def check_one_door(root: Path) -> list[str]:
+    """Only device/queue.py names OpenCL's enqueue functions, also as text (for ctypes)."""
+    bad: list[str] = []
+    for source in clnet_sources(root):
+        if source.path == "device/queue.py":
+            continue
+        for node in ast.walk(source.tree):
+            name = getattr(node, "attr", None) or getattr(node, "name", None)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                name = node.value
+            if isinstance(name, str) and re.match(
+                r"enqueue_\w+$|clEnqueue\w+$|clCommand\w+KHR$", name
+            ):
+                bad.append(
+                    f"{source.path}:{getattr(node, 'lineno', 0)}: {name} outside device/queue.py"
+                )
+    return bad
+
+
+def check_environment(root: Path) -> list[str]:
+    bad: list[str] = []
+    for source in clnet_sources(root):
+        if source.path == "settings.py":
+            continue
+        for node in ast.walk(source.tree):
+            name = getattr(node, "attr", None) or getattr(node, "name", None)
+            if name in {"environ", "environb", "getenv", "putenv"}:
+                bad.append(
+                    f"{source.path}:{getattr(node, 'lineno', 0)}: {name} outside settings.py"
+                )
+    return bad
+
+
+def function_length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from ``def`` to the end, without the docstring: documentation is not to be saved on."""
+    first = node.body[0]
+    documented = ast.get_docstring(node, clean=False) is not None
+    docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
+    return (node.end_lineno or 0) - node.lineno + 1 - docstring
+
+
+def check_lengths(root: Path) -> list[str]:
+    bad: list[str] = []
+    for folder in ("clnet", "tests", "examples", "ci"):
+        for path in sorted((root / folder).rglob("*.py")):
+            text, name = path.read_text(encoding="utf-8"), path.relative_to(root)
+            if (count := len(text.splitlines())) > MAX_FILE:
+                bad.append(f"{name}: {count} lines, at most {MAX_FILE}")
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    count = function_length(node)
+                    if count > MAX_FUNCTION:
+                        bad.append(f"{name}: {node.name} has {count} lines, at most {MAX_FUNCTION}")
+    for path in sorted((root / "clnet").rglob("*.mako")):
+        count = len(path.read_text(encoding="utf-8").splitlines())
+        if count > MAX_TEMPLATE:
+            bad.append(f"{path.relative_to(root)}: {count} lines, at most {MAX_TEMPLATE}")
+    return bad
+
+
+def check_stems(root: Path) -> list[str]:
+    """A template lies in kernels/, beside the module that declares it (lib/ holds shared parts)."""
+    bad: list[str] = []
+    kernels = root / "clnet" / "kernels"
+    for path in sorted((root / "clnet").rglob("*.mako")):
+        name = path.relative_to(root)
+        if kernels not in path.parents:
+            bad.append(f"{name}: templates live in clnet/kernels")
+        elif path.parent != kernels / "lib" and not path.with_suffix(".py").exists():
+            bad.append(f"{name}: has no {path.stem}.py beside it")
+    return bad
+
+
+def check_examples(root: Path) -> list[str]:
+    """An example is what a user writes: it imports no test, and clnet only from outside."""
+    bad: list[str] = []
+    for source in sources(root / "examples"):
+        for name, _ in imports(source, set()):
+            parts = name.split(".")
+            if parts[0] in {"tests", "ci"} or any(part.startswith("_") for part in parts[1:]):
+                bad.append(f"examples/{source.path}: imports {name}")
+    return bad
+
+
+CHECKS = [
+    check_units,
+    check_layers,
+    check_cycles,
+    check_packages,
+    check_dynamic_imports,
+    check_one_door,
+    check_environment,
+    check_lengths,
+    check_stems,
+    check_examples,
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_architecture(check):
+    assert not (bad := check(CHECKOUT)), "\n".join(bad)
+
+
+# --- The checks themselves ---------------------------------------------------------------------
+
+
+def plant(root: Path, files: dict[str, str]) -> Path:
+    """Write files below ``root``, with the project file that the checks read."""
+    for name, text in {
+        "pyproject.toml": '[project]\ndependencies = ["numpy>=1", "pyopencl", "mako", "tqdm"]',
+        **files,
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return root
+
+
+def body(lines: int) -> str:
+    return "def f():\n" + "    x = 1\n" * (lines - 1)
+
+
+VIOLATIONS = [
+    (check_units, {"clnet/newcomer.py": ""}, "newcomer.py: belongs to no layer"),
+    (check_units, {"clnet/ops/utils.py": ""}, "utils.py: the name does not say"),
+    (check_layers, {"clnet/ops/act.py": "from ..tensor import Tensor"}, "clnet.tensor lies above"),
+    (check_layers, {"clnet/ops/act.py": "from .. import tensor"}, "clnet.tensor lies above"),
+    (check_layers, {"clnet/ops/act.py": "from clnet.nn.linear import L"}, "nn.linear lies above"),
+    (check_layers, {"clnet/ops/act.py": "def f():\n    from ..tensor import T"}, "lies above"),
+    (check_layers, {"clnet/array.py": "import clnet"}, "array.py: imports the facade"),
+    (check_layers, {"clnet/array.py": "from clnet import Tensor"}, "array.py: imports the facade"),
+    (check_layers, {"clnet/ops/act.py": "from .. import Tensor"}, "act.py: imports the facade"),
+    (check_layers, {"clnet/cli/x.py": "import clnet.lost"}, "clnet.lost is in no layer"),
+    (check_layers, {"clnet/nn/x.py": "import clnet.compile"}, "clnet.compile is a sibling"),
+    (check_layers, {"clnet/optim/x.py": "from ..io import a"}, "clnet.io is a sibling"),
+    (check_layers, {"clnet/models/x.py": "from ..train import a"}, "clnet.train is a sibling"),
+    (check_layers, {"clnet/nn/x.py": "from ..kernels import gemm"}, "is not for nn"),
+    (check_layers, {"clnet/optim/x.py": "from ..kernels import gemm"}, "is not for optim"),
+    (check_layers, {"clnet/data/x.py": "from ..tensor import T"}, "is not for data"),
+    (check_layers, {"clnet/data/x.py": "from ..device import D"}, "is not for data"),
+    (
+        check_cycles,
+        {"clnet/ops/a.py": "from .b import x", "clnet/ops/b.py": "def f():\n    from .a import y"},
+        "clnet.ops.a <- clnet.ops.b",
+    ),
+    (
+        check_cycles,
+        {"clnet/ops/__init__.py": "from .a import *", "clnet/ops/a.py": "from . import apply"},
+        "modules import in a circle",
+    ),
+    (check_packages, {"clnet/array.py": "import pyopencl as cl"}, "pyopencl is for device/"),
+    (
+        check_packages,
+        {"clnet/kernels/gemm.py": "from mako import x"},
+        "mako is for kernels/template",
+    ),
+    (check_packages, {"clnet/nn/x.py": "def f():\n    import json"}, "json inside a function"),
+    (check_packages, {"clnet/nn/x.py": "def f():\n    from ..ops import a"}, "inside a function"),
+    (check_packages, {"clnet/nn/x.py": "def f():\n    import numpy"}, "numpy inside a function"),
+    (check_packages, {"clnet/data/x.py": "import pooch"}, "pooch is optional"),
+    (check_packages, {"clnet/nn/x.py": "import scipy"}, "scipy is not a dependency"),
+    (check_packages, {"clnet/nn/x.py": "import tests.opcase"}, "tests is not a dependency"),
+    (check_dynamic_imports, {"clnet/nn/x.py": "importlib.import_module('a')"}, "x.py:1: a dynamic"),
+    (check_dynamic_imports, {"clnet/nn/x.py": "y = __import__('a')"}, "x.py:1: a dynamic"),
+    (
+        check_one_door,
+        {"clnet/device/pool.py": "cl.enqueue_copy(q, a, b)"},
+        "pool.py:1: enqueue_copy",
+    ),
+    (
+        check_one_door,
+        {"clnet/array.py": "from pyopencl import enqueue_copy"},
+        "enqueue_copy outside",
+    ),
+    (check_one_door, {"clnet/array.py": "f = getattr(cl, 'enqueue_copy')"}, "enqueue_copy outside"),
+    (
+        check_one_door,
+        {"clnet/array.py": "f = lib.clEnqueueNDRangeKernel"},
+        "clEnqueueNDRangeKernel",
+    ),
+    (check_environment, {"clnet/array.py": "import os\nos.environ['A']"}, "array.py:2: environ"),
+    (check_environment, {"clnet/array.py": "from os import getenv"}, "getenv outside settings"),
+    (check_lengths, {"clnet/array.py": "x = 1\n" * 601}, "array.py: 601 lines, at most 600"),
+    (check_lengths, {"tests/test_x.py": "x = 1\n" * 601}, "test_x.py: 601 lines"),
+    (check_lengths, {"clnet/array.py": body(61)}, "array.py: f has 61 lines, at most 60"),
+    (check_lengths, {"clnet/kernels/x.mako": "\n" * 301}, "x.mako: 301 lines, at most 300"),
+    (check_stems, {"clnet/kernels/gemm.mako": ""}, "gemm.mako: has no gemm.py"),
+    (check_stems, {"clnet/ops/gemm.mako": "", "clnet/ops/gemm.py": ""}, "live in clnet/kernels"),
+    (check_examples, {"examples/a.py": "from tests import opcase"}, "a.py: imports tests"),
+    (check_examples, {"examples/a.py": "from clnet._x import y"}, "a.py: imports clnet._x"),
+]
+
+ALLOWED = [
+    (
+        check_units,
+        {"clnet/ops/activation.py": "", "clnet/__init__.py": "", "clnet/__main__.py": ""},
+    ),
+    (check_layers, {"clnet/__init__.py": "from .tensor import Tensor"}),
+    (check_layers, {"clnet/dtypes.py": "from .errors import DtypeError"}),
+    (check_layers, {"clnet/tensor.py": "from .autograd import node\nfrom . import ops"}),
+    (check_layers, {"clnet/data/x.py": "from ..settings import SETTINGS"}),
+    (
+        check_layers,
+        {"clnet/ops/a.py": "if TYPE_CHECKING:\n    from ..tensor import T\nelse:\n    T = 1"},
+    ),
+    (
+        check_cycles,
+        {"clnet/ops/a.py": "from .b import x", "clnet/ops/b.py": "from ..errors import y"},
+    ),
+    (check_packages, {"clnet/device/__init__.py": "import pyopencl as cl\nimport os, numpy"}),
+    (check_packages, {"clnet/kernels/template.py": "from mako.template import Template"}),
+    (check_packages, {"clnet/data/x.py": "def f():\n    import pooch\n    from tqdm import tqdm"}),
+    (check_one_door, {"clnet/device/queue.py": "cl.enqueue_copy(q, a, b)"}),
+    (check_one_door, {"clnet/array.py": "queue.launch(k)\n'we never call enqueue_copy here'"}),
+    (check_environment, {"clnet/settings.py": "import os\nos.environ"}),
+    (check_lengths, {"clnet/array.py": body(60), "clnet/a.py": "x = 1\n" * 600}),
+    (check_lengths, {"clnet/array.py": body(60).replace("\n", "\n    '''a\n    b\n    '''\n", 1)}),
+    (
+        check_stems,
+        {"clnet/kernels/lib/tile.mako": "", "clnet/kernels/a.mako": "", "clnet/kernels/a.py": ""},
+    ),
+    (check_examples, {"examples/a.py": "import clnet\nfrom clnet.nn import functional as F"}),
+]
+
+
+def case_id(value: object) -> str:
+    if isinstance(value, dict):
+        return next(iter(value))
+    return getattr(value, "__name__", str(value)).removeprefix("check_")
+
+
+@pytest.mark.parametrize(("check", "files", "complaint"), VIOLATIONS, ids=case_id)
+def test_planted_violation_is_reported(check, files, complaint, tmp_path):
+    bad = check(plant(tmp_path, files))
+    assert len(bad) == 1
+    assert complaint in bad[0]
+
+
+@pytest.mark.parametrize(("check", "files"), ALLOWED, ids=case_id)
+def test_what_is_allowed_passes(check, files, tmp_path):
+    assert check(plant(tmp_path, files)) == []
+
+
+def test_every_check_is_shown_to_complain():
+    assert {check for check, _, _ in VIOLATIONS} == set(CHECKS)
