@@ -131,6 +131,7 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
         Its launches, in order.
     """
     params = _params(target.traits, problem)
+    memory = problem.memory()
     work = Work(
         params,
         problem.m,
@@ -140,10 +141,9 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
         _items(problem.b),
         problem.out.dtype.itemsize,
         target.traits.compute_units,
-        target.workspace_limit,
+        max(target.workspace_limit - memory.nbytes, 0),
     )
     blocking = choose_blocking(work)
-    memory = Scratch(problem.out.device)
     launches: list[Launch] = []
     if blocking.prepacked:
         panels = _panels(memory, params, problem)

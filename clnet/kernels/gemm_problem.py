@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ..array import Array
-from ..device import HostScalar
+from ..device import HostScalar, Scratch
 from ..shapes import collapse
 
 BATCH_AXES = 2
@@ -73,6 +73,10 @@ class Problem:
         return replace(
             self, out=_flip(self.out), a=_flip(self.b), b=_flip(self.a), bias_axis=flipped
         )
+
+    def memory(self) -> Scratch:
+        """Scratch memory beside that which operands may lie in."""
+        return Scratch.beside(self.out.storage, self.a.storage, self.b.storage)
 
     def partial(self, sums: Array) -> Problem:
         """The bare product into slices of its sums.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import Launch, Scratch, Target
+from ..device import Launch, Target
 from ..shapes import ceil_div, round_up
 from .gemm_any import sum_slices
 from .gemm_problem import Problem
@@ -70,11 +70,11 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
         ceil_div(problem.k, max(1, min(wanted // groups, problem.k // SLICE_K))), width
     )
     slices = ceil_div(problem.k, slice_k)
-    if slices == 1 or slices * problem.out.size * item_bytes > target.workspace_limit:
+    memory = problem.memory()
+    nbytes = slices * problem.out.size * item_bytes
+    if slices == 1 or memory.nbytes + nbytes > target.workspace_limit:
         return [_multiply(kernel, params, problem, columns, problem.out, 1, problem.k)]
-    partial = Array.scratch(
-        Scratch(problem.out.device), (slices, *problem.out.shape), problem.out.dtype
-    )
+    partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
     bare = params._replace(bias=None, activation=None)
     first = _multiply(kernel, bare, problem.partial(partial), columns, partial, slices, slice_k)
     return [first, sum_slices(target.traits, problem, partial)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import DeviceTraits, Launch, Scratch, Target
+from ..device import DeviceTraits, Launch, Target
 from ..shapes import ceil_div, round_up
 from .gemm_any import any_type, sum_slices
 from .gemm_problem import Problem
@@ -106,10 +106,10 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     slices = min(slices, MOST_SLICES)
     slice_k = round_up(ceil_div(problem.k, slices), tiling.tile_k)
     slices = ceil_div(problem.k, slice_k)
+    memory = problem.memory()
     nbytes = slices * problem.batch * problem.m * problem.n * problem.out.dtype.itemsize
-    if slices == 1 or nbytes > target.workspace_limit:
+    if slices == 1 or memory.nbytes + nbytes > target.workspace_limit:
         return [_multiply(tiling, problem, slices=1, slice_k=problem.k, out_slice=0)]
-    memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
     partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
     part = problem.partial(partial)
     first = _multiply(tiling, part, slices=slices, slice_k=slice_k, out_slice=partial.strides[0])
