@@ -39,6 +39,7 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "index", "node")
+    __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
 
     def __init__(self, array: Array, node: Node | None = None, index: int = 0) -> None:
         self.array = array

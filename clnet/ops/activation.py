@@ -88,4 +88,4 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
         raise ArgumentError(
             "gelu", "approximate is 'none' or 'tanh'", approximate=repr(approximate)
         )
-    return evaluate(bodies[approximate], [x], dtypes=Result.floating(x.dtype))
+    return evaluate("gelu", bodies[approximate], [x], result=Result.floating)
