@@ -63,10 +63,10 @@ def test_op(case, check, device):
     check(case, device)
 
 
-@pytest.mark.parametrize("op", [ops.relu, ops.leaky_relu, ops.elu, ops.tanh, ops.sigmoid, ops.softplus])
+@pytest.mark.parametrize("op", sorted({case.op for case in CASES}))
 def test_large_inputs_neither_overflow_nor_lose_their_gradient(op):
     x = clnet.tensor([-1e4, -100.0, 100.0, 1e4], requires_grad=True)
-    y = op(x)
+    y = ops.PUBLIC_OPS[op][0](x)
     y.backward(clnet.ones(4))
     assert np.isfinite(y.detach().numpy()).all()
     assert np.isfinite(x.grad.numpy()).all()
