@@ -8,5 +8,8 @@ from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
 from .function import execute as execute
+from .index import *
 from .matmul import *
+from .pool import *
+from .random import *
 from .shape import *
