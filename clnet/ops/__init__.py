@@ -12,4 +12,9 @@ from .index import *
 from .matmul import *
 from .pool import *
 from .random import *
+from .loss import *
+from .matmul import *
+from .norm import *
+from .reduce import *
 from .shape import *
+from .softmax import *
