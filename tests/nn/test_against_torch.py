@@ -1,4 +1,4 @@
-"""Every layer beside PyTorch's of the same name: text, state, values, gradients and running averages.
+"""Every layer beside PyTorch's: text, state, values, gradients and running averages.
 
 One factory makes both: it is called with ``clnet.nn`` and with ``torch.nn``.
 """
@@ -26,7 +26,7 @@ class Layer:
     Attributes:
         make: ``make(nn, tensor)``.
         shapes: of its floating inputs.
-        classes: shapes and bounds of whole-number inputs, which come last (or first, ``index=True``).
+        classes: shapes and bounds of its whole-number inputs, which come last.
         positive: whether the floating inputs are probabilities.
     """
 
@@ -147,7 +147,7 @@ def drawn(layer: Layer, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarra
 
 
 def both(layer: Layer) -> tuple[nn.Module, Any]:
-    """clnet's and PyTorch's layer with PyTorch's first values, running averages moved off theirs."""
+    """clnet's and PyTorch's layer with the same values, running averages moved off 0 and 1."""
     torch.manual_seed(0)
     theirs = layer.make(torch.nn, torch.tensor)
     for name, buffer in theirs.named_buffers():

@@ -214,9 +214,9 @@ def test_dtype_changes_the_floating_parts_alone(device):
 
 
 def test_an_error_names_the_module_it_came_from():
+    net = Net()
+    net.last.out = nn.Linear(5, 2)
     with pytest.raises(ShapeError, match=r"\(in Net.last.out, Linear\)") as caught:
-        net = Net()
-        net.last.out = nn.Linear(5, 2)
         net(clnet.zeros(1, 3))
     assert caught.value.op == "linear"
     assert caught.value.module == "Net.last.out, Linear"
