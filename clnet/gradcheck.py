@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .autograd import no_grad
 from .dtypes import DType, float32, float64
 from .errors import ArgumentError, GradcheckError
+from .tape import no_grad
 from .tensor import Tensor, grad, tensor
 
 _SEED = 0
