@@ -11,6 +11,15 @@ from .compile import compile as compile
 from .device import DeviceKind as DeviceKind
 from .device import device as device
 from .device import devices as devices
+from .device import empty_cache as empty_cache
+from .device import max_memory_allocated as max_memory_allocated
+from .device import max_memory_reserved as max_memory_reserved
+from .device import memory_allocated as memory_allocated
+from .device import memory_reserved as memory_reserved
+from .device import profile as profile
+from .device import reset_peak_memory_stats as reset_peak_memory_stats
+from .device import set_memory_limit as set_memory_limit
+from .device import synchronize as synchronize
 from .dtypes import DType as DType
 from .dtypes import bfloat16 as bfloat16
 from .dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]

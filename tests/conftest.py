@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hypothesis
+import pytest
+
+import clnet
 
 hypothesis.settings.register_profile(
     "reproducible",
@@ -11,3 +14,9 @@ hypothesis.settings.register_profile(
     max_examples=50,
 )
 hypothesis.settings.load_profile("reproducible")
+
+
+@pytest.fixture
+def device():
+    """The device that tests run on: ``CLNET_DEVICE``, else the default one."""
+    return clnet.device()

@@ -85,7 +85,9 @@ class Result(NamedTuple):
     def row(self) -> str:
         """One line of the table."""
         case = self.case
-        size = f"{case.batch}x " * (case.batch > 1) + f"{case.m} x {case.n} x {case.k} {case.layout}"
+        size = (
+            f"{case.batch}x " * (case.batch > 1) + f"{case.m} x {case.n} x {case.k} {case.layout}"
+        )
         line = f"{case.name:26} {size:26} {self.seconds * 1e6:10.1f} {case.flops / self.seconds / 1e9:9.1f}"
         if self.peer_seconds is None:
             return line
@@ -180,7 +182,9 @@ def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
     expected = a.astype(np.float64) @ b.astype(np.float64)
     error = float(np.abs(got - expected).max() / np.abs(expected).max())
     if not error <= 1e-6 * max(1.0, case.k**0.5 / 4):
-        raise ArithmeticError(f"{case.name}: deviates from float64; got error={error:.1e}, case={case}")
+        raise ArithmeticError(
+            f"{case.name}: deviates from float64; got error={error:.1e}, case={case}"
+        )
     return error
 
 

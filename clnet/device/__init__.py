@@ -3,7 +3,18 @@
 from .device import Device, current_device, device, devices
 from .discovery import Found
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
+from .memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    reset_peak_memory_stats,
+    set_memory_limit,
+    synchronize,
+)
 from .pool import BufferPool, PoolStatistics, size_class
+from .profiler import Profile, profile
 from .program import ProgramStatistics
 from .queue import BoundLaunch, Observer, Queue, Record
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
@@ -21,6 +32,7 @@ __all__ = [
     "Launch",
     "Observer",
     "PoolStatistics",
+    "Profile",
     "ProgramStatistics",
     "Queue",
     "Record",
@@ -30,5 +42,14 @@ __all__ = [
     "current_device",
     "device",
     "devices",
+    "empty_cache",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "profile",
+    "reset_peak_memory_stats",
+    "set_memory_limit",
     "size_class",
+    "synchronize",
 ]

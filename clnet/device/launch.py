@@ -62,13 +62,24 @@ class Scratch:
         nbytes: its size, final before the first launch that names it is enqueued.
     """
 
-    __slots__ = ("device", "nbytes", "version")
+    __slots__ = ("_next", "device", "nbytes", "version")
     ALIGNMENT = 256
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.nbytes = 0
         self.version = 0
+        self._next = 0
+
+    @staticmethod
+    def beside(*storages: Storage | Scratch) -> Scratch:
+        """The scratch memory that one of an op's operands lies in, else a new one.
+
+        A part of an op whose operands may be scratch takes its own from here: two scratch memories
+        would begin at the same place.
+        """
+        found = next((s for s in storages if isinstance(s, Scratch)), None)
+        return Scratch(storages[0].device) if found is None else found
 
     def reserve(self, nbytes: int) -> int:
         """Set ``nbytes`` aside.
@@ -76,9 +87,18 @@ class Scratch:
         Returns:
             The byte offset of the piece, aligned for any element type.
         """
-        offset = self.nbytes
-        self.nbytes = offset + -(-nbytes // self.ALIGNMENT) * self.ALIGNMENT
+        offset = self._next
+        self._next = offset + -(-nbytes // self.ALIGNMENT) * self.ALIGNMENT
+        self.nbytes = max(self.nbytes, self._next)
         return offset
+
+    def mark(self) -> int:
+        """What is set aside so far, for :meth:`rewind`."""
+        return self._next
+
+    def rewind(self, mark: int) -> None:
+        """Let launches that come later use again what was set aside since ``mark``."""
+        self._next = mark
 
 
 class HostScalar:

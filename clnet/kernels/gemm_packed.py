@@ -103,7 +103,7 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
     """
     params = _params(target.traits, problem)
     blocking = _blocking(target, params, problem)
-    memory = Scratch(problem.out.device)
+    memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
     launches: list[Launch] = []
     if blocking.prepacked:
         panels = _panels(memory, params, problem)
@@ -224,7 +224,7 @@ def _panel_bytes(params: PackedParams, problem: Problem) -> int:
 
 
 def _panels(memory: Scratch, params: PackedParams, problem: Problem) -> Array:
-    """b's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
+    """B's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
     columns = round_up(problem.n, params.vectors * params.width)
     item = columns * _padded_k(params, problem)
     dense = Array.scratch(memory, (_items(problem.b), item), problem.b.dtype)

@@ -141,7 +141,9 @@ def _merge_axes(axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     for axis in axes:
         if axis[0] == 1:
             continue
-        if merged and all(outer == axis[0] * s for outer, s in zip(merged[-1][1:], axis[1:], strict=True)):
+        if merged and all(
+            outer == axis[0] * s for outer, s in zip(merged[-1][1:], axis[1:], strict=True)
+        ):
             merged[-1] = (merged[-1][0] * axis[0], *axis[1:])
         else:
             merged.append(axis)

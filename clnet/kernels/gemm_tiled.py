@@ -101,14 +101,16 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     if tiling is None:
         return any_type(problem)
     groups = _groups(tiling, problem)
-    slices = max(1, min(GROUPS_PER_UNIT * target.traits.compute_units // groups, problem.k // SLICE_K))
+    slices = max(
+        1, min(GROUPS_PER_UNIT * target.traits.compute_units // groups, problem.k // SLICE_K)
+    )
     slices = min(slices, MOST_SLICES)
     slice_k = round_up(ceil_div(problem.k, slices), tiling.tile_k)
     slices = ceil_div(problem.k, slice_k)
     nbytes = slices * problem.batch * problem.m * problem.n * problem.out.dtype.itemsize
     if slices == 1 or nbytes > target.workspace_limit:
         return [_multiply(tiling, problem, slices=1, slice_k=problem.k, out_slice=0)]
-    memory = Scratch(problem.out.device)
+    memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
     partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
     part = replace(
         problem,

@@ -35,9 +35,8 @@ def render(template: str, name: str, params: Mapping[str, Any]) -> str:
         TemplateError: if the template or the def is absent, or fails on these arguments.
     """
     try:
-        return (
-            _lookup().get_template(template).get_def(name).render_unicode(**params).strip() + "\n"
-        )
+        text = _lookup().get_template(template).get_def(name).render_unicode(**params)
+        return f"{str(text).strip()}\n"
     except Exception as error:
         raise TemplateError(
             f"{template}:{name}",

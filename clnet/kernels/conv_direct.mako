@@ -1,0 +1,277 @@
+## kernel conv_direct: convolution without columns, vectors along the pixels of padded planes
+##
+## A plane holds one channel of one image with its padding, rows `pitch` apart. With stride, the
+## pixels of each remainder (row % sh, column % sw) form a plane of their own (a phase), so that
+## every filter tap reads a dense plane at a fixed offset:
+##
+##     y[h * pitch + w] = sum over taps of weight[tap] * plane[phase(tap)][(h + dy) * pitch + w + dx]
+##
+## is a sum of shifted planes: neither the ends of rows nor stride nor dilation is seen by the inner
+## loop. The columns beyond the row's end are computed too, and dropped when rows are written.
+##
+## math     planes[n, c, a * sw + b, i, j] = x[n, c, i * sh + a - ph, j * sw + b - pw], 0 outside
+## math     y[n, o] = act(sum over c, taps of weight[o, c, tap] * shifted plane + bias[o])
+## math     gw[o, c, tap] (+)= sum over images, i of gy_plane[i] * shifted plane[i]
+##
+## param    ctype: str               OpenCL element type
+## param    sh: int                  vertical stride between the pixels of a plane
+## param    sw: int                  horizontal stride
+## param    phases: tuple           planes made of one, vertically and horizontally
+## param    simd: 2|4|8|16           lanes of a vector
+## param    rows: int                output channels of a register tile
+## param    vectors: int             vectors of pixels of a register tile
+## param    channels: int            input channels of a register tile (weight gradient)
+## param    strip: int               pixels of the sums kept between computing and writing
+## param    tap_rows: tuple          (row of the filter, phase, dy) of each tap row
+## param    tap_columns: tuple       (column of the filter, phase, dx) of each tap column
+## param    tap_passes: int          passes the tap rows are divided into (weight gradient)
+## param    kernel_width: int        columns of the filter as stored
+## param    row_phases: int          plane phases per vertical phase
+## param    step: int                distance of a row's pixels in y
+## param    bias: bool               whether there is a bias
+## param    activation: str|None     applied last
+##
+## def      conv_pack
+## arg      planes: out ctype[n * c][phases][plane]
+## arg      x: in ctype[n * c][h][w]
+## arg      h: int                   height of x
+## arg      w: int                   width of x
+## arg      ph: int                  rows of padding above
+## arg      pw: int                  columns of padding on the left
+## arg      height: int              rows of a plane
+## arg      pitch: int               columns of a plane
+## arg      plane: int               elements of a plane; those after its rows are set to zero
+##
+## def      conv_direct
+## arg      y: out ctype[images][groups * outs][y_plane]
+## arg      planes: in ctype[images][groups * ins][phases][plane]
+## arg      weight: in ctype         strided by w_group, w_out, w_in; taps dense
+## arg      offsets: in ctype[groups * outs]   the bias; any array when there is none
+## arg      groups: int              groups of channels
+## arg      outs: int                output channels of a group
+## arg      ins: int                 input channels of a group
+## arg      images_first: int        1: neighbouring work-groups share filters, 0: an image
+## arg      pitch: int               columns of a plane
+## arg      plane: int               elements of a plane
+## arg      ins_step: int            elements between the channels of the planes
+## arg      strip_height: int        output rows of a work-group
+## arg      y_height: int            output rows
+## arg      y_width: int             output columns
+## arg      y_start: int             element of a y plane that the first pixel goes to
+## arg      y_pitch: int             elements between the output rows in y
+## arg      y_plane: int             elements of a y plane
+## arg      w_group: int             elements between the groups of the filters
+## arg      w_out: int               elements between the output channels
+## arg      w_in: int                elements between the input channels
+##
+## def      conv_direct_weight
+## arg      gw: inout ctype[groups * outs][ins][taps]
+## arg      planes: in ctype[images][groups * ins][phases][plane]
+## arg      gy: in ctype[images][groups * outs][length]   zero beyond the rows
+## arg      images: int              images
+## arg      groups: int              groups of channels
+## arg      outs: int                output channels of a group
+## arg      ins: int                 input channels of a group
+## arg      pitch: int               columns of a plane
+## arg      plane: int               elements of a plane
+## arg      ins_step: int            elements between the channels of the planes
+## arg      length: int              elements of a gy plane, a multiple of simd
+## arg      taps: int                elements of one channel of a filter
+## arg      accumulate: int          1: add to gw, 0: overwrite it
+##
+## launch   one work-item per group; global sizes in conv_direct.py
+## numerics one chain of fma per output, in the order channel, tap; the weight gradient keeps one
+##          chain per lane, added by a fixed tree
+<%namespace name="vectors_of" file="lib/vector.mako"/>
+<%namespace name="total" file="lib/total.mako"/>
+<%namespace name="epilogue" file="lib/epilogue.mako"/>
+<%def name="conv_pack(ctype, sh, sw, phases)">
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_pack(
+    __global ${ctype} *restrict planes, const long planes_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    const int h, const int w, const int ph, const int pw,
+    const int height, const int pitch, const int plane)
+{
+    const size_t image = get_global_id(0);
+    x += x_offset + image * h * w;
+    planes += planes_offset + image * plane * ${phases[0] * phases[1]};
+% for a in range(phases[0]):
+% for b in range(phases[1]):
+    {
+        /* columns first <= j < last of the plane lie inside the image */
+        const int first = clamp((pw - ${b} + ${sw - 1}) / ${sw}, 0, pitch);
+        const int last = clamp((w + pw - ${b} + ${sw - 1}) / ${sw}, first, pitch);
+        for (int i = 0; i < height; i++) {
+            const int from = i * ${sh} + ${a} - ph;
+            const bool inside = from >= 0 && from < h;
+            __global const ${ctype} *restrict source = x + (long)from * w + ${b} - pw;
+            for (int j = 0; j < (inside ? first : pitch); j++) planes[j] = 0;
+            if (inside) {
+                for (int j = first; j < last; j++) planes[j] = source[j * ${sw}];
+                for (int j = last; j < pitch; j++) planes[j] = 0;
+            }
+            planes += pitch;
+        }
+        const int rest = plane - height * pitch;
+        for (int j = 0; j < rest; j++) planes[j] = 0;
+        planes += rest;
+    }
+% endfor
+% endfor
+}
+</%def>
+<%def name="conv_direct(ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, row_phases, step, bias, activation)">
+<% v = f"{ctype}{simd}" %>
+${vectors_of.types(ctype, simd)}
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_direct(
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict planes, const long planes_offset,
+    __global const ${ctype} *restrict weight, const long weight_offset,
+    __global const ${ctype} *restrict offsets, const long offsets_offset,
+    const int groups, const int outs, const int ins, const int images_first,
+    const int pitch, const int plane, const int ins_step,
+    const int strip_height, const int y_height, const int y_width,
+    const int y_start, const int y_pitch, const int y_plane,
+    const int w_group, const int w_out, const int w_in)
+{
+    __local ${ctype} sums[${rows * strip}] __attribute__((aligned(64)));
+    const int image = get_group_id(images_first ? 0 : 2);
+    const int blocks = (outs + ${rows - 1}) / ${rows};
+    const int group = get_group_id(images_first ? 2 : 0) / blocks;
+    const int block = get_group_id(images_first ? 2 : 0) % blocks;
+    /* the last block begins early so as to be whole, and writes only what is its own */
+    const int first = min(block * ${rows}, outs - ${rows});
+    const int row = get_group_id(1) * strip_height;
+    const int height = min(strip_height, y_height - row);
+    const long channel = (long)image * groups + group;
+    planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
+    weight += weight_offset + (long)group * w_group + (long)first * w_out;
+
+    for (int t = 0; t < height * pitch; t += ${simd * vectors}) {
+% for i in range(rows):
+        ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
+% endfor
+% if tap_rows and tap_columns:
+        __global const ${ctype} *restrict x = planes + t;
+        __global const ${ctype} *restrict f = weight;
+        for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
+% for filter_row, phase, dy in tap_rows:
+            {
+                __global const ${ctype} *restrict xr = x + ${phase * row_phases} * plane + ${dy} * pitch;
+% for filter_column, column_phase, dx in tap_columns:
+                {
+                    __global const ${ctype} *restrict xs = xr + ${column_phase} * plane + ${dx};
+% for j in range(vectors):
+                    const ${v} b${j} = ((__global const vector *)xs)[${j}];
+% endfor
+% for i in range(rows):
+                    {
+                        const ${v} a = f[${i} * w_out + ${filter_row * kernel_width + filter_column}];
+% for j in range(vectors):
+                        c${i}_${j} = multiply_add(a, b${j}, c${i}_${j});
+% endfor
+                    }
+% endfor
+                }
+% endfor
+            }
+% endfor
+        }
+% endif
+% for i in range(rows):
+% for j in range(vectors):
+        ((__local vector *)(sums + ${i * strip} + t))[${j}] = c${i}_${j};
+% endfor
+% endfor
+    }
+
+    const long out = channel * outs;
+    y += y_offset + y_start + (long)row * y_pitch;
+    for (int i = block * ${rows} - first; i < ${rows}; i++) {
+% if bias:
+        const ${ctype} offset = offsets[offsets_offset + group * outs + first + i];
+% endif
+        __global ${ctype} *restrict to = y + (out + first + i) * y_plane;
+        __local const ${ctype} *restrict from = sums + i * ${strip};
+        for (int h = 0; h < height; h++, to += y_pitch, from += pitch)
+            for (int j = 0; j < y_width; j++)
+                to[j * ${step}] = ${epilogue.activate(activation, "from[j] + offset" if bias else "from[j]", ctype)};
+    }
+}
+</%def>
+<%def name="conv_direct_weight(ctype, simd, rows, channels, tap_rows, tap_columns, tap_passes, kernel_width, row_phases)">
+<%
+    v = f"{ctype}{simd}"
+    per_pass = len(tap_rows) // tap_passes
+%>
+${vectors_of.types(ctype, simd)}
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_direct_weight(
+    __global ${ctype} *restrict gw, const long gw_offset,
+    __global const ${ctype} *restrict planes, const long planes_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset,
+    const int images, const int groups, const int outs, const int ins,
+    const int pitch, const int plane, const int ins_step,
+    const int length, const int taps, const int accumulate)
+{
+    const int group = get_group_id(1);
+    const int out_blocks = (outs + ${rows - 1}) / ${rows};
+    const int block = get_group_id(0) % out_blocks, channel_block = get_group_id(0) / out_blocks;
+    /* the last blocks begin early so as to be whole, and write only what is their own */
+    const int first = min(block * ${rows}, outs - ${rows});
+    const int first_channel = min(channel_block * ${channels}, ins - ${channels});
+    planes += planes_offset + ((long)group * ins + first_channel) * ins_step;
+    gy += gy_offset + ((long)group * outs + first) * length;
+    gw += gw_offset + ((long)group * outs + first) * ins * taps + (long)first_channel * taps;
+    const bool own[${rows}] = {${", ".join(f"first + {i} >= block * {rows}" for i in range(rows))}};
+    const bool own_channel[${channels}] = {${", ".join(f"first_channel + {c} >= channel_block * {channels}" for c in range(channels))}};
+% for p in range(tap_passes):
+    {
+% for i in range(rows):
+% for c in range(channels):
+% for r in range(per_pass):
+        ${v} ${", ".join(f"a{i}_{c}_{r}_{s} = 0" for s in range(len(tap_columns)))};
+% endfor
+% endfor
+% endfor
+        for (int n = 0; n < images; n++) {
+            __global const ${ctype} *restrict g = gy + (long)n * groups * outs * length;
+            __global const ${ctype} *restrict x = planes + (long)n * groups * ins * ins_step;
+            for (int t = 0; t < length; t += ${simd}) {
+% for i in range(rows):
+                const ${v} g${i} = *(__global const vector *)(g + t + ${i} * length);
+% endfor
+% for c in range(channels):
+% for r, (_, phase, dy) in enumerate(tap_rows[p * per_pass:(p + 1) * per_pass]):
+% for s, (_, column_phase, dx) in enumerate(tap_columns):
+                {
+                    const ${v} b = *(__global const vector *)(x + t + ${c} * ins_step + ${phase * row_phases + column_phase} * plane + ${dy} * pitch + ${dx});
+% for i in range(rows):
+                    a${i}_${c}_${r}_${s} = multiply_add(g${i}, b, a${i}_${c}_${r}_${s});
+% endfor
+                }
+% endfor
+% endfor
+% endfor
+            }
+        }
+% for i in range(rows):
+% for c in range(channels):
+% for r in range(per_pass):
+% for s in range(len(tap_columns)):
+        if (own[${i}] && own_channel[${c}]) {
+            __global ${ctype} *to = gw + ((long)${i} * ins + ${c}) * taps
+                + ${tap_rows[p * per_pass + r][0] * kernel_width + tap_columns[s][0]};
+            ${total.of(ctype, simd, f"a{i}_{c}_{r}_{s}")}
+            *to = accumulate ? *to + sum : sum;
+        }
+% endfor
+% endfor
+% endfor
+% endfor
+    }
+% endfor
+}
+</%def>

@@ -1,0 +1,425 @@
+"""Direct convolution on padded planes: the CPU-shaped algorithm, without columns.
+
+It owns the packing of planes, the register tiles and the division into work-groups; which
+convolutions take it is chosen in :mod:`.conv`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from ..array import Array
+from ..device import Launch, Scratch, Target
+from ..shapes import ceil_div, round_up
+from .conv_geometry import ConvGeometry, Direction
+from .kernel import Constraint, Kernel
+
+# Sums a work-group keeps before it writes rows: they stay in a first-level cache.
+_STRIP_BYTES = 32 * 1024
+# Planes packed at once: they stay in the second-level cache until the convolution reads them.
+_CHUNK_BYTES = 4 * 2**20
+_GROUPS_PER_UNIT = 4
+_WIDEST_TILE = 128
+# Register tiles (output channels, vectors of pixels): 28 sums where there are 32 registers.
+_TILES_WIDE = ((14, 2), (8, 3), (6, 4), (4, 6), (2, 8), (1, 8))
+_TILES_NARROW = ((6, 2), (4, 3), (3, 4), (2, 6), (1, 8))
+_SUMS_WIDE, _SUMS_NARROW = 28, 12
+_WIDE_SIMD = 16
+# Taps that a weight-gradient kernel keeps sums of at the same time, at most.
+_MOST_TAPS = 9
+
+Shift = tuple[int, int, int]
+"""A row (or column) of the filter, the phase of planes it reads, and its offset there."""
+
+
+class PackParams(NamedTuple):
+    """Parameters of ``conv_pack``; the template's header explains them."""
+
+    ctype: str
+    sh: int
+    sw: int
+    phases: tuple[int, int]
+
+
+class DirectParams(NamedTuple):
+    """Parameters of ``conv_direct``; the template's header explains them."""
+
+    ctype: str
+    simd: int
+    rows: int
+    vectors: int
+    strip: int
+    tap_rows: tuple[Shift, ...]
+    tap_columns: tuple[Shift, ...]
+    kernel_width: int
+    row_phases: int
+    step: int
+    bias: bool
+    activation: str | None
+
+
+class WeightParams(NamedTuple):
+    """Parameters of ``conv_direct_weight``; the template's header explains them."""
+
+    ctype: str
+    simd: int
+    rows: int
+    channels: int
+    tap_rows: tuple[Shift, ...]
+    tap_columns: tuple[Shift, ...]
+    tap_passes: int
+    kernel_width: int
+    row_phases: int
+
+
+PACK = Kernel("conv_pack", "conv_direct.mako")
+DIRECT = Kernel(
+    "conv_direct",
+    "conv_direct.mako",
+    constraints=(Constraint("strip % (simd * vectors) == 0", "whole tiles in a strip"),),
+)
+WEIGHT = Kernel(
+    "conv_direct_weight",
+    "conv_direct.mako",
+    constraints=(Constraint("len(tap_rows) % tap_passes == 0", "equal passes"),),
+)
+
+
+class Planes(NamedTuple):
+    """Layout of padded planes, packed from images of ``height x width``.
+
+    Attributes:
+        source: height and width of the images.
+        height, pitch: rows and columns of a plane.
+        plane: elements from one plane to the next.
+        padding: rows above and columns left of the image.
+        stride: distance of the image's pixels that a plane holds.
+        phases: planes of one channel, vertically and horizontally.
+    """
+
+    source: tuple[int, int]
+    height: int
+    pitch: int
+    plane: int
+    padding: tuple[int, int]
+    stride: tuple[int, int]
+    phases: tuple[int, int]
+
+    @property
+    def channel(self) -> int:
+        """Elements from one channel to the next."""
+        return self.plane * prod(self.phases)
+
+
+class Part(NamedTuple):
+    """A dense set of output pixels that the same taps contribute to.
+
+    Attributes:
+        rows, columns: shifts of the taps.
+        height, width: output pixels.
+        start, pitch, step: where they lie in an output plane.
+    """
+
+    rows: tuple[Shift, ...]
+    columns: tuple[Shift, ...]
+    height: int
+    width: int
+    start: int
+    pitch: int
+    step: int
+
+
+class Layout(NamedTuple):
+    """A convolution as planes, parts and filter strides.
+
+    Attributes:
+        outs, ins: channels of a group on the output's and on the input's side.
+        groups: groups of channels.
+        planes: layout of the input.
+        parts: what to compute.
+        y_plane: elements of an output plane.
+        filter_strides: elements between groups, output channels and input channels.
+        kernel_width: columns of the filter.
+    """
+
+    outs: int
+    ins: int
+    groups: int
+    planes: Planes
+    parts: tuple[Part, ...]
+    y_plane: int
+    filter_strides: tuple[int, int, int]
+    kernel_width: int
+
+
+class Tile(NamedTuple):
+    """How a part is cut: register tile, strip of sums, and output rows of a work-group."""
+
+    rows: int
+    vectors: int
+    strip: int
+    height: int
+
+
+def forward_layout(g: ConvGeometry, simd: int) -> Layout:
+    """The convolution itself, on the planes of ``x``."""
+    rows = tuple((r, r * g.dh % g.sh, r * g.dh // g.sh) for r in range(g.kh))
+    columns = tuple((s, s * g.dw % g.sw, s * g.dw // g.sw) for s in range(g.kw))
+    pitch = g.ow + columns[-1][2]
+    height = g.oh + rows[-1][2]
+    # What a last vector reads beyond the rows must be zero: the weight gradient adds it up.
+    plane = round_up(g.oh * pitch, simd) + rows[-1][2] * pitch + columns[-1][2]
+    phases = (max(p for _, p, _ in rows) + 1, max(p for _, p, _ in columns) + 1)
+    planes = Planes((g.h, g.w), height, pitch, plane, (g.ph, g.pw), (g.sh, g.sw), phases)
+    part = Part(rows, columns, g.oh, g.ow, 0, g.ow, 1)
+    strides = (g.ocg * g.icg * g.taps, g.icg * g.taps, g.taps)
+    return Layout(g.ocg, g.icg, g.groups, planes, (part,), g.oh * g.ow, strides, g.kw)
+
+
+def input_layout(g: ConvGeometry) -> Layout:
+    """The input gradient, on planes of ``gy``: a dense part for each remainder of the stride."""
+    rows = [_reaching(a, g.kh, g.sh, g.ph, g.dh) for a in range(min(g.sh, g.h))]
+    columns = [_reaching(b, g.kw, g.sw, g.pw, g.dw) for b in range(min(g.sw, g.w))]
+    top = max(0, -min((dy for shifts in rows for _, _, dy in shifts), default=0))
+    left = max(0, -min((dx for shifts in columns for _, _, dx in shifts), default=0))
+    rows = [tuple((r, 0, dy + top) for r, _, dy in shifts) for shifts in rows]
+    columns = [tuple((s, 0, dx + left) for s, _, dx in shifts) for shifts in columns]
+    parts = tuple(
+        Part(r, c, ceil_div(g.h - a, g.sh), ceil_div(g.w - b, g.sw), a * g.w + b, g.sh * g.w, g.sw)
+        for a, r in enumerate(rows)
+        for b, c in enumerate(columns)
+    )
+    height = max(p.height + max((dy for _, _, dy in p.rows), default=0) for p in parts)
+    pitch = max(p.width + max((dx for _, _, dx in p.columns), default=0) for p in parts)
+    planes = Planes((g.oh, g.ow), height, pitch, height * pitch, (top, left), (1, 1), (1, 1))
+    strides = (g.ocg * g.icg * g.taps, g.taps, g.icg * g.taps)
+    return Layout(g.icg, g.ocg, g.groups, planes, parts, g.h * g.w, strides, g.kw)
+
+
+def lanes(target: Target, itemsize: int) -> int:
+    """Lanes of a vector of elements of ``itemsize`` bytes."""
+    return min(max(target.traits.simd_width * 4 // itemsize, 2), 16)
+
+
+def convolve(
+    target: Target,
+    layout: Layout,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of a convolution in a layout: forward, or the input gradient.
+
+    Args:
+        target: what it runs on.
+        layout: of :func:`forward_layout` or :func:`input_layout`.
+        y: output, dense, four axes.
+        x: input, dense, four axes.
+        weight: filters, dense.
+        bias: one number for each output channel, or None.
+        activation: applied last, or None.
+    """
+    images, planes = x.shape[0], layout.planes
+    item = x.dtype.itemsize
+    per_image = layout.groups * layout.ins * planes.channel
+    step = _chunk(target, planes, images, per_image * item, item)
+    memory = Scratch(x.device)
+    packed = Array.scratch(memory, (step * per_image + _slack(planes),), x.dtype)
+    launches: list[Launch] = []
+    for first in range(0, images, step):
+        part_x, part_y = (_images(a, first, min(step, images - first)) for a in (x, y))
+        launches.append(_pack(packed, part_x, planes))
+        launches += [
+            _launch_part(target, layout, part, part_y, packed, weight, bias, activation)
+            for part in layout.parts
+            if part.height and part.width
+        ]
+    return launches
+
+
+def weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, geometry: ConvGeometry
+) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    g, item = geometry, x.dtype.itemsize
+    simd = lanes(target, item)
+    layout = forward_layout(g, simd)
+    planes, part = layout.planes, layout.parts[0]
+    length = round_up(g.oh * planes.pitch, simd)
+    gy_planes = Planes((g.oh, g.ow), g.oh, planes.pitch, length, (0, 0), (1, 1), (1, 1))
+    per_image = g.ic * planes.channel + g.oc * length
+    step = _chunk(target, planes, g.n, per_image * item, item)
+    memory = Scratch(x.device)
+    packed_x = Array.scratch(memory, (step * g.ic * planes.channel,), x.dtype)
+    packed_gy = Array.scratch(memory, (step * g.oc * length,), x.dtype)
+    rows, channels, passes = _weight_tile(simd, layout)
+    params = WeightParams(
+        x.dtype.ctype, simd, rows, channels, part.rows, part.columns, passes, g.kw, planes.phases[1]
+    )  # fmt: skip
+    blocks = ceil_div(g.ocg, rows) * ceil_div(g.icg, channels)
+    launches: list[Launch] = []
+    for first in range(0, g.n, step):
+        images = min(step, g.n - first)
+        launches.append(_pack(packed_x, _images(x, first, images), planes))
+        launches.append(_pack(packed_gy, _images(gy, first, images), gy_planes))
+        sizes = (images, g.groups, g.ocg, g.icg, planes.pitch, planes.plane, planes.channel)
+        launches.append(
+            WEIGHT.launch(
+                params,
+                (gw, packed_x, packed_gy, *sizes, length, g.taps, int(first > 0)),
+                global_size=(blocks, g.groups),
+                local_size=(1, 1),
+                flops=g.flops * images // g.n,
+                bytes=(per_image * images + gw.size) * item,
+            )
+        )
+    return launches
+
+
+def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """Whether one image's planes fit the workspace, and one row of sums the local memory.
+
+    Args:
+        target: what it runs on.
+        geometry: the sizes.
+        direction: what is computed.
+        itemsize: bytes of an element.
+    """
+    g, simd = geometry, lanes(target, itemsize)
+    layout = input_layout(g) if direction is Direction.INPUT_GRAD else forward_layout(g, simd)
+    planes = layout.planes
+    elements = layout.groups * layout.ins * planes.channel
+    if direction is Direction.WEIGHT_GRAD:
+        return (
+            _room(target, planes, itemsize)
+            >= (elements + g.oc * round_up(g.oh * planes.pitch, simd)) * itemsize
+        )
+    row_bytes = round_up(planes.pitch, _WIDEST_TILE) * itemsize
+    return (
+        _room(target, planes, itemsize) >= elements * itemsize
+        and row_bytes <= target.traits.local_memory_bytes
+    )
+
+
+def _reaching(
+    remainder: int, size: int, stride: int, padding: int, dilation: int
+) -> tuple[Shift, ...]:
+    """Taps through which pixels ``i * stride + remainder`` reach output ``i + shift``."""
+    positions = ((tap, remainder + padding - tap * dilation) for tap in range(size))
+    return tuple((tap, 0, at // stride) for tap, at in positions if at % stride == 0)
+
+
+def _chunk(target: Target, planes: Planes, images: int, image_bytes: int, itemsize: int) -> int:
+    """Images whose planes are packed at once."""
+    room = min(_CHUNK_BYTES, _room(target, planes, itemsize))
+    return max(1, min(images, room // image_bytes))
+
+
+def _room(target: Target, planes: Planes, itemsize: int) -> int:
+    """Bytes of the workspace for planes, without slack and the alignment of two pieces."""
+    return target.workspace_limit - _slack(planes) * itemsize - 2 * Scratch.ALIGNMENT
+
+
+def _slack(planes: Planes) -> int:
+    """Elements that the last register tile may read beyond the planes."""
+    return _WIDEST_TILE + planes.pitch
+
+
+def _images(array: Array, first: int, count: int) -> Array:
+    offset = array.offset + first * prod(array.shape[1:])
+    return array.view((count, *array.shape[1:]), array.strides, offset)
+
+
+def _pack(packed: Array, x: Array, planes: Planes) -> Launch:
+    images = x.shape[0] * x.shape[1]
+    return PACK.launch(
+        PackParams(x.dtype.ctype, *planes.stride, planes.phases),
+        (packed, x, *planes.source, *planes.padding, planes.height, planes.pitch, planes.plane),
+        global_size=(images,),
+        local_size=(1,),
+        flops=0,
+        bytes=x.nbytes + images * planes.channel * x.dtype.itemsize,
+    )
+
+
+def _launch_part(
+    target: Target,
+    layout: Layout,
+    part: Part,
+    y: Array,
+    packed: Array,
+    weight: Array,
+    bias: Array | None,
+    activation: str | None,
+) -> Launch:
+    planes, images, item = layout.planes, y.shape[0], y.dtype.itemsize
+    simd = lanes(target, item)
+    tile = _tile(target, layout, part, images, item)
+    taps = len(part.rows) * len(part.columns)
+    # Neighbouring groups share what is larger: an image's planes, or a block's filters.
+    images_first = layout.outs * taps > planes.channel
+    blocks = layout.groups * ceil_div(layout.outs, tile.rows)
+    strips = ceil_div(part.height, tile.height)
+    outs = images * layout.groups * layout.outs
+    return DIRECT.launch(
+        DirectParams(
+            y.dtype.ctype, simd, tile.rows, tile.vectors, tile.strip, part.rows, part.columns,
+            layout.kernel_width, planes.phases[1], part.step, bias is not None, activation,
+        ),
+        (y, packed, weight, weight if bias is None else bias, layout.groups, layout.outs,
+         layout.ins, int(images_first), planes.pitch, planes.plane, planes.channel, tile.height,
+         part.height, part.width, part.start, part.pitch, layout.y_plane, *layout.filter_strides),
+        global_size=(images, strips, blocks) if images_first else (blocks, strips, images),
+        local_size=(1, 1, 1),
+        flops=2 * outs * part.height * part.width * layout.ins * taps,
+        bytes=(images * layout.groups * layout.ins * planes.channel + weight.size
+               + outs * part.height * part.width) * item,
+    )  # fmt: skip
+
+
+def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int) -> Tile:
+    """The register tile that wastes least: a model of multiplications and loads per tap."""
+    simd, pitch = lanes(target, itemsize), layout.planes.pitch
+    tiles = _TILES_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _TILES_NARROW
+
+    def cut(most_rows: int, vectors: int) -> tuple[float, Tile]:
+        rows = ceil_div(layout.outs, ceil_div(layout.outs, most_rows))
+        tile = simd * vectors
+        room = _STRIP_BYTES // (rows * itemsize) // tile * tile
+        strip = max(room, round_up(pitch, tile))
+        blocks = layout.groups * ceil_div(layout.outs, rows)
+        wanted = ceil_div(_GROUPS_PER_UNIT * target.traits.compute_units, blocks * images)
+        strips = max(ceil_div(part.height, strip // pitch), min(wanted, part.height))
+        height = ceil_div(part.height, strips)
+        # Two products or two loads a cycle; most vector loads cross a cache line and count twice.
+        cost = max(rows * vectors, 2 * vectors + rows)
+        steps = blocks * ceil_div(part.height, height) * ceil_div(height * pitch, tile)
+        return cost * steps, Tile(rows, vectors, strip, height)
+
+    cuts = (cut(*shape) for shape in tiles)
+    local = target.traits.local_memory_bytes
+    return min((cost, t) for cost, t in cuts if t.rows * t.strip * itemsize <= local)[1]
+
+
+def _weight_tile(simd: int, layout: Layout) -> tuple[int, int, int]:
+    """Output channels, input channels and passes of the weight gradient's register tile."""
+    part = layout.parts[0]
+    passes = 1 if len(part.rows) * len(part.columns) <= _MOST_TAPS else len(part.rows)
+    taps = len(part.rows) // passes * len(part.columns)
+    sums = max((_SUMS_WIDE if simd >= _WIDE_SIMD else _SUMS_NARROW) // taps, 1)
+
+    def cost(tile: tuple[int, int]) -> float:
+        rows, channels = tile
+        work = max(rows * channels * taps, rows + 2 * channels * taps, 4 * (rows + channels))
+        return work * ceil_div(layout.outs, rows) * ceil_div(layout.ins, channels)
+
+    shapes = [
+        (rows, channels)
+        for rows in range(1, min(sums, layout.outs) + 1)
+        for channels in range(1, min(sums // rows, layout.ins) + 1)
+    ]
+    return (*min(shapes, key=cost), passes)

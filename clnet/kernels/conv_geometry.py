@@ -1,0 +1,77 @@
+"""Sizes and directions of a 2-d convolution, shared by its algorithms; it knows no kernel."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Direction(Enum):
+    """What is computed of a convolution."""
+
+    FORWARD = "forward"
+    INPUT_GRAD = "input_grad"
+    WEIGHT_GRAD = "weight_grad"
+
+
+class ConvGeometry(NamedTuple):
+    """Sizes of ``y[n, o] = sum_c x[n, c] * weight[o, c]`` over images of channels.
+
+    ``oh`` and ``ow`` are given, not derived: what a filter reads beyond the image is zero on every
+    side, so padding that is larger below or right of the image needs no field of its own.
+
+    Attributes:
+        n: images.
+        ic, h, w: channels, height and width of ``x``, ``(n, ic, h, w)``.
+        oc, kh, kw: filters and their size; ``weight`` is ``(oc, ic / groups, kh, kw)``.
+        oh, ow: height and width of ``y``, ``(n, oc, oh, ow)``.
+        sh, sw: stride.
+        ph, pw: padding above and left of the image.
+        dh, dw: dilation.
+        groups: divides ``ic`` and ``oc``.
+    """
+
+    n: int
+    ic: int
+    h: int
+    w: int
+    oc: int
+    kh: int
+    kw: int
+    oh: int
+    ow: int
+    sh: int = 1
+    sw: int = 1
+    ph: int = 0
+    pw: int = 0
+    dh: int = 1
+    dw: int = 1
+    groups: int = 1
+
+    @property
+    def icg(self) -> int:
+        """Input channels of a group."""
+        return self.ic // self.groups
+
+    @property
+    def ocg(self) -> int:
+        """Output channels of a group."""
+        return self.oc // self.groups
+
+    @property
+    def taps(self) -> int:
+        """Elements of one channel of a filter."""
+        return self.kh * self.kw
+
+    @property
+    def flops(self) -> int:
+        """Operations of the forward convolution, and of each gradient."""
+        return 2 * self.n * self.oc * self.oh * self.ow * self.icg * self.taps
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether it is a matrix product at every pixel: 1x1 filters, stride 1, no padding."""
+        return (self.kh, self.kw, self.sh, self.sw, self.ph, self.pw) == (1, 1, 1, 1, 0, 0) and (
+            self.oh,
+            self.ow,
+        ) == (self.h, self.w)

@@ -1,0 +1,232 @@
+"""Copies between arrays of any strides and dtypes, constants and ranges."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..array import Array
+from ..device import HostScalar, Launch, Target
+from ..dtypes import Kind, bool_
+from ..shapes import Shape, Strides, ceil_div, collapse
+from .grid import items
+from .kernel import Constraint, Kernel
+
+_CPU_TILE = 16
+_GPU_TILE = 32
+_GPU_ROWS = 8
+_LEAST_TURNED = 4
+_LEAST_ROW = 32
+_GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
+
+
+class _Copy(NamedTuple):
+    ctype: str
+    source: str
+    to_bool: bool
+    ndim: int
+
+
+class _CopyTransposed(NamedTuple):
+    ctype: str
+    source: str
+    to_bool: bool
+    ndim: int
+    tile: int
+
+
+class _CopyTransposedLocal(NamedTuple):
+    ctype: str
+    source: str
+    to_bool: bool
+    ndim: int
+    tile: int
+    group_rows: int
+
+
+class _Fill(NamedTuple):
+    ctype: str
+    ndim: int
+
+
+class _Arange(NamedTuple):
+    ctype: str
+    real: str
+
+
+_ELEMENTS = Kernel("copy_elements", "copy.mako")
+_ROWS = Kernel("copy_rows", "copy.mako")
+_TRANSPOSED = Kernel("copy_transposed", "copy.mako")
+_TRANSPOSED_LOCAL = Kernel("copy_transposed_local", "copy.mako", constraints=(_GROUP_FITS,))
+_FILL = Kernel("fill", "copy.mako")
+_ARANGE = Kernel("arange", "copy.mako")
+
+
+def copy(target: Target, y: Array, x: Array) -> list[Launch]:
+    """``y = x``, elementwise, converted to ``y``'s dtype.
+
+    Args:
+        target: what to choose the kernel for.
+        y: any shape and strides that do not overlap themselves.
+        x: the same shape, any strides; it does not overlap ``y``.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    shape, (y_strides, x_strides) = _ordered(y.shape, y.strides, x.strides)
+    turned = _turned_axis(shape, y_strides, x_strides)
+    if turned is not None:
+        return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
+    if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
+        return [_rows(target, y, x, shape, y_strides, x_strides)]
+    params = _Copy(y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, len(shape))
+    global_size, local_size = items(target, y.size)
+    args = (y.size, *shape, *y_strides, *x_strides, y, x)
+    return [_launch(_ELEMENTS, params, args, y, x, global_size, local_size)]
+
+
+def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
+    """``y = value``, elementwise.
+
+    Args:
+        target: what to choose the kernel for.
+        y: any shape and strides that do not overlap themselves.
+        value: a number of ``y``'s kind, or a cell of one.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    shape, (strides,) = _ordered(y.shape, y.strides)
+    global_size, local_size = items(target, y.size)
+    return [
+        _FILL.launch(
+            _Fill(y.dtype.ctype, len(shape)),
+            (y.size, *shape, *strides, y, value),
+            global_size=global_size,
+            local_size=local_size,
+            flops=0,
+            bytes=y.nbytes,
+        )
+    ]
+
+
+def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
+    """``y[i] = start + i * step``, rounded once; the same bits on every device.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(n,)``, dense.
+        start: the first element.
+        step: from one element to the next.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    real = y.dtype.ctype if y.dtype.kind is Kind.FLOATING else "long"
+    global_size, local_size = items(target, y.size)
+    return [
+        _ARANGE.launch(
+            _Arange(y.dtype.ctype, real),
+            (y.size, y, start, step),
+            global_size=global_size,
+            local_size=local_size,
+            flops=2 * y.size,
+            bytes=y.nbytes,
+        )
+    ]
+
+
+def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ...]]:
+    """The fewest axes, ordered so that the first operand is stepped through in memory order."""
+    axes = sorted(range(len(shape)), key=lambda axis: -operands[0][axis])
+    return collapse(
+        tuple(shape[axis] for axis in axes),
+        [tuple(strides[axis] for axis in axes) for strides in operands],
+    )
+
+
+def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | None:
+    """The axis along which x is dense when y is dense along another, else None."""
+    if y_strides[-1] != 1 or x_strides[-1] in (0, 1) or shape[-1] < _LEAST_TURNED:
+        return None
+    for axis in range(len(shape) - 1):
+        if x_strides[axis] == 1 and shape[axis] >= _LEAST_TURNED:
+            return axis
+    return None
+
+
+def _rows(
+    target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
+) -> Launch:
+    outer, columns = shape[:-1] or (1,), shape[-1]
+    params = _Copy(y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, len(outer))
+    (width,), (group,) = items(target, columns)
+    args = (
+        columns,
+        y_strides[-1],
+        x_strides[-1],
+        *outer,
+        *(y_strides[:-1] or (0,)),
+        *(x_strides[:-1] or (0,)),
+        y,
+        x,
+    )
+    return _launch(_ROWS, params, args, y, x, (width, y.size // columns), (group, 1))
+
+
+def _transposed(
+    target: Target,
+    y: Array,
+    x: Array,
+    shape: Shape,
+    y_strides: Strides,
+    x_strides: Strides,
+    axis: int,
+) -> Launch:
+    last = len(shape) - 1
+    others = [d for d in range(last) if d != axis]
+    rows, columns = shape[axis], shape[last]
+    dtypes = (y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, max(len(others), 1))
+    args = (
+        rows,
+        columns,
+        y_strides[axis],
+        x_strides[last],
+        *([shape[d] for d in others] or (1,)),
+        *([y_strides[d] for d in others] or (0,)),
+        *([x_strides[d] for d in others] or (0,)),
+        y,
+        x,
+    )
+    count = y.size // (rows * columns)
+    if target.traits.dedicated_local_memory:
+        blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
+        local_params = _CopyTransposedLocal(*dtypes, _GPU_TILE, _GPU_ROWS)
+        sizes = (*blocks, count), (_GPU_TILE, _GPU_ROWS, 1)
+        return _launch(_TRANSPOSED_LOCAL, local_params, args, y, x, *sizes)
+    blocks = (ceil_div(columns, _CPU_TILE), ceil_div(rows, _CPU_TILE), count)
+    return _launch(_TRANSPOSED, _CopyTransposed(*dtypes, _CPU_TILE), args, y, x, blocks, (1, 1, 1))
+
+
+def _launch(
+    kernel: Kernel,
+    params: Any,
+    args: tuple[Any, ...],
+    y: Array,
+    x: Array,
+    global_size: tuple[int, ...],
+    local_size: tuple[int, ...],
+) -> Launch:
+    return kernel.launch(
+        params,
+        args,
+        global_size=global_size,
+        local_size=local_size,
+        flops=0,
+        bytes=y.nbytes + x.nbytes,
+    )

@@ -1,0 +1,31 @@
+"""Global and local sizes of kernels that take one work-item per element; it launches nothing."""
+
+from __future__ import annotations
+
+from ..device import Target
+from ..shapes import round_up
+
+_GPU_GROUP = 256
+_CPU_GROUPS = (64, 1024)
+
+
+def items(target: Target, count: int) -> tuple[tuple[int], tuple[int]]:
+    """Sizes for ``count`` work-items in one dimension, rounded up: the kernel guards its tail.
+
+    PoCL compiles a kernel anew for every local size, so there are only two of them on a CPU: a long
+    one that costs little to schedule, and a short one that still gives work to every core.
+
+    Args:
+        target: whose limits hold.
+        count: work-items needed.
+
+    Returns:
+        The global and the local size.
+    """
+    if target.traits.dedicated_local_memory:
+        wanted = _GPU_GROUP
+    else:
+        short, long = _CPU_GROUPS
+        wanted = long if count >= long * target.traits.compute_units else short
+    group = min(wanted, target.traits.max_group_size)
+    return (round_up(count, group),), (group,)

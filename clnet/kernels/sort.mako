@@ -1,0 +1,193 @@
+## kernel sort: stable radix sort of keys with their positions
+##
+## param  radix: int                 values of a digit, a power of 2
+## param  group: int                 work-items of a group
+## param  per_item: int              keys an item takes, one after the other
+## def    radix_count, radix_count_local
+## arg    n: int                     keys
+## arg    per_block: int             keys of a block
+## arg    shift: int                 the digit's lowest bit
+## arg    counts: out int[radix][blocks]
+## arg    keys: in int[n]            0 or more
+## def    radix_scan, radix_scan_local
+## arg    n: int                     counts
+## arg    counts: inout int[n]       becomes the sum of those before
+## def    radix_scatter, radix_scatter_local
+## arg    n: int
+## arg    per_block: int
+## arg    shift: int
+## arg    sorted_keys: out int[n]
+## arg    sorted_order: out int[n]
+## arg    counts: in int[radix][blocks]   where a block's keys of a digit go
+## arg    keys: in int[n]
+## arg    order: in int[n]
+##
+## launch   radix_count, radix_scatter: one item per block, groups of one; radix_scan: one item. Their
+##          _local twins: groups of `group` items, one per block, one for the scan
+## numerics exact. The integer atomics only count, so the order they happen in does not show
+<%def name="radix_count(radix)">
+__kernel void radix_count(
+    const int n, const int per_block, const int shift,
+    __global int *restrict counts, const long counts_offset,
+    __global const int *restrict keys, const long keys_offset)
+{
+    const int block = get_global_id(0);
+    const int end = min(n, (block + 1) * per_block);
+    int found[${radix}];
+    counts += counts_offset;
+    keys += keys_offset;
+    for (int d = 0; d < ${radix}; ++d)
+        found[d] = 0;
+    for (int i = block * per_block; i < end; ++i)
+        ++found[(keys[i] >> shift) & ${radix - 1}];
+    for (int d = 0; d < ${radix}; ++d)
+        counts[d * get_global_size(0) + block] = found[d];
+}
+</%def>
+<%def name="radix_scan()">
+__kernel void radix_scan(const int n, __global int *restrict counts, const long counts_offset)
+{
+    int total = 0;
+    counts += counts_offset;
+    for (int i = 0; i < n; ++i) {
+        const int count = counts[i];
+        counts[i] = total;
+        total += count;
+    }
+}
+</%def>
+<%def name="radix_scatter(radix)">
+__kernel void radix_scatter(
+    const int n, const int per_block, const int shift,
+    __global int *restrict sorted_keys, const long sorted_keys_offset,
+    __global int *restrict sorted_order, const long sorted_order_offset,
+    __global const int *restrict counts, const long counts_offset,
+    __global const int *restrict keys, const long keys_offset,
+    __global const int *restrict order, const long order_offset)
+{
+    const int block = get_global_id(0);
+    const int end = min(n, (block + 1) * per_block);
+    int next[${radix}];
+    sorted_keys += sorted_keys_offset;
+    sorted_order += sorted_order_offset;
+    counts += counts_offset;
+    keys += keys_offset;
+    order += order_offset;
+    for (int d = 0; d < ${radix}; ++d)
+        next[d] = counts[d * get_global_size(0) + block];
+    for (int i = block * per_block; i < end; ++i) {
+        const int key = keys[i];
+        const int to = next[(key >> shift) & ${radix - 1}]++;
+        sorted_keys[to] = key;
+        sorted_order[to] = order[i];
+    }
+}
+</%def>
+<%def name="radix_count_local(radix, group)">
+__kernel void radix_count_local(
+    const int n, const int per_block, const int shift,
+    __global int *restrict counts, const long counts_offset,
+    __global const int *restrict keys, const long keys_offset)
+{
+    __local int found[${radix}];
+    const int item = get_local_id(0);
+    const int block = get_group_id(0);
+    const int end = min(n, (block + 1) * per_block);
+    counts += counts_offset;
+    keys += keys_offset;
+    for (int d = item; d < ${radix}; d += ${group})
+        found[d] = 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = block * per_block + item; i < end; i += ${group})
+        atomic_inc(&found[(keys[i] >> shift) & ${radix - 1}]);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int d = item; d < ${radix}; d += ${group})
+        counts[d * get_num_groups(0) + block] = found[d];
+}
+</%def>
+<%def name="scan_group(group)">
+/* The sum of the values of the items before this one. */
+int scan_group(__local int *sums, const int value)
+{
+    const int item = get_local_id(0);
+    sums[item] = value;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int step = 1; step < ${group}; step *= 2) {
+        const int before = item >= step ? sums[item - step] : 0;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        sums[item] += before;
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    return sums[item] - value;
+}
+</%def>
+<%def name="radix_scan_local(group)">
+${scan_group(group)}
+__kernel void radix_scan_local(const int n, __global int *restrict counts, const long counts_offset)
+{
+    __local int sums[${group}];
+    const int length = (n + ${group - 1}) / ${group};
+    const int first = get_local_id(0) * length;
+    const int end = min(n, first + length);
+    int total = 0;
+    counts += counts_offset;
+    for (int i = first; i < end; ++i)
+        total += counts[i];
+    total = scan_group(sums, total);
+    for (int i = first; i < end; ++i) {
+        const int count = counts[i];
+        counts[i] = total;
+        total += count;
+    }
+}
+</%def>
+<%def name="radix_scatter_local(radix, group, per_item)">
+${scan_group(group)}
+__kernel void radix_scatter_local(
+    const int n, const int per_block, const int shift,
+    __global int *restrict sorted_keys, const long sorted_keys_offset,
+    __global int *restrict sorted_order, const long sorted_order_offset,
+    __global const int *restrict counts, const long counts_offset,
+    __global const int *restrict keys, const long keys_offset,
+    __global const int *restrict order, const long order_offset)
+{
+    /* ranks[d][item]: how many keys of the block come before the item's first of digit d. */
+    __local int ranks[${radix} * ${group}];
+    __local int starts[${radix}];
+    __local int sums[${group}];
+    const int item = get_local_id(0);
+    const int block = get_group_id(0);
+    const int first = block * per_block + item * ${per_item};
+    const int end = min(n, first + ${per_item});
+    sorted_keys += sorted_keys_offset;
+    sorted_order += sorted_order_offset;
+    counts += counts_offset;
+    keys += keys_offset;
+    order += order_offset;
+    for (int d = 0; d < ${radix}; ++d)
+        ranks[d * ${group} + item] = 0;
+    for (int i = first; i < end; ++i)
+        ++ranks[((keys[i] >> shift) & ${radix - 1}) * ${group} + item];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    int total = 0;
+    for (int i = item * ${radix}; i < (item + 1) * ${radix}; ++i)
+        total += ranks[i];
+    total = scan_group(sums, total);
+    for (int i = item * ${radix}; i < (item + 1) * ${radix}; ++i) {
+        const int count = ranks[i];
+        ranks[i] = total;
+        total += count;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int d = item; d < ${radix}; d += ${group})
+        starts[d] = counts[d * get_num_groups(0) + block] - ranks[d * ${group}];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = first; i < end; ++i) {
+        const int key = keys[i];
+        const int d = (key >> shift) & ${radix - 1};
+        const int to = starts[d] + ranks[d * ${group} + item]++;
+        sorted_keys[to] = key;
+        sorted_order[to] = order[i];
+    }
+}
+</%def>

@@ -1,0 +1,137 @@
+"""Strided copies with conversion, constants and ranges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import HostScalar, device
+from clnet.kernels.copy import arange, copy, fill
+from tests.kernels.launching import both_shapes, on_device, poisoned, run
+
+RNG = np.random.default_rng(1)
+
+
+def permuted(array: Array, axes: tuple[int, ...]) -> Array:
+    return array.view(
+        tuple(array.shape[a] for a in axes), tuple(array.strides[a] for a in axes)
+    )
+
+
+@both_shapes
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((5,), (0,)),
+        ((3, 70), (0, 1)),
+        ((2000, 3), (0, 1)),
+        ((15, 17), (1, 0)),
+        ((16, 32), (1, 0)),
+        ((33, 31), (1, 0)),
+        ((1, 1), (1, 0)),
+        ((2, 5, 37), (0, 2, 1)),
+        ((3, 4, 5, 6), (0, 2, 3, 1)),
+        ((3, 4, 5, 6), (3, 1, 0, 2)),
+        ((2, 3, 2, 3, 2), (4, 2, 0, 3, 1)),
+        ((4, 3, 33), (1, 0, 2)),
+        ((), ()),
+        ((0, 3), (1, 0)),
+    ],
+    ids=str,
+)
+def test_copy_of_a_permuted_array_is_numpys(shape, axes, shaped):
+    values = RNG.normal(size=shape).astype(np.float32)
+    expected = values.transpose(axes)
+    y = poisoned(expected.shape)
+    run(copy(shaped(device()), y, permuted(on_device(values), axes)))
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@both_shapes
+def test_copy_into_a_slice_leaves_the_rest(shaped):
+    whole = on_device(np.full((6, 50), 7.0, np.float32))
+    values = RNG.normal(size=(6, 20)).astype(np.float32)
+    run(copy(shaped(device()), whole.view((6, 20), (50, 2), 3), on_device(values)))
+    expected = np.full((6, 50), 7.0, np.float32)
+    expected[:, 3:43:2] = values
+    np.testing.assert_array_equal(whole.numpy(), expected)
+
+
+@both_shapes
+def test_copy_into_a_permuted_array_writes_every_element(shaped):
+    values = RNG.normal(size=(20, 40)).astype(np.float32)
+    y = poisoned((40, 20))
+    run(copy(shaped(device()), permuted(y, (1, 0)), on_device(values)))
+    np.testing.assert_array_equal(y.numpy(), values.T)
+
+
+@both_shapes
+def test_copy_repeats_a_broadcast_array(shaped):
+    row = on_device(np.arange(40, dtype=np.float32))
+    y = poisoned((3, 40))
+    run(copy(shaped(device()), y, row.view((3, 40), (0, 1))))
+    np.testing.assert_array_equal(y.numpy(), np.broadcast_to(np.arange(40), (3, 40)))
+
+
+@both_shapes
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [
+        (np.float32, np.int64),
+        (np.int64, np.float32),
+        (np.float32, np.bool_),
+        (np.int32, np.bool_),
+        (np.bool_, np.float32),
+        (np.uint8, np.int16),
+        (np.float32, np.float64),
+    ],
+)
+def test_copy_converts_as_c_does(source, to, transposed, shaped):
+    values = np.array([0, 1, 2.5, -3.7, 0.5, 200, -0.0, 4], np.float64).reshape(2, 4).repeat(4, 0)
+    values = np.abs(values) if source is np.uint8 else values
+    values = values.astype(source)
+    array, expected = on_device(values), values.astype(to)
+    if transposed:
+        array, expected = permuted(array, (1, 0)), expected.T
+    y = poisoned(expected.shape, to)
+    run(copy(shaped(device()), y, array))
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@both_shapes
+def test_fill_writes_a_view_alone(shaped):
+    whole = on_device(np.zeros((4, 9), np.float32))
+    cell = HostScalar(2.5)
+    view = whole.view((4, 3), (9, 3), 1)
+    run(fill(shaped(device()), view, cell))
+    expected = np.zeros((4, 9), np.float32)
+    expected[:, 1::3] = 2.5
+    np.testing.assert_array_equal(whole.numpy(), expected)
+    cell.value = -1.0
+    run(fill(shaped(device()), view, cell))
+    assert (whole.numpy()[:, 1::3] == -1).all()
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.uint8, np.float64])
+def test_fill_takes_every_kind(dtype):
+    y = poisoned((77,), dtype)
+    run(fill(device().target, y, 0))
+    assert not y.numpy().any()
+
+
+@both_shapes
+@pytest.mark.parametrize(
+    ("dtype", "start", "step"),
+    [(np.int64, -5, 3), (np.int32, 7, -1), (np.float32, 0.25, 0.5), (np.float64, 1.0, 0.1)],
+)
+@pytest.mark.parametrize("n", [0, 1, 257])
+def test_arange_is_start_plus_steps(n, dtype, start, step, shaped):
+    y = poisoned((n,), dtype)
+    run(arange(shaped(device()), y, start, step))
+    expected = start + np.arange(n) * step
+    if np.issubdtype(dtype, np.floating):
+        np.testing.assert_allclose(y.numpy(), expected, rtol=2 * np.finfo(dtype).eps)
+    else:
+        np.testing.assert_array_equal(y.numpy(), expected)

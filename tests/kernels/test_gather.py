@@ -1,0 +1,172 @@
+"""Gathers by rows and along an axis, and their gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import device
+from clnet.kernels.gather import (
+    fold_indices,
+    gather_along,
+    gather_along_gradient,
+    gather_rows,
+    gather_rows_gradient,
+    put_rows,
+)
+from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
+
+RNG = np.random.default_rng(4)
+ROWS = pytest.mark.parametrize(
+    ("outer", "rows", "n", "inner"),
+    [(1, 11, 40, 64), (1, 300, 7, 1), (3, 5, 9, 33), (2, 4, 1000, 2), (2, 4, 6, 17), (1, 1, 1, 1)],
+)
+
+
+def axis_first(array: Array) -> Array:
+    """``(a, b, c)`` as ``(b, a, c)``."""
+    (a, b, c), (sa, sb, sc) = array.shape, array.strides
+    return array.view((b, a, c), (sb, sa, sc))
+
+
+@both_shapes
+@ROWS
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+def test_gather_rows_is_numpys_take(outer, rows, n, inner, index_dtype, shaped):
+    x = RNG.normal(size=(outer, rows, inner)).astype(np.float32)
+    index = RNG.integers(0, rows, n).astype(index_dtype)
+    y = poisoned((outer, n, inner))
+    run(gather_rows(shaped(device()), y, offset(x), offset(index)))
+    np.testing.assert_array_equal(y.numpy(), x[:, index])
+
+
+@both_shapes
+def test_gather_rows_reads_strided_rows(shaped):
+    x = RNG.normal(size=(6, 4, 20)).astype(np.float32)
+    index = np.array([3, 0, 5], np.int64)
+    y = poisoned((4, 3, 20))
+    run(gather_rows(shaped(device()), y, axis_first(on_device(x)), on_device(index)))
+    np.testing.assert_array_equal(y.numpy(), x.transpose(1, 0, 2)[:, index])
+
+
+@both_shapes
+@pytest.mark.parametrize("inner", [1, 16])
+def test_an_index_out_of_range_reads_as_nan(inner, shaped):
+    x = RNG.normal(size=(1, 5, inner)).astype(np.float32)
+    index = np.array([0, 5, -1, 4, 2**40, -(2**31) - 6], np.int64)
+    y = poisoned((1, 6, inner))
+    run(gather_rows(shaped(device()), y, on_device(x), on_device(index)))
+    expected = np.full((1, 6, inner), np.nan, np.float32)
+    expected[:, 0], expected[:, 3] = x[:, 0], x[:, 4]
+    np.testing.assert_array_equal(y.numpy(), expected)
+    run(gather_rows(shaped(device()), y, on_device(x), on_device(index), wrap=True))
+    expected[:, 2] = x[:, -1]
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_an_integer_out_of_range_reads_as_0():
+    y = poisoned((1, 2, 1), np.int64)
+    x, index = np.full((1, 3, 1), 9), np.array([3, 1])
+    run(gather_rows(device().target, y, on_device(x), on_device(index)))
+    np.testing.assert_array_equal(y.numpy().ravel(), [0, 9])
+
+
+@both_shapes
+@ROWS
+def test_gradient_of_gather_rows_adds_up_equal_indices(outer, rows, n, inner, shaped):
+    index = RNG.integers(-1, rows + 1, n)
+    gy = RNG.normal(size=(outer, n, inner)).astype(np.float32)
+    gx = poisoned((outer, rows, inner))
+    run(gather_rows_gradient(shaped(device()), gx, offset(gy), on_device(index)))
+    expected = np.zeros((outer, rows, inner))
+    valid = (index >= 0) & (index < rows)
+    np.add.at(expected, (slice(None), index[valid]), gy[:, valid].astype(np.float64))
+    tolerance = 4 * np.finfo(np.float32).eps * n**0.5
+    np.testing.assert_allclose(gx.numpy(), expected, rtol=tolerance, atol=4 * tolerance)
+
+
+@both_shapes
+def test_gradient_of_gather_rows_wraps_and_skips(shaped):
+    index = np.array([-1, 1, 3, 0, 1, -3])
+    gy = RNG.normal(size=(1, 6, 8)).astype(np.float32)
+    gx = poisoned((1, 4, 8))
+    run(
+        gather_rows_gradient(
+            shaped(device()), gx, on_device(gy), on_device(index), wrap=True, skip=3
+        )
+    )
+    expected = np.zeros((1, 4, 8), np.float32)
+    expected[0, 0] = gy[0, 3]
+    expected[0, 1] = gy[0, 1] + gy[0, 4] + gy[0, 5]
+    np.testing.assert_allclose(gx.numpy(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_gradient_without_indices_is_0():
+    gx = poisoned((2, 3, 4))
+    empty = on_device(np.zeros((2, 0, 4), np.float32))
+    run(gather_rows_gradient(device().target, gx, empty, on_device(np.zeros(0, np.int64))))
+    assert not gx.numpy().any()
+
+
+@both_shapes
+def test_put_rows_keeps_the_last_of_equal_indices(shaped):
+    index = np.array([2, -1, 2, 9, 0], np.int64)
+    x = RNG.normal(size=(2, 5, 7)).astype(np.float32)
+    before = RNG.normal(size=(2, 4, 7)).astype(np.float32)
+    y = on_device(before)
+    run(put_rows(shaped(device()), y, on_device(x), on_device(index), wrap=True))
+    expected = before.copy()
+    expected[:, 2], expected[:, 3], expected[:, 0] = x[:, 2], x[:, 1], x[:, 4]
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@both_shapes
+@pytest.mark.parametrize(
+    ("shape", "index_shape", "dim"),
+    [
+        ((7,), (20,), 0),
+        ((5, 6), (5, 9), 1),
+        ((5, 6), (9, 4), 0),
+        ((3, 4, 5), (2, 8, 5), 1),
+        ((3, 4, 5), (3, 4, 1), 2),
+        ((3, 4, 5), (3, 0, 5), 1),
+    ],
+    ids=str,
+)
+def test_gather_along_and_its_gradient(shape, index_shape, dim, shaped):
+    x = RNG.normal(size=shape).astype(np.float32)
+    index = RNG.integers(0, shape[dim], index_shape)
+    grid = np.ix_(*map(np.arange, index_shape))
+    where = (*grid[:dim], index, *grid[dim + 1 :])
+    y = poisoned(index_shape)
+    run(gather_along(shaped(device()), y, offset(x), offset(index), dim=dim))
+    np.testing.assert_array_equal(y.numpy(), x[where])
+
+    gy, gx = RNG.normal(size=index_shape).astype(np.float32), poisoned(shape)
+    run(gather_along_gradient(shaped(device()), gx, on_device(gy), on_device(index), dim=dim))
+    expected = np.zeros(shape)
+    np.add.at(expected, where, gy.astype(np.float64))
+    np.testing.assert_allclose(gx.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@both_shapes
+def test_gather_along_takes_any_strides(shaped):
+    x, index = RNG.normal(size=(4, 6)).astype(np.float32), RNG.integers(-6, 6, (5, 4))
+    y = poisoned((4, 5))
+    transposed = on_device(index).view((4, 5), (1, 4))
+    run(gather_along(shaped(device()), y, on_device(x), transposed, dim=1, wrap=True))
+    np.testing.assert_array_equal(y.numpy(), np.take_along_axis(x, index.T, 1))
+
+
+@both_shapes
+def test_fold_indices_is_the_row_major_position(shaped):
+    sizes = (4, 5, 6)
+    indices = [RNG.integers(-size, size, 300) for size in sizes]
+    indices[1][7], indices[0][8] = 5, -5
+    y = poisoned((300,), np.int32)
+    run(fold_indices(shaped(device()), y, [on_device(i) for i in indices], sizes=sizes))
+    i, j, k = (index % size for index, size in zip(indices, sizes, strict=True))
+    expected = (i * 5 + j) * 6 + k
+    expected[[7, 8]] = -1
+    np.testing.assert_array_equal(y.numpy(), expected)

@@ -1,0 +1,299 @@
+"""Reductions and arg-reductions against NumPy in float64, in both shapes of kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import Target, device
+from clnet.errors import ArgumentError
+from clnet.kernels.arg_reduce import arg_reduce
+from clnet.kernels.reduce import Reduction, reduce
+
+SHAPES = {
+    "row": ((5, 7), (1,)),
+    "vector + 1": ((3, 17), (1,)),
+    "unrolled - 1": ((3, 63), (1,)),
+    "column": ((33, 19), (0,)),
+    "column of one row": ((1, 130), (0,)),
+    "columns over a block": ((11, 1025), (0,)),
+    "channel": ((4, 3, 50), (0, 2)),
+    "alternating": ((3, 2, 4, 5, 2), (0, 2, 4)),
+    "inner of alternating": ((3, 2, 4, 5, 2), (1, 3)),
+    "all": ((6, 5, 4), (0, 1, 2)),
+    "none": ((4, 3), ()),
+    "single": ((1,), (0,)),
+    "scalar": ((), ()),
+    "two stages": ((150_001,), (0,)),
+    "columns in two stages": ((40_000, 5), (0,)),
+    "rows in two stages": ((2, 140_000), (1,)),
+    "channels in two stages": ((9, 2, 20_011), (0, 2)),
+}
+REFERENCES = {
+    Reduction.SUM: np.sum,
+    Reduction.MEAN: np.mean,
+    Reduction.SUM_SQUARES: lambda x, axis: np.sum(x * x, axis=axis),
+    Reduction.MAX: np.max,
+    Reduction.MIN: np.min,
+    Reduction.ANY: lambda x, axis: np.any(x != 0, axis=axis),
+    Reduction.ALL: lambda x, axis: np.all(x != 0, axis=axis),
+}
+
+
+@pytest.fixture(scope="module")
+def dev():
+    return device()
+
+
+@pytest.fixture(params=["vectors", "groups"])
+def target(request, dev):
+    if request.param == "vectors":
+        return replace(dev.target, traits=replace(dev.traits, dedicated_local_memory=False))
+    traits = replace(
+        dev.traits,
+        dedicated_local_memory=True,
+        simd_width=1,
+        max_group_size=min(256, dev.traits.max_group_size),
+        local_memory_bytes=32768,
+    )
+    return Target(traits, dev.target.workspace_limit)
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def poisoned(dev, shape, dtype):
+    value = np.nan if np.issubdtype(dtype, np.floating) else 77
+    return Array.from_numpy(np.full(shape, value).astype(dtype), dev)
+
+
+def kept_shape(shape, dims):
+    return tuple(n for i, n in enumerate(shape) if i not in dims)
+
+
+def run(target, x, dims, kind, dtype=np.float32):
+    """The result for an Array, on the host."""
+    out = poisoned(x.device, kept_shape(x.shape, dims), dtype)
+    for launch in reduce(target, out, x, dims=dims, kind=kind):
+        x.device.queue.launch(launch)
+    return out.numpy()
+
+
+def check_sum(got, values, dims, count=None):
+    """Close to the float64 sum, measured by the size of what was added."""
+    exact = values.astype(np.float64)
+    length = max(values.size // max(got.size, 1), 1)
+    scale = np.sqrt(np.sum(exact * exact, axis=dims))
+    tolerance = 4 * np.finfo(np.float32).eps * np.sqrt(np.log2(length) + 1) * (scale + 1e-3)
+    if count is not None:
+        tolerance = tolerance / count
+    expected = np.sum(exact, axis=dims) / (count or 1)
+    assert got.shape == expected.shape
+    assert np.all(np.abs(got - expected) <= tolerance)
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_sum_and_max_over_any_axes(dev, target, case):
+    shape, dims = SHAPES[case]
+    values = normal(*shape)
+    x = Array.from_numpy(values, dev)
+    check_sum(run(target, x, dims, Reduction.SUM), values, dims)
+    expected = np.max(values, axis=dims) if dims else values
+    np.testing.assert_array_equal(run(target, x, dims, Reduction.MAX), expected)
+
+
+@pytest.mark.parametrize("kind", REFERENCES, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("case", ["channel", "columns in two stages", "two stages"])
+def test_every_kind(dev, target, kind, case):
+    shape, dims = SHAPES[case]
+    values = np.where(normal(*shape, seed=1) > 0.3, normal(*shape, seed=2), 0).astype(np.float32)
+    if kind is Reduction.ALL:
+        values = np.where(values == 0, 0.25, values)
+        values.flat[3] = 0
+    dtype = np.bool_ if kind in (Reduction.ANY, Reduction.ALL) else np.float32
+    got = run(target, Array.from_numpy(values, dev), dims, kind, dtype)
+    expected = REFERENCES[kind](values.astype(np.float64), axis=dims)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_product(dev, target):
+    values = np.exp(0.1 * normal(7, 90)).astype(np.float32)
+    got = run(target, Array.from_numpy(values, dev), (1,), Reduction.PROD)
+    np.testing.assert_allclose(got, np.prod(values.astype(np.float64), axis=1), rtol=1e-5)
+
+
+def test_integers_and_bools_sum_in_int64(dev, target):
+    small = np.full((3, 400), 100, np.int8)
+    got = run(target, Array.from_numpy(small, dev), (1,), Reduction.SUM, np.int64)
+    np.testing.assert_array_equal(got, [40_000] * 3)
+    flags = np.random.default_rng(3).random((70, 9)) > 0.5
+    got = run(target, Array.from_numpy(flags, dev), (0,), Reduction.SUM, np.int64)
+    np.testing.assert_array_equal(got, flags.sum(axis=0))
+    large = np.array([[2**40, -(2**41)], [3, 5]], np.int64)
+    got = run(target, Array.from_numpy(large, dev), (1,), Reduction.MIN, np.int64)
+    np.testing.assert_array_equal(got, [-(2**41), 3])
+
+
+def test_doubles_keep_their_precision(dev, target):
+    if not dev.traits.float64:
+        pytest.skip("the device has no double precision")
+    values = np.random.default_rng(4).standard_normal((9, 301))
+    got = run(target, Array.from_numpy(values, dev), (1,), Reduction.SUM, np.float64)
+    np.testing.assert_allclose(got, values.sum(axis=1), rtol=1e-12)
+
+
+def test_views(dev, target):
+    values = normal(6, 8, 10)
+    whole = Array.from_numpy(values, dev)
+    slices = whole.view((3, 5, 9), (160, 10, 1), 21)  # values[0::2, 2:7, 1:]
+    check_sum(run(target, slices, (0, 2), Reduction.SUM), values[0::2, 2:7, 1:], (0, 2))
+    swapped = whole.view((10, 6, 8), (1, 80, 10))
+    check_sum(run(target, swapped, (1,), Reduction.SUM), values.transpose(2, 0, 1), (1,))
+    check_sum(run(target, swapped, (0, 2), Reduction.SUM), values.transpose(2, 0, 1), (0, 2))
+    stepped = whole.view((6, 8, 5), (80, 10, 2), 1)  # values[:, :, 1::2]
+    check_sum(run(target, stepped, (2,), Reduction.SUM), values[:, :, 1::2], (2,))
+
+
+def test_repeated_elements_count_each_time(dev, target):
+    values = normal(7)
+    repeated = Array.from_numpy(values, dev).view((7, 40), (1, 0))
+    wide = np.broadcast_to(values[:, None], (7, 40))
+    check_sum(run(target, repeated, (1,), Reduction.SUM), wide, (1,))
+    check_sum(run(target, repeated, (0,), Reduction.SUM), wide, (0,))
+
+
+def test_result_may_keep_the_axes_and_be_strided(dev, target):
+    values = normal(5, 6, 7)
+    memory = Array.from_numpy(np.full((5, 14), np.nan, np.float32), dev)
+    out = memory.view((5, 1, 7), (14, 14, 2))
+    for launch in reduce(
+        target, out, Array.from_numpy(values, dev), dims=(1,), kind=Reduction.SUM
+    ):
+        dev.queue.launch(launch)
+    check_sum(memory.numpy()[:, ::2], values, (1,))
+    assert np.isnan(memory.numpy()[:, 1::2]).all()
+
+
+def test_nothing_reduces_to_the_identity(dev, target):
+    x = Array.from_numpy(normal(0, 3), dev)
+    for kind, identity in [
+        (Reduction.SUM, 0),
+        (Reduction.PROD, 1),
+        (Reduction.MAX, -np.inf),
+        (Reduction.MEAN, np.nan),
+    ]:
+        np.testing.assert_array_equal(run(target, x, (0,), kind), [identity] * 3)
+    assert run(target, x, (1,), Reduction.SUM).shape == (0,)
+
+
+def test_nan_is_the_largest_and_the_smallest(dev, target):
+    values = normal(4, 100)
+    values[1, 57] = np.nan
+    values[2, 99] = np.inf
+    x = Array.from_numpy(values, dev)
+    for kind, reference in [(Reduction.MAX, np.max), (Reduction.MIN, np.min)]:
+        np.testing.assert_array_equal(run(target, x, (1,), kind), reference(values, axis=1))
+        np.testing.assert_array_equal(run(target, x, (0,), kind), reference(values, axis=0))
+
+
+def test_long_sums_of_one_sign_do_not_drift(dev, target):
+    values = np.random.default_rng(5).random(3_000_001, np.float32)
+    got = run(target, Array.from_numpy(values, dev), (0,), Reduction.SUM)
+    np.testing.assert_allclose(got, values.astype(np.float64).sum(), rtol=2e-6)
+
+
+def test_scratch_memory_stays_within_the_limit(dev, target):
+    values = normal(40_000, 5)
+    x = Array.from_numpy(values, dev)
+    tight = replace(target, workspace_limit=0)
+    out = poisoned(dev, (5,), np.float32)
+    launches = reduce(tight, out, x, dims=(0,), kind=Reduction.SUM)
+    assert len(launches) == 1
+    dev.queue.launch(launches[0])
+    np.testing.assert_allclose(out.numpy(), values.astype(np.float64).sum(axis=0), atol=0.01)
+
+
+def test_the_same_bits_every_time(dev, target):
+    x = Array.from_numpy(normal(300_000), dev)
+    first = run(target, x, (0,), Reduction.SUM)
+    assert all(run(target, x, (0,), Reduction.SUM) == first for _ in range(3))
+
+
+def test_out_of_another_shape_is_refused(dev, target):
+    out = poisoned(dev, (4,), np.float32)
+    with pytest.raises(ArgumentError, match="out has the sizes x keeps"):
+        reduce(target, out, Array.from_numpy(normal(5, 6), dev), dims=(1,), kind=Reduction.SUM)
+
+
+def run_arg(target, x, dim, kind):
+    shape = kept_shape(x.shape, (dim,))
+    values = poisoned(x.device, shape, x.dtype.numpy)
+    indices = poisoned(x.device, shape, np.int64)
+    for launch in arg_reduce(target, values, indices, x, dim=dim, kind=kind):
+        x.device.queue.launch(launch)
+    return values.numpy(), indices.numpy()
+
+
+def check_arg(target, x, values, dim):
+    for kind, best, where in [
+        (Reduction.MAX, np.max, np.argmax),
+        (Reduction.MIN, np.min, np.argmin),
+    ]:
+        got, indices = run_arg(target, x, dim, kind)
+        np.testing.assert_array_equal(indices, where(values, axis=dim))
+        np.testing.assert_array_equal(got, best(values, axis=dim))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((5, 10), 1),
+        ((3, 33), 1),
+        ((4, 31), 1),
+        ((9, 40), 0),
+        ((7, 17), 0),
+        ((3, 5, 21), 1),
+        ((1, 4), 0),
+        ((200_003,), 0),
+        ((100_000, 3), 0),
+    ],
+    ids=str,
+)
+def test_indices_of_the_first_of_equals(dev, target, shape, dim):
+    values = np.random.default_rng(6).integers(-4, 5, shape).astype(np.float32)
+    check_arg(target, Array.from_numpy(values, dev), values, dim)
+
+
+def test_indices_in_views_and_integers(dev, target):
+    values = np.random.default_rng(7).integers(-100, 100, (6, 8, 10)).astype(np.int16)
+    whole = Array.from_numpy(values, dev)
+    check_arg(target, whole.view((10, 6, 8), (1, 80, 10)), values.transpose(2, 0, 1), 2)
+    check_arg(target, whole.view((3, 5, 9), (160, 10, 1), 21), values[0::2, 2:7, 1:], 1)
+
+
+def test_index_of_the_first_nan(dev, target):
+    values = normal(3, 100)
+    values[0, 60] = values[0, 90] = np.nan
+    values[1, 2] = values[1, 3] = np.inf
+    check_arg(target, Array.from_numpy(values, dev), values, 1)
+    check_arg(target, Array.from_numpy(values.T, dev), np.ascontiguousarray(values.T), 0)
+
+
+def test_indices_alone(dev, target):
+    values = normal(50, 20)
+    indices = poisoned(dev, (50,), np.int64)
+    for launch in arg_reduce(
+        target, None, indices, Array.from_numpy(values, dev), dim=1, kind=Reduction.MAX
+    ):
+        dev.queue.launch(launch)
+    np.testing.assert_array_equal(indices.numpy(), values.argmax(axis=1))
+
+
+def test_index_of_nothing_is_refused(dev, target):
+    x = Array.from_numpy(normal(3, 0), dev)
+    with pytest.raises(ArgumentError, match="at least one element"):
+        arg_reduce(target, None, poisoned(dev, (3,), np.int64), x, dim=1, kind=Reduction.MAX)
