@@ -136,7 +136,7 @@ def test_groups_have_settings_of_their_own():
         first.grad, second.grad = clnet.ones(5, 3), clnet.ones(7)
         optimizer.step()
     np.testing.assert_allclose(first.detach().numpy(), starts()[0] - 2, rtol=1e-5, atol=1e-6)
-    # 0.1 * (1 + (1 + 0.5))
+    # The second step moves by lr * (1 + 0.5), after one by lr.
     np.testing.assert_allclose(second.detach().numpy(), starts()[1] - 0.25, rtol=1e-5, atol=1e-6)
 
 
