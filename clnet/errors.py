@@ -15,6 +15,9 @@ class ClnetError(Exception):
         law: the law that failed, in lower case.
         remedy: what the user can do, or None.
         **values: what was found, printed as ``name=value`` in the order given.
+
+    Attributes:
+        module: path and class of the module whose ``forward`` raised it, or None.
     """
 
     def __init__(self, op: str, law: str, *, remedy: str | None = None, **values: object) -> None:
@@ -22,7 +25,12 @@ class ClnetError(Exception):
         self.law = law
         self.remedy = remedy
         self.values = values
+        self.module: str | None = None
         super().__init__(self._text())
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.module is None else f"{text} (in {self.module})"
 
     def _text(self) -> str:
         text = f"{self.op}: {self.law}"
@@ -65,6 +73,10 @@ class TemplateError(ClnetError, RuntimeError):
 
 class GradientError(ClnetError, RuntimeError):
     """Backward was asked of something that cannot give it."""
+
+
+class GradcheckError(ClnetError, RuntimeError):
+    """A gradient that differs from finite differences."""
 
 
 class TraceError(ClnetError, RuntimeError):

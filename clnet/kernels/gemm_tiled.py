@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from ..array import Array
@@ -112,17 +111,9 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
         return [_multiply(tiling, problem, slices=1, slice_k=problem.k, out_slice=0)]
     memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
     partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
-    part = replace(
-        problem,
-        out=partial.view(partial.shape[1:], partial.strides[1:]),
-        alpha=1.0,
-        beta=0.0,
-        bias=None,
-        bias_axis=None,
-        activation=None,
-    )
+    part = problem.partial(partial)
     first = _multiply(tiling, part, slices=slices, slice_k=slice_k, out_slice=partial.strides[0])
-    return [first, sum_slices(problem, partial)]
+    return [first, sum_slices(target.traits, problem, partial)]
 
 
 def _tiling(traits: DeviceTraits, problem: Problem) -> Tiling | None:

@@ -131,6 +131,8 @@ def test_put_rows_keeps_the_last_of_equal_indices(shaped):
         ((3, 4, 5), (2, 8, 5), 1),
         ((3, 4, 5), (3, 4, 1), 2),
         ((3, 4, 5), (3, 0, 5), 1),
+        ((9,), (100,), 0),  # one long line: sorted
+        ((3, 6), (100, 5), 0),
     ],
     ids=str,
 )

@@ -1,0 +1,357 @@
+"""Convolution, its two gradients as ops, and the transposed convolution made of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import float32, float64
+from ..errors import ArgumentError, DtypeError, ShapeError
+from ..kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
+from ..shapes import Shape, pair
+from .function import Face, Function, Saved, apply, op, require_same_dtype
+from .shape import contiguous, reshape, squeeze, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Pair = tuple[int, int]
+Grads = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """How filters move over an image.
+
+    Attributes:
+        stride, dilation: vertical and horizontal.
+        before, after: rows and columns of padding above and left, and below and right.
+        groups: groups of channels.
+    """
+
+    stride: Pair
+    before: Pair
+    after: Pair
+    dilation: Pair
+    groups: int
+
+    def geometry(self, x: Shape, weight: Shape) -> ConvGeometry:
+        """The sizes of the convolution of images of shape ``x`` with ``weight``."""
+        (n, ic, h, w), (oc, _, kh, kw) = x, weight
+        sizes = zip(
+            (h, w), (kh, kw), self.stride, self.before, self.after, self.dilation, strict=True
+        )
+        oh, ow = (
+            (size + low + high - d * (k - 1) - 1) // s + 1 for size, k, s, low, high, d in sizes
+        )
+        return ConvGeometry(
+            n, ic, h, w, oc, kh, kw, oh, ow, *self.stride, *self.before, *self.dilation, self.groups
+        )
+
+
+@dataclass(frozen=True)
+class Conv2d(Function):
+    """``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``; linear in ``x`` and in ``weight``."""
+
+    window: Window
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "conv2d"
+
+    def infer(self, x: Array, weight: Array, *bias: Array) -> tuple[Array, ...]:
+        """``(n, oc, oh, ow)``."""
+        g = self.window.geometry(x.shape, weight.shape)
+        return (Array.abstract((g.n, g.oc, g.oh, g.ow), x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The forward convolution, with its bias."""
+        x, weight, *bias = inputs
+        g = self.window.geometry(x.shape, weight.shape)
+        return conv_forward(target, outputs[0], x, weight, bias[0] if bias else None, g)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
+        """Each operand is needed for the other's gradient."""
+        return [i for i in (0, 1) if needs[1 - i]], []
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The two gradient ops, and the sum over images and pixels."""
+        gy = contiguous(grads[0])
+        (x_shape, _), (weight_shape, _), *bias = saved.input_specs
+        out: list[Any] = [None] * len(needs)
+        if needs[0]:
+            out[0] = apply(ConvInputGrad(self.window, x_shape), gy, saved.inputs[1])
+        if needs[1]:
+            out[1] = apply(ConvWeightGrad(self.window, weight_shape), gy, saved.inputs[0])
+        if bias and needs[2]:
+            out[2] = gy.sum((0, 2, 3))
+        return tuple(out)
+
+
+@dataclass(frozen=True)
+class ConvInputGrad(Function):
+    """The gradient that arrives at a convolution's ``x``; linear in ``gy`` and in ``weight``."""
+
+    window: Window
+    x_shape: Shape
+
+    @property
+    def name(self) -> str:
+        """The gradient of the public op."""
+        return "conv2d_input_grad"
+
+    def infer(self, gy: Array, weight: Array) -> tuple[Array, ...]:
+        """The shape of ``x``."""
+        return (Array.abstract(self.x_shape, gy.dtype, gy.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The input gradient."""
+        g = self.window.geometry(self.x_shape, inputs[1].shape)
+        return conv_input_grad(target, outputs[0], *inputs, g)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
+        """Each operand is needed for the other's gradient."""
+        return [i for i in (0, 1) if needs[1 - i]], []
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """It is linear in both operands: a convolution, and a weight gradient."""
+        gx = contiguous(grads[0])
+        weight_shape = saved.input_specs[1][0]
+        return (
+            apply(Conv2d(self.window), gx, saved.inputs[1]) if needs[0] else None,
+            apply(ConvWeightGrad(self.window, weight_shape), saved.inputs[0], gx)
+            if needs[1]
+            else None,
+        )
+
+
+@dataclass(frozen=True)
+class ConvWeightGrad(Function):
+    """The gradient that arrives at a convolution's ``weight``; linear in ``gy`` and in ``x``."""
+
+    window: Window
+    weight_shape: Shape
+
+    @property
+    def name(self) -> str:
+        """The gradient of the public op."""
+        return "conv2d_weight_grad"
+
+    def infer(self, gy: Array, x: Array) -> tuple[Array, ...]:
+        """The shape of ``weight``."""
+        return (Array.abstract(self.weight_shape, gy.dtype, gy.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The weight gradient."""
+        g = self.window.geometry(inputs[1].shape, self.weight_shape)
+        return conv_weight_grad(target, outputs[0], *inputs, g)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
+        """Each operand is needed for the other's gradient."""
+        return [i for i in (0, 1) if needs[1 - i]], []
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """It is linear in both operands: a convolution, and an input gradient."""
+        gw = contiguous(grads[0])
+        x_shape = saved.input_specs[1][0]
+        return (
+            apply(Conv2d(self.window), saved.inputs[1], gw) if needs[0] else None,
+            apply(ConvInputGrad(self.window, x_shape), saved.inputs[0], gw) if needs[1] else None,
+        )
+
+
+@op(Face.FUNCTIONAL)
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | str | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlate images with filters: ``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``.
+
+    Args:
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, float32 or float64.
+        weight: filters, ``(oc, ic / groups, kh, kw)``, same dtype.
+        bias: ``(oc,)``, same dtype, or None.
+        stride: an int or a pair ``(vertical, horizontal)``.
+        padding: rows and columns of zeros on each side, an int or a pair; ``"valid"`` for none, or
+            ``"same"`` for as many as give ``y`` the size of ``x`` (stride 1; an odd one goes below
+            and right).
+        dilation: distance of the filter's taps, an int or a pair.
+        groups: divides ``ic`` and ``oc``.
+
+    Returns:
+        ``(n, oc, oh, ow)`` with ``oh = (h + 2 ph - dh (kh - 1) - 1) // sh + 1``; without ``n`` if
+        ``x`` is one image.
+
+    Raises:
+        ShapeError: if the shapes do not fit each other, or ``oh`` or ``ow`` is below 1.
+        ArgumentError: if a setting is out of its range.
+        DtypeError: if the dtypes differ, or there is no kernel for them.
+
+    Example:
+        >>> import clnet
+        >>> x, weight = clnet.zeros(8, 3, 32, 32), clnet.zeros(16, 3, 3, 3)
+        >>> clnet.nn.functional.conv2d(x, weight, padding=1).shape
+        (8, 16, 32, 32)
+    """
+    _check_operands("conv2d", x, weight, bias)
+    window = _window("conv2d", weight, stride, padding, dilation, groups)
+    batch = x if x.ndim == 4 else unsqueeze(x, 0)
+    _check_sizes(window, batch, weight, bias)
+    operands = (batch, weight) if bias is None else (batch, weight, bias)
+    y = apply(Conv2d(window), *(contiguous(t) for t in operands))
+    return y if x.ndim == 4 else squeeze(y, 0)
+
+
+@op(Face.FUNCTIONAL)
+def conv_transpose2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Tensor:
+    """The transposed convolution: what :func:`conv2d`'s gradient does to ``y``, as a layer.
+
+    Args:
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, float32 or float64.
+        weight: filters, ``(ic, oc / groups, kh, kw)``, same dtype.
+        bias: ``(oc,)``, same dtype, or None.
+        stride: an int or a pair ``(vertical, horizontal)``.
+        padding: rows and columns taken off each side, an int or a pair.
+        output_padding: rows and columns added below and right, less than the stride or the
+            dilation.
+        groups: divides ``ic`` and ``oc``.
+        dilation: distance of the filter's taps, an int or a pair.
+
+    Returns:
+        ``(n, oc, oh, ow)`` with ``oh = (h - 1) sh - 2 ph + dh (kh - 1) + output padding + 1``.
+
+    Raises:
+        ShapeError: if the shapes do not fit each other, or ``oh`` or ``ow`` is below 1.
+        ArgumentError: if a setting is out of its range.
+        DtypeError: if the dtypes differ, or there is no kernel for them.
+    """
+    name = "conv_transpose2d"
+    _check_operands(name, x, weight, bias)
+    window = _window(name, weight, stride, padding, dilation, groups)
+    extra = pair(output_padding, name, "output_padding")
+    bounds = zip(extra, window.stride, window.dilation, strict=True)
+    if any(not 0 <= e < max(s, d) for e, s, d in bounds):
+        raise ArgumentError(
+            name,
+            "output_padding is less than the stride or the dilation",
+            output_padding=output_padding,
+            stride=stride,
+            dilation=dilation,
+        )
+    batch = x if x.ndim == 4 else unsqueeze(x, 0)
+    shape = _transposed_shape(window, batch, weight, bias, extra)
+    y = apply(ConvInputGrad(window, shape), contiguous(batch), contiguous(weight))
+    if bias is not None:
+        y = y + reshape(bias, 1, shape[1], 1, 1)
+    return y if x.ndim == 4 else squeeze(y, 0)
+
+
+def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    named = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
+    require_same_dtype(name, **{key: t.array for key, t in named.items()})
+    if x.dtype not in (float32, float64):
+        raise DtypeError(name, "operands are float32 or float64", dtype=x.dtype)
+    if x.ndim not in (3, 4):
+        raise ShapeError(name, "x is (n, channels, h, w) or (channels, h, w)", x=x.shape)
+    if weight.ndim != 4 or 0 in weight.shape[2:]:
+        raise ShapeError(name, "weight has four axes, the last two not empty", weight=weight.shape)
+
+
+def _check_sizes(window: Window, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    shapes, groups = {"x": x.shape, "weight": weight.shape}, window.groups
+    if weight.shape[0] % groups:
+        law = f"groups divides the {weight.shape[0]} output channels"
+        raise ShapeError("conv2d", law, **shapes, groups=groups)
+    if x.shape[1] != weight.shape[1] * groups:
+        law = f"weight expects {weight.shape[1] * groups} input channels but x has {x.shape[1]}"
+        raise ShapeError("conv2d", law, **shapes, groups=groups)
+    if bias is not None and bias.shape != weight.shape[:1]:
+        law = f"the bias has {weight.shape[0]} numbers, one for each filter"
+        raise ShapeError("conv2d", law, weight=weight.shape, bias=bias.shape)
+    g = window.geometry(x.shape, weight.shape)
+    if g.oh < 1 or g.ow < 1:
+        law = f"the filter is larger than the padded image, the output would be {g.oh} x {g.ow}"
+        raise ShapeError("conv2d", law, **shapes, padding=window.before, dilation=window.dilation)
+
+
+def _transposed_shape(
+    window: Window, x: Tensor, weight: Tensor, bias: Tensor | None, extra: Pair
+) -> Shape:
+    name, groups = "conv_transpose2d", window.groups
+    shapes = {"x": x.shape, "weight": weight.shape}
+    if weight.shape[0] % groups:
+        law = f"groups divides the {weight.shape[0]} input channels"
+        raise ShapeError(name, law, **shapes, groups=groups)
+    if x.shape[1] != weight.shape[0]:
+        law = f"weight expects {weight.shape[0]} input channels but x has {x.shape[1]}"
+        raise ShapeError(name, law, **shapes, groups=groups)
+    channels = weight.shape[1] * groups
+    if bias is not None and bias.shape != (channels,):
+        law = f"the bias has {channels} numbers, one for each output channel"
+        raise ShapeError(name, law, weight=weight.shape, bias=bias.shape)
+    sizes = zip(
+        x.shape[2:], weight.shape[2:], window.stride, window.before, window.dilation, extra,
+        strict=True,
+    )  # fmt: skip
+    h, w = ((size - 1) * s - 2 * p + d * (k - 1) + e + 1 for size, k, s, p, d, e in sizes)
+    if h < 1 or w < 1:
+        law = f"padding leaves no pixel, the output would be {h} x {w}"
+        raise ShapeError(name, law, **shapes, padding=window.before)
+    return (x.shape[0], channels, h, w)
+
+
+def _window(
+    name: str,
+    weight: Tensor,
+    stride: int | Sequence[int],
+    padding: int | str | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+) -> Window:
+    steps, gaps = pair(stride, name, "stride"), pair(dilation, name, "dilation")
+    if min(steps) < 1 or min(gaps) < 1 or groups < 1:
+        raise ArgumentError(
+            name,
+            "stride, dilation and groups are 1 or more",
+            stride=stride,
+            dilation=dilation,
+            groups=groups,
+        )
+    if padding == "same":
+        if steps != (1, 1):
+            raise ArgumentError(name, "padding 'same' needs stride 1", stride=stride)
+        top, left = (d * (k - 1) for k, d in zip(weight.shape[2:], gaps, strict=True))
+        before = (top // 2, left // 2)
+        return Window(steps, before, (top - top // 2, left - left // 2), gaps, groups)
+    if isinstance(padding, str) and padding != "valid":
+        raise ArgumentError(
+            name, "padding is a number, a pair, 'same' or 'valid'", padding=repr(padding)
+        )
+    before = (0, 0) if isinstance(padding, str) else pair(padding, name, "padding")
+    if min(before) < 0:
+        raise ArgumentError(name, "padding is 0 or more", padding=padding)
+    return Window(steps, before, before, gaps, groups)

@@ -1,0 +1,300 @@
+"""Every algorithm of convolution and its gradients against float64, and the choice between them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import Scratch, Target, device
+from clnet.dtypes import float32
+from clnet.errors import ArgumentError
+from clnet.kernels.conv import (
+    Algorithm,
+    ConvGeometry,
+    Direction,
+    choose,
+    conv_forward,
+    conv_input_grad,
+    conv_weight_grad,
+    fits,
+)
+
+GPU = {
+    "dedicated_local_memory": True,
+    "simd_width": 1,
+    "max_group_size": 256,
+    "local_memory_bytes": 32768,
+}
+GEOMETRIES = {
+    "3x3": ConvGeometry(3, 5, 9, 7, 17, 3, 3, 9, 7, 1, 1, 1, 1),
+    "stride-dilation-groups": ConvGeometry(2, 6, 12, 13, 8, 3, 2, 5, 6, 2, 2, 1, 0, 2, 2, 2),
+    "depthwise": ConvGeometry(2, 6, 10, 11, 6, 5, 5, 10, 11, 1, 1, 2, 2, 1, 1, 6),
+    "1x1": ConvGeometry(2, 19, 5, 6, 33, 1, 1, 5, 6),
+    "1x1-stride": ConvGeometry(2, 3, 7, 8, 4, 1, 1, 4, 4, 2, 2),
+    "unread-pixels": ConvGeometry(2, 3, 11, 10, 4, 2, 2, 4, 3, 3, 3),
+    "7x7-stride": ConvGeometry(1, 3, 23, 21, 9, 7, 7, 12, 11, 2, 2, 3, 3),
+    "even-same": ConvGeometry(2, 2, 6, 5, 3, 4, 2, 6, 5, 1, 1, 1, 0),
+    "filter-is-image": ConvGeometry(5, 3, 4, 4, 2, 4, 4, 1, 1),
+    "tile-grid": ConvGeometry(1, 16, 8, 16, 28, 3, 1, 8, 16, 1, 1, 1, 0),
+    "one-row": ConvGeometry(2, 1, 1, 40, 1, 1, 5, 1, 40, 1, 1, 0, 2),
+}
+TARGETS = {
+    "direct": (Algorithm.DIRECT, {}),
+    "direct-8-lanes": (Algorithm.DIRECT, {"simd_width": 8, "compute_units": 16}),
+    "direct-1-lane": (Algorithm.DIRECT, {"simd_width": 1}),
+    "im2col": (Algorithm.IM2COL, {}),
+    "implicit": (Algorithm.IMPLICIT, GPU),
+    "implicit-small-groups": (Algorithm.IMPLICIT, {**GPU, "max_group_size": 64}),
+    "depthwise": (Algorithm.DEPTHWISE, {}),
+}
+BROAD = ("direct", "im2col", "implicit", "depthwise")
+NARROW = ("3x3", "stride-dilation-groups", "1x1")
+
+
+@pytest.fixture(scope="module")
+def where():
+    return device()
+
+
+def target_of(where, traits=None, limit=None):
+    return Target(
+        dataclasses.replace(where.traits, **(traits or {})),
+        where.target.workspace_limit if limit is None else limit,
+    )
+
+
+def taps(g):
+    """For each tap: its place in the filter, and the slices of the padded image that it reads."""
+    for r in range(g.kh):
+        for s in range(g.kw):
+            rows = slice(r * g.dh, r * g.dh + g.sh * (g.oh - 1) + 1, g.sh)
+            columns = slice(s * g.dw, s * g.dw + g.sw * (g.ow - 1) + 1, g.sw)
+            yield (r, s), (Ellipsis, rows, columns)
+
+
+def padded_shape(g):
+    bottom = (g.oh - 1) * g.sh + (g.kh - 1) * g.dh + 1
+    right = (g.ow - 1) * g.sw + (g.kw - 1) * g.dw + 1
+    return max(bottom, g.ph + g.h), max(right, g.pw + g.w)
+
+
+class Reference:
+    """The convolution and its gradients in float64, one tap after another."""
+
+    def __init__(self, g, dtype=np.float32, seed=0):
+        draw = np.random.default_rng(seed)
+        self.g = g
+        self.x = draw.standard_normal((g.n, g.ic, g.h, g.w)).astype(dtype)
+        self.weight = draw.standard_normal((g.oc, g.icg, g.kh, g.kw)).astype(dtype)
+        self.bias = draw.standard_normal(g.oc).astype(dtype)
+        self.gy = draw.standard_normal((g.n, g.oc, g.oh, g.ow)).astype(dtype)
+
+    def grouped(self):
+        g = self.g
+        padded = np.zeros((g.n, g.ic, *padded_shape(g)))
+        padded[:, :, g.ph : g.ph + g.h, g.pw : g.pw + g.w] = self.x
+        return (
+            padded.reshape(g.n, g.groups, g.icg, *padded.shape[2:]),
+            self.weight.reshape(g.groups, g.ocg, g.icg, g.kh, g.kw).astype(np.float64),
+            self.gy.reshape(g.n, g.groups, g.ocg, g.oh, g.ow).astype(np.float64),
+        )
+
+    def forward(self):
+        x, weight, gy = self.grouped()
+        y = np.zeros(gy.shape)
+        for (r, s), at in taps(self.g):
+            y += np.einsum("ngchw,goc->ngohw", x[at], weight[..., r, s])
+        return y.reshape(self.gy.shape) + self.bias[:, None, None]
+
+    def input_grad(self):
+        g = self.g
+        x, weight, gy = self.grouped()
+        gx = np.zeros(x.shape)
+        for (r, s), at in taps(g):
+            gx[at] += np.einsum("ngohw,goc->ngchw", gy, weight[..., r, s])
+        gx = gx.reshape(g.n, g.ic, *gx.shape[3:])
+        return gx[:, :, g.ph : g.ph + g.h, g.pw : g.pw + g.w]
+
+    def weight_grad(self):
+        x, weight, gy = self.grouped()
+        gw = np.zeros(weight.shape)
+        for (r, s), at in taps(self.g):
+            gw[..., r, s] = np.einsum("ngohw,ngchw->goc", gy, x[at])
+        return gw.reshape(self.weight.shape)
+
+
+def poisoned(shape, where, dtype):
+    return Array.from_numpy(np.full(shape, np.nan, dtype), where)
+
+
+def launches_of(where, target, case, algorithm=None, activation=None):
+    """The three outputs, poisoned, and the launches that compute them."""
+    g, dtype = case.g, case.x.dtype
+    x, weight, bias, gy = (
+        Array.from_numpy(v, where) for v in (case.x, case.weight, case.bias, case.gy)
+    )
+    y, gx, gw = (poisoned(v.shape, where, dtype) for v in (case.gy, case.x, case.weight))
+    return (y, gx, gw), [
+        conv_forward(target, y, x, weight, bias, g, algorithm=algorithm, activation=activation),
+        conv_input_grad(target, gx, gy, weight, g, algorithm=algorithm),
+        conv_weight_grad(target, gw, gy, x, g, algorithm=algorithm),
+    ]
+
+
+def run(where, target, case, algorithm=None, activation=None):
+    outputs, launches = launches_of(where, target, case, algorithm, activation)
+    for launch in (launch for part in launches for launch in part):
+        where.queue.launch(launch)
+    return [output.numpy() for output in outputs]
+
+
+def check(results, case):
+    """Compare y, gx and gw; the tolerance grows with the length of the sums."""
+    g = case.g
+    expected = (case.forward(), case.input_grad(), case.weight_grad())
+    lengths = (g.icg * g.taps, g.ocg * g.taps, g.n * g.oh * g.ow)
+    for name, got, want, length in zip(("y", "gx", "gw"), results, expected, lengths, strict=True):
+        tolerance = 4 * np.finfo(got.dtype).eps * np.sqrt(length + 1) * np.abs(want).max()
+        assert np.ptp(want) > 100 * tolerance, f"{name}: the reference says nothing"
+        np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "way"),
+    [(g, t) for g in GEOMETRIES for t in TARGETS if t in BROAD or g in NARROW],
+)
+def test_algorithm_matches_reference(geometry, way, where):
+    algorithm, traits = TARGETS[way]
+    case = Reference(GEOMETRIES[geometry])
+    check(run(where, target_of(where, traits), case, algorithm), case)
+
+
+def test_check_notices_padding_off_by_one(where):
+    g = GEOMETRIES["3x3"]
+    case, wrong = Reference(g), Reference(g._replace(ph=0))
+    results = run(where, where.target, wrong, Algorithm.DEPTHWISE)
+    with pytest.raises(AssertionError):
+        check(results, case)
+
+
+@pytest.mark.parametrize("way", BROAD)
+def test_relu_follows_the_bias(way, where):
+    algorithm, traits = TARGETS[way]
+    case = Reference(GEOMETRIES["3x3"])
+    y, *_ = run(where, target_of(where, traits), case, algorithm, "relu")
+    np.testing.assert_allclose(y, np.maximum(case.forward(), 0), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("way", BROAD)
+def test_float64(way, where):
+    algorithm, traits = TARGETS[way]
+    case = Reference(GEOMETRIES["3x3"], np.float64)
+    check(run(where, target_of(where, traits), case, algorithm), case)
+
+
+@pytest.mark.parametrize("way", BROAD)
+def test_operands_may_begin_inside_their_storage(way, where):
+    algorithm, traits = TARGETS[way]
+    case = Reference(GEOMETRIES["3x3"])
+    target, g = target_of(where, traits), case.g
+
+    def inside(values):
+        flat = np.concatenate([np.full(3, np.nan, np.float32), values.ravel()])
+        dense = Array.from_numpy(values, where)
+        return Array.from_numpy(flat, where).view(values.shape, dense.strides, 3)
+
+    x, weight, bias, gy = (inside(v) for v in (case.x, case.weight, case.bias, case.gy))
+    y, gx, gw = (inside(np.full_like(v, np.nan)) for v in (case.gy, case.x, case.weight))
+    for launch in (
+        *conv_forward(target, y, x, weight, bias, g, algorithm=algorithm),
+        *conv_input_grad(target, gx, gy, weight, g, algorithm=algorithm),
+        *conv_weight_grad(target, gw, gy, x, g, algorithm=algorithm),
+    ):
+        where.queue.launch(launch)
+    check([y.numpy(), gx.numpy(), gw.numpy()], case)
+
+
+@pytest.mark.parametrize("way", ["direct", "im2col", "implicit"])
+def test_small_workspace_is_kept_to(way, where):
+    algorithm, traits = TARGETS[way]
+    case = Reference(ConvGeometry(5, 4, 12, 12, 6, 3, 3, 12, 12, 1, 1, 1, 1))
+    target = target_of(where, traits, 48 * 1024)
+    _, launches = launches_of(where, target, case, algorithm)
+    used = {arg.nbytes for part in launches for launch in part for arg in launch.args
+            if isinstance(arg, Scratch)}  # fmt: skip
+    assert used
+    assert max(used) <= target.workspace_limit
+    check(run(where, target, case, algorithm), case)
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize("traits", [{}, GPU], ids=["cpu", "gpu"])
+def test_choice_gives_way_to_what_fits(traits, direction, where):
+    g = ConvGeometry(2, 8, 64, 64, 8, 3, 3, 64, 64, 1, 1, 1, 1)
+    for limit in (0, 100_000, 300_000, 10_000_000):
+        target = target_of(where, traits, limit)
+        assert fits(target, g, direction, float32, choose(target, g, direction, float32))
+    assert not fits(target_of(where, {}, 1000), g, direction, float32, Algorithm.DIRECT)
+
+
+def test_algorithm_that_does_not_fit_is_refused(where):
+    case = Reference(GEOMETRIES["3x3"])
+    with pytest.raises(ArgumentError, match="conv_forward: the algorithm does not fit"):
+        launches_of(where, target_of(where, {}, 100), case, Algorithm.IM2COL)
+
+
+def test_no_workspace_at_all_still_computes(where):
+    case = Reference(GEOMETRIES["stride-dilation-groups"])
+    check(run(where, target_of(where, {}, 0), case), case)
+
+
+def test_rows_longer_than_the_strip_of_sums(where):
+    case = Reference(ConvGeometry(1, 2, 3, 9000, 3, 3, 3, 3, 9000, 1, 1, 1, 1))
+    check(run(where, where.target, case, Algorithm.DIRECT), case)
+
+
+@pytest.mark.parametrize("way", BROAD)
+def test_same_bits_every_time(way, where):
+    algorithm, traits = TARGETS[way]
+    case = Reference(ConvGeometry(9, 8, 14, 14, 24, 3, 3, 14, 14, 1, 1, 1, 1))
+    target = target_of(where, traits)
+    first = run(where, target, case, algorithm)
+    for result, again in zip(first, run(where, target, case, algorithm), strict=True):
+        assert result.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("algorithm", [None, *Algorithm])
+def test_no_images_give_a_zero_weight_gradient(algorithm, where):
+    g = GEOMETRIES["3x3"]._replace(n=0)
+    case = Reference(g)
+    _, _, gw = run(where, where.target, case, algorithm)
+    assert not gw.any()
+
+
+def test_no_channels_give_the_bias(where):
+    case = Reference(ConvGeometry(2, 0, 4, 4, 3, 3, 3, 4, 4, 1, 1, 1, 1))
+    y, *_ = run(where, where.target, case)
+    np.testing.assert_array_equal(y, np.broadcast_to(case.bias[:, None, None], y.shape))
+
+
+def test_junk_beyond_the_rows_does_not_reach_the_weight_gradient(where):
+    """Padding is zero even where the scratch memory held NaN, and infinity stays in its channel."""
+    case = Reference(GEOMETRIES["3x3"])
+    case.x[:, 2] = np.inf
+    *_, gw = run(where, where.target, case, Algorithm.DIRECT)
+    expected = case.weight_grad()
+    kept = [0, 1, 3, 4]
+    np.testing.assert_allclose(gw[:, kept], expected[:, kept], rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("way", TARGETS)
+def test_flops_are_declared(way, where):
+    algorithm, traits = TARGETS[way]
+    case = Reference(GEOMETRIES["3x3"])
+    _, launches = launches_of(where, target_of(where, traits), case, algorithm)
+    for part in launches:
+        assert sum(launch.flops for launch in part) >= case.g.flops
+        assert all(launch.bytes > 0 for launch in part)
