@@ -1,4 +1,4 @@
-## kernel norm: mean and variance of each channel, the sums of its gradient, and running statistics
+## kernel norm: mean and variance of each channel, and the sums of its gradient
 ##
 ## math     parts of a channel give (mean, squares = sum (x - mean)^2), joined by Chan's formula;
 ##          gradient: sum gy and sum gy (x - mean)
@@ -6,7 +6,6 @@
 ##          parts small enough that the second pass over one finds it in a cache; columns: inner is 1.
 ## param    columns: bool                inner is 1: a vector holds neighbouring channels
 ## param    grad: bool                   the sums of the gradient instead of the statistics
-## param    running: bool                running statistics are updated
 ## param    ctype: str                   element type
 ## param    acc: str                     element type in registers, and of statistics
 ## param    lanes: int                   lanes of a vector of acc
@@ -44,11 +43,9 @@
 ## arg      part_size: int
 ## arg      parts: int
 ## arg      eps: acc
-## arg      momentum: acc                only when running
 ## arg      mean: out acc[channels]
 ## arg      invstd: out acc[channels]    1 / sqrt(variance + eps)
-## arg      running_mean: inout acc[channels]   only when running
-## arg      running_var: inout acc[channels]    only when running, of the unbiased variance
+## arg      var: out acc[channels]       the unbiased variance
 ## arg      means: in acc[channels, parts]
 ## arg      squares: in acc[channels, parts]
 ## def      norm_slopes
@@ -207,18 +204,12 @@ __kernel void norm_parts_group(
     }
 }
 </%def>
-<%def name="norm_statistics(running, acc)">
+<%def name="norm_statistics(acc)">
 __kernel void norm_statistics(
     const int channels, const int total, const int part_size, const int parts, const ${acc} eps,
-% if running:
-    const ${acc} momentum,
-% endif
     __global ${acc} *restrict mean, const long mean_offset,
     __global ${acc} *restrict invstd, const long invstd_offset,
-% if running:
-    __global ${acc} *restrict running_mean, const long running_mean_offset,
-    __global ${acc} *restrict running_var, const long running_var_offset,
-% endif
+    __global ${acc} *restrict var, const long var_offset,
     __global const ${acc} *restrict means, const long means_offset,
     __global const ${acc} *restrict squares, const long squares_offset
 ) {
@@ -235,12 +226,7 @@ __kernel void norm_statistics(
     }
     mean[mean_offset + channel] = centre;
     invstd[invstd_offset + channel] = 1 / sqrt(square / total + eps);
-% if running:
-    __global ${acc} *rm = running_mean + running_mean_offset + channel;
-    __global ${acc} *rv = running_var + running_var_offset + channel;
-    *rm = (1 - momentum) * *rm + momentum * centre;
-    *rv = (1 - momentum) * *rv + momentum * (square / (total - 1));
-% endif
+    var[var_offset + channel] = square / (total - 1);
 }
 </%def>
 <%def name="norm_slopes(acc)">

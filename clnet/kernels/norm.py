@@ -11,10 +11,10 @@ from math import prod
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import HostScalar, Launch, Scratch, Target
+from ..device import Launch, Scratch, Target
 from ..dtypes import DType, from_name
 from ..errors import ArgumentError
-from ..expr import Expr, Input, Scalar, sqrt
+from ..expr import Expr, Input, Scalar
 from ..shapes import ceil_div, round_up
 from .kernel import Kernel
 from .pointwise import pointwise
@@ -45,7 +45,6 @@ class PartsGroupParams(NamedTuple):
 class StatisticsParams(NamedTuple):
     """Parameters of ``norm_statistics``."""
 
-    running: bool
     acc: str
 
 
@@ -96,18 +95,19 @@ class Channels(NamedTuple):
             return max(_PART // max(self.count, 16), ceil_div(self.total, _MOST_PARTS), 32)
         return max(_PART, ceil_div(self.total, _MOST_PARTS))
 
+    def parts(self) -> int:
+        """Into how many parts a channel is cut; a channel without elements has one."""
+        return max(1, ceil_div(self.total, self.part_size()))
+
 
 def batch_norm(
     target: Target,
     y: Array,
-    mean: Array,
-    invstd: Array,
+    statistics: tuple[Array, Array, Array],
     x: Array,
     weight: Array | None,
     bias: Array | None,
-    running: tuple[Array, Array] | None,
     *,
-    momentum: float | HostScalar,
     eps: float,
 ) -> list[Launch]:
     """``y = (x - mean) * invstd * weight + bias`` by the statistics of ``x`` itself.
@@ -115,142 +115,93 @@ def batch_norm(
     Args:
         target: the device's traits and the scratch memory allowed.
         y: dense, ``x``'s shape and dtype.
-        mean, invstd: ``(c,)``, of ``x``'s compute dtype: kept for the gradient.
-        x: dense ``(n, c, ...)``, floating, at least one element a channel.
-        weight, bias: dense ``(c,)`` or None.
-        running: the running mean and (unbiased) variance, updated in place, or None.
-        momentum: share of the new statistics in the running ones.
+        statistics: written, ``(c,)`` each, of ``x``'s compute dtype: the mean, ``1 / sqrt(variance +
+            eps)``, and the unbiased variance (NaN for one element a channel).
+        x: dense ``(n, c, ...)``, floating.
+        weight, bias: ``(c,)`` or None.
         eps: added to the variance.
 
     Returns:
         The launches: parts of the statistics, their joining, the normalisation.
+
+    Raises:
+        ArgumentError: if ``x`` is not dense.
     """
     channels = Channels.of(x)
-    part_size = channels.part_size()
-    parts = ceil_div(channels.total, part_size)
     acc = from_name(x.dtype.compute)
     memory = Scratch(x.device)
+    parts = channels.parts()
     means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
-    numbers = (eps,) if running is None else (eps, momentum)
+    mean, invstd, var = statistics
     group = min(_CHANNEL_GROUP, target.traits.max_group_size)
-    return [
+    sizes = (channels.count, channels.total, channels.part_size(), parts)
+    launches = [
         _parts(target, channels, (means, squares), (x,), acc),
         STATISTICS.launch(
-            StatisticsParams(running is not None, acc.ctype),
-            (
-                channels.count,
-                channels.total,
-                part_size,
-                parts,
-                *numbers,
-                mean,
-                invstd,
-                *(running or ()),
-                means,
-                squares,
-            ),
+            StatisticsParams(acc.ctype),
+            (*sizes, eps, mean, invstd, var, means, squares),
             global_size=(round_up(channels.count, group),),
             local_size=(group,),
-            flops=8 * channels.count * parts,
-            bytes=2 * means.nbytes + (2 if running is None else 6) * mean.nbytes,
+            flops=8 * means.size,
+            bytes=2 * means.nbytes + 3 * mean.nbytes,
         ),
-        *_normalize(target, y, x, mean, invstd, weight, bias, None),
     ]
-
-
-def batch_norm_eval(
-    target: Target,
-    y: Array,
-    x: Array,
-    mean: Array,
-    var: Array,
-    weight: Array | None,
-    bias: Array | None,
-    *,
-    eps: float,
-) -> list[Launch]:
-    """``y = (x - mean) / sqrt(var + eps) * weight + bias`` by given statistics, in one launch."""
-    return _normalize(target, y, x, mean, var, weight, bias, eps)
+    inputs = [x, *(_spread(a, x) for a in (mean, invstd, weight, bias) if a is not None)]
+    expr = _normalized(weighted=weight is not None, biased=bias is not None)
+    return launches + pointwise(target, [y], inputs, (expr,), compute=acc)
 
 
 def batch_norm_grad(
     target: Target,
     gx: Array | None,
-    gweight: Array | None,
-    gbias: Array | None,
+    gweight: Array,
+    gbias: Array,
     gy: Array,
     x: Array,
     mean: Array,
     invstd: Array,
     weight: Array | None,
-    *,
-    training: bool,
 ) -> list[Launch]:
-    """Gradients of :func:`batch_norm`, or of it with given statistics.
+    """Gradients of :func:`batch_norm`.
 
     Args:
         target: the device's traits and the scratch memory allowed.
         gx: dense, ``x``'s shape; None when it is not wanted.
-        gweight, gbias: ``(c,)``; None when they are not wanted.
+        gweight, gbias: ``(c,)``.
         gy: dense, ``x``'s shape.
         x, weight: as the normalisation had them.
-        mean, invstd: ``(c,)``: what ``x`` was normalised with.
-        training: the statistics are those of ``x``, and change with it.
+        mean, invstd: ``(c,)``: what it found.
 
     Returns:
         The launches.
+
+    Raises:
+        ArgumentError: if ``x`` is not dense.
     """
     channels = Channels.of(x)
     acc = from_name(x.dtype.compute)
-    launches = []
     memory = Scratch(x.device)
-    if training or gweight is not None or gbias is not None:
-        parts = ceil_div(channels.total, channels.part_size())
-        partial = tuple(Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
-        gweight = gweight or Array.scratch(memory, (channels.count,), acc)
-        gbias = gbias or Array.scratch(memory, (channels.count,), acc)
-        group = min(_CHANNEL_GROUP, target.traits.max_group_size)
-        launches += [
-            _parts(target, channels, partial, (x, gy, mean), acc),
-            SLOPES.launch(
-                SlopesParams(acc.ctype),
-                (channels.count, parts, gweight, gbias, *partial, invstd),
-                global_size=(round_up(channels.count, group),),
-                local_size=(group,),
-                flops=2 * channels.count * parts,
-                bytes=2 * partial[0].nbytes + 3 * invstd.nbytes,
-            ),
-        ]
-    if gx is not None:
-        inputs = [gy, x, *(_spread(a, x) for a in (mean, invstd))] if training else [gy, _spread(invstd, x)]
-        if training:
-            inputs += [_spread(a, x) for a in (gweight, gbias) if a is not None]
-        if weight is not None:
-            inputs.append(_spread(weight, x))
-        expr = _slope(training=training, weighted=weight is not None)
-        scalars = (1 / max(channels.total, 1),) if training else ()
-        launches += pointwise(target, [gx], inputs, (expr,), scalars=scalars, compute=acc)
-    return launches
-
-
-def _normalize(
-    target: Target,
-    y: Array,
-    x: Array,
-    mean: Array,
-    spread: Array,
-    weight: Array | None,
-    bias: Array | None,
-    eps: float | None,
-) -> list[Launch]:
-    """The pointwise half; ``spread`` is the variance when ``eps`` is given, else ``invstd``."""
-    inputs = [x, *(_spread(a, x) for a in (mean, spread, weight, bias) if a is not None)]
-    expr = _normalized(
-        weighted=weight is not None, biased=bias is not None, variance=eps is not None
-    )
-    scalars = () if eps is None else (eps,)
-    compute = from_name(x.dtype.compute)
-    return pointwise(target, [y], inputs, (expr,), scalars=scalars, compute=compute)
+    parts = channels.parts()
+    partial = tuple(Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
+    group = min(_CHANNEL_GROUP, target.traits.max_group_size)
+    launches = [
+        _parts(target, channels, partial, (x, gy, mean), acc),
+        SLOPES.launch(
+            SlopesParams(acc.ctype),
+            (channels.count, parts, gweight, gbias, *partial, invstd),
+            global_size=(round_up(channels.count, group),),
+            local_size=(group,),
+            flops=2 * partial[0].size,
+            bytes=2 * partial[0].nbytes + 3 * invstd.nbytes,
+        ),
+    ]
+    if gx is None:
+        return launches
+    per_channel = [a for a in (mean, invstd, gweight, gbias, weight) if a is not None]
+    inputs = [gy, x, *(_spread(a, x) for a in per_channel)]
+    share = 1 / max(channels.total, 1)
+    expr = _slope(weighted=weight is not None)
+    return launches + pointwise(target, [gx], inputs, (expr,), scalars=(share,), compute=acc)
 
 
 def _spread(channels: Array, x: Array) -> Array:
@@ -260,9 +211,8 @@ def _spread(channels: Array, x: Array) -> Array:
 
 
 @lru_cache(maxsize=None)
-def _normalized(*, weighted: bool, biased: bool, variance: bool) -> Expr:
-    x, mean, spread = Input(0), Input(1), Input(2)
-    scale = 1 / sqrt(spread + Scalar(0)) if variance else spread
+def _normalized(*, weighted: bool, biased: bool) -> Expr:
+    x, mean, scale = Input(0), Input(1), Input(2)
     if weighted:
         scale = scale * Input(3)
     y = (x - mean) * scale
@@ -270,12 +220,8 @@ def _normalized(*, weighted: bool, biased: bool, variance: bool) -> Expr:
 
 
 @lru_cache(maxsize=None)
-def _slope(*, training: bool, weighted: bool) -> Expr:
-    gy = Input(0)
-    if not training:
-        slope = gy * Input(1)
-        return slope * Input(2) if weighted else slope
-    x, mean, invstd, gweight, gbias = (Input(i) for i in range(1, 6))
+def _slope(*, weighted: bool) -> Expr:
+    gy, x, mean, invstd, gweight, gbias = (Input(i) for i in range(6))
     share = Scalar(0)
     scale = invstd * Input(6) if weighted else invstd
     return scale * (gy - gbias * share - (x - mean) * (invstd * (gweight * share)))

@@ -8,5 +8,9 @@ from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
 from .function import execute as execute
+from .loss import *
 from .matmul import *
+from .norm import *
+from .reduce import *
 from .shape import *
+from .softmax import *
