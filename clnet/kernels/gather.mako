@@ -59,7 +59,8 @@
 ## def    fold_indices
 ## arg    n: int
 ## arg    size_{d}: int              sizes of the axes
-## arg    y: out int[n]              the row-major position, -1 if an index is out of range
+## arg    y: out int[n]              the row-major position; their product if an index is out
+##                                of range
 ## arg    index_{d}: in index_type[n]
 ##
 ## launch   gather_rows: (n, outer), groups of one; scatter_lines: an item per line; the others: one
@@ -228,7 +229,7 @@ __kernel void fold_indices(
 {
     const int i = get_global_id(0);
     if (i < n) {
-        int position = 0;
+        int position = 0, total = 1;
         bool valid = true;
 % for d in range(count):
         {
@@ -237,9 +238,10 @@ __kernel void fold_indices(
             ${checked(index_type, True)}
             valid = valid && inside;
             position = position * limit + (inside ? (int)at : 0);
+            total *= limit;
         }
 % endfor
-        y[y_offset + i] = valid ? position : -1;
+        y[y_offset + i] = valid ? position : total;
     }
 }
 </%def>

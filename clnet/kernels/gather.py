@@ -227,7 +227,7 @@ def fold_indices(
 
     Args:
         target: what to choose the kernel for.
-        y: ``(n,)``, dense int32; -1 where one of the indices is out of range.
+        y: ``(n,)``, dense int32; the product of the sizes where an index is out of range.
         indices: ``(n,)`` each, dense, of one dtype: int32 or int64.
         sizes: of the axes they index.
 
