@@ -15,6 +15,9 @@ class ClnetError(Exception):
         law: the law that failed, in lower case.
         remedy: what the user can do, or None.
         **values: what was found, printed as ``name=value`` in the order given.
+
+    Attributes:
+        module: path and class of the module whose ``forward`` raised it, or None.
     """
 
     def __init__(self, op: str, law: str, *, remedy: str | None = None, **values: object) -> None:
@@ -22,13 +25,28 @@ class ClnetError(Exception):
         self.law = law
         self.remedy = remedy
         self.values = values
+        self.module: str | None = None
         super().__init__(self._text())
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.module is None else f"{text} (in {self.module})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_again, (type(self), self.op, self.law, self.remedy, self.values))
 
     def _text(self) -> str:
         text = f"{self.op}: {self.law}"
         if self.values:
             text += "; got " + ", ".join(f"{k}={v}" for k, v in self.values.items())
         return text if self.remedy is None else f"{text}. {self.remedy}"
+
+
+def _again(
+    kind: type[ClnetError], op: str, law: str, remedy: str | None, values: dict[str, object]
+) -> ClnetError:
+    """An unpickled error."""
+    return kind(op, law, remedy=remedy, **values)
 
 
 class ShapeError(ClnetError, ValueError):
@@ -67,6 +85,10 @@ class GradientError(ClnetError, RuntimeError):
     """Backward was asked of something that cannot give it."""
 
 
+class GradcheckError(ClnetError, RuntimeError):
+    """A gradient that differs from finite differences."""
+
+
 class TraceError(ClnetError, RuntimeError):
     """``clnet.compile`` met something it cannot capture."""
 
@@ -77,3 +99,7 @@ class DataError(ClnetError, ValueError):
 
 class CheckpointError(ClnetError, ValueError):
     """A checkpoint or a state that does not fit, or a damaged file."""
+
+
+class NonFiniteError(ClnetError, ArithmeticError):
+    """A number that became infinite or NaN where training cannot go on with it."""

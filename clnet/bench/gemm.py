@@ -88,11 +88,13 @@ class Result(NamedTuple):
         size = (
             f"{case.batch}x " * (case.batch > 1) + f"{case.m} x {case.n} x {case.k} {case.layout}"
         )
-        line = f"{case.name:26} {size:26} {self.seconds * 1e6:10.1f} {case.flops / self.seconds / 1e9:9.1f}"
+        rate = case.flops / self.seconds / 1e9
+        line = f"{case.name:26} {size:26} {self.seconds * 1e6:10.1f} {rate:9.1f}"
         if self.peer_seconds is None:
             return line
-        rate = case.flops / self.peer_seconds / 1e9
-        return f"{line} {self.peer_seconds * 1e6:10.1f} {rate:9.1f} {self.peer_seconds / self.seconds:6.2f}"
+        peer_rate = case.flops / self.peer_seconds / 1e9
+        ratio = self.peer_seconds / self.seconds
+        return f"{line} {self.peer_seconds * 1e6:10.1f} {peer_rate:9.1f} {ratio:6.2f}"
 
     def json(self, where: Device) -> str:
         """One line for a file of results."""
@@ -132,7 +134,8 @@ def measure(case: Case, where: Device, *, rounds: int, peer: Any) -> Result:
     error = _check(case, out.numpy(), a, b)
     theirs = None if peer is None else _peer(peer, out.shape, a, b)
     repeats = max(1, min(200, int(0.02 / max(_time(ours, where, 1), 1e-6))))
-    own_times, peer_times = [], []
+    own_times: list[float] = []
+    peer_times: list[float] = []
     for _ in range(rounds):
         own_times.append(_time(ours, where, repeats))
         if theirs is not None:
@@ -182,9 +185,7 @@ def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
     expected = a.astype(np.float64) @ b.astype(np.float64)
     error = float(np.abs(got - expected).max() / np.abs(expected).max())
     if not error <= 1e-6 * max(1.0, case.k**0.5 / 4):
-        raise ArithmeticError(
-            f"{case.name}: deviates from float64; got error={error:.1e}, case={case}"
-        )
+        raise ArithmeticError(f"{case}: deviates from float64; got error={error:.1e}")
     return error
 
 

@@ -14,62 +14,35 @@
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one loss, a power of two
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
-## def      cross_entropy_rows
+## def      cross_entropy_rows, cross_entropy_grad_rows
 ## arg      rows: int
 ## arg      rows_per_item: int
-## arg      n: int
-## arg      ignored: long
-## arg      smoothing: acc
-## arg      loss: out ctype[rows]
-## arg      lse: out ctype[rows]         only when normalize
-## arg      counted: out ctype[rows]
-## arg      x: in ctype[rows, n]
-## arg      targets: in long[rows]
-## arg      weight: in ctype[n]          only when weighted
-## def      cross_entropy_group
+## def      cross_entropy_group, cross_entropy_grad_group
 ## arg      sums: int                    outer times inner
-## arg      n: int
 ## arg      inner: int
+## def      cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## arg      n: int
 ## arg      ignored: long
 ## arg      smoothing: acc
+## def      cross_entropy_rows, cross_entropy_group
 ## arg      loss: out ctype[outer, inner]
-## arg      lse: out ctype[outer, inner] only when normalize
-## arg      counted: out ctype[outer, inner]
+## arg      lse: out ctype[outer, inner]       only when normalize
+## arg      counted: out ctype[outer, inner]   weight of the target, 0 when it is ignored
+## def      cross_entropy_grad_rows, cross_entropy_grad_group
+## arg      gx: out ctype[outer, n, inner]
+## arg      gy: in ctype[1 or outer, inner]
+## arg      lse: in ctype[outer, inner]        only when normalize
+## arg      total: in ctype[1]                 only when mean
+## def      cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      x: in ctype[outer, n, inner]
 ## arg      targets: in long[outer, inner]
-## arg      weight: in ctype[n]          only when weighted
+## arg      weight: in ctype[n]                only when weighted
 ## def      cross_entropy_mean
 ## arg      n: int
 ## arg      mean: out ctype[1]
 ## arg      total: out ctype[1]
 ## arg      loss: in ctype[n]
 ## arg      counted: in ctype[n]
-## def      cross_entropy_grad_rows
-## arg      rows: int
-## arg      rows_per_item: int
-## arg      n: int
-## arg      ignored: long
-## arg      smoothing: acc
-## arg      gx: out ctype[rows, n]
-## arg      gy: in ctype[1 or rows]
-## arg      lse: in ctype[rows]          only when normalize
-## arg      total: in ctype[1]           only when mean
-## arg      x: in ctype[rows, n]
-## arg      targets: in long[rows]
-## arg      weight: in ctype[n]          only when weighted
-## def      cross_entropy_grad_group
-## arg      sums: int
-## arg      n: int
-## arg      inner: int
-## arg      ignored: long
-## arg      smoothing: acc
-## arg      gx: out ctype[outer, n, inner]
-## arg      gy: in ctype[1 or outer, inner]
-## arg      lse: in ctype[outer, inner]  only when normalize
-## arg      total: in ctype[1]           only when mean
-## arg      x: in ctype[outer, n, inner]
-## arg      targets: in long[outer, inner]
-## arg      weight: in ctype[n]          only when weighted
 ## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
 ##          mean: one group.
 ## numerics the largest score is subtracted first; sums in a fixed order
@@ -169,7 +142,7 @@ __kernel void cross_entropy_rows(
 ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
 __kernel void cross_entropy_group(
-    const int sums, const int n, const int inner, const long ignored, const ${acc} smoothing,
+    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
     ${outputs(normalize, weighted, ctype)}
 ) {
     __local ${acc} partial[${group}];
@@ -281,7 +254,7 @@ __kernel void cross_entropy_grad_rows(
 <%def name="cross_entropy_grad_group(normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
 <% kept_items = group // reduce_items %>
 __kernel void cross_entropy_grad_group(
-    const int sums, const int n, const int inner, const long ignored, const ${acc} smoothing,
+    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
     ${inputs(normalize, weighted, reduction, ctype)}
 ) {
     ${acc} weights = n;

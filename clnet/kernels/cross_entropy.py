@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..dtypes import from_name
+from ..shapes import ceil_div
 from .kernel import Constraint, Kernel
 from .reduce import Reduction, lanes_of, reduce
 from .softmax import Lines
@@ -137,20 +138,20 @@ def cross_entropy(
     none = settings.reduction == "none"
     loss = out if none else Array.scratch(memory, targets.shape, x.dtype)
     counted = Array.scratch(memory, targets.shape, x.dtype)
-    sums = () if lse is None else (lse,)
-    arrays = (loss, *sums, counted, x, targets, *(() if weight is None else (weight,)))
+    saved = () if lse is None else (lse,)
+    arrays = (loss, *saved, counted, x, targets, *(() if weight is None else (weight,)))
     launches = []
     if targets.size:
         launches.append(_forward(target, x, arrays, settings, weighted=weight is not None))
     every = tuple(range(targets.ndim))
     if settings.reduction == "sum":
-        launches += reduce(target, out, loss, dims=every, kind=Reduction.SUM)
+        launches += reduce(target, out, loss, dims=every, kind=Reduction.SUM, memory=memory)
     elif settings.reduction == "mean" and total is not None:
         if targets.size > _MEAN_MOST:
-            partial = [Array.scratch(memory, (), x.dtype) for _ in range(2)]
-            for short, long in zip(partial, (loss, counted), strict=True):
-                launches += _summed_in(memory, reduce(target, short, long, dims=every, kind=Reduction.SUM))
-            loss, counted = partial
+            sums = [Array.scratch(memory, (), x.dtype) for _ in range(2)]
+            for one, many in zip(sums, (loss, counted), strict=True):
+                launches += reduce(target, one, many, dims=every, kind=Reduction.SUM, memory=memory)
+            loss, counted = sums
         launches.append(_mean(target, out, total, loss, counted))
     return launches
 
@@ -195,7 +196,7 @@ def cross_entropy_grad(
             GRAD_ROWS.launch(
                 GradRowsParams(*features, settings.reduction, x.dtype.ctype, acc.ctype, lanes),
                 (lines.outer, per_item, lines.n, *numbers, gx, gy, *kept),
-                global_size=(-(-lines.outer // per_item),),
+                global_size=(ceil_div(lines.outer, per_item),),
                 local_size=(1,),
                 **cost,
             )
@@ -206,8 +207,8 @@ def cross_entropy_grad(
     return [
         GRAD_GROUP.launch(
             GradGroupParams(*features, settings.reduction, x.dtype.ctype, acc.ctype, *shape),
-            (lines.count, lines.n, lines.inner, *numbers, gx, gy, *kept),
-            global_size=(-(-lines.count // items) * size,),
+            (lines.count, lines.inner, lines.n, *numbers, gx, gy, *kept),
+            global_size=(ceil_div(lines.count, items) * size,),
             local_size=(size,),
             **cost,
         )
@@ -236,7 +237,7 @@ def _forward(
         return ROWS.launch(
             RowsParams(*features, x.dtype.ctype, acc.ctype, lanes_of(target, acc.itemsize)),
             (lines.outer, per_item, lines.n, *numbers, *arrays),
-            global_size=(-(-lines.outer // per_item),),
+            global_size=(ceil_div(lines.outer, per_item),),
             local_size=(1,),
             **cost,
         )
@@ -244,8 +245,8 @@ def _forward(
     size = share * items
     return GROUP.launch(
         GroupParams(*features, x.dtype.ctype, acc.ctype, size, share, lines.inner > 1),
-        (lines.count, lines.n, lines.inner, *numbers, *arrays),
-        global_size=(-(-lines.count // items) * size,),
+        (lines.count, lines.inner, lines.n, *numbers, *arrays),
+        global_size=(ceil_div(lines.count, items) * size,),
         local_size=(size,),
         **cost,
     )

@@ -26,6 +26,18 @@
 ## arg    y: out ctype[n]
 ## arg    x: in ctype
 ## arg    index: in index_type
+## def    scatter_lines
+## arg    lines: int                 lines of the index along the axis
+## arg    n: int                     elements of a line
+## arg    limit: int                 size of the axis of y that is indexed
+## arg    y_step: int                step in y along it
+## arg    index_step: int            step in index and x along it
+## arg    size_{d}: int              the shape of the lines
+## arg    y_stride_{d}: int          steps in y from line to line
+## arg    index_stride_{d}: int      steps in index and x from line to line
+## arg    y: inout ctype             y[..., index[..., i, ...], ...] += x[..., i, ...]
+## arg    x: in ctype
+## arg    index: in index_type
 ## def    keys_along
 ## arg    n: int
 ## arg    limit: int
@@ -47,10 +59,12 @@
 ## def    fold_indices
 ## arg    n: int
 ## arg    size_{d}: int              sizes of the axes
-## arg    y: out int[n]              the row-major position, -1 if an index is out of range
+## arg    y: out int[n]              the row-major position; their product if an index is out
+##                                of range
 ## arg    index_{d}: in index_type[n]
 ##
-## launch   gather_rows: (n, outer), groups of one; the others: one item per element
+## launch   gather_rows: (n, outer), groups of one; scatter_lines: an item per line; the others: one
+##          item per element
 ## numerics exact; no index, whatever its value, reads outside x
 <%namespace name="strided" file="lib/strided.mako"/>
 <%def name="checked(index_type, wrap)">
@@ -127,6 +141,38 @@ __kernel void gather_along(
     }
 }
 </%def>
+<%def name="scatter_lines(ctype, index_type, ndim, wrap)">
+__kernel void scatter_lines(
+    const int lines, const int n, const int limit, const int y_step, const int index_step,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int index_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
+{
+    /* One item owns a line of y: it can add there in order, and no other writes to it. */
+    const int line = get_global_id(0);
+    if (line < lines) {
+        ${strided.locate(ndim, "line", ("y", "index"))}
+        y += y_offset + at_y;
+        x += x_offset + at_index;
+        index += index_offset + at_index;
+        for (int i = 0; i < n; ++i) {
+            ${index_type} at = index[i * index_step];
+            ${checked(index_type, wrap)}
+            if (inside)
+                y[(int)at * y_step] += x[i * index_step];
+        }
+    }
+}
+</%def>
 <%def name="keys_along(index_type, ndim, wrap)">
 __kernel void keys_along(
     const int n, const int limit, const int x_step, const int last,
@@ -183,7 +229,7 @@ __kernel void fold_indices(
 {
     const int i = get_global_id(0);
     if (i < n) {
-        int position = 0;
+        int position = 0, total = 1;
         bool valid = true;
 % for d in range(count):
         {
@@ -192,9 +238,10 @@ __kernel void fold_indices(
             ${checked(index_type, True)}
             valid = valid && inside;
             position = position * limit + (inside ? (int)at : 0);
+            total *= limit;
         }
 % endfor
-        y[y_offset + i] = valid ? position : -1;
+        y[y_offset + i] = valid ? position : total;
     }
 }
 </%def>

@@ -12,13 +12,16 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..dtypes import DType, int32
-from ..shapes import Shape, Strides, collapse, contiguous_strides
+from ..shapes import Shape, Strides, collapse
+from .copy import fill
 from .grid import items
 from .kernel import Kernel
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
 
 _CPU_LEAST_ROW = 8
+_GPU_LEAST_LINES = 4096
+_SHORT_LINE = 32
 
 
 class _Rows(NamedTuple):
@@ -33,6 +36,13 @@ class _Along(NamedTuple):
     index_type: str
     ndim: int
     missing: str
+    wrap: bool
+
+
+class _Lines(NamedTuple):
+    ctype: str
+    index_type: str
+    ndim: int
     wrap: bool
 
 
@@ -55,6 +65,7 @@ class _Fold(NamedTuple):
 _ROWS = Kernel("gather_rows", "gather.mako")
 _ROW_ELEMENTS = Kernel("gather_row_elements", "gather.mako")
 _ALONG = Kernel("gather_along", "gather.mako")
+_LINES = Kernel("scatter_lines", "gather.mako")
 _KEYS_ALONG = Kernel("keys_along", "gather.mako")
 _KEYS_OF_ROWS = Kernel("keys_of_rows", "gather.mako")
 _FOLD = Kernel("fold_indices", "gather.mako")
@@ -188,37 +199,25 @@ def gather_along_gradient(
         target: what to choose the kernels for.
         gx: dense; written whole.
         gy: the shape of ``index``, dense.
-        index: any strides, int32 or int64.
+        index: dense, int32 or int64.
         dim: the axis that is indexed.
         wrap: negative indices count from the end.
 
     Returns:
         The launches; none for no elements.
     """
-    if gx.size == 0:
-        return []
-    memory, n = Scratch(gx.device), index.size
-    keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
-    launches: list[Launch] = []
-    if n:
-        dense = contiguous_strides(gx.shape)
-        shape, x_strides, index_strides = _along(index, dense, dim)
-        global_size, local_size = items(target, n)
-        sizes = (n, gx.shape[dim], dense[dim], gx.size)
-        launches.append(
-            _KEYS_ALONG.launch(
-                _KeysAlong(index.dtype.ctype, len(shape), wrap),
-                (*sizes, *shape, *x_strides, *index_strides, keys, order, index),
-                global_size=global_size,
-                local_size=local_size,
-                flops=0,
-                bytes=index.nbytes + keys.nbytes + order.nbytes,
-            )
-        )
-    runs = sort(target, memory, keys, order, limit=gx.size)
-    flat = gx.view((1, gx.size, 1), (gx.size, 1, 1))
-    picked = gy.view((1, n, 1), (n, 1, 1))
-    return [*launches, *runs.launches, *segment_sum(target, memory, flat, picked, runs)]
+    if gx.size == 0 or index.size == 0:
+        return fill(target, gx, 0)
+    length = index.shape[dim]
+    lines = index.size // length
+    traits = target.traits
+    enough = _GPU_LEAST_LINES if traits.dedicated_local_memory else traits.compute_units
+    if length <= _SHORT_LINE or lines >= enough:
+        return [
+            *fill(target, gx, 0),
+            _scatter_lines(target, gx, gy, index, lines, dim=dim, wrap=wrap),
+        ]
+    return _sorted_along(target, gx, gy, index, dim=dim, wrap=wrap)
 
 
 def fold_indices(
@@ -228,7 +227,7 @@ def fold_indices(
 
     Args:
         target: what to choose the kernel for.
-        y: ``(n,)``, dense int32; -1 where one of the indices is out of range.
+        y: ``(n,)``, dense int32; the product of the sizes where an index is out of range.
         indices: ``(n,)`` each, dense, of one dtype: int32 or int64.
         sizes: of the axes they index.
 
@@ -259,6 +258,50 @@ def _along(index: Array, strides: Strides, dim: int) -> tuple[Shape, Strides, St
     others = tuple(0 if axis == dim else stride for axis, stride in enumerate(strides))
     shape, (x_strides, index_strides) = collapse(index.shape, [others, index.strides])
     return shape, x_strides, index_strides
+
+
+def _scatter_lines(
+    target: Target, gx: Array, gy: Array, index: Array, lines: int, *, dim: int, wrap: bool
+) -> Launch:
+    def others(values: tuple[int, ...]) -> tuple[int, ...]:
+        return (*values[:dim], *values[dim + 1 :])
+
+    shape, (x_strides, index_strides) = collapse(
+        others(index.shape), [others(gx.strides), others(index.strides)]
+    )
+    length = index.shape[dim]
+    sizes = (lines, length, gx.shape[dim], gx.strides[dim], index.strides[dim])
+    global_size, local_size = items(target, lines)
+    return _LINES.launch(
+        _Lines(gx.dtype.ctype, index.dtype.ctype, len(shape), wrap),
+        (*sizes, *shape, *x_strides, *index_strides, gx, gy, index),
+        global_size=global_size,
+        local_size=local_size,
+        flops=gy.size,
+        bytes=3 * gy.nbytes + index.nbytes,
+    )
+
+
+def _sorted_along(
+    target: Target, gx: Array, gy: Array, index: Array, *, dim: int, wrap: bool
+) -> list[Launch]:
+    memory, n = Scratch(gx.device), index.size
+    keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
+    shape, x_strides, index_strides = _along(index, gx.strides, dim)
+    global_size, local_size = items(target, n)
+    sizes = (n, gx.shape[dim], gx.strides[dim], gx.size)
+    launch = _KEYS_ALONG.launch(
+        _KeysAlong(index.dtype.ctype, len(shape), wrap),
+        (*sizes, *shape, *x_strides, *index_strides, keys, order, index),
+        global_size=global_size,
+        local_size=local_size,
+        flops=0,
+        bytes=index.nbytes + keys.nbytes + order.nbytes,
+    )
+    runs = sort(target, memory, keys, order, limit=gx.size)
+    flat = gx.view((1, gx.size, 1), (gx.size, 1, 1))
+    picked = gy.view((1, n, 1), (n, 1, 1))
+    return [launch, *runs.launches, *segment_sum(target, memory, flat, picked, runs)]
 
 
 def _sorted_rows(

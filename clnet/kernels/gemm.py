@@ -8,6 +8,7 @@ from ..dtypes import float32, float64
 from .gemm_any import any_type
 from .gemm_packed import packed
 from .gemm_problem import Problem, problems
+from .gemm_skinny import MOST_ROWS, skinny
 from .gemm_tiled import tiled
 
 
@@ -54,4 +55,6 @@ def _launches(target: Target, problem: Problem) -> list[Launch]:
         return any_type(problem)
     if target.traits.dedicated_local_memory:
         return tiled(target, problem)
-    return packed(target, problem)
+    if problem.n < problem.m and problem.n <= MOST_ROWS:
+        problem = problem.transposed()
+    return skinny(target, problem) or packed(target, problem)

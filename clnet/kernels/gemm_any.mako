@@ -7,19 +7,60 @@
 ## param    ctype: str           element type
 ## param    sum_type: str        type of the sums, of alpha and of beta
 ## param    group: int           work-items of a group
+## param    width: int           elements an item of gemm_slices_dense adds side by side, a power of two
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
-## arg      total, m, n, k: int  elements of out in all, and sizes
-## arg      out: inout ctype, strides out_m, out_n
-## arg      a: in ctype, strides a_m, a_k
-## arg      b: in ctype, strides b_k, b_n
-## arg      bias: in ctype, stride bias_step
-## arg      alpha, beta: sum_type   out is read only where beta != 0
-## arg      inner: int           batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      partial: in sum_type[slices][total]
-## arg      slices: int          of partial
-## launch   global (total rounded up,), local (group,)
+## def      gemm_any
+## arg      total: int                 elements of out
+## arg      m: int                 rows of out
+## arg      n: int                 columns of out
+## arg      k: int                 length of the sums
+## arg      out: inout ctype         read only where beta != 0
+## arg      a: in ctype
+## arg      b: in ctype
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: sum_type            factor of the product
+## arg      beta: sum_type            factor of what out holds
+## arg      out_m: long                strides of the matrices
+## arg      out_n: long
+## arg      a_m: long
+## arg      a_k: long
+## arg      b_k: long
+## arg      b_n: long
+## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      out_outer: long
+## arg      out_inner: long
+## arg      a_outer: long
+## arg      a_inner: long
+## arg      b_outer: long
+## arg      b_inner: long
+## def      gemm_slices
+## arg      total: int                 elements of out
+## arg      m: int                 rows
+## arg      n: int                 columns
+## arg      slices: int                 of partial
+## arg      out: inout ctype         read only where beta != 0
+## arg      partial: in sum_type         partial[slices][total]
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: sum_type            factor of the sums
+## arg      beta: sum_type            factor of what out holds
+## arg      out_m: long
+## arg      out_n: long
+## arg      inner: int                 as above
+## arg      out_outer: long
+## arg      out_inner: long
+## def      gemm_slices_dense
+## arg      total: int                 elements of out
+## arg      slices: int                 of partial
+## arg      out: inout ctype         dense
+## arg      partial: in ctype            partial[slices][total]
+## arg      alpha: ctype               factor of the sums
+## arg      beta: ctype               factor of what out holds
+## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of them
 ## numerics sums run over k, or over the slices, in order
+<%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%def name="gemm_any(ctype, sum_type, group, bias, activation)">
 __kernel void gemm_any(
@@ -73,7 +114,45 @@ __kernel void gemm_slices(
 }
 </%def>
 ##
-<%def name="finish(ctype, sum_type, bias, activation)">\
+## The same where out lies as densely as its partial sums, and there is no bias: no coordinates.
+<%def name="gemm_slices_dense(ctype, width, group, activation)">
+<% type = ctype if width == 1 else f"{ctype}{width}" %>
+% if width > 1:
+${vectors_of.types(ctype, width)}
+% endif
+__kernel void gemm_slices_dense(
+    const int total, const int slices, __global ${ctype} *restrict out, const long out_offset,
+    __global const ${ctype} *restrict partial, const long partial_offset,
+    const ${ctype} alpha, const ${ctype} beta)
+{
+    int index = get_global_id(0) * ${width};
+    partial += partial_offset;
+    out += out_offset;
+% if width > 1:
+    if (index + ${width} <= total) {
+        ${type} sum = 0;
+        for (int s = 0; s < slices; s++)
+            sum += *(__global const vector *)(partial + (long)s * total + index);
+        ${type} x = alpha * sum;
+        if (beta != 0)
+            x += beta * *(__global const vector *)(out + index);
+        *(__global vector *)(out + index) = ${epilogue.activate(activation, "x", type)};
+        return;
+    }
+% endif
+    for (const int end = index + ${width} < total ? index + ${width} : total; index < end; index++) {
+        ${ctype} sum = 0;
+        for (int s = 0; s < slices; s++)
+            sum += partial[(long)s * total + index];
+        ${ctype} x = alpha * sum;
+        if (beta != 0)
+            x += beta * out[index];
+        out[index] = ${epilogue.activate(activation, "x", ctype)};
+    }
+}
+</%def>
+##
+<%def name="finish(ctype, sum_type, bias, activation)">
 ${sum_type} x = alpha * sum;
     if (beta != 0)
         x += beta * (${sum_type})*out;

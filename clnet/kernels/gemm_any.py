@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import HostScalar, Launch
+from ..device import DeviceTraits, HostScalar, Launch
 from ..dtypes import DType
-from ..shapes import round_up
+from ..shapes import ceil_div, round_up
 from .gemm_problem import Problem
 from .kernel import Kernel
 
@@ -22,9 +22,21 @@ class AnyParams(NamedTuple):
     activation: str | None
 
 
+class DenseParams(NamedTuple):
+    """Parameters of ``gemm_slices_dense``; see its template."""
+
+    ctype: str
+    width: int
+    group: int
+    activation: str | None
+
+
 ANY = Kernel("gemm_any", "gemm_any.mako")
 SLICES = Kernel("gemm_slices", "gemm_any.mako")
+SLICES_DENSE = Kernel("gemm_slices_dense", "gemm_any.mako")
 GROUP = 64
+DENSE_GROUP = 16
+MOST_VECTOR_BYTES = 64
 
 
 def any_type(problem: Problem) -> list[Launch]:
@@ -52,16 +64,19 @@ def any_type(problem: Problem) -> list[Launch]:
     return [launch]
 
 
-def sum_slices(problem: Problem, partial: Array) -> Launch:
+def sum_slices(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch:
     """The launch that adds the slices of a product's sums and finishes it.
 
     Args:
+        traits: the device's numbers.
         problem: the product.
         partial: ``(slices, outer, inner, m, n)``, dense.
 
     Returns:
         The launch.
     """
+    if problem.bias is None and problem.out.contiguous:
+        return _sum_dense(traits, problem, partial)
     total = problem.batch * problem.m * problem.n
     return SLICES.launch(
         _params(problem),
@@ -81,6 +96,23 @@ def sum_slices(problem: Problem, partial: Array) -> Launch:
         ),
         global_size=(round_up(total, GROUP),),
         local_size=(GROUP,),
+        flops=partial.size,
+        bytes=partial.nbytes + problem.out.nbytes,
+    )
+
+
+def _sum_dense(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch:
+    dtype = problem.out.dtype
+    nbytes = min(4 * traits.simd_width, MOST_VECTOR_BYTES)
+    params = DenseParams(
+        dtype.ctype, max(nbytes // dtype.itemsize, 1), DENSE_GROUP, problem.activation
+    )
+    total = problem.out.size
+    return SLICES_DENSE.launch(
+        params,
+        (total, partial.shape[0], problem.out, partial, problem.alpha, problem.beta),
+        global_size=(round_up(ceil_div(total, params.width), DENSE_GROUP),),
+        local_size=(DENSE_GROUP,),
         flops=partial.size,
         bytes=partial.nbytes + problem.out.nbytes,
     )

@@ -19,17 +19,48 @@
 ## param    prepacked: bool      b was packed by gemm_pack
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
-## arg      m, n, k: int         sizes
-## arg      out: inout ctype, strides out_m, out_n
-## arg      a: in ctype, strides a_m, a_k
-## arg      b: in ctype, strides b_k, b_n (unused when prepacked)
-## arg      bias: in ctype, stride bias_step
-## arg      alpha, beta: ctype   out is read only where beta != 0
-## arg      inner: int           batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      slices, slice_k: int slice s sums k in [s * slice_k, (s + 1) * slice_k) into out + s * out_slice
-## arg      row_panels, column_panels: int   panels of a and of b that a group multiplies
-## arg      source, panels: gemm_pack's input and output panels[item][panel][k padded][columns]
-## arg      chunk_k, padded_k: int   gemm_pack: steps a group packs, and steps of a whole panel
+## def      gemm_packed
+## arg      m: int                 rows of out
+## arg      n: int                 columns of out
+## arg      k: int                 length of the sums
+## arg      out: inout ctype         read only where beta != 0
+## arg      a: in ctype
+## arg      b: in ctype
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: ctype               factor of the product
+## arg      beta: ctype               factor of what out holds
+## arg      out_m: long                strides of the matrices
+## arg      out_n: long
+## arg      a_m: long
+## arg      a_k: long
+## arg      b_k: long
+## arg      b_n: long
+## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      out_outer: long
+## arg      out_inner: long
+## arg      a_outer: long
+## arg      a_inner: long
+## arg      b_outer: long
+## arg      b_inner: long
+## arg      slices: int                 parts of the sums, computed by groups of their own
+## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
+## arg      out_slice: long                ... into out + s * out_slice
+## arg      row_panels: int                 panels of a that a group multiplies
+## arg      column_panels: int                 panels of b
+## def      gemm_pack
+## arg      n: int                 columns of b
+## arg      k: int                 rows of b
+## arg      panels: out ctype           panels[item][panel][k padded][columns]
+## arg      source: in ctype            b
+## arg      b_k: long
+## arg      b_n: long
+## arg      inner: int                 as above
+## arg      b_outer: long
+## arg      b_inner: long
+## arg      column_panels: int                 panels that a group packs
+## arg      chunk_k: int                 steps of k that a group packs
+## arg      padded_k: int                 steps of k in a panel
 ## launch   gemm_packed: global (row blocks, column blocks, slices * batch), local (1, 1, 1)
 ##          gemm_pack: global (column blocks, chunks of k, batch), local (1, 1, 1)
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
@@ -44,6 +75,7 @@
     space = "__global" if prepacked else "__local"
 %>
 ${vectors_of.types(ctype, width)}
+${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
 % if not prepacked:
 ${panel.pack("pack_b", ctype, width, columns, "__local")}
@@ -139,7 +171,7 @@ __kernel void gemm_packed(
 <%
     columns = vectors * width
     vector_type = f"{ctype}{width}"
-    vector_bias = {None: "0", "m": "bias[r * bias_step]", "n": "((__global const vector *)bias)[v]"}[bias]
+    vector_bias = {None: "0", "m": "bias[r * bias_step]", "n": "*(__global const vector *)(bias + c)"}[bias]
     scalar_bias = {None: "0", "m": "bias[r * bias_step]", "n": "bias[c * bias_step]"}[bias]
 %>
 inline void store_tile(
@@ -147,40 +179,40 @@ inline void store_tile(
     const long out_m, const long out_n, const ${ctype} alpha, const ${ctype} keep, const int last
     ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
 {
-    if (valid_columns == ${columns} && out_n == 1${" && bias_step == 1" if bias == "n" else ""}) {
-        for (int r = 0; r < valid_rows; r++)
-            for (int v = 0; v < ${vectors}; v++) {
-                ${vector_type} x = alpha * ((const vector *)tile)[r * ${vectors} + v];
-                if (keep != 0)
-                    x += keep * ((__global const vector *)(out + r * out_m))[v];
-                if (last) {
+    const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
+    for (int r = 0; r < valid_rows; r++, out += out_m) {
+        int c = 0;
+        for (; dense && c + ${width} <= valid_columns; c += ${width}) {
+            ${vector_type} x = alpha * *(const vector *)(tile + r * ${columns} + c);
+            if (keep != 0)
+                x += keep * *(__global const vector *)(out + c);
+            if (last) {
 % if bias:
-                    x += ${vector_bias};
+                x += ${vector_bias};
 % endif
-                    x = ${epilogue.activate(activation, "x", vector_type)};
-                }
-                ((__global vector *)(out + r * out_m))[v] = x;
+                x = ${epilogue.activate(activation, "x", vector_type)};
             }
-    } else {
-        for (int r = 0; r < valid_rows; r++)
-            for (int c = 0; c < valid_columns; c++) {
-                ${ctype} x = alpha * tile[r * ${columns} + c];
-                if (keep != 0)
-                    x += keep * out[r * out_m + c * out_n];
-                if (last) {
+            *(__global vector *)(out + c) = x;
+        }
+        for (; c < valid_columns; c++) {
+            ${ctype} x = alpha * tile[r * ${columns} + c];
+            if (keep != 0)
+                x += keep * out[c * out_n];
+            if (last) {
 % if bias:
-                    x += ${scalar_bias};
+                x += ${scalar_bias};
 % endif
-                    x = ${epilogue.activate(activation, "x", ctype)};
-                }
-                out[r * out_m + c * out_n] = x;
+                x = ${epilogue.activate(activation, "x", ctype)};
             }
+            out[c * out_n] = x;
+        }
     }
 }
 </%def>
 ##
 <%def name="gemm_pack(ctype, width, vectors, unroll)">
 ${vectors_of.types(ctype, width)}
+${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_b", ctype, width, vectors * width, "__global")}
 __kernel void gemm_pack(
     const int n, const int k, __global ${ctype} *restrict panels, const long panels_offset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -65,6 +66,30 @@ class Blocking(NamedTuple):
     prepacked: bool
 
 
+class Work(NamedTuple):
+    """What the choice of a blocking depends on.
+
+    Attributes:
+        params: the register block.
+        m, n, k: sizes.
+        batch: products in all.
+        items: different items of b.
+        item_bytes: bytes of an element.
+        units: compute units.
+        limit: bytes of scratch memory allowed.
+    """
+
+    params: PackedParams
+    m: int
+    n: int
+    k: int
+    batch: int
+    items: int
+    item_bytes: int
+    units: int
+    limit: int
+
+
 PACKED = Kernel(
     "gemm_packed",
     "gemm_packed.mako",
@@ -72,8 +97,8 @@ PACKED = Kernel(
 )
 PACK = Kernel("gemm_pack", "gemm_packed.mako")
 
-# Bytes of a vector register -> register block. 32 registers of 64 bytes hold 28 sums, two vectors of
-# b and one of a; 16 registers of 32 or 16 bytes hold 12 sums, two and one.
+# Bytes of a vector register -> register block. 32 registers of 64 bytes hold 28 sums, two vectors
+# of b and one of a; 16 registers of 32 or 16 bytes hold 12 sums, two and one.
 TILES = {64: Tile((14, 11, 8, 4), 2), 32: Tile((6, 4), 2), 16: Tile((6, 4), 2)}
 LEAST_WIDTH = 4
 UNROLL = 2
@@ -81,14 +106,18 @@ DEPTH = 512
 LEAST_DEPTH = 64
 BLOCK = 16
 LEAST_BLOCK = 4
-GROUPS_PER_UNIT = 2
-# Share of the time that the units are busy from which on work counts as evenly cut.
-EVEN = 0.95
-MOST_TURNS = 64
-SLICE_K = 256
+SLICE_K = 128
 PACK_ROWS = 8
-# Groups that read the same panel of b, from which on one kernel packs it for all of them.
-PREPACK_GROUPS = 3
+MOST_BLOCKS_PER_UNIT = 4
+MOST_CUTS = 16
+
+# Costs in units of one multiplication in the inner loop, from two cores with 512-bit vectors.
+PACK_COST = 16
+PREPACK_COST = 24
+SUM_COST = 24
+STORE_COST = 6
+GROUP_COST = 2_000
+LAUNCH_COST = 400_000
 
 
 def packed(target: Target, problem: Problem) -> list[Launch]:
@@ -96,14 +125,25 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
 
     Args:
         target: what the device is like.
-        problem: the product, of ``float`` or ``double`` elements, with ``m``, ``n``, ``k``, batch > 0.
+        problem: the product, of float32 or float64, no axis of it empty.
 
     Returns:
         Its launches, in order.
     """
     params = _params(target.traits, problem)
-    blocking = _blocking(target, params, problem)
-    memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
+    memory = problem.memory()
+    work = Work(
+        params,
+        problem.m,
+        problem.n,
+        problem.k,
+        problem.batch,
+        _items(problem.b),
+        problem.out.dtype.itemsize,
+        target.traits.compute_units,
+        max(target.workspace_limit - memory.nbytes, 0),
+    )
+    blocking = choose_blocking(work)
     launches: list[Launch] = []
     if blocking.prepacked:
         panels = _panels(memory, params, problem)
@@ -111,13 +151,11 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
         params = params._replace(prepacked=True)
         problem = replace(problem, b=panels)
     if blocking.slices == 1:
-        return [*launches, _multiply(params, blocking, problem, problem.out, 0)]
+        return [*launches, _multiply(params, blocking, problem, 0)]
     partial = Array.scratch(memory, (blocking.slices, *problem.out.shape), problem.out.dtype)
-    part = replace(problem, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
-    params = params._replace(bias=None, activation=None)
-    first = partial.view(partial.shape[1:], partial.strides[1:])
-    launches.append(_multiply(params, blocking, part, first, partial.strides[0]))
-    return [*launches, sum_slices(problem, partial)]
+    bare = params._replace(bias=None, activation=None)
+    first = _multiply(bare, blocking, problem.partial(partial), partial.strides[0])
+    return [first, sum_slices(target.traits, problem, partial)]
 
 
 def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
@@ -150,57 +188,73 @@ def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
     )
 
 
-def _blocking(target: Target, params: PackedParams, problem: Problem) -> Blocking:
-    """Cut the work so that every compute unit gets about the same, with little packed twice."""
-    units = target.traits.compute_units
-    row_panels = ceil_div(problem.m, params.rows)
-    column_panels = ceil_div(problem.n, params.vectors * params.width)
-    row_blocks = ceil_div(row_panels, params.block)
-    column_blocks = balanced_blocks(column_panels, row_blocks * problem.batch, units)
-    if row_blocks * column_blocks * problem.batch < units:
-        row_blocks = balanced_blocks(row_panels, column_blocks * problem.batch, units)
-    groups = row_blocks * column_blocks * problem.batch
-    slices = 1
-    if groups < GROUPS_PER_UNIT * units:
-        slices = max(1, min(ceil_div(GROUPS_PER_UNIT * units, groups), problem.k // SLICE_K))
-        partial = slices * problem.batch * problem.m * problem.n * problem.out.dtype.itemsize
-        slices = slices if partial <= target.workspace_limit else 1
-        slices = ceil_div(problem.k, _slice_k(params, problem, slices))
-    readers = row_blocks * problem.batch // _items(problem.b)
-    room = _panel_bytes(params, problem) <= target.workspace_limit and slices == 1
-    return Blocking(
-        ceil_div(row_panels, row_blocks),
-        ceil_div(column_panels, column_blocks),
-        slices,
-        prepacked=readers >= PREPACK_GROUPS and room,
-    )
-
-
-def balanced_blocks(panels: int, others: int, units: int) -> int:
-    """How many blocks to cut ``panels`` into, so that ``units`` workers are evenly busy.
+@lru_cache(maxsize=4096)
+def choose_blocking(work: Work) -> Blocking:
+    """The cheapest way, by estimate, to cut the work into groups.
 
     Args:
-        panels: what is cut along this axis.
-        others: blocks along the other axes.
-        units: workers; each block goes to one.
+        work: sizes and device.
 
     Returns:
-        The fewest blocks, of those that leave each unit ``GROUPS_PER_UNIT`` groups, that keep the
-        units busy for ``EVEN`` of the time, or the count that comes nearest.
+        The blocking, whose scratch memory fits the limit and whose every slice has work.
     """
-    best, best_share = 1, 0.0
-    for blocks in range(1, panels + 1):
-        size = ceil_div(panels, blocks)
-        turns = ceil_div(ceil_div(panels, size) * others, units)
-        share = panels * others / (units * turns * size)
-        enough = blocks * others >= GROUPS_PER_UNIT * units
-        if share >= EVEN and enough:
-            return blocks
-        if share > best_share:
-            best, best_share = blocks, share
-        if turns > MOST_TURNS:
-            break
-    return best
+    params = work.params
+    row_panels = ceil_div(work.m, params.rows)
+    column_panels = ceil_div(work.n, params.vectors * params.width)
+    fewest = ceil_div(row_panels, params.block)
+    row_options = {ceil_div(row_panels, r) for r in _cuts(row_panels, fewest, work.units)}
+    column_options = {ceil_div(column_panels, c) for c in _cuts(column_panels, 1, work.units)}
+    wanted = [s for s in (1, work.units, 2 * work.units) if s == 1 or s * SLICE_K <= work.k]
+    slice_options = {ceil_div(work.k, _slice_k(params, work.k, s)) for s in wanted}
+    candidates = [
+        Blocking(rows, columns, slices, prepacked)
+        for rows in sorted(row_options)
+        for columns in sorted(column_options)
+        for slices in sorted(slice_options)
+        for prepacked in (False, True)
+        if _scratch_bytes(work, slices, prepacked) <= work.limit and not (prepacked and slices > 1)
+    ]
+    return min(candidates, key=lambda blocking: _cost(work, blocking))
+
+
+def _cuts(panels: int, fewest: int, units: int) -> list[int]:
+    """Numbers of blocks worth a try: from the fewest to a few for every unit."""
+    most = min(panels, max(fewest, MOST_BLOCKS_PER_UNIT * units))
+    step = max(1, (most - fewest) // MOST_CUTS)
+    return [*range(fewest, most + 1, step), most]
+
+
+def _cost(work: Work, blocking: Blocking) -> float:
+    """How long a blocking takes, in multiplications of one element by one unit."""
+    params = work.params
+    rows = blocking.row_panels * params.rows
+    columns = blocking.column_panels * params.vectors * params.width
+    row_blocks, column_blocks = ceil_div(work.m, rows), ceil_div(work.n, columns)
+    groups = row_blocks * column_blocks * blocking.slices * work.batch
+    steps = ceil_div(work.k, blocking.slices)
+    # The last blocks may be small; a group is taken for an average one.
+    rows = round_up(work.m, params.rows) / row_blocks
+    columns = round_up(work.n, params.vectors * params.width) / column_blocks
+    group = rows * columns * (steps + STORE_COST * ceil_div(steps, params.depth))
+    group += rows * steps * PACK_COST
+    if not blocking.prepacked:
+        group += columns * steps * PACK_COST
+    turns = max(ceil_div(groups, work.units), groups / work.units)
+    cost = group * turns + GROUP_COST * groups
+    if blocking.prepacked:
+        panels = _panel_elements(params, work.n, work.k) * work.items
+        cost += panels * PREPACK_COST / work.units + LAUNCH_COST
+    if blocking.slices > 1:
+        partial = blocking.slices * work.batch * work.m * work.n
+        cost += partial * SUM_COST / work.units + LAUNCH_COST
+    return cost
+
+
+def _scratch_bytes(work: Work, slices: int, prepacked: bool) -> int:  # noqa: FBT001
+    """What a blocking needs of the workspace."""
+    nbytes = _panel_elements(work.params, work.n, work.k) * work.items if prepacked else 0
+    nbytes += slices * work.batch * work.m * work.n if slices > 1 else 0
+    return nbytes * work.item_bytes
 
 
 def _items(array: Array) -> int:
@@ -209,24 +263,18 @@ def _items(array: Array) -> int:
     return prod(size for size, stride in pairs if stride != 0)
 
 
-def _slice_k(params: PackedParams, problem: Problem, slices: int) -> int:
-    return round_up(ceil_div(problem.k, slices), params.unroll)
+def _slice_k(params: PackedParams, k: int, slices: int) -> int:
+    return round_up(ceil_div(k, slices), params.unroll)
 
 
-def _padded_k(params: PackedParams, problem: Problem) -> int:
-    return round_up(problem.k, params.unroll)
-
-
-def _panel_bytes(params: PackedParams, problem: Problem) -> int:
-    columns = round_up(problem.n, params.vectors * params.width)
-    steps = _padded_k(params, problem)
-    return _items(problem.b) * columns * steps * problem.out.dtype.itemsize
+def _panel_elements(params: PackedParams, n: int, k: int) -> int:
+    """Elements of the packed panels of one item of b."""
+    return round_up(n, params.vectors * params.width) * round_up(k, params.unroll)
 
 
 def _panels(memory: Scratch, params: PackedParams, problem: Problem) -> Array:
     """B's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
-    columns = round_up(problem.n, params.vectors * params.width)
-    item = columns * _padded_k(params, problem)
+    item = _panel_elements(params, problem.n, problem.k)
     dense = Array.scratch(memory, (_items(problem.b), item), problem.b.dtype)
     outer, inner = (stride != 0 for stride in problem.b.strides[:2])
     inner_items = problem.b.shape[1] if inner else 1
@@ -254,20 +302,17 @@ def _pack(params: PackedParams, problem: Problem, panels: Array) -> Launch:
             *b.strides[:2],
             group_panels,
             chunk,
-            _padded_k(params, problem),
+            round_up(problem.k, params.unroll),
         ),
         global_size=(ceil_div(column_panels, group_panels), ceil_div(problem.k, chunk), _items(b)),
         local_size=(1, 1, 1),
         flops=0,
-        bytes=2 * _panel_bytes(params, problem),
+        bytes=2 * _items(b) * problem.n * problem.k * b.dtype.itemsize,
     )
 
 
-def _multiply(
-    params: PackedParams, blocking: Blocking, problem: Problem, out: Array, out_slice: int
-) -> Launch:
-    """The product itself, into ``out``, whose slices lie ``out_slice`` apart."""
-    given = replace(problem, out=out)
+def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slice: int) -> Launch:
+    """The product itself; slices of its sums lie ``out_slice`` apart."""
     columns = params.vectors * params.width
     row_blocks = ceil_div(given.m, params.rows * blocking.row_panels)
     column_blocks = ceil_div(given.n, columns * blocking.column_panels)
@@ -286,7 +331,7 @@ def _multiply(
             *given.matrix_strides(),
             *given.batch_strides(),
             blocking.slices,
-            _slice_k(params, given, blocking.slices),
+            _slice_k(params, given.k, blocking.slices),
             out_slice,
             blocking.row_panels,
             blocking.column_panels,

@@ -1,20 +1,22 @@
-"""A matrix product as the kernels see it: operands with at most two batch axes, brought into one form."""
+"""A matrix product as the kernels see it: in one form, with at most two batch axes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import Any
 
 from ..array import Array
-from ..device import HostScalar
+from ..device import HostScalar, Scratch
+from ..shapes import collapse
 
 BATCH_AXES = 2
 
 
 @dataclass(frozen=True)
 class Problem:
-    """``out = activation(alpha * a @ b + beta * out + bias)``, axes ``(outer, inner, m or k, k or n)``.
+    """``out = activation(alpha * a @ b + beta * out + bias)`` over two batch axes.
 
     Attributes:
         out: ``(outer, inner, m, n)``.
@@ -72,6 +74,21 @@ class Problem:
             self, out=_flip(self.out), a=_flip(self.b), b=_flip(self.a), bias_axis=flipped
         )
 
+    def memory(self) -> Scratch:
+        """Scratch memory beside that which operands may lie in."""
+        return Scratch.beside(self.out.storage, self.a.storage, self.b.storage)
+
+    def partial(self, sums: Array) -> Problem:
+        """The bare product into slices of its sums.
+
+        Args:
+            sums: ``(slices, outer, inner, m, n)``.
+        """
+        first = sums.view(sums.shape[1:], sums.strides[1:])
+        return replace(
+            self, out=first, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None
+        )
+
     def bias_args(self) -> tuple[Any, ...]:
         """The kernels' arguments ``bias, bias_step``: none without a bias."""
         return () if self.bias is None else (self.bias, self.bias.strides[0])
@@ -107,47 +124,38 @@ def problems(
         out: ``(..., m, n)``.
         a: ``(..., m, k)``.
         b: ``(..., k, n)``, all with the same batch axes.
-        alpha, beta, bias, bias_axis, activation: as in :class:`Problem`.
+        alpha: factor of the product.
+        beta: factor of what ``out`` holds.
+        bias: one axis, or None.
+        bias_axis: ``"m"``, ``"n"``, or None without a bias.
+        activation: None or ``"relu"``.
 
     Returns:
         Problems with ``out``'s unit stride, if it has one, along ``n``, and with as few batch items
         as the strides allow.
     """
-    axes = _merge_axes(
-        list(zip(out.shape[:-2], out.strides[:-2], a.strides[:-2], b.strides[:-2], strict=True))
-    )
-    axes = [(1, 0, 0, 0)] * (BATCH_AXES - len(axes)) + axes
-    leading, axes = axes[:-BATCH_AXES], axes[-BATCH_AXES:]
-    sizes = tuple(size for size, *_ in axes)
-    found = []
-    for index in range(prod(size for size, *_ in leading)):
-        at = _unravel(index, tuple(size for size, *_ in leading))
-        views = []
-        for which, array in enumerate((out, a, b), start=1):
-            start = array.offset + sum(i * axis[which] for i, axis in zip(at, leading, strict=True))
-            strides = (*(axis[which] for axis in axes), *array.strides[-2:])
-            views.append(array.view((*sizes, *array.shape[-2:]), strides, start))
-        problem = _merge_rows(Problem(*views, alpha, beta, bias, bias_axis, activation))
+    arrays = (out, a, b)
+    sizes, steps = collapse(out.shape[:-2], [array.strides[:-2] for array in arrays])
+    missing = (1,) * (BATCH_AXES - len(sizes))
+    sizes, steps = (*missing, *sizes), tuple((*missing, *step) for step in steps)
+    outer = len(sizes) - BATCH_AXES
+    found: list[Problem] = []
+    for index in product(*(range(size) for size in sizes[:outer])):
+        views = tuple(
+            array.view(
+                (*sizes[outer:], *array.shape[-2:]),
+                (*step[outer:], *array.strides[-2:]),
+                array.offset + sum(i * s for i, s in zip(index, step[:outer], strict=True)),
+            )
+            for array, step in zip(arrays, steps, strict=True)
+        )
+        problem = Problem(views[0], views[1], views[2], alpha, beta, bias, bias_axis, activation)
+        problem = _merge_rows(problem)
         problem = _merge_rows(problem.transposed()).transposed()
         if problem.out.strides[3] != 1 and problem.out.strides[2] == 1:
             problem = problem.transposed()
         found.append(problem)
     return found
-
-
-def _merge_axes(axes: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Batch axes ``(size, stride, stride, stride)`` with neighbours joined wherever the strides allow."""
-    merged: list[tuple[int, ...]] = []
-    for axis in axes:
-        if axis[0] == 1:
-            continue
-        if merged and all(
-            outer == axis[0] * s for outer, s in zip(merged[-1][1:], axis[1:], strict=True)
-        ):
-            merged[-1] = (merged[-1][0] * axis[0], *axis[1:])
-        else:
-            merged.append(axis)
-    return merged
 
 
 def _merge_rows(problem: Problem) -> Problem:
@@ -171,14 +179,6 @@ def _flip(array: Array) -> Array:
     outer, inner, row, column = zip(array.shape, array.strides, strict=True)
     shape, strides = zip(outer, inner, column, row, strict=True)
     return array.view(shape, strides)
-
-
-def _unravel(index: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    at = []
-    for size in reversed(sizes):
-        at.append(index % size)
-        index //= size
-    return tuple(reversed(at))
 
 
 def _distinct_bytes(array: Array) -> int:

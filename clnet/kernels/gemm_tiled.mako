@@ -9,23 +9,53 @@
 ##
 ## layout   out, a, b: any strides; fast where *_vector holds
 ## param    ctype: str           element type, and the type of the sums
-## param    tile_m, tile_n, tile_k: int   sizes of the tiles
-## param    item_m, item_n: int  elements of an item, multiples of 4
+## param    tile_m: int          rows of a tile of out
+## param    tile_n: int          its columns
+## param    tile_k: int          steps of k in the tiles of a and b
+## param    item_m: int          rows of an item, a multiple of 4
+## param    item_n: int          its columns, a multiple of 4
 ## param    a_major: 'm'|'k'     axis of a along which neighbouring items read
 ## param    b_major: 'n'|'k'     the same of b
-## param    a_vector, b_vector: bool   runs of four along it lie densely, aligned, and do not cross an edge
+## param    a_vector: bool       runs of four along it lie densely, aligned, and do not cross an edge
+## param    b_vector: bool       the same of b
 ## param    out_vector: bool     the same of out along n
 ## param    raster: int          rows of tiles that are computed column by column, for the cache's sake
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
-## arg      m, n, k: int         sizes
-## arg      out: inout ctype, strides out_m, out_n
-## arg      a: in ctype, strides a_m, a_k
-## arg      b: in ctype, strides b_k, b_n
-## arg      bias: in ctype, stride bias_step
-## arg      alpha, beta: ctype   out is read only where beta != 0
-## arg      inner: int           batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      slices, slice_k: int slice s sums k in [s * slice_k, (s + 1) * slice_k) into out + s * out_slice
+## param    name: 'a'|'b'        the operand
+## param    axis: 'm'|'n'        its axis that is not k
+## param    start: str           where the tile begins along it
+## param    tile: int            the tile's extent along it
+## param    major: str           axis along which neighbouring items read
+## param    vector: bool         runs of four along it are one load
+## param    items: int           work-items of the group
+## param    half: str            the half of the tile buffer, an expression
+## arg      m: int                 rows of out
+## arg      n: int                 columns of out
+## arg      k: int                 length of the sums
+## arg      out: inout ctype         read only where beta != 0
+## arg      a: in ctype
+## arg      b: in ctype
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: ctype               factor of the product
+## arg      beta: ctype               factor of what out holds
+## arg      out_m: long                strides of the matrices
+## arg      out_n: long
+## arg      a_m: long
+## arg      a_k: long
+## arg      b_k: long
+## arg      b_n: long
+## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      out_outer: long
+## arg      out_inner: long
+## arg      a_outer: long
+## arg      a_inner: long
+## arg      b_outer: long
+## arg      b_inner: long
+## arg      slices: int                 parts of the sums, computed by groups of their own
+## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
+## arg      out_slice: long                ... into out + s * out_slice
 ## launch   global (tiles * slices * batch * items,), local (items,), items = tile_m / item_m * tile_n / item_n
 ## numerics each sum runs over k in order, by fma
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
@@ -117,15 +147,8 @@ __kernel void gemm_tiled(
 }
 </%def>
 ##
-## param name: 'a'|'b'           the operand
-## param axis: 'm'|'n'           its axis that is not k
-## param start: str              where the tile begins along it
-## param tile: int               the tile's extent along it
-## param major: str              axis along which neighbouring items read
-## param vector: bool            runs of four along it are one load
-## param items: int              work-items of the group
 ## Read the item's runs of the tile that begins at k0 into registers.
-<%def name="fetch(name, ctype, axis, start, tile, tile_k, major, vector, items)">\
+<%def name="fetch(name, ctype, axis, start, tile, tile_k, major, vector, items)">
 % for i in range(tile * tile_k // 4 // items):
     ${ctype}4 ${name}_run_${i} = 0;
     {
@@ -148,9 +171,8 @@ __kernel void gemm_tiled(
 % endfor
 </%def>
 ##
-## param half: str               the half of the tile buffer
 ## Put the item's runs into local memory.
-<%def name="stage(name, ctype, tile, tile_k, major, items, half)">\
+<%def name="stage(name, ctype, tile, tile_k, major, items, half)">
 % for i in range(tile * tile_k // 4 // items):
 % if major == "k":
 % for lane in range(4):

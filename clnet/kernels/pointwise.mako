@@ -5,7 +5,8 @@
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of each output's value
 ## param    compute: str              C type the expressions are computed in
-## param    outputs: tuple[(str, str)]  C type and inner step of each output: "unit", "none" or "any"
+## param    outputs: tuple[(str, str)]  type in memory (of C, or bfloat16) and inner step of each output:
+##                                    "unit", "none" or "any"
 ## param    inputs: tuple[(str, str, bool)]  the same of each input, and whether it holds booleans
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of outer axes
@@ -21,12 +22,19 @@
 ## arg      s_j: scalar j
 ## launch   global (>= n, >= product of size_a); any local size; no local memory
 ## numerics contraction off, no relaxed mathematics: fusing expressions does not change a bit
-<%def name="position(operand, step, outer)"><%
-    terms = ["i" if step == "unit" else "i * %s_inner" % operand] if step != "none" else []
-    terms += ["o%d * %s_step_%d" % (a, operand, a) for a in range(outer)]
-%>${" + ".join(terms) or "0"}</%def>
+<%namespace name="stored" file="lib/stored.mako"/>
+<%def name="position(operand, step, outer)">
+    const long ${operand}_at = ${operand}_offset
+% if step != "none":
+        + i ${"" if step == "unit" else "* %s_inner" % operand}
+% endif
+% for a in range(outer):
+        + o${a} * ${operand}_step_${a}
+% endfor
+        ;
+</%def>
 <%def name="operand(name, ctype, step, outer, index, qualifier)">
-    __global ${qualifier}${ctype} *${name}, const long ${name}_offset,
+    __global ${qualifier}${'ushort' if ctype == 'bfloat16' else ctype} *${name}, const long ${name}_offset,
 % if step == "any":
     const ${index} ${name}_inner,
 % endif
@@ -64,17 +72,19 @@ __kernel void pointwise(
     if (i >= n) return;
 % endif
 % for j, (ctype, step, boolean) in enumerate(inputs):
+    ${position("x_%d" % j, step, outer)}
     % if boolean:
-    const int v_${j} = x_${j}[x_${j}_offset + ${position("x_%d" % j, step, outer)}] != 0;
+    const int v_${j} = x_${j}[x_${j}_at] != 0;
     % else:
-    const ${compute} v_${j} = (${compute})x_${j}[x_${j}_offset + ${position("x_%d" % j, step, outer)}];
+    ${stored.load(ctype, compute, "v_%d" % j, "x_%d" % j, "x_%d_at" % j)}
     % endif
 % endfor
 % for statement in statements:
     ${statement}
 % endfor
 % for j, (ctype, step) in enumerate(outputs):
-    y_${j}[y_${j}_offset + ${position("y_%d" % j, step, outer)}] = (${ctype})(${results[j]});
+    ${position("y_%d" % j, step, outer)}
+    ${stored.store(ctype, "y_%d" % j, "y_%d_at" % j, results[j])}
 % endfor
 }
 </%def>

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import DType, bool_, from_name
+from ..dtypes import DType, bfloat16, bool_, from_name
 from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, ceil_div, collapse, round_up
 from .kernel import Kernel
@@ -167,10 +167,14 @@ def _params(
         printed.statements,
         printed.results,
         ctype,
-        tuple((d.ctype, s) for d, s in zip(outputs, inner[:split], strict=True)),
-        tuple((d.ctype, s, d is bool_) for d, s in zip(inputs, inner[split:], strict=True)),
+        tuple((_stored(d), s) for d, s in zip(outputs, inner[:split], strict=True)),
+        tuple((_stored(d), s, d is bool_) for d, s in zip(inputs, inner[split:], strict=True)),
         scalars,
         outer,
         index,
     )
     return params, flops(*exprs)
+
+
+def _stored(dtype: DType) -> str:
+    return "bfloat16" if dtype is bfloat16 else dtype.ctype

@@ -51,13 +51,12 @@
 <%namespace name="generator" file="lib/philox.mako"/>
 <%def name="uniform(real, lane)">
 % if real == "double":
-((double)((((ulong)bits.s${2 * lane + 1} << 32) | bits.s${2 * lane}) >> 11) * 0x1p-53)
+((double)((((ulong)bits_${2 * lane + 1} << 32) | bits_${2 * lane}) >> 11) * 0x1p-53)
 % else:
-((float)(bits.s${lane} >> 8) * 0x1p-24f)
+((float)(bits_${lane} >> 8) * 0x1p-24f)
 % endif
 </%def>
 <%def name="random_bits()">
-${generator.philox()}
 __kernel void random_bits(
     const int n, __global int *restrict y, const long y_offset, const ulong seed, const long offset)
 {
@@ -66,13 +65,12 @@ __kernel void random_bits(
     ${generator.draw()}
 % for lane in range(4):
     if (i + ${lane} < n)
-        y[i + ${lane}] = as_int(bits.s${lane});
+        y[i + ${lane}] = as_int(bits_${lane});
 % endfor
 }
 </%def>
 <%def name="random_uniform(ctype, real)">
 #pragma OPENCL FP_CONTRACT OFF
-${generator.philox()}
 __kernel void random_uniform(
     const int n, __global ${ctype} *restrict y, const long y_offset,
     const ulong seed, const long offset,
@@ -91,7 +89,6 @@ __kernel void random_uniform(
 </%def>
 <%def name="random_normal(ctype, real)">
 #pragma OPENCL FP_CONTRACT OFF
-${generator.philox()}
 __kernel void random_normal(
     const int n, __global ${ctype} *restrict y, const long y_offset,
     const ulong seed, const long offset, const ${real} mean, const ${real} std)
@@ -105,7 +102,7 @@ __kernel void random_normal(
 % if real == "double":
         const double u = fma(${uniform(real, 0)}, 1.0, 0x1p-54);
 % else:
-        const float u = fma((float)bits.s${lane}, 0x1p-32f, 0x1p-33f);
+        const float u = fma((float)bits_${lane}, 0x1p-32f, 0x1p-33f);
 % endif
         const ${real} radius = sqrt(-2 * log(u));
         const ${real} turn = 2 * ${uniform(real, lane + 1)};
@@ -118,7 +115,6 @@ __kernel void random_normal(
 }
 </%def>
 <%def name="random_bernoulli(ctype)">
-${generator.philox()}
 __kernel void random_bernoulli(
     const int n, __global ${ctype} *restrict y, const long y_offset,
     const ulong seed, const long offset, const float p)
@@ -133,7 +129,6 @@ __kernel void random_bernoulli(
 }
 </%def>
 <%def name="random_integer(ctype)">
-${generator.philox()}
 __kernel void random_integer(
     const int n, __global ${ctype} *restrict y, const long y_offset,
     const ulong seed, const long offset, const long low, const long span)
@@ -143,14 +138,13 @@ __kernel void random_integer(
     ${generator.draw()}
 % for lane in range(2):
     if (i + ${lane} < n) {
-        const ulong word = ((ulong)bits.s${2 * lane + 1} << 32) | bits.s${2 * lane};
+        const ulong word = ((ulong)bits_${2 * lane + 1} << 32) | bits_${2 * lane};
         y[i + ${lane}] = (${ctype})(low + (long)mul_hi(word, (ulong)span));
     }
 % endfor
 }
 </%def>
 <%def name="dropout(ctype)">
-${generator.philox()}
 __kernel void dropout(
     const int n, __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,

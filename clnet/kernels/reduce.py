@@ -158,7 +158,13 @@ def accumulator(reduction: Reduction, dtype: DType) -> DType:
 
 
 def reduce(
-    target: Target, out: Array, x: Array, *, dims: tuple[int, ...], kind: Reduction
+    target: Target,
+    out: Array,
+    x: Array,
+    *,
+    dims: tuple[int, ...],
+    kind: Reduction,
+    memory: Scratch | None = None,
 ) -> list[Launch]:
     """``out = reduction of x over dims``.
 
@@ -170,6 +176,7 @@ def reduce(
         dims: axes of ``x``, counted from the front, none twice. Over no elements the result is the
             reduction's identity (0, 1, infinities, true for ALL), and NaN for MEAN.
         kind: what to compute; MEAN takes floating ``x``.
+        memory: the scratch memory of the op that this is a part of, if it has any.
 
     Returns:
         One launch, or two when few outputs would leave the device idle.
@@ -180,7 +187,9 @@ def reduce(
     kept_sizes = tuple(n for i, n in enumerate(x.shape) if i not in dims and n != 1)
     out_axes = [(n, s) for n, s in zip(out.shape, out.strides, strict=True) if n != 1]
     if kept_sizes != tuple(n for n, _ in out_axes):
-        raise ArgumentError("reduce", "out has the sizes x keeps", out=out.shape, x=x.shape, dims=dims)
+        raise ArgumentError(
+            "reduce", "out has the sizes x keeps", out=out.shape, x=x.shape, dims=dims
+        )
     out_strides = iter(s for _, s in out_axes)
     kept, reduced = [], []
     for i, (size, stride) in enumerate(zip(x.shape, x.strides, strict=True)):
@@ -194,7 +203,9 @@ def reduce(
     if problem.outs == 0:
         return []
     parts = _parts(target, problem)
-    return [_launch(target, problem)] if parts == 1 else _two_stages(target, problem, parts)
+    if parts == 1:
+        return [_launch(target, problem)]
+    return _two_stages(target, problem, parts, memory or Scratch(x.device))
 
 
 def _merge(axes: list[_Axis]) -> tuple[_Axis, ...]:
@@ -231,9 +242,8 @@ def _parts(target: Target, problem: _Problem) -> int:
     return max(1, min(parts, room))
 
 
-def _two_stages(target: Target, problem: _Problem, parts: int) -> list[Launch]:
+def _two_stages(target: Target, problem: _Problem, parts: int, memory: Scratch) -> list[Launch]:
     """Partial results of all parts into scratch memory, then their reduction."""
-    memory = Scratch(problem.x.device)
     partial = Array.scratch(memory, (parts * problem.outs,), problem.acc)
     part_stride, step = (problem.outs, 1) if problem.columns else (1, parts)
     first, second = [], []

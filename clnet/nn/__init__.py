@@ -1,6 +1,15 @@
 """Layers and models in PyTorch's names; they compose ops and launch nothing."""
 
-from . import functional
-from .module import Module, Parameter
-
-__all__ = ["Module", "Parameter", "functional"]
+from . import functional as functional
+from . import init as init
+from .activation import *
+from .container import *
+from .conv import *
+from .dropout import *
+from .linear import *
+from .loss import *
+from .module import Module as Module
+from .module import Parameter as Parameter
+from .norm import *
+from .pool import *
+from .sparse import *

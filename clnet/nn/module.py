@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import mode
 from ..autograd import no_grad
-from ..dtypes import DType
-from ..errors import ArgumentError, CheckpointError
+from ..dtypes import DType, from_numpy
+from ..errors import ArgumentError, CheckpointError, ClnetError
 from ..tensor import Tensor, tensor
 
 
@@ -33,6 +33,13 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+class IncompatibleKeys(NamedTuple):
+    """The names in which a state and a module differ."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
 class Module:
     """A layer or model: a callable with parameters.
 
@@ -41,17 +48,14 @@ class Module:
 
     Attributes:
         training: whether dropout, batch norm and the like behave as in training.
-        version: changes when something other than an element changes (mode, attributes, dtype), so
-            that compiled functions know when to trace again.
     """
 
     training: bool
-    version: int
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {
             "training": True,
-            "version": 0,
+            "_num_changes": 0,
             "_parameters": OrderedDict(),
             "_buffers": OrderedDict(),
             "_modules": OrderedDict(),
@@ -68,9 +72,23 @@ class Module:
         now = mode.current()
         if now.tracer is not None:
             now.tracer.watch(self)
-        path = f"{now.module_path}.{self._path}" if now.module_path else self._path
-        with mode.using(module_path=path or type(self).__name__):
-            return self.forward(*args, **kwargs)
+        name = type(self).__name__
+        path = (f"{now.module_path}.{self._path}" if now.module_path else self._path) or name
+        with mode.using(module_path=path):
+            try:
+                return self.forward(*args, **kwargs)
+            except ClnetError as error:
+                if error.module is None:  # the innermost module is the one that helps
+                    error.module = path if path == name else f"{path}, {name}"
+                raise
+
+    @property
+    def version(self) -> tuple[int, bool]:
+        """Changes with the mode and when attributes, dtype or device change, but not with elements.
+
+        Compiled functions trace again when it is another than it was.
+        """
+        return (self._num_changes, self.training)
 
     # Attributes.
 
@@ -81,18 +99,27 @@ class Module:
                 "attributes are assigned after super().__init__()",
                 attribute=name,
             )
-        for table in (self._parameters, self._buffers, self._modules):
-            table.pop(name, None)
         if isinstance(value, Parameter):
-            self._parameters[name] = value
+            self.register_parameter(name, value)
         elif isinstance(value, Module):
             self.add_module(name, value)
+        elif name in self._buffers and (value is None or isinstance(value, Tensor)):
+            self.register_buffer(name, value)
+        elif name in self._parameters and value is None:
+            self.register_parameter(name, None)
+        elif name in self._parameters and isinstance(value, Tensor):
+            raise ArgumentError(
+                type(self).__name__,
+                "a parameter is replaced by a Parameter or None",
+                attribute=name,
+                type=type(value).__name__,
+                remedy="Wrap it in nn.Parameter, or del the attribute first",
+            )
         else:
+            self._forget(name)
             self.__dict__[name] = value
-            self.__dict__["version"] += 1
-            return
-        self.__dict__.pop(name, None)
-        self.__dict__["version"] += 1
+            # Going back to an earlier mode makes what was compiled in it valid again.
+            self.__dict__["_num_changes"] += name != "training"
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):
@@ -105,27 +132,48 @@ class Module:
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
-                self.__dict__["version"] += 1
+                self.__dict__["_num_changes"] += 1
                 return
         object.__delattr__(self, name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """A parameter under a name, or None to say that there is none."""
-        self.__dict__.pop(name, None)
-        self._parameters[name] = parameter
-        self.__dict__["version"] += 1
+        self._register(self._parameters, name, parameter)
 
     def register_buffer(self, name: str, value: Tensor | None) -> None:
         """A tensor that belongs to the state but is not trained (running statistics)."""
-        self.__dict__.pop(name, None)
-        self._buffers[name] = value
-        self.__dict__["version"] += 1
+        self._register(self._buffers, name, value)
 
     def add_module(self, name: str, module: Module) -> None:
-        """A sub-module under a name."""
-        self._modules[name] = module
+        """A sub-module under a name.
+
+        Raises:
+            ArgumentError: if it is no module, or the name is empty or has a dot.
+        """
+        if not isinstance(module, Module):
+            raise ArgumentError(
+                type(self).__name__,
+                "a sub-module is a Module",
+                name=name,
+                type=type(module).__name__,
+            )
+        self._register(self._modules, name, module)
         module.__dict__["_path"] = name
-        self.__dict__["version"] += 1
+
+    def _register(self, table: OrderedDict[str, Any], name: str, value: Any) -> None:
+        """Enter a value in one table, at its old place if the name is there, and in no other."""
+        if not name or "." in name:
+            raise ArgumentError(
+                type(self).__name__, "a name is not empty and has no dot", name=repr(name)
+            )
+        self._forget(name, but=table)
+        table[name] = value
+        self.__dict__["_num_changes"] += 1
+
+    def _forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
+        for table in (self.__dict__, self._parameters, self._buffers, self._modules):
+            if table is not but:
+                table.pop(name, None)
 
     # Walks.
 
@@ -170,6 +218,35 @@ class Module:
         """All buffers, each once."""
         return (b for _, b in self._named("_buffers"))
 
+    def get_submodule(self, target: str) -> Module:
+        """The module of a dotted name; the module itself for an empty one.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        module = self
+        for name in target.split(".") if target else ():
+            if name not in module._modules:
+                raise AttributeError(f"{type(module).__name__} has no sub-module {name!r}")
+            module = module._modules[name]
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter of a dotted name.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        return self._get("_parameters", "parameter", target)
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer of a dotted name.
+
+        Raises:
+            AttributeError: if there is none.
+        """
+        return self._get("_buffers", "buffer", target)
+
     def apply(self, function: Callable[[Module], Any]) -> Module:
         """Call ``function`` on every module, the lower ones first; returns the module."""
         for module in self.children():
@@ -195,7 +272,7 @@ class Module:
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         for module in self.modules():
-            module.__dict__["version"] += 1
+            module.__dict__["_num_changes"] += 1
         return self
 
     def zero_grad(self) -> None:
@@ -219,32 +296,41 @@ class Module:
                         kind = dtype if value.dtype.is_floating_point else None
                         value.array = value.detach().to(device=device, dtype=kind).array
                         value.grad = None
-            module.__dict__["version"] += 1
+            module.__dict__["_num_changes"] += 1
         return self
 
     # State.
 
-    def state_dict(self) -> OrderedDict[str, Tensor]:
-        """Parameters and buffers by dotted name; the tensors share the module's memory."""
+    def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
+        """Parameters and buffers by dotted name; the tensors share the module's memory.
+
+        Args:
+            prefix: put before every name.
+        """
         state: OrderedDict[str, Tensor] = OrderedDict()
-        for prefix, module in self.named_modules():
-            for table in (module._parameters, module._buffers):
-                for name, value in table.items():
-                    if value is not None:
-                        state[f"{prefix}.{name}" if prefix else name] = value.detach()
+        for table in (self._parameters, self._buffers):
+            for name, value in table.items():
+                if value is not None:
+                    state[prefix + name] = value.detach()
+        for name, module in self._modules.items():
+            state.update(module.state_dict(prefix=f"{prefix}{name}."))
         return state
 
     def load_state_dict(
         self, state: Mapping[str, Tensor | np.ndarray], *, strict: bool = True
-    ) -> None:
+    ) -> IncompatibleKeys:
         """Overwrite parameters and buffers; nothing is changed unless everything fits.
 
         Args:
             state: tensors or NumPy arrays by the names of :meth:`state_dict`.
             strict: whether the names must be the same.
 
+        Returns:
+            The names that differ; none when strict.
+
         Raises:
             CheckpointError: if names or shapes do not fit.
+            DtypeError: if clnet has no dtype for an array's.
         """
         own = self.state_dict()
         missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
@@ -258,13 +344,7 @@ class Module:
             )
         common = [name for name in own if name in state]
         for name in common:
-            if tuple(state[name].shape) != own[name].shape:
-                raise CheckpointError(
-                    "load_state_dict",
-                    f"{name!r} has another shape",
-                    module=own[name].shape,
-                    state=tuple(state[name].shape),
-                )
+            _check_entry(name, own[name], state[name])
         with no_grad():
             for name in common:
                 value = state[name]
@@ -273,6 +353,7 @@ class Module:
                     if isinstance(value, Tensor)
                     else tensor(value, device=own[name].device)
                 )
+        return IncompatibleKeys(missing, unexpected)
 
     # Text.
 
@@ -281,10 +362,11 @@ class Module:
         return ""
 
     def __repr__(self) -> str:
-        lines = [f"  ({n}): " + repr(m).replace("\n", "\n  ") for n, m in self._modules.items()]
-        if not lines:
-            return f"{type(self).__name__}({self.extra_repr()})"
-        return "\n".join([f"{type(self).__name__}({self.extra_repr()}", *lines, ")"])
+        settings = self.extra_repr()
+        if not self._modules:
+            return f"{type(self).__name__}({settings})"
+        lines = [f"({n}): {m!r}" for n, m in self._modules.items()]
+        return indented(type(self).__name__, [settings, *lines] if settings else lines)
 
     def _named(self, table: str) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
@@ -293,3 +375,29 @@ class Module:
                 if value is not None and id(value) not in seen:
                     seen.add(id(value))
                     yield (f"{prefix}.{name}" if prefix else name), value
+
+    def _get(self, table: str, kind: str, target: str) -> Any:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        found = module.__dict__[table].get(name)
+        if found is None:
+            raise AttributeError(f"{type(module).__name__} has no {kind} {name!r}")
+        return found
+
+
+def indented(name: str, lines: list[str]) -> str:
+    """A module's text: its class, and a line or block for each thing in it."""
+    inner = "\n".join(lines).replace("\n", "\n  ")
+    return f"{name}(\n  {inner}\n)"
+
+
+def _check_entry(name: str, own: Tensor, value: Tensor | np.ndarray) -> None:
+    if tuple(value.shape) != own.shape:
+        raise CheckpointError(
+            "load_state_dict",
+            f"{name!r} has another shape",
+            module=own.shape,
+            state=tuple(value.shape),
+        )
+    if not isinstance(value, Tensor):
+        from_numpy(value.dtype)

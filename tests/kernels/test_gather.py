@@ -131,6 +131,8 @@ def test_put_rows_keeps_the_last_of_equal_indices(shaped):
         ((3, 4, 5), (2, 8, 5), 1),
         ((3, 4, 5), (3, 4, 1), 2),
         ((3, 4, 5), (3, 0, 5), 1),
+        ((9,), (100,), 0),  # one long line: sorted
+        ((3, 6), (100, 5), 0),
     ],
     ids=str,
 )
@@ -168,5 +170,5 @@ def test_fold_indices_is_the_row_major_position(shaped):
     run(fold_indices(shaped(device()), y, [on_device(i) for i in indices], sizes=sizes))
     i, j, k = (index % size for index, size in zip(indices, sizes, strict=True))
     expected = (i * 5 + j) * 6 + k
-    expected[[7, 8]] = -1
+    expected[[7, 8]] = 4 * 5 * 6
     np.testing.assert_array_equal(y.numpy(), expected)

@@ -1,4 +1,4 @@
-"""Matrix products against float64, on both shapes of kernels, off their grids and on their edges."""
+"""Matrix products against float64, by every kernel, off their grids and on their edges."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
-from clnet.device import Target, device
+from clnet.device import Scratch, Target, device
+from clnet.dtypes import float32
 from clnet.kernels import gemm_packed, gemm_tiled
 from clnet.kernels.gemm import gemm
-from clnet.kernels.gemm_packed import balanced_blocks
+from clnet.kernels.gemm_packed import PackedParams, Work, choose_blocking
 from clnet.kernels.gemm_problem import problems
+from clnet.shapes import ceil_div, round_up
 
 GPU = {
     "dedicated_local_memory": True,
@@ -26,7 +28,7 @@ SHAPES = {
     "cpu-8-lanes": {"simd_width": 8},
     "cpu-4-lanes-many-units": {"simd_width": 4, "compute_units": 16},
     "gpu": GPU,
-    "gpu-one-unit": {**GPU, "compute_units": 1},
+    "gpu-one-unit": {**GPU, "compute_units": 1, "local_memory_bytes": 49152},
 }
 
 
@@ -41,10 +43,12 @@ def target(request, where):
 
 
 def place(values, where, order=None, gap=0):
-    """The values in device memory, axes stored in ``order``, ``gap`` unused elements before every run."""
+    """The values on the device, axes stored in ``order``, ``gap`` elements before every run."""
     order = tuple(range(values.ndim)) if order is None else order
     stored = values.transpose(order)
-    padded = np.full((*stored.shape[:-1], stored.shape[-1] + gap), np.nan if gap else 0, values.dtype)
+    padded = np.full(
+        (*stored.shape[:-1], stored.shape[-1] + gap), np.nan if gap else 0, values.dtype
+    )
     padded[..., gap:] = stored
     dense = Array.from_numpy(padded, where)
     strides = [0] * values.ndim
@@ -90,6 +94,7 @@ def poisoned(shape, where, dtype=np.float32):
         (1, 130, 600),
         (130, 1, 600),
         (9, 7, 4001),
+        (16, 9, 4001),
     ],
 )
 def test_gemm_sizes_off_the_grid(target, where, m, n, k):
@@ -106,7 +111,8 @@ def test_gemm_strided(target, where, layout, transposed_out, gap):
     m, n, k = 68, 52, 72
     a, b = operands((m, k), (k, n))
     orders = {"N": (0, 1), "T": (1, 0)}
-    out = place(np.full((m, n), np.nan, np.float32), where, orders["T"] if transposed_out else None, gap)
+    order = orders["T" if transposed_out else "N"]
+    out = place(np.full((m, n), np.nan, np.float32), where, order, gap)
     left, right = place(a, where, orders[layout[0]], gap), place(b, where, orders[layout[1]], gap)
     check(run(target, where, out, left, right), a.astype(np.float64) @ b, k)
 
@@ -210,7 +216,7 @@ def test_gemm_integers_wrap_around(target, where, dtype):
 def test_gemm_empty_sum_gives_beta_out_plus_bias(target, where):
     before, bias = operands((6, 7), (7,))
     out = Array.from_numpy(before, where)
-    a, b = Array.from_numpy(np.zeros((6, 0), np.float32), where), Array.from_numpy(np.zeros((0, 7), np.float32), where)
+    a, b = poisoned((6, 0), where), poisoned((0, 7), where)
     got = run(target, where, out, a, b, beta=0.5, bias=Array.from_numpy(bias, where))
     np.testing.assert_allclose(got, 0.5 * before + bias, rtol=1e-6)
 
@@ -240,9 +246,28 @@ def test_gemm_without_workspace(target, where):
     check(run(bare, where, out, left, right), a.astype(np.float64) @ b, 1100)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(230, 70, 100), (16, 9, 4001), (2, 9, 4001)])
+def test_gemm_operands_in_scratch_memory(target, where, m, n, k):
+    a, b = operands((m, k), (k, n))
+    memory = Scratch(where)
+    left = Array.scratch(memory, (m, k), float32)
+    right = Array.scratch(memory, (k, n), float32)
+    out = poisoned((m, n), where)
+    one = Array.from_numpy(np.ones((1, 1), np.float32), where)
+    launches = []
+    for scratch, values in ((left, a), (right, b)):
+        row = Array.from_numpy(values.reshape(1, -1), where)
+        flat = scratch.view((1, values.size), (values.size, 1))
+        launches += gemm(target, flat, one, row)
+    launches += gemm(target, out, left, right)
+    for launch in launches:
+        where.queue.launch(launch)
+    check(out.numpy(), a.astype(np.float64) @ b, k)
+
+
 def test_gemm_declares_its_work(target, where):
     shape = (4, 20, 30), (4, 30, 10), (4, 20, 10)
-    a, b, out = (Array.abstract(s, Array.from_numpy(np.zeros(1, np.float32), where).dtype, where) for s in shape)
+    a, b, out = (Array.abstract(s, float32, where) for s in shape)
     launches = gemm(target, out, a, b)
     assert sum(launch.flops for launch in launches) == 2 * prod((4, 20, 30, 10))
     assert sum(launch.bytes for launch in launches) >= 4 * sum(prod(s) for s in shape)
@@ -252,30 +277,45 @@ def test_harness_fails_on_a_wrong_product(where):
     a, b = operands((40, 50), (50, 60))
     wrong = a.astype(np.float64) @ b
     wrong[39, 59] -= float(a[39, 49]) * b[49, 59]
-    got = run(where.target, where, poisoned((40, 60), where), Array.from_numpy(a, where), Array.from_numpy(b, where))
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    got = run(where.target, where, poisoned((40, 60), where), left, right)
     with pytest.raises(AssertionError):
         check(got, wrong, 50)
 
 
 def test_shared_right_operand_turns_batch_into_rows(where):
-    dtype = Array.from_numpy(np.zeros(1, np.float32), where).dtype
-    a = Array.abstract((6, 5, 8), dtype, where)
-    b = Array.abstract((8, 3), dtype, where).view((6, 8, 3), (0, 3, 1))
-    out = Array.abstract((6, 5, 3), dtype, where)
+    a = Array.abstract((6, 5, 8), float32, where)
+    b = Array.abstract((8, 3), float32, where).view((6, 8, 3), (0, 3, 1))
+    out = Array.abstract((6, 5, 3), float32, where)
     given = {"alpha": 1.0, "beta": 0.0, "bias": None, "bias_axis": None, "activation": None}
     (problem,) = problems(out, a, b, **given)
     assert (problem.batch, problem.m, problem.n, problem.k) == (1, 30, 3, 8)
 
 
-@pytest.mark.parametrize("panels", [1, 3, 64, 65, 1000])
-@pytest.mark.parametrize("units", [1, 2, 3, 64])
-def test_balanced_blocks_leave_no_unit_far_behind(panels, units):
-    blocks = balanced_blocks(panels, 1, units)
-    assert 1 <= blocks <= panels
-    size = -(-panels // blocks)
-    turns = -(-(-(-panels // size)) // units)
-    if panels >= 16 * units:
-        assert turns * size * units <= 1.1 * panels + units
+@pytest.mark.parametrize("units", [1, 2, 64])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(14, 32, 16), (64, 32, 100_000), (1000, 1000, 1000), (32, 25_088, 144), (7, 7, 20_000)],
+)
+def test_blocking_covers_the_product_and_fits(m, n, k, units):
+    params = PackedParams("float", 16, 14, 2, 2, 512, 16, False, None, None)
+    work = Work(params, m, n, k, 1, 1, 4, units, 2**20)
+    blocking = choose_blocking(work)
+    slice_k = round_up(ceil_div(k, blocking.slices), params.unroll)
+    assert (blocking.slices - 1) * slice_k < k
+    assert blocking.row_panels <= params.block
+    scratch = blocking.slices * m * n if blocking.slices > 1 else 0
+    scratch += round_up(n, 32) * round_up(k, 2) if blocking.prepacked else 0
+    assert 4 * scratch <= work.limit
+
+
+def test_blocking_gives_every_unit_work():
+    params = PackedParams("float", 16, 14, 2, 2, 512, 16, False, None, None)
+    blocking = choose_blocking(Work(params, 64, 32, 100_000, 1, 1, 4, 8, 2**28))
+    assert blocking.slices >= 8
+    blocking = choose_blocking(Work(params, 1000, 1000, 1000, 1, 1, 4, 8, 2**28))
+    row_blocks = ceil_div(1000, 14 * blocking.row_panels)
+    assert row_blocks * ceil_div(1000, 32 * blocking.column_panels) >= 8
 
 
 def test_every_tiling_keeps_its_constraints():

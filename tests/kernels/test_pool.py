@@ -7,15 +7,14 @@ import pytest
 
 from clnet.device import device
 from clnet.errors import TemplateError
-from clnet.kernels.pool import (
-    Window,
+from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
     avg_pool,
     avg_pool_gradient,
-    max_pool,
-    max_pool_gradient,
 )
+from clnet.kernels.max_pool import max_pool, max_pool_gradient
+from clnet.kernels.window import Window
 from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
 
 RNG = np.random.default_rng(5)
@@ -206,5 +205,8 @@ def test_double_precision_pools_in_double():
 def test_padding_beyond_half_the_window_breaks_a_constraint():
     with pytest.raises(TemplateError, match="every window holds an element"):
         max_pool(
-            device().target, poisoned((1, 3, 3)), poisoned((1, 4, 4)), window=Window(2, 2, 2, 2, 2, 0)
+            device().target,
+            poisoned((1, 3, 3)),
+            poisoned((1, 4, 4)),
+            window=Window(2, 2, 2, 2, 2, 0),
         )

@@ -1,7 +1,7 @@
-## kernel panel: a function that copies a strip of a strided matrix into a panel `panel[step][lane]`
+## lib panel: a function that copies a strip of a strided matrix into a panel `panel[step][lane]`
 ##
 ## A panel holds `lanes` rows (or columns) of an operand side by side, so that the inner loop of a
-## register-blocked product reads it front to back. It needs lib/vector.mako's type. Lanes from `valid` on hold some other lane's or
+## register-blocked product reads it front to back. It needs lib/vector.mako's type and zip. Lanes from `valid` on hold some other lane's or
 ## no meaningful value (the product's rows they feed are never stored); steps from `steps` to
 ## `padded` hold zeros.
 ##
@@ -10,6 +10,7 @@
 ## param width: int           lanes of the vectors it works with, a power of two
 ## param lanes: int           lanes of a panel, a multiple of width
 ## param space: str           address space of the panel
+## param first: int           the first of the `width` lanes that are transposed
 <%def name="pack(name, ctype, width, lanes, space)">
 inline void ${name}(
     ${space} ${ctype} *restrict panel, __global const ${ctype} *restrict source,
@@ -34,23 +35,21 @@ inline void ${name}(
     }
     for (; k < steps; k++)
         for (int lane = 0; lane < ${lanes}; lane++)
-            panel[k * ${lanes} + lane] = source[min(lane, valid - 1) * lane_step + k * k_step];
+            panel[k * ${lanes} + lane] = source[(lane < valid ? lane : valid - 1) * lane_step + k * k_step];
     for (int at = k * ${lanes}; at < padded * ${lanes}; at++)
         panel[at] = 0;
 }
 </%def>
 ##
-## param first: int           the first of the `width` lanes to transpose
 ## Interleaving the first half of the vectors with the second, log2(width) times, transposes them.
-<%def name="transpose(ctype, width, first, lanes, space)">\
+<%def name="transpose(ctype, width, first, lanes, space)">
 % for i in range(width):
-                ${ctype}${width} s0_${i} = *(__global const vector *)(source + min(${first + i}, valid - 1) * lane_step + k);
+                const ${ctype}${width} s0_${i} = *(__global const vector *)(source + (${first + i} < valid ? ${first + i} : valid - 1) * lane_step + k);
 % endfor
 % for stage in range(1, width.bit_length()):
 % for i in range(width // 2):
-                ${ctype}${width} s${stage}_${2 * i}, s${stage}_${2 * i + 1};
-                s${stage}_${2 * i}.even = s${stage - 1}_${i}.lo; s${stage}_${2 * i}.odd = s${stage - 1}_${i + width // 2}.lo;
-                s${stage}_${2 * i + 1}.even = s${stage - 1}_${i}.hi; s${stage}_${2 * i + 1}.odd = s${stage - 1}_${i + width // 2}.hi;
+                const ${ctype}${width} s${stage}_${2 * i} = zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+                const ${ctype}${width} s${stage}_${2 * i + 1} = zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
 % endfor
 % endfor
 % for i in range(width):

@@ -1,21 +1,20 @@
 ## lib philox: Philox4x32-10, a counter-based random generator (Salmon et al., SC 2011)
 ##
-## `philox` declares the function; `draw` declares `bits`, the four words of this item's counter.
-<%def name="philox()">
-uint4 philox(uint4 counter, uint2 key)
-{
-    for (int round = 0; round < 10; ++round) {
-        const uint high_0 = mul_hi(0xD2511F53u, counter.s0);
-        const uint high_2 = mul_hi(0xCD9E8D57u, counter.s2);
-        counter = (uint4)(high_2 ^ counter.s1 ^ key.s0, 0xCD9E8D57u * counter.s2,
-                          high_0 ^ counter.s3 ^ key.s1, 0xD2511F53u * counter.s0);
-        key += (uint2)(0x9E3779B9u, 0xBB67AE85u);
-    }
-    return counter;
-}
-</%def>
+## `draw` declares bits_0 to bits_3, the words of this item's counter, from the kernel's seed and offset.
+## Scalars and no loop: PoCL turns neighbouring items into vectors only without loops and vector types.
 <%def name="draw()">
     const ulong counter = (ulong)offset + get_global_id(0);
-    const uint4 bits = philox((uint4)((uint)counter, (uint)(counter >> 32), 0u, 0u),
-                              (uint2)((uint)seed, (uint)(seed >> 32)));
+    uint bits_0 = (uint)counter, bits_1 = (uint)(counter >> 32), bits_2 = 0, bits_3 = 0;
+    uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
+    ulong product_0, product_2;
+% for _ in range(10):
+    product_0 = 0xD2511F53ul * bits_0;
+    product_2 = 0xCD9E8D57ul * bits_2;
+    bits_0 = (uint)(product_2 >> 32) ^ bits_1 ^ key_0;
+    bits_1 = (uint)product_2;
+    bits_2 = (uint)(product_0 >> 32) ^ bits_3 ^ key_1;
+    bits_3 = (uint)product_0;
+    key_0 += 0x9E3779B9u;
+    key_1 += 0xBB67AE85u;
+% endfor
 </%def>

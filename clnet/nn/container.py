@@ -1,0 +1,200 @@
+"""Modules that hold modules: in a row, in a list, by name. They add no parameters of their own."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, TypeVar
+
+from ..errors import BoundsError
+from .module import Module, indented
+
+__all__ = ["ModuleDict", "ModuleList", "Sequential"]
+
+SelfT = TypeVar("SelfT", bound="_Numbered")
+
+
+class _Numbered(Module):
+    """Sub-modules under the names ``"0"``, ``"1"`` ..., with what a Python list can do."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._modules.values())
+
+    def __contains__(self, module: object) -> bool:
+        return any(module is m for m in self._modules.values())
+
+    def __getitem__(self: SelfT, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return self._chosen(list(self._modules.items())[index])
+        return self._modules[self._name(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        self.add_module(self._name(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        names = list(self._modules)
+        for name in names[index] if isinstance(index, slice) else [self._name(index)]:
+            delattr(self, name)
+        kept = list(self._modules.items())
+        self._modules.clear()
+        position = 0
+        for name, module in kept:
+            numbered = name.isdecimal()
+            self.add_module(str(position) if numbered else name, module)
+            position += numbered
+
+    def append(self: SelfT, module: Module) -> SelfT:
+        """One more at the end; returns the container."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self: SelfT, modules: Iterable[Module]) -> SelfT:
+        """Several more at the end; returns the container."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self: SelfT, index: int, module: Module) -> SelfT:
+        """One more before the one at ``index``, as ``list.insert``; returns the container."""
+        modules = list(self)
+        modules.insert(index, module)
+        self._modules.clear()
+        return self.extend(modules)
+
+    def _chosen(self: SelfT, entries: list[tuple[str, Module]]) -> SelfT:
+        return type(self)([m for _, m in entries])  # pyright: ignore[reportCallIssue]
+
+    def _name(self, index: int) -> str:
+        if not -len(self) <= index < len(self):
+            raise BoundsError(
+                type(self).__name__,
+                "an index lies inside the container",
+                index=index,
+                modules=len(self),
+            )
+        return list(self._modules)[index]
+
+
+class Sequential(_Numbered):
+    """Modules applied one after another.
+
+    Args:
+        *modules: in the order of application, or one mapping of names to modules.
+
+    Example:
+        >>> from clnet import nn
+        >>> nn.Sequential(nn.Flatten(), nn.Identity())
+        Sequential(
+          (0): Flatten(start_dim=1, end_dim=-1)
+          (1): Identity()
+        )
+    """
+
+    def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
+        super().__init__()
+        if len(modules) == 1 and isinstance(modules[0], Mapping):
+            named: Iterable[tuple[str, Any]] = modules[0].items()
+        else:
+            named = ((str(i), m) for i, m in enumerate(modules))
+        for name, module in named:
+            self.add_module(name, module)
+
+    def forward(self, x: Any) -> Any:
+        """What the last gives for what the one before gave ... for ``x``."""
+        for module in self._modules.values():
+            x = module(x)
+        return x
+
+    def _chosen(self, entries: list[tuple[str, Module]]) -> Sequential:
+        return type(self)(OrderedDict(entries))
+
+
+class ModuleList(_Numbered):
+    """A list of modules, whose parameters belong to the module that holds it.
+
+    Args:
+        modules: the first ones.
+    """
+
+    def __init__(self, modules: Iterable[Module] = ()) -> None:
+        super().__init__()
+        self.extend(modules)
+
+    def __repr__(self) -> str:
+        if not self._modules:
+            return "ModuleList()"
+        lines: list[str] = []
+        start = 0
+        for text, group in groupby(map(repr, self)):
+            count = len(list(group))
+            label = f"({start}): " if count == 1 else f"({start}-{start + count - 1}): {count} x "
+            lines.append(label + text)
+            start += count
+        return indented("ModuleList", lines)
+
+
+class ModuleDict(Module):
+    """Modules by name, whose parameters belong to the module that holds it.
+
+    Args:
+        modules: the first ones.
+    """
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+        super().__init__()
+        self.update(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._modules
+
+    def __getitem__(self, key: str) -> Module:
+        return self._modules[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        self.pop(key)
+
+    def keys(self) -> Iterable[str]:
+        """The names."""
+        return self._modules.keys()
+
+    def values(self) -> Iterable[Module]:
+        """The modules."""
+        return self._modules.values()
+
+    def items(self) -> Iterable[tuple[str, Module]]:
+        """Names and modules."""
+        return self._modules.items()
+
+    def pop(self, key: str) -> Module:
+        """Remove the module of a name and return it.
+
+        Raises:
+            KeyError: if there is none.
+        """
+        module = self._modules[key]
+        delattr(self, key)
+        return module
+
+    def clear(self) -> None:
+        """Remove all."""
+        for key in list(self._modules):
+            delattr(self, key)
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules or replace those of the same names."""
+        pairs = list(modules.items()) if isinstance(modules, Mapping) else list(modules)
+        for key, module in pairs:
+            self.add_module(key, module)

@@ -1,0 +1,232 @@
+"""First values of parameters: PyTorch's ``nn.init``, drawn on the device. It makes no tensor."""
+
+from __future__ import annotations
+
+from math import erf, prod, sqrt
+from typing import Any
+
+from .. import ops
+from ..autograd import no_grad
+from ..errors import ArgumentError, ShapeError
+from ..expr import log, maximum, minimum, where
+from ..expr import sqrt as sqrt_of
+from ..generator import Generator
+from ..ops.update import update
+from ..tensor import Tensor
+
+__all__ = [
+    "calculate_fan_in_and_fan_out",
+    "calculate_gain",
+    "constant_",
+    "default_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+_GAINS = {
+    **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
+    "tanh": 5.0 / 3,
+    "relu": sqrt(2.0),
+    "selu": 3.0 / 4,
+}
+
+# Giles, "Approximating the erfinv function" (2010), single precision: p(w - 2.5) in the middle,
+# p(sqrt(w) - 3) in the tails, highest power first.
+_MIDDLE = (
+    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
+    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
+)
+_TAILS = (
+    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
+    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
+)
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """By how much a non-linearity asks the deviation of the weights before it to grow.
+
+    Args:
+        nonlinearity: its name in ``nn.functional``.
+        param: the slope of ``leaky_relu`` below 0, 0.01 if None.
+
+    Raises:
+        ArgumentError: if there is no gain for the name.
+    """
+    if nonlinearity == "leaky_relu":
+        return sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity not in _GAINS:
+        raise ArgumentError(
+            "calculate_gain",
+            "it has no gain",
+            nonlinearity=repr(nonlinearity),
+            remedy=f"Use one of {', '.join([*_GAINS, 'leaky_relu'])}",
+        )
+    return _GAINS[nonlinearity]
+
+
+def calculate_fan_in_and_fan_out(x: Tensor) -> tuple[int, int]:
+    """How many numbers an output of the weight is made of, and how many outputs an input goes into.
+
+    Args:
+        x: ``(out, in, ...)``, a weight of two axes or more.
+
+    Raises:
+        ShapeError: if it has fewer.
+    """
+    if x.ndim < 2:
+        raise ShapeError("init", "a weight with fans has two axes or more", shape=x.shape)
+    field = prod(x.shape[2:])
+    return x.shape[1] * field, x.shape[0] * field
+
+
+@no_grad()
+def uniform_(
+    x: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Fill with uniform numbers in ``[a, b)``; returns the tensor."""
+    ops.uniform_(x, a, b, generator=generator)
+    return x
+
+
+@no_grad()
+def normal_(
+    x: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Fill with normally distributed numbers; returns the tensor."""
+    ops.normal_(x, mean, std, generator=generator)
+    return x
+
+
+@no_grad()
+def trunc_normal_(
+    x: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill with normally distributed numbers of those within ``[a, b]``; returns the tensor.
+
+    The distribution function is inverted at uniform numbers, so that no draw is thrown away.
+    """
+    low, high = (erf((bound - mean) / (std * sqrt(2))) for bound in (a, b))
+    ops.uniform_(x, low, high, generator=generator)
+    update(_truncated, [x], [mean, std * sqrt(2), a, b])
+    return x
+
+
+@no_grad()
+def constant_(x: Tensor, val: float) -> Tensor:
+    """Fill with one number; returns the tensor."""
+    return x.fill_(val)
+
+
+def zeros_(x: Tensor) -> Tensor:
+    """Fill with 0; returns the tensor."""
+    return constant_(x, 0.0)
+
+
+def ones_(x: Tensor) -> Tensor:
+    """Fill with 1; returns the tensor."""
+    return constant_(x, 1.0)
+
+
+def xavier_uniform_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fill, uniformly, with variance ``2 gain**2 / (fan_in + fan_out)``; returns the tensor.
+
+    Glorot and Bengio (2010).
+    """
+    bound = gain * sqrt(6.0 / sum(calculate_fan_in_and_fan_out(x)))
+    return uniform_(x, -bound, bound, generator)
+
+
+def xavier_normal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """As :func:`xavier_uniform_`, normally distributed."""
+    std = gain * sqrt(2.0 / sum(calculate_fan_in_and_fan_out(x)))
+    return normal_(x, 0.0, std, generator)
+
+
+def kaiming_uniform_(
+    x: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Fill, uniformly, with variance ``gain**2 / fan``; returns the tensor.
+
+    He et al. (2015).
+
+    Args:
+        x: ``(out, in, ...)``.
+        a: the slope below 0 of the leaky ReLU that follows.
+        mode: ``"fan_in"`` keeps the variance forward, ``"fan_out"`` backward.
+        nonlinearity: what follows, as for :func:`calculate_gain`.
+        generator: None: the current mode's.
+
+    Raises:
+        ArgumentError: if ``mode`` or ``nonlinearity`` is unknown.
+        ShapeError: if the tensor has fewer than two axes.
+    """
+    bound = sqrt(3.0) * _kaiming_std(x, a, mode, nonlinearity)
+    return uniform_(x, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    x: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """As :func:`kaiming_uniform_`, normally distributed."""
+    return normal_(x, 0.0, _kaiming_std(x, a, mode, nonlinearity), generator)
+
+
+def default_(weight: Tensor, bias: Tensor | None) -> None:
+    """What PyTorch's linear and convolution layers start with: uniform within ``1 / sqrt(fan_in)``.
+
+    That is its ``kaiming_uniform_(weight, a=sqrt(5))``.
+
+    Args:
+        weight: ``(out, in, ...)``.
+        bias: ``(out,)`` or None.
+    """
+    if weight.numel() == 0:
+        return
+    fan_in, _ = calculate_fan_in_and_fan_out(weight)
+    bound = 1 / sqrt(fan_in)
+    uniform_(weight, -bound, bound)
+    if bias is not None:
+        uniform_(bias, -bound, bound)
+
+
+def _kaiming_std(x: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ArgumentError("kaiming", "mode is 'fan_in' or 'fan_out'", mode=repr(mode))
+    fan = calculate_fan_in_and_fan_out(x)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / sqrt(fan)
+
+
+def _truncated(u: Any, mean: Any, scale: Any, low: Any, high: Any) -> tuple[Any, ...]:
+    return (minimum(maximum(mean + scale * _erfinv(u), low), high),)
+
+
+def _erfinv(u: Any) -> Any:
+    w = -log((1 - u) * (1 + u))
+    return u * where(w < 5, _polynomial(_MIDDLE, w - 2.5), _polynomial(_TAILS, sqrt_of(w) - 3))
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+    total: Any = coefficients[0]
+    for coefficient in coefficients[1:]:
+        total = total * x + coefficient
+    return total

@@ -1,0 +1,98 @@
+"""Dense layers, and layers that only reshape or pass on."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import ops
+from ..dtypes import DType, float32
+from ..tensor import Tensor, empty
+from . import init
+from .module import Module, Parameter
+
+__all__ = ["Flatten", "Identity", "Linear"]
+
+
+class Linear(Module):
+    """``y = x @ weight.T + bias``.
+
+    Args:
+        in_features: size of the last axis of ``x``.
+        out_features: size of the last axis of ``y``.
+        bias: whether there is one.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Attributes:
+        weight: ``(out_features, in_features)``, uniform within ``1 / sqrt(in_features)`` at first.
+        bias: ``(out_features,)``, as the weight at first, or None.
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
+        own = Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", own)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        init.default_(self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(..., out_features)`` from ``(..., in_features)``."""
+        return ops.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The sizes and whether there is a bias."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class Identity(Module):
+    """Its argument, unchanged; takes and ignores the settings of the layer it stands for."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, x: Any) -> Any:
+        """``x``."""
+        return x
+
+
+class Flatten(Module):
+    """Axes ``start_dim`` to ``end_dim`` joined into one.
+
+    Args:
+        start_dim: the first, 1 by default: the axis of examples stays.
+        end_dim: the last.
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A view where the strides allow it, else a copy."""
+        return ops.flatten(x, self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        """The axes."""
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"

@@ -1,0 +1,167 @@
+"""Batch normalisation."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .. import ops
+from ..autograd import no_grad
+from ..dtypes import DType, float32, int64
+from ..errors import ShapeError
+from ..ops.update import update
+from ..tensor import Tensor, empty, ones, zeros
+from . import init
+from .module import Module, Parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d"]
+
+
+class _BatchNorm(Module):
+    """What the layers of this file share; ``ndims`` is how many axes their input may have."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    ndims: ClassVar[tuple[int, ...]]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        like: dict[str, Any] = {"device": device, "dtype": dtype}
+        weight = Parameter(empty(num_features, **like)) if affine else None
+        self.register_parameter("weight", weight)
+        own = Parameter(empty(num_features, **like)) if affine and bias else None
+        self.register_parameter("bias", own)
+        kept = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **like) if kept else None)
+        self.register_buffer("running_var", ones(num_features, **like) if kept else None)
+        count = zeros((), dtype=int64, device=device) if kept else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the batches seen."""
+        for buffer, value in (
+            (self.running_mean, 0),
+            (self.running_var, 1),
+            (self.num_batches_tracked, 0),
+        ):
+            if buffer is not None:
+                buffer.fill_(value)
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, no batches seen."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``.
+
+        Raises:
+            ShapeError: if ``x`` has another number of axes than the layer takes, or of channels.
+        """
+        if x.ndim not in self.ndims or x.shape[1] != self.num_features:
+            raise ShapeError(
+                type(self).__name__,
+                f"x has {' or '.join(map(str, self.ndims))} axes, and {self.num_features} channels",
+                x=x.shape,
+            )
+        if not (self.training and self.running_mean is not None):
+            return self._normalized(x, self.running_mean, self.running_var, self.momentum)
+        with no_grad():
+            update(_counted, [self.num_batches_tracked])
+        if self.momentum is not None:
+            return self._normalized(x, self.running_mean, self.running_var, self.momentum)
+        mean, var = ops.zeros_like(self.running_mean), ops.zeros_like(self.running_var)
+        y = self._normalized(x, mean, var, 1.0)
+        count = self.num_batches_tracked.expand(self.num_features)
+        with no_grad():
+            update(_averaged, [self.running_mean, mean, count])
+            update(_averaged, [self.running_var, var, count])
+        return y
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+    def _normalized(
+        self, x: Tensor, mean: Tensor | None, var: Tensor | None, momentum: float | None
+    ) -> Tensor:
+        return ops.batch_norm(
+            x,
+            mean,
+            var,
+            weight=self.weight,
+            bias=self.bias,
+            training=self.training or mean is None,
+            momentum=momentum or 0.0,
+            eps=self.eps,
+        )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of vectors ``(n, num_features)`` or rows ``(n, num_features, length)``.
+
+    Settings and attributes are those of :class:`BatchNorm2d`.
+    """
+
+    ndims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalise each channel of images: ``(x - mean) / sqrt(var + eps) * weight + bias``.
+
+    In training the batch's own statistics are taken, and a part of them goes into running averages,
+    which are taken in evaluation. ``x`` is ``(n, num_features, h, w)``.
+
+    Args:
+        num_features: channels, the size of axis 1.
+        eps: added to the variance.
+        momentum: the batch's part in the running averages; None: equal parts of all batches.
+        affine: whether there are a weight and a bias.
+        track_running_stats: whether running averages are kept; without, evaluation takes the
+            batch's statistics too.
+        device: where parameters and buffers are; None: the current device.
+        dtype: of the parameters.
+        bias: whether there is one, if ``affine``.
+
+    Attributes:
+        weight, bias: ``(num_features,)``, at first 1 and 0, or None.
+        running_mean, running_var: ``(num_features,)``, at first 0 and 1, or None.
+        num_batches_tracked: ``()``, int64: batches seen in training, or None.
+    """
+
+    ndims = (4,)
+
+
+def _counted(count: Any) -> tuple[Any, ...]:
+    return (count + 1,)
+
+
+def _averaged(average: Any, value: Any, count: Any) -> tuple[Any, ...]:
+    return (average + (value - average) / count,)

@@ -1,0 +1,421 @@
+"""Losses, in PyTorch's names: each gives the mean, the sum, or the loss of every element."""
+
+from __future__ import annotations
+
+# Bodies are called with symbols and say so here, once.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+import builtins
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import Kind, int64
+from ..errors import ArgumentError, DtypeError, ShapeError
+from ..kernels.cross_entropy import Settings, cross_entropy_grad
+from ..kernels.cross_entropy import cross_entropy as launch_cross_entropy
+from .arithmetic import ne
+from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
+from .pointwise import Result, evaluate, result_type
+from .reduce import one_hot
+from .shape import contiguous, reshape, to_dtype, unsqueeze
+from .softmax import log_softmax
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_REDUCTIONS = ("none", "sum", "mean")
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Function):
+    """Loss of ``x`` against classes: inputs ``x``, targets and, where they are, class weights.
+
+    Its outputs are the loss, then what the gradient needs: the logarithms of the sums of exponentials
+    (unless ``x`` are log-probabilities), and the sum of the targets' weights (for the mean).
+    """
+
+    settings: Settings
+
+    differentiable = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "cross_entropy" if self.settings.normalize else "nll_loss"
+
+    def infer(self, x: Array, targets: Array, *weight: Array) -> tuple[Array, ...]:
+        """The loss and what is saved."""
+        require_floating(self.name, x)
+        require_same_dtype(self.name, x=x, **({"weight": weight[0]} if weight else {}))
+        if targets.dtype is not int64:
+            raise DtypeError(self.name, "targets are classes, int64", target=targets.dtype)
+        axis = builtins.min(1, x.ndim - 1)
+        if x.ndim == 0 or targets.shape != (*x.shape[:axis], *x.shape[axis + 1 :]):
+            raise ShapeError(
+                self.name,
+                "the target has x's shape without the classes",
+                x=x.shape,
+                target=targets.shape,
+            )
+        if weight and weight[0].shape != (x.shape[axis],):
+            raise ShapeError(
+                self.name, "weight has one element a class", x=x.shape, weight=weight[0].shape
+            )
+        shapes = [targets.shape if self.settings.reduction == "none" else ()]
+        if self.settings.normalize:
+            shapes.append(targets.shape)
+        if self.settings.reduction == "mean":
+            shapes.append(())
+        return tuple(Array.abstract(shape, x.dtype, x.device) for shape in shapes)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The losses, then their reduction."""
+        x, targets, *weight = inputs
+        out, *kept = outputs
+        lse, total = self._kept(kept)
+        return launch_cross_entropy(
+            target,
+            out,
+            lse,
+            total,
+            x,
+            targets,
+            weight[0] if weight else None,
+            settings=self.settings,
+        )
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The inputs, and all outputs but the loss."""
+        count = 1 + self.settings.normalize + (self.settings.reduction == "mean")
+        return range(len(needs)), range(1, count)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """One fused launch, which reads the gradient of the loss on the device."""
+        inputs = [saved.inputs[i] for i in range(len(needs))]
+        kept = [saved.outputs[k] for k in sorted(saved.outputs)]
+        function = CrossEntropyBackward(self.settings)
+        gx = apply(function, contiguous(grads[0]), *inputs, *kept)
+        return (gx, *[None] * (len(needs) - 1))
+
+    def decompose(self, x: Tensor, targets: Tensor, *weight: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In sums over a mask of the targets' classes."""
+        axis = builtins.min(1, x.ndim - 1)
+        log_p = log_softmax(x, axis) if self.settings.normalize else x
+        classes = x.shape[axis]
+        along = tuple(classes if i == axis else 1 for i in range(x.ndim))
+        hot = to_dtype(one_hot(unsqueeze(targets, axis), classes, axis), x.dtype)
+        smoothing = self.settings.label_smoothing
+        share = hot * (1 - smoothing) + smoothing / classes if smoothing else hot
+        if weight:
+            share = share * reshape(weight[0], along)
+            hot = hot * reshape(weight[0], along)
+        counts = to_dtype(ne(targets, self.settings.ignore_index), x.dtype)
+        losses = -(share * log_p).sum(axis) * counts
+        lse = x.logsumexp(axis)
+        total = (hot.sum(axis) * counts).sum()
+        kept = ((lse,) if self.settings.normalize else ()) + (
+            (total,) if self.settings.reduction == "mean" else ()
+        )
+        if self.settings.reduction == "none":
+            return losses, *kept
+        loss = losses.sum()
+        return (loss / total if self.settings.reduction == "mean" else loss), *kept
+
+    def _kept(self, kept: Sequence[Any]) -> tuple[Any, Any]:
+        lse = kept[0] if self.settings.normalize else None
+        return lse, kept[-1] if self.settings.reduction == "mean" else None
+
+
+@dataclass(frozen=True)
+class CrossEntropyBackward(Function):
+    """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, and its outputs but the loss."""
+
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """The public op's, and that it is its gradient."""
+        return "cross_entropy_backward" if self.settings.normalize else "nll_loss_backward"
+
+    def infer(self, gy: Array, x: Array, *rest: Array) -> tuple[Array, ...]:
+        """``x``'s shape."""
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        gy, x, targets, *rest = inputs
+        total = rest.pop() if self.settings.reduction == "mean" else None
+        lse = rest.pop() if self.settings.normalize else None
+        weight = rest.pop() if rest else None
+        return cross_entropy_grad(
+            target, outputs[0], gy, lse, total, x, targets, weight, settings=self.settings
+        )
+
+
+@op(Face.FUNCTIONAL)
+def cross_entropy(
+    x: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """``-log(softmax(x)[target])``: the loss of class scores.
+
+    Args:
+        x: scores, ``(n, c, ...)`` or ``(c,)``.
+        target: classes, integers of ``x``'s shape without ``c``; or probabilities, of ``x``'s shape.
+        weight: of each class, ``(c,)``, or None.
+        ignore_index: a class that counts nothing.
+        reduction: ``"mean"`` (over the weights of the targets), ``"sum"`` or ``"none"``.
+        label_smoothing: share of each target that is spread evenly over all classes.
+
+    Returns:
+        One element, or ``target``'s shape. A class outside ``[0, c)`` gives NaN: telling it to the
+        host would wait for the device.
+
+    Raises:
+        ArgumentError: if ``reduction`` or ``label_smoothing`` is none of these.
+        DtypeError: if ``x`` is not floating.
+        ShapeError: if the shapes do not fit.
+    """
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            "cross_entropy", "label_smoothing lies in [0, 1]", label_smoothing=label_smoothing
+        )
+    _check_reduction("cross_entropy", reduction)
+    if target.dtype.is_floating_point:
+        return _soft_cross_entropy(x, target, weight, reduction, label_smoothing)
+    settings = Settings(reduction, ignore_index, float(label_smoothing), normalize=True)
+    return _against_classes(x, target, weight, settings)
+
+
+@op(Face.FUNCTIONAL)
+def nll_loss(
+    x: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-x[target]``: the loss of log-probabilities; otherwise as :func:`cross_entropy`."""
+    _check_reduction("nll_loss", reduction)
+    settings = Settings(reduction, ignore_index, 0.0, normalize=False)
+    return _against_classes(x, target, weight, settings)
+
+
+def _against_classes(
+    x: Tensor, target: Tensor, weight: Tensor | None, settings: Settings
+) -> Tensor:
+    if target.dtype.kind is Kind.INTEGER:
+        target = to_dtype(target, int64)
+    operands = [contiguous(t) for t in (x, target, weight) if t is not None]
+    outputs = apply(CrossEntropy(settings), *operands)
+    return outputs[0] if isinstance(outputs, tuple) else outputs
+
+
+def _soft_cross_entropy(
+    x: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+) -> Tensor:
+    if x.shape != target.shape:
+        raise ShapeError(
+            "cross_entropy", "probabilities have x's shape", x=x.shape, target=target.shape
+        )
+    axis = builtins.min(1, x.ndim - 1)
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / x.shape[axis]
+    products = target * log_softmax(x, axis)
+    if weight is not None:
+        along = tuple(-1 if i == axis else 1 for i in range(x.ndim))
+        products = products * reshape(weight, along)
+    losses = -products.sum(axis)
+    if reduction == "mean":
+        return losses.sum() / builtins.max(losses.numel(), 1)
+    return losses if reduction == "none" else losses.sum()
+
+
+def _check_reduction(name: str, reduction: str) -> None:
+    if reduction not in _REDUCTIONS:
+        raise ArgumentError(name, "reduction is none, sum or mean", reduction=repr(reduction))
+
+
+def _elementwise(
+    body: Callable[..., Any],
+    operands: Sequence[Any],
+    reduction: str,
+    options: Sequence[float] = (),
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The loss of every element, weighted, then its reduction."""
+    name = body.__name__.strip("_")
+    _check_reduction(name, reduction)
+    x, target = operands[:2]
+    if x.shape != target.shape:
+        raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
+    losses = evaluate(body, operands, options, dtypes=Result.floating(result_type(*operands)))
+    if weight is not None:
+        losses = losses * weight
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+@op(Face.FUNCTIONAL)
+def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """``(x - target) ** 2``.
+
+    Args:
+        x, target: of one shape.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or ``x``'s shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes differ.
+    """
+    return _elementwise(_mse_loss, [x, target], reduction)
+
+
+def _mse_loss(x, target):
+    return (x - target) * (x - target)
+
+
+@op(Face.FUNCTIONAL)
+def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """``|x - target|``; otherwise as :func:`mse_loss`."""
+    return _elementwise(_l1_loss, [x, target], reduction)
+
+
+def _l1_loss(x, target):
+    return builtins.abs(x - target)
+
+
+@op(Face.FUNCTIONAL)
+def smooth_l1_loss(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0
+) -> Tensor:
+    """``d ** 2 / (2 beta)`` where ``d = |x - target| < beta``, else ``d - beta / 2``.
+
+    Args:
+        x, target: of one shape.
+        reduction: as :func:`mse_loss`'s.
+        beta: where the parabola ends; 0 gives :func:`l1_loss`.
+
+    Returns:
+        One element, or ``x``'s shape.
+
+    Raises:
+        ArgumentError: if ``beta`` is negative.
+        ShapeError: if the shapes differ.
+    """
+    if beta < 0:
+        raise ArgumentError("smooth_l1_loss", "beta is 0 or more", beta=beta)
+    if beta == 0:
+        return l1_loss(x, target, reduction=reduction)
+    return _elementwise(_smooth_l1_loss, [x, target], reduction, [beta])
+
+
+def _smooth_l1_loss(x, target, beta):
+    d = builtins.abs(x - target)
+    return e.where(d < beta, 0.5 * d * d / beta, d - 0.5 * beta)
+
+
+@op(Face.FUNCTIONAL)
+def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """``d ** 2 / 2`` where ``d = |x - target| < delta``, else ``delta (d - delta / 2)``.
+
+    Args:
+        x, target: of one shape.
+        reduction: as :func:`mse_loss`'s.
+        delta: where the parabola ends.
+
+    Returns:
+        One element, or ``x``'s shape.
+
+    Raises:
+        ArgumentError: if ``delta`` is not above 0.
+        ShapeError: if the shapes differ.
+    """
+    if delta <= 0:
+        raise ArgumentError("huber_loss", "delta is above 0", delta=delta)
+    return _elementwise(_huber_loss, [x, target], reduction, [delta])
+
+
+def _huber_loss(x, target, delta):
+    d = builtins.abs(x - target)
+    return e.where(d < delta, 0.5 * d * d, delta * (d - 0.5 * delta))
+
+
+@op(Face.FUNCTIONAL)
+def binary_cross_entropy(
+    x: Tensor, target: Tensor, *, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """``-(target log x + (1 - target) log(1 - x))``, the logarithms at least -100.
+
+    Args:
+        x: probabilities.
+        target: probabilities, of ``x``'s shape.
+        weight: of each element, broadcast, or None.
+        reduction: as :func:`mse_loss`'s.
+
+    Returns:
+        One element, or ``x``'s shape.
+
+    Raises:
+        ShapeError: if the shapes differ.
+    """
+    return _elementwise(_binary_cross_entropy, [x, target], reduction, weight=weight)
+
+
+def _binary_cross_entropy(x, target):
+    hit, miss = e.log(x), e.log(1 - x)
+    hit, miss = e.where(hit < -100, -100.0, hit), e.where(miss < -100, -100.0, miss)
+    return (target - 1) * miss - target * hit
+
+
+@op(Face.FUNCTIONAL)
+def binary_cross_entropy_with_logits(
+    x: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """:func:`binary_cross_entropy` of ``sigmoid(x)``, stable for large ``|x|``.
+
+    Args:
+        x: scores.
+        target: probabilities, of ``x``'s shape.
+        weight: of each element, broadcast, or None.
+        reduction: as :func:`mse_loss`'s.
+        pos_weight: factor of the targets' part, broadcast, or None.
+
+    Returns:
+        One element, or ``x``'s shape.
+
+    Raises:
+        ShapeError: if the shapes differ.
+    """
+    factor = 1.0 if pos_weight is None else pos_weight
+    operands = [x, target, factor]
+    return _elementwise(_binary_cross_entropy_with_logits, operands, reduction, weight=weight)
+
+
+def _binary_cross_entropy_with_logits(x, target, pos_weight):
+    softplus = e.log1p(e.exp(-builtins.abs(x))) + e.where(x < 0, -x, 0)  # log(1 + exp(-x))
+    return (1 - target) * x + (1 + (pos_weight - 1) * target) * softplus

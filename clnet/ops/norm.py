@@ -1,0 +1,231 @@
+"""Batch normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..array import Array
+from ..device import HostScalar, Launch, Target
+from ..dtypes import from_name
+from ..errors import ArgumentError, ShapeError
+from ..kernels.norm import batch_norm as launch_batch_norm
+from ..kernels.norm import batch_norm_grad
+from .arithmetic import rsqrt
+from .function import Face, Function, Saved, apply, op, require_floating
+from .pointwise import Result, evaluate
+from .shape import contiguous, reshape
+from .update import update
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class BatchNorm(Function):
+    """``x`` normalised by its own statistics: inputs ``x`` and, where they are, weight and bias.
+
+    Its outputs are y, the mean, ``1 / sqrt(variance + eps)`` and the unbiased variance.
+    """
+
+    weighted: bool
+    biased: bool
+    eps: float
+
+    differentiable = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "batch_norm"
+
+    def infer(self, x: Array, *affine: Array) -> tuple[Array, ...]:
+        """``x``'s shape, and three statistics of each channel."""
+        acc = from_name(x.dtype.compute)
+        channel = (x.shape[1],)
+        statistics = (Array.abstract(channel, acc, x.device) for _ in range(3))
+        return (Array.abstract(x.shape, x.dtype, x.device), *statistics)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Statistics in parts, their joining, the normalisation."""
+        x, weight, bias = self._operands(inputs)
+        y, mean, invstd, var = outputs
+        statistics = (mean, invstd, var)
+        return launch_batch_norm(target, y, statistics, x, weight, bias, eps=self.eps)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The input, the weight and the statistics."""
+        return ((0, 1) if self.weighted else (0,)), (1, 2)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """One op for all gradients."""
+        weight = (saved.inputs[1],) if self.weighted else ()
+        statistics = (saved.outputs[1], saved.outputs[2])
+        function = BatchNormBackward(self.weighted, needs[0])
+        found = apply(function, contiguous(grads[0]), saved.inputs[0], *statistics, *weight)
+        gweight, gbias, *gx = found
+        parts = [gx[0] if gx else None]
+        if self.weighted:
+            parts.append(gweight)
+        if self.biased:
+            parts.append(gbias)
+        return tuple(g if need else None for g, need in zip(parts, needs, strict=True))
+
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In means, differences and products."""
+        x, weight, bias = self._operands(inputs)
+        dims = (0, *range(2, x.ndim))
+        mean = x.mean(dims, keepdim=True)
+        distance = x - mean
+        variance = (distance * distance).mean(dims, keepdim=True)
+        invstd = rsqrt(variance + self.eps)
+        y = distance * invstd
+        if weight is not None:
+            y = y * per_channel(weight, x.ndim)
+        if bias is not None:
+            y = y + per_channel(bias, x.ndim)
+        count = x.numel() // max(x.shape[1], 1)
+        unbiased = variance * (count / max(count - 1, 1))
+        channel = (x.shape[1],)
+        return y, *(reshape(s, channel) for s in (mean, invstd, unbiased))
+
+    def _operands(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
+        weight = inputs[1] if self.weighted else None
+        bias = inputs[-1] if self.biased else None
+        return inputs[0], weight, bias
+
+
+@dataclass(frozen=True)
+class BatchNormBackward(Function):
+    """Gradients to weight, bias and (if ``wanted``) input, from gy, x, mean, invstd (and weight)."""
+
+    weighted: bool
+    wanted: bool
+
+    @property
+    def name(self) -> str:
+        """The public op's, and that it is its gradient."""
+        return "batch_norm_backward"
+
+    def infer(self, gy: Array, x: Array, mean: Array, *rest: Array) -> tuple[Array, ...]:
+        """Two vectors and ``x``'s shape."""
+        vectors = [Array.abstract(mean.shape, mean.dtype, x.device) for _ in range(2)]
+        return (*vectors, *([Array.abstract(x.shape, x.dtype, x.device)] if self.wanted else []))
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Sums in parts, their joining, the gradient of the input."""
+        gweight, gbias, *gx = outputs
+        gy, x, mean, invstd, *weight = inputs
+        scale = weight[0] if weight else None
+        first = gx[0] if gx else None
+        return batch_norm_grad(target, first, gweight, gbias, gy, x, mean, invstd, scale)
+
+
+def per_channel(values: Any, ndim: int) -> Any:
+    """A vector as axis 1 of ``ndim`` axes."""
+    return reshape(values, (1, values.shape[0], *(1,) * (ndim - 2)))
+
+
+@op(Face.FUNCTIONAL)
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    training: bool = False,
+    momentum: float | HostScalar = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` in each channel (Ioffe and Szegedy 2015).
+
+    Args:
+        x: ``(n, c, ...)``, floating.
+        running_mean, running_var: ``(c,)``: the statistics to use; in training they are updated in
+            place instead (may be None then), ``running += momentum * (batch's - running)``, the
+            variance's unbiased estimate.
+        weight, bias: ``(c,)`` or None.
+        training: normalise by the statistics of the batch.
+        momentum: share of the batch in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        ``x``'s shape.
+
+    Raises:
+        ArgumentError: if running statistics are missing, or a channel has one element in training.
+        DtypeError: if ``x`` is not floating.
+        ShapeError: if ``x`` has no channels, or an operand has another number of them.
+    """
+    require_floating("batch_norm", x.array)
+    if x.ndim < 2:
+        raise ShapeError("batch_norm", "x has a batch and a channel axis", x=x.shape)
+    operands = {
+        "running_mean": running_mean,
+        "running_var": running_var,
+        "weight": weight,
+        "bias": bias,
+    }
+    for name, operand in operands.items():
+        if operand is not None and operand.shape != (x.shape[1],):
+            raise ShapeError(
+                "batch_norm",
+                f"{name} has one element a channel",
+                x=x.shape,
+                **{name: operand.shape},
+            )
+    affine = [a for a in (weight, bias) if a is not None]
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ArgumentError(
+                "batch_norm",
+                "evaluation needs running statistics",
+                running_mean=running_mean,
+                running_var=running_var,
+                remedy="Pass training=True to use those of the batch",
+            )
+        return _given(x, running_mean, running_var, weight, bias, eps)
+    if x.shape[0] == 1 and prod(x.shape[2:]) == 1:
+        raise ArgumentError("batch_norm", "training needs more than one value a channel", x=x.shape)
+    function = BatchNorm(weight is not None, bias is not None, eps)
+    y, mean, _, var = apply(function, contiguous(x), *affine)
+    if running_mean is not None and running_var is not None:
+        update(_blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum])
+    return y
+
+
+def _blend(
+    running_mean: Any, running_var: Any, mean: Any, var: Any, momentum: Any
+) -> tuple[Any, ...]:
+    return (
+        running_mean + momentum * (mean - running_mean),
+        running_var + momentum * (var - running_var),
+    )
+
+
+def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any) -> Any:
+    return (x - mean) * (e.rsqrt(var + eps) * weight) + bias
+
+
+def _given(
+    x: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> Tensor:
+    """By given statistics: one expression, whose gradients follow from it."""
+    vectors = [mean, var, 1.0 if weight is None else weight, 0.0 if bias is None else bias]
+    operands = [v if isinstance(v, float) else per_channel(v, x.ndim) for v in vectors]
+    return evaluate(_batch_norm, [x, *operands], [eps], dtypes=Result.floating(x.dtype))

@@ -1,0 +1,345 @@
+"""Pooling of planes: maxima, means over windows, means over nearly equal parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import mode
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import int32, int64
+from ..errors import ArgumentError, ShapeError
+from ..kernels import avg_pool as means
+from ..kernels import max_pool as maxima
+from ..kernels.window import Window
+from ..shapes import Shape, pair
+from .function import Face, Function, Saved, apply, op, require_floating
+from .index import gather
+from .shape import contiguous, reshape
+
+if TYPE_CHECKING:
+    from ..dtypes import DType
+    from ..tensor import Tensor
+
+Grads = tuple[Any, ...]
+Pair = int | Sequence[int]
+
+
+@dataclass(frozen=True)
+class MaxPool(Function):
+    """Maxima over windows, and where in its plane each was unless ``index_dtype`` is None."""
+
+    window: Window
+    size: Shape
+    index_dtype: DType | None
+
+    differentiable = (0,)
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """Values, then positions."""
+        require_floating("max_pool2d", x)
+        shape = (*x.shape[:-2], *self.size)
+        dtypes = (x.dtype,) if self.index_dtype is None else (x.dtype, self.index_dtype)
+        return tuple(Array.abstract(shape, dtype, x.device) for dtype in dtypes)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        index = None if self.index_dtype is None else outputs[1]
+        return maxima.max_pool(target, outputs[0], inputs[0], window=self.window, index=index)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The positions."""
+        return (), (1,)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Each gradient goes to the position of its maximum."""
+        function = MaxPoolBackward(self.window, saved.input_specs[0][0])
+        return (apply(function, contiguous(grads[0]), saved.outputs[1]),)
+
+
+@dataclass(frozen=True)
+class MaxPoolBackward(Function):
+    """Gradients added up at the positions of the maxima."""
+
+    window: Window
+    shape: Shape
+
+    def infer(self, gy: Array, index: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(self.shape, gy.dtype, gy.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return maxima.max_pool_gradient(target, outputs[0], *inputs, window=self.window)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The positions."""
+        return (1,), ()
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """What lies at the positions."""
+        index = saved.inputs[1]
+        h, w = self.shape[-2:]
+        flat = reshape(grads[0], (*self.shape[:-2], h * w))
+        positions = reshape(index, (*index.shape[:-2], index.shape[-2] * index.shape[-1]))
+        return reshape(gather(flat, -1, positions), index.shape), None
+
+
+@dataclass(frozen=True)
+class AvgPool(Function):
+    """Means over windows."""
+
+    window: Window
+    size: Shape
+    include_pad: bool
+    divisor: int
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        require_floating("avg_pool2d", x)
+        return (Array.abstract((*x.shape[:-2], *self.size), x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return means.avg_pool(
+            target,
+            outputs[0],
+            inputs[0],
+            window=self.window,
+            include_pad=self.include_pad,
+            divisor=self.divisor,
+        )
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Each gradient is shared out over its window."""
+        function = AvgPoolBackward(
+            self.window, saved.input_specs[0][0][-2:], self.include_pad, self.divisor
+        )
+        return (apply(function, contiguous(grads[0])),)
+
+
+@dataclass(frozen=True)
+class AvgPoolBackward(Function):
+    """The transpose of :class:`AvgPool`; ``size`` is of the planes that were pooled."""
+
+    window: Window
+    size: Shape
+    include_pad: bool
+    divisor: int
+
+    def infer(self, gy: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract((*gy.shape[:-2], *self.size), gy.dtype, gy.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return means.avg_pool_gradient(
+            target,
+            outputs[0],
+            inputs[0],
+            window=self.window,
+            include_pad=self.include_pad,
+            divisor=self.divisor,
+        )
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The means again: the op is linear."""
+        size = saved.input_specs[0][0][-2:]
+        function = AvgPool(self.window, size, self.include_pad, self.divisor)
+        return (apply(function, contiguous(grads[0])),)
+
+
+@dataclass(frozen=True)
+class AdaptiveAvgPool(Function):
+    """Means over ``size`` nearly equal parts."""
+
+    size: Shape
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        require_floating("adaptive_avg_pool2d", x)
+        return (Array.abstract((*x.shape[:-2], *self.size), x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return means.adaptive_avg_pool(target, outputs[0], inputs[0])
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Each gradient is shared out over its part."""
+        function = AdaptiveAvgPoolBackward(saved.input_specs[0][0][-2:])
+        return (apply(function, contiguous(grads[0])),)
+
+
+@dataclass(frozen=True)
+class AdaptiveAvgPoolBackward(Function):
+    """The transpose of :class:`AdaptiveAvgPool`; ``size`` is of the planes that were pooled."""
+
+    size: Shape
+
+    def infer(self, gy: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract((*gy.shape[:-2], *self.size), gy.dtype, gy.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return means.adaptive_avg_pool_gradient(target, outputs[0], inputs[0])
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The means again: the op is linear."""
+        function = AdaptiveAvgPool(saved.input_specs[0][0][-2:])
+        return (apply(function, contiguous(grads[0])),)
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def max_pool2d(
+    x: Tensor,
+    kernel_size: Pair,
+    stride: Pair | None = None,
+    padding: Pair = 0,
+    dilation: Pair = 1,
+    *,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Maxima over windows; of equal elements the first, NaN above all.
+
+    Args:
+        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating.
+        kernel_size: the window, an int or a pair ``(vertical, horizontal)``.
+        stride: steps from window to window; None: the window's size.
+        padding: on every side, with minus infinity; at most half the window.
+        dilation: steps within a window.
+        ceil_mode: windows that begin inside the padded image and reach beyond it count too.
+        return_indices: also return where in its plane each maximum was.
+
+    Returns:
+        ``(n, c, oh, ow)`` with ``oh = (h + 2 ph - dh (kh - 1) - 1) // sh + 1``; with
+        ``return_indices`` also the positions, int64, of that shape.
+
+    Raises:
+        ShapeError: if ``x`` has no planes, or ``oh`` or ``ow`` is below 1.
+        ArgumentError: if a size is below 1, or the padding above half the window.
+    """
+    window = _window("max_pool2d", kernel_size, stride, padding, dilation)
+    size = _pooled_size("max_pool2d", x.shape, window, ceil_mode=ceil_mode)
+    recorded = mode.current().grad and x.requires_grad
+    index_dtype = int64 if return_indices else int32 if recorded else None
+    result = apply(MaxPool(window, size, index_dtype), contiguous(x))
+    return result[0] if recorded and not return_indices else result
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def avg_pool2d(
+    x: Tensor,
+    kernel_size: Pair,
+    stride: Pair | None = None,
+    padding: Pair = 0,
+    *,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Means over windows.
+
+    Args:
+        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating.
+        kernel_size: the window, an int or a pair ``(vertical, horizontal)``.
+        stride: steps from window to window; None: the window's size.
+        padding: zeros on every side, at most half the window.
+        ceil_mode: windows that begin inside the padded image and reach beyond it count too.
+        count_include_pad: whether the zeros count as elements.
+        divisor_override: what sums are divided by instead of the number of elements.
+
+    Returns:
+        ``(n, c, oh, ow)`` with ``oh = (h + 2 ph - kh) // sh + 1``.
+
+    Raises:
+        ShapeError: if ``x`` has no planes, or ``oh`` or ``ow`` is below 1.
+        ArgumentError: if a size is below 1, the padding above half the window, or the divisor 0.
+    """
+    if divisor_override == 0:
+        raise ArgumentError("avg_pool2d", "the divisor is not 0", divisor_override=0)
+    window = _window("avg_pool2d", kernel_size, stride, padding, 1)
+    size = _pooled_size("avg_pool2d", x.shape, window, ceil_mode=ceil_mode)
+    function = AvgPool(window, size, count_include_pad, divisor_override or 0)
+    return apply(function, contiguous(x))
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def adaptive_avg_pool2d(x: Tensor, output_size: int | Sequence[int | None] | None) -> Tensor:
+    """Means over ``oh x ow`` nearly equal parts of each plane.
+
+    Args:
+        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating.
+        output_size: an int or a pair; None keeps a size.
+
+    Returns:
+        ``(n, c, oh, ow)``; part ``i`` takes rows ``floor(i h / oh)`` to ``ceil((i + 1) h / oh)``.
+
+    Raises:
+        ShapeError: if ``x`` has no planes, or they are empty.
+        ArgumentError: if a size is negative.
+    """
+    _require_planes("adaptive_avg_pool2d", x.shape)
+    given = (output_size,) * 2 if isinstance(output_size, int | None) else tuple(output_size)
+    size = tuple(n if o is None else o for o, n in zip(given, x.shape[-2:], strict=True))
+    if min(size) < 0:
+        raise ArgumentError("adaptive_avg_pool2d", "sizes are 0 or more", output_size=output_size)
+    if 0 in x.shape[-2:]:
+        raise ShapeError("adaptive_avg_pool2d", "the planes are not empty", x=x.shape)
+    return apply(AdaptiveAvgPool((size[0], size[1])), contiguous(x))
+
+
+def _window(
+    name: str, kernel_size: Pair, stride: Pair | None, padding: Pair, dilation: Pair
+) -> Window:
+    kernel = pair(kernel_size, name, "kernel_size")
+    steps = kernel if stride is None else pair(stride, name, "stride")
+    pads, within = pair(padding, name, "padding"), pair(dilation, name, "dilation")
+    if min(*kernel, *steps, *within) < 1:
+        raise ArgumentError(
+            name, "sizes and steps are 1 or more", kernel_size=kernel, stride=steps, dilation=within
+        )
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, within, strict=True)]
+    if min(pads) < 0 or any(2 * p > r for p, r in zip(pads, reach, strict=True)):
+        raise ArgumentError(
+            name, "padding is at most half the window", padding=pads, kernel_size=kernel
+        )
+    return Window(*kernel, *steps, *pads, *within)
+
+
+def _pooled_size(name: str, shape: Shape, window: Window, *, ceil_mode: bool) -> tuple[int, int]:
+    _require_planes(name, shape)
+    kernel, padding = (window.kh, window.kw), (window.ph, window.pw)
+    sizes: list[int] = []
+    for axis in range(2):
+        size, k, s, p, d = (shape[axis - 2], *window[axis::2])
+        free = size + 2 * p - d * (k - 1) - 1
+        out = (free + (s - 1 if ceil_mode else 0)) // s + 1
+        if ceil_mode and (out - 1) * s >= size + p:  # that window would lie in the padding alone
+            out -= 1
+        if out < 1:
+            raise ShapeError(
+                name, "the window fits into the image", x=shape, kernel_size=kernel, padding=padding
+            )
+        sizes.append(out)
+    return sizes[0], sizes[1]
+
+
+def _require_planes(name: str, shape: Shape) -> None:
+    if len(shape) not in (3, 4):
+        raise ShapeError(name, "x is (n, c, h, w) or (c, h, w)", x=shape)

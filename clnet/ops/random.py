@@ -1,0 +1,203 @@
+"""Random tensors and dropout: Philox numbers from a generator's seed and counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import mode
+from ..array import Array
+from ..device import Device, HostScalar, Launch, Target
+from ..dtypes import DType
+from ..errors import ArgumentError
+from ..generator import Generator
+from ..kernels import random as kernels
+from ..shapes import Shape
+from .function import Face, Function, Saved, apply, host_action, op, require_floating
+from .shape import CopyInto, contiguous
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_WIDE = 2
+"""float64 and whole numbers take two of the generator's numbers for an element."""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Where a generator stood when numbers were drawn; read anew at every replay.
+
+    Attributes:
+        seed: the key.
+        offset: the first block of four numbers.
+    """
+
+    seed: HostScalar
+    offset: HostScalar
+
+    @staticmethod
+    def take(generator: Generator | None, count: int) -> Counter:
+        """Reserve ``count`` numbers of a generator (None: the mode's), now and at every replay."""
+        source = generator or mode.current().generator
+        counter = Counter(HostScalar(0), HostScalar(0))
+
+        def draw() -> None:
+            counter.seed.value = source.seed
+            counter.offset.value = source.take(count)
+
+        host_action(draw)
+        return counter
+
+
+@dataclass(frozen=True)
+class Random(Function):
+    """A dense array of random numbers of one kind.
+
+    Attributes:
+        draw: the kernel family's function.
+        settings: its further arguments.
+    """
+
+    shape: Shape
+    dtype: DType
+    draw: Callable[..., list[Launch]]
+    settings: tuple[tuple[str, float], ...]
+    counter: Counter
+    device: Device
+
+    @property
+    def name(self) -> str:
+        """The kind of numbers."""
+        return self.draw.__name__
+
+    def infer(self) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(self.shape, self.dtype, self.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        cells = {"seed": self.counter.seed, "offset": self.counter.offset}
+        return self.draw(target, outputs[0], **cells, **dict(self.settings))
+
+
+@dataclass(frozen=True)
+class Dropout(Function):
+    """Elements dropped with probability ``p``, the others scaled; backward makes the mask anew."""
+
+    p: float
+    counter: Counter
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        require_floating("dropout", x)
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        cells = {"seed": self.counter.seed, "offset": self.counter.offset}
+        return kernels.dropout(target, outputs[0], inputs[0], **cells, p=self.p)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The same elements dropped from the gradient."""
+        return (apply(self, contiguous(grads[0])),)
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def dropout(
+    x: Tensor, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """0 with probability ``p``, else ``x / (1 - p)``; ``x`` itself when not training.
+
+    Args:
+        x: any shape, floating.
+        p: in ``[0, 1]``.
+        training: whether anything is dropped.
+        generator: where the random numbers come from; None: the mode's generator.
+
+    Returns:
+        The same shape and dtype.
+
+    Raises:
+        ArgumentError: if ``p`` lies outside ``[0, 1]``.
+    """
+    if not 0 <= p <= 1:
+        raise ArgumentError("dropout", "p lies in [0, 1]", p=p)
+    if not training or p == 0:
+        return x
+    return apply(Dropout(p, Counter.take(generator, x.numel())), contiguous(x))
+
+
+@op(Face.METHOD)
+def uniform_(
+    x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Overwrite with uniform numbers in ``[low, high)``; returns the tensor.
+
+    Raises:
+        ArgumentError: if ``low > high``.
+        DtypeError: if the tensor is not floating.
+    """
+    if low > high:
+        raise ArgumentError("uniform_", "low is at most high", low=low, high=high)
+    require_floating("uniform_", x.array)
+    return _overwrite(x, kernels.uniform, {"low": low, "high": high}, generator)
+
+
+@op(Face.METHOD)
+def normal_(
+    x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """Overwrite with normally distributed numbers; returns the tensor.
+
+    Raises:
+        ArgumentError: if ``std < 0``.
+        DtypeError: if the tensor is not floating.
+    """
+    if std < 0:
+        raise ArgumentError("normal_", "std is 0 or more", std=std)
+    require_floating("normal_", x.array)
+    return _overwrite(x, kernels.normal, {"mean": mean, "std": std}, generator)
+
+
+@op(Face.METHOD)
+def bernoulli_(x: Tensor, p: float = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with 1 with probability ``p``, else 0; returns the tensor.
+
+    Raises:
+        ArgumentError: if ``p`` lies outside ``[0, 1]``.
+    """
+    if not 0 <= p <= 1:
+        raise ArgumentError("bernoulli_", "p lies in [0, 1]", p=p)
+    return _overwrite(x, kernels.bernoulli, {"p": p}, generator)
+
+
+@op(Face.METHOD)
+def random_(x: Tensor, low: int, high: int, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with whole numbers in ``[low, high)``; returns the tensor.
+
+    Raises:
+        ArgumentError: if the range is empty.
+    """
+    if low >= high:
+        raise ArgumentError("random_", "low is below high", low=low, high=high)
+    return _overwrite(x, kernels.integers, {"low": low, "high": high}, generator)
+
+
+def _overwrite(
+    x: Tensor,
+    draw: Callable[..., list[Launch]],
+    settings: dict[str, float],
+    generator: Generator | None,
+) -> Tensor:
+    wide = draw is kernels.integers or x.dtype.compute == "float64"
+    counter = Counter.take(generator, x.numel() * (_WIDE if wide else 1))
+    function = Random(x.shape, x.dtype, draw, tuple(settings.items()), counter, x.device)
+    apply(CopyInto(), x, *type(x).__apply_function__(function, ()))
+    return x

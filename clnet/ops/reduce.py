@@ -1,0 +1,478 @@
+"""Reductions over axes, in PyTorch's names: sums, extremes, where they are, and what is made of them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, prod as product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import expr as e
+from ..array import Array
+from ..device import Device, Launch, Target
+from ..dtypes import DType, bool_, int64
+from ..errors import ArgumentError
+from ..kernels.arg_reduce import arg_reduce
+from ..kernels.copy import arange
+from ..kernels.reduce import Reduction, reduce
+from ..shapes import Shape, normalize_dim, normalize_dims
+from .arithmetic import abs, log, maximum, minimum, pow, where
+from .function import Face, Function, Saved, apply, op, require_floating
+from .pointwise import Result, evaluate
+from .shape import expand, reshape, to_dtype
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+_EXTREMES = (Reduction.MAX, Reduction.MIN)
+_NAMES = {Reduction.SUM_SQUARES: "norm", Reduction.MAX: "amax", Reduction.MIN: "amin"}
+
+
+class Extremes(NamedTuple):
+    """The largest or smallest elements along an axis, and where they are.
+
+    Attributes:
+        values: the elements.
+        indices: int64; the first of equal elements.
+    """
+
+    values: Any
+    indices: Any
+
+
+@dataclass(frozen=True)
+class Reduce(Function):
+    """A reduction over ``dims``; ``keepdim`` leaves them with size 1."""
+
+    kind: Reduction
+    dims: tuple[int, ...]
+    keepdim: bool
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return _NAMES.get(self.kind, self.kind.name.lower())
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output; integers and booleans sum in int64."""
+        if self.kind in (Reduction.MEAN, Reduction.SUM_SQUARES):
+            require_floating(self.name, x)
+        if self.kind in _EXTREMES and 0 in (x.shape[d] for d in self.dims):
+            raise ArgumentError(self.name, "an extreme is among elements", x=x.shape, dim=self.dims)
+        dtype = x.dtype
+        if self.kind in (Reduction.ANY, Reduction.ALL):
+            dtype = bool_
+        elif self.kind not in _EXTREMES and not dtype.is_floating_point:
+            dtype = int64
+        shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
+        return (Array.abstract(shape, dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch or two."""
+        return reduce(target, outputs[0], inputs[0], dims=self.dims, kind=self.kind)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """Sums need nothing."""
+        if self.kind in (Reduction.SUM, Reduction.MEAN):
+            return (), ()
+        return (0,), (() if self.kind is Reduction.SUM_SQUARES else (0,))
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The gradient spread over what was reduced; extremes share it among equals."""
+        shape = saved.input_specs[0][0]
+        g = self._spread(grads[0], shape)
+        if self.kind is Reduction.SUM:
+            return (expand(g, shape),)
+        if self.kind is Reduction.MEAN:
+            return (expand(g / builtins.max(product(shape[d] for d in self.dims), 1), shape),)
+        x = saved.inputs[0]
+        if self.kind is Reduction.SUM_SQUARES:
+            return (2 * x * g,)
+        y = self._spread(saved.outputs[0], shape)
+        if self.kind is Reduction.PROD:
+            return (g * self._others(x, y),)
+        found = to_dtype(x == y, g.dtype)
+        return (found * (g / found.sum(self.dims, keepdim=True)),)
+
+    def _spread(self, result: Tensor, shape: Shape) -> Tensor:
+        """A result with the reduced axes put back, of size 1."""
+        return reshape(result, reduced_shape(shape, self.dims, keepdim=True))
+
+    def _others(self, x: Tensor, y: Tensor) -> Tensor:
+        """For each element the product of all others, also where one of them is 0."""
+        zero = x == 0
+        zeros = zero.sum(self.dims, keepdim=True)
+        filled = where(zero, 1.0, x)
+        rest = prod_over(filled, self.dims)
+        alone = where(zero, where(zeros == 1, rest, 0.0), 0.0)
+        return where(zeros == 0, y / filled, alone)
+
+
+@dataclass(frozen=True)
+class ArgReduce(Function):
+    """The extremes along ``dim`` and their indices."""
+
+    kind: Reduction
+    dim: int
+    keepdim: bool
+
+    differentiable = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return self.kind.name.lower()
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """Dense values and int64 indices."""
+        if x.shape[self.dim] == 0:
+            raise ArgumentError(self.name, "an extreme is among elements", x=x.shape, dim=self.dim)
+        shape = reduced_shape(x.shape, (self.dim,), keepdim=self.keepdim)
+        return Array.abstract(shape, x.dtype, x.device), Array.abstract(shape, int64, x.device)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch or two."""
+        return arg_reduce(target, *outputs, inputs[0], dim=self.dim, kind=self.kind)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The indices."""
+        return (), (1,)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The gradient goes to the element that was found."""
+        shape = saved.input_specs[0][0]
+        kept = reduced_shape(shape, (self.dim,), keepdim=True)
+        found = one_hot(reshape(saved.outputs[1], kept), shape[self.dim], self.dim)
+        return (where(found, reshape(grads[0], kept), 0.0),)
+
+
+@dataclass(frozen=True)
+class ArgExtreme(Function):
+    """The indices alone of the extremes along ``dim``."""
+
+    kind: Reduction
+    dim: int
+    keepdim: bool
+
+    differentiable = ()
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return f"arg{self.kind.name.lower()}"
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """Dense int64 indices."""
+        if x.shape[self.dim] == 0:
+            raise ArgumentError(self.name, "an extreme is among elements", x=x.shape, dim=self.dim)
+        shape = reduced_shape(x.shape, (self.dim,), keepdim=self.keepdim)
+        return (Array.abstract(shape, int64, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch or two."""
+        return arg_reduce(target, None, outputs[0], inputs[0], dim=self.dim, kind=self.kind)
+
+
+@dataclass(frozen=True)
+class Positions(Function):
+    """``0, 1, ..., n - 1`` in int64."""
+
+    n: int
+    device: Device
+
+    def infer(self) -> tuple[Array, ...]:
+        """A dense vector."""
+        return (Array.abstract((self.n,), int64, self.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return arange(target, outputs[0], 0, 1)
+
+
+def reduced_shape(shape: Shape, dims: tuple[int, ...], *, keepdim: bool) -> Shape:
+    """The shape that is left when ``dims`` are reduced."""
+    if keepdim:
+        return tuple(1 if i in dims else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in dims)
+
+
+def one_hot(indices: Tensor, n: int, dim: int) -> Tensor:
+    """Whether a position along ``dim``, where ``indices`` has size 1, is the index; bool."""
+    positions = type(indices).__apply_function__(Positions(n, indices.device), ())[0]
+    along = tuple(n if i == dim else 1 for i in range(indices.ndim))
+    return indices == reshape(positions, along)
+
+
+def prod_over(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """The product over several axes, kept with size 1."""
+    return apply(Reduce(Reduction.PROD, dims, keepdim=True), x)
+
+
+def _reduce(kind: Reduction, x: Tensor, dim: Dims, *, keepdim: bool) -> Tensor:
+    name = Reduce(kind, (), keepdim=keepdim).name
+    given = (
+        None if isinstance(dim, Sequence) and not dim else dim
+    )  # () stands for all, as PyTorch's
+    return apply(Reduce(kind, normalize_dims(name, given, x.ndim), keepdim=keepdim), x)
+
+
+@op()
+def sum(  # noqa: A001 - PyTorch's name
+    x: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None
+) -> Tensor:
+    """The sum over axes; booleans and integers give int64.
+
+    Args:
+        x: any shape.
+        dim: an axis, several, or None for all.
+        keepdim: leave the axes with size 1.
+        dtype: what to convert ``x`` to first.
+
+    Returns:
+        ``x``'s shape without the axes.
+
+    Raises:
+        BoundsError: if ``x`` has no such axis.
+    """
+    x = x if dtype is None else to_dtype(x, dtype)
+    return _reduce(Reduction.SUM, x, dim, keepdim=keepdim)
+
+
+@op()
+def mean(
+    x: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None
+) -> Tensor:
+    """The mean over axes; arguments as :func:`sum`'s, ``x`` floating; NaN over no elements."""
+    x = x if dtype is None else to_dtype(x, dtype)
+    return _reduce(Reduction.MEAN, x, dim, keepdim=keepdim)
+
+
+@op()
+def prod(
+    x: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DType | None = None
+) -> Tensor:
+    """The product along an axis, or of all elements; arguments as :func:`sum`'s."""
+    x = x if dtype is None else to_dtype(x, dtype)
+    return _reduce(Reduction.PROD, x, dim, keepdim=keepdim)
+
+
+@op()
+def amax(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
+    """The largest elements over axes; equal ones share the gradient evenly.
+
+    Args:
+        x: any shape.
+        dim: an axis, several, or None for all; they have elements.
+        keepdim: leave the axes with size 1.
+
+    Returns:
+        ``x``'s shape without the axes; NaN where there was one.
+
+    Raises:
+        ArgumentError: if an axis has no elements.
+        BoundsError: if ``x`` has no such axis.
+    """
+    return _reduce(Reduction.MAX, x, dim, keepdim=keepdim)
+
+
+@op()
+def amin(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
+    """The smallest elements over axes; otherwise as :func:`amax`."""
+    return _reduce(Reduction.MIN, x, dim, keepdim=keepdim)
+
+
+@op()
+def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001
+    """The largest element, the largest along an axis with their indices, or the larger of two tensors.
+
+    Args:
+        x: any shape.
+        dim: None, an axis, or another tensor.
+        keepdim: leave the axis with size 1.
+
+    Returns:
+        With an axis :class:`Extremes` ``(values, indices)``, whose gradient goes to the element
+        found; otherwise a tensor: without ``dim`` equal elements share the gradient evenly.
+
+    Raises:
+        ArgumentError: if there are no elements.
+        BoundsError: if ``x`` has no such axis.
+    """
+    return _extremes(Reduction.MAX, x, dim, keepdim=keepdim)
+
+
+@op()
+def min(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001
+    """The smallest element, along an axis with its index, or of two tensors; as :func:`max`."""
+    return _extremes(Reduction.MIN, x, dim, keepdim=keepdim)
+
+
+def _extremes(kind: Reduction, x: Tensor, dim: Any, *, keepdim: bool) -> Any:
+    if dim is None:
+        return _reduce(kind, x, None, keepdim=keepdim)
+    if hasattr(dim, "__apply_function__"):
+        return (maximum if kind is Reduction.MAX else minimum)(x, dim)
+    if x.ndim == 0:
+        x = reshape(x, (1,))
+        normalize_dim(kind.name.lower(), dim, 0)
+        return Extremes(*apply(ArgReduce(kind, 0, keepdim=False), x))
+    axis = normalize_dim(kind.name.lower(), dim, x.ndim)
+    return Extremes(*apply(ArgReduce(kind, axis, keepdim=keepdim), x))
+
+
+@op()
+def argmax(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor:
+    """Where the largest element is: along an axis, or in the flattened tensor.
+
+    Args:
+        x: any shape.
+        dim: an axis, or None.
+        keepdim: leave the axis (without ``dim``, all) with size 1.
+
+    Returns:
+        int64: the first of equal elements; a NaN is larger than every number.
+
+    Raises:
+        ArgumentError: if there are no elements.
+        BoundsError: if ``x`` has no such axis.
+    """
+    return _arg_extreme(Reduction.MAX, x, dim, keepdim=keepdim)
+
+
+@op()
+def argmin(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor:
+    """Where the smallest element is; otherwise as :func:`argmax`."""
+    return _arg_extreme(Reduction.MIN, x, dim, keepdim=keepdim)
+
+
+def _arg_extreme(kind: Reduction, x: Tensor, dim: int | None, *, keepdim: bool) -> Tensor:
+    if dim is None or x.ndim == 0:
+        axis = normalize_dim(f"arg{kind.name.lower()}", dim or 0, builtins.min(x.ndim, 1))
+        found = apply(ArgExtreme(kind, axis, keepdim=False), reshape(x, (x.numel(),)))
+        return reshape(found, (1,) * x.ndim) if keepdim else found
+    axis = normalize_dim(f"arg{kind.name.lower()}", dim, x.ndim)
+    return apply(ArgExtreme(kind, axis, keepdim=keepdim), x)
+
+
+@op()
+def any(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001
+    """Whether an element is not 0, over axes; arguments as :func:`sum`'s."""
+    return _reduce(Reduction.ANY, x, dim, keepdim=keepdim)
+
+
+@op()
+def all(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001
+    """Whether no element is 0, over axes; arguments as :func:`sum`'s."""
+    return _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
+
+
+@op()
+def var(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    """The variance over axes: squared distances from the mean over ``n - correction``.
+
+    Args:
+        x: any shape, floating.
+        dim: an axis, several, or None for all.
+        correction: 1 for the unbiased estimate, 0 for the mean square.
+        keepdim: leave the axes with size 1.
+
+    Returns:
+        ``x``'s shape without the axes; NaN where ``n`` is not above ``correction``.
+
+    Raises:
+        BoundsError: if ``x`` has no such axis.
+        DtypeError: if ``x`` is not floating.
+    """
+    dims = normalize_dims("var", None if dim == () else dim, x.ndim)
+    distance = x - mean(x, dims or None, keepdim=True)
+    count = product(x.shape[d] for d in dims) - correction
+    total = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), distance)
+    return total * (1 / count) if count > 0 else total * inf * 0
+
+
+@op()
+def std(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    """The square root of :func:`var`."""
+    return _root_of(var(x, dim, correction=correction, keepdim=keepdim))
+
+
+def _root(x):
+    return e.sqrt(x)
+
+
+def _root_gradient(g, y):
+    return e.where(y <= 0, 0, g / (2 * y))
+
+
+def _root_of(x: Tensor) -> Tensor:
+    """A square root whose gradient at 0 is 0, as that of PyTorch's norms is."""
+    return evaluate(_root, [x], dtypes=Result.floating(x.dtype), gradient=_root_gradient)
+
+
+@op()
+def norm(x: Tensor, p: float = 2, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
+    """``sum(|x| ** p) ** (1 / p)`` over axes: the length of vectors.
+
+    Args:
+        x: any shape, floating.
+        p: 2, 1, another number above 0, or ``inf`` for the largest ``|x|``.
+        dim: an axis, several, or None for all.
+        keepdim: leave the axes with size 1.
+
+    Returns:
+        ``x``'s shape without the axes.
+
+    Raises:
+        ArgumentError: if ``p`` is not above 0.
+        BoundsError: if ``x`` has no such axis.
+        DtypeError: if ``x`` is not floating.
+    """
+    if p <= 0:
+        raise ArgumentError("norm", "p is above 0", p=p)
+    if p == 2:
+        return _root_of(_reduce(Reduction.SUM_SQUARES, x, dim, keepdim=keepdim))
+    if p == inf:
+        return amax(abs(x), dim, keepdim=keepdim)
+    if p == 1:
+        return sum(abs(x), dim, keepdim=keepdim)
+    return pow(sum(pow(abs(x), p), dim, keepdim=keepdim), 1 / p)
+
+
+@op()
+def logsumexp(x: Tensor, dim: Dims, *, keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` over axes, without overflow.
+
+    Args:
+        x: any shape, floating.
+        dim: an axis or several.
+        keepdim: leave the axes with size 1.
+
+    Returns:
+        ``x``'s shape without the axes.
+
+    Raises:
+        ArgumentError: if an axis has no elements.
+        BoundsError: if ``x`` has no such axis.
+    """
+    top = amax(x, dim, keepdim=True).detach()
+    top = where(abs(top) == inf, 0.0, top)
+    total = log(sum((x - top).exp(), dim, keepdim=True)) + top
+    if keepdim:
+        return total
+    dims = normalize_dims("logsumexp", dim, x.ndim)
+    return reshape(total, reduced_shape(x.shape, dims, keepdim=False))

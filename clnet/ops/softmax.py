@@ -1,0 +1,122 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import DType
+from ..kernels.softmax import log_softmax as launch_log_softmax
+from ..kernels.softmax import log_softmax_grad, softmax_grad
+from ..kernels.softmax import softmax as launch_softmax
+from ..shapes import normalize_dim
+from .arithmetic import exp, log
+from .function import EVERYWHERE, Function, Saved, apply, op, require_floating
+from .shape import contiguous, reshape, to_dtype
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Softmax(Function):
+    """Softmax along ``dim``, or its logarithm."""
+
+    dim: int
+    log: bool
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "log_softmax" if self.log else "softmax"
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output like the input."""
+        require_floating(self.name, x)
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        launch = launch_log_softmax if self.log else launch_softmax
+        return launch(target, outputs[0], inputs[0], dim=self.dim)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The result."""
+        return (), (0,)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """One fused launch."""
+        function = SoftmaxBackward(self.dim, self.log)
+        return (apply(function, contiguous(grads[0]), saved.outputs[0]),)
+
+    def decompose(self, x: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In exponentials and sums."""
+        shifted = x - x.detach().amax(self.dim, keepdim=True)
+        if self.log:
+            return shifted - log(exp(shifted).sum(self.dim, keepdim=True))
+        e = exp(shifted)
+        return e / e.sum(self.dim, keepdim=True)
+
+
+@dataclass(frozen=True)
+class SoftmaxBackward(Function):
+    """The gradient of softmax (or its logarithm) from the gradient of its result and its result."""
+
+    dim: int
+    log: bool
+
+    @property
+    def name(self) -> str:
+        """The public op's, and that it is its gradient."""
+        return "log_softmax_backward" if self.log else "softmax_backward"
+
+    def infer(self, gy: Array, y: Array) -> tuple[Array, ...]:
+        """A dense output like the result."""
+        return (Array.abstract(y.shape, y.dtype, y.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        launch = log_softmax_grad if self.log else softmax_grad
+        return launch(target, outputs[0], *inputs, dim=self.dim)
+
+
+@op(EVERYWHERE)
+def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``.
+
+    Args:
+        x: any shape, floating.
+        dim: the axis that sums to 1.
+        dtype: what to convert ``x`` to first.
+
+    Returns:
+        ``x``'s shape.
+
+    Raises:
+        BoundsError: if ``x`` has no such axis.
+        DtypeError: if ``x`` is not floating.
+    """
+    return _softmax(x, dim, dtype, log=False)
+
+
+@op(EVERYWHERE)
+def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """``x - log(sum(exp(x)))`` along ``dim``; otherwise as :func:`softmax`."""
+    return _softmax(x, dim, dtype, log=True)
+
+
+def _softmax(x: Tensor, dim: int, dtype: DType | None, *, log: bool) -> Tensor:
+    x = contiguous(x if dtype is None else to_dtype(x, dtype))
+    axis = normalize_dim("log_softmax" if log else "softmax", dim, x.ndim)
+    if x.ndim == 0:
+        return reshape(apply(Softmax(0, log), reshape(x, (1,))), ())
+    return apply(Softmax(axis, log), x)

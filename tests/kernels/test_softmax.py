@@ -1,0 +1,205 @@
+"""Softmax, log-softmax and cross entropy, with their gradients, against NumPy in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import Target, device
+from clnet.errors import ArgumentError
+from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
+from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+
+SHAPES = [
+    ((4, 10), 1),
+    ((3, 16), 1),
+    ((3, 17), 1),
+    ((5, 1), 1),
+    ((2, 1000), 1),
+    ((300, 33), 1),
+    ((7, 5), 0),
+    ((2, 6, 15), 1),
+    ((2, 6, 33), 1),
+    ((3, 4, 5), 2),
+    ((1,), 0),
+]
+EPS = np.finfo(np.float32).eps
+
+
+@pytest.fixture(scope="module")
+def dev():
+    return device()
+
+
+@pytest.fixture(params=["vectors", "groups"])
+def target(request, dev):
+    if request.param == "vectors":
+        return replace(dev.target, traits=replace(dev.traits, dedicated_local_memory=False))
+    traits = replace(
+        dev.traits,
+        dedicated_local_memory=True,
+        simd_width=1,
+        max_group_size=min(256, dev.traits.max_group_size),
+        local_memory_bytes=32768,
+    )
+    return Target(traits, dev.target.workspace_limit)
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def poisoned(dev, shape):
+    return Array.from_numpy(np.full(shape, np.nan, np.float32), dev)
+
+
+def run(dev, launches):
+    for launch in launches:
+        dev.queue.launch(launch)
+
+
+def log_softmax_of(x, axis):
+    shifted = x.astype(np.float64) - x.max(axis=axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+@pytest.mark.parametrize(("shape", "dim"), SHAPES, ids=str)
+def test_softmax_and_its_gradient(dev, target, shape, dim):
+    values, upstream = 3 * normal(*shape), normal(*shape, seed=1)
+    expected = np.exp(log_softmax_of(values, dim))
+    y, gx = poisoned(dev, shape), poisoned(dev, shape)
+    run(dev, softmax(target, y, Array.from_numpy(values, dev), dim=dim))
+    np.testing.assert_allclose(y.numpy(), expected, rtol=40 * EPS, atol=1e-30)
+    run(dev, softmax_grad(target, gx, Array.from_numpy(upstream, dev), y, dim=dim))
+    slope = expected * (upstream - (upstream * expected).sum(axis=dim, keepdims=True))
+    np.testing.assert_allclose(gx.numpy(), slope, atol=40 * EPS, rtol=0)
+
+
+@pytest.mark.parametrize(("shape", "dim"), SHAPES, ids=str)
+def test_log_softmax_and_its_gradient(dev, target, shape, dim):
+    values, upstream = 3 * normal(*shape), normal(*shape, seed=1)
+    expected = log_softmax_of(values, dim)
+    y, gx = poisoned(dev, shape), poisoned(dev, shape)
+    run(dev, log_softmax(target, y, Array.from_numpy(values, dev), dim=dim))
+    np.testing.assert_allclose(y.numpy(), expected, rtol=4 * EPS, atol=8 * EPS)
+    run(dev, log_softmax_grad(target, gx, Array.from_numpy(upstream, dev), y, dim=dim))
+    slope = upstream - np.exp(expected) * upstream.sum(axis=dim, keepdims=True, dtype=np.float64)
+    np.testing.assert_allclose(gx.numpy(), slope, atol=100 * EPS, rtol=40 * EPS)
+
+
+def test_softmax_of_extremes(dev, target):
+    values = np.array([[1e4, -1e4, 9.999e3], [-np.inf, 0, -np.inf], [-3e38, -3e38, -3e38]])
+    y = poisoned(dev, (3, 3))
+    run(dev, softmax(target, y, Array.from_numpy(values.astype(np.float32), dev), dim=1))
+    expected = np.exp(log_softmax_of(values.astype(np.float32), 1))
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-5)
+
+
+def test_softmax_of_offset_views_and_nothing(dev, target):
+    values = normal(5, 12)
+    y = poisoned(dev, (3, 12))
+    run(dev, softmax(target, y, Array.from_numpy(values, dev).view((3, 12), (12, 1), 24), dim=1))
+    np.testing.assert_allclose(y.numpy(), np.exp(log_softmax_of(values[2:], 1)), rtol=1e-5)
+    nothing = poisoned(dev, (0, 4))
+    assert softmax(target, nothing, nothing, dim=1) == []
+
+
+def test_softmax_refuses_strided_arrays(dev, target):
+    x = Array.from_numpy(normal(4, 4), dev)
+    with pytest.raises(ArgumentError, match="arrays are dense"):
+        softmax(target, poisoned(dev, (4, 4)), x.view((4, 4), (1, 4)), dim=1)
+
+
+def reference(x, targets, weight, settings):
+    """Losses, reduced loss and gradient for an upstream of all ones, in float64."""
+    classes = x.shape[1]
+    x64 = np.moveaxis(x.astype(np.float64), 1, -1).reshape(-1, classes)
+    log_p = log_softmax_of(x64, 1) if settings.normalize else x64
+    p = np.exp(log_p) if settings.normalize else np.zeros_like(log_p)
+    w = np.ones(classes) if weight is None else weight.astype(np.float64)
+    t, s = targets.reshape(-1), settings.label_smoothing
+    valid = t != settings.ignore_index
+    safe = np.where(valid, t, 0)
+    hot = np.eye(classes)[safe]
+    share = ((1 - s) * hot + s / classes) * w  # each class's part of a row's loss
+    losses = np.where(valid, -(share * log_p).sum(axis=1), 0)
+    total = (w[safe] * valid).sum()
+    slope = (p * share.sum(axis=1, keepdims=True) - share) * valid[:, None]
+    if settings.reduction == "mean":
+        slope = slope / total
+    reduced = {"none": losses, "sum": losses.sum(), "mean": losses.sum() / total}
+    spatial = (x.shape[0], *x.shape[2:], classes)
+    return reduced[settings.reduction], np.moveaxis(slope.reshape(spatial), -1, 1)
+
+
+def run_loss(dev, target, x, targets, weight, settings):
+    scores, classes = Array.from_numpy(x, dev), Array.from_numpy(targets, dev)
+    weights = None if weight is None else Array.from_numpy(weight, dev)
+    out = poisoned(dev, targets.shape if settings.reduction == "none" else ())
+    lse = poisoned(dev, targets.shape) if settings.normalize else None
+    total = poisoned(dev, ()) if settings.reduction == "mean" else None
+    gx = poisoned(dev, x.shape)
+    saved = (lse, total, scores, classes, weights)
+    run(dev, cross_entropy(target, out, *saved, settings=settings))
+    gy = Array.from_numpy(np.full(out.shape, 2, np.float32), dev)
+    run(dev, cross_entropy_grad(target, gx, gy, *saved, settings=settings))
+    return out.numpy(), gx.numpy() / 2
+
+
+@pytest.mark.parametrize("shape", [(6, 10), (5, 40), (1, 1), (3, 4, 7), (2, 5, 6, 9)], ids=str)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_cross_entropy_and_its_gradient(dev, target, shape, reduction):
+    x = 2 * normal(*shape)
+    targets = np.random.default_rng(2).integers(0, shape[1], (shape[0], *shape[2:]))
+    settings = Settings(reduction, -100, 0.0, normalize=True)
+    loss, slope = reference(x, targets, None, settings)
+    got, gx = run_loss(dev, target, x, targets, None, settings)
+    np.testing.assert_allclose(got.reshape(-1), np.reshape(loss, -1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gx, slope, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalize", [True, False], ids=["scores", "log-probabilities"])
+@pytest.mark.parametrize("weighted", [True, False], ids=["weighted", "plain"])
+@pytest.mark.parametrize("shape", [(9, 20), (4, 6, 5)], ids=str)
+def test_weights_smoothing_and_ignored_targets(dev, target, shape, weighted, normalize):
+    x = 2 * normal(*shape)
+    if not normalize:
+        x = log_softmax_of(x, 1).astype(np.float32)
+    targets = np.random.default_rng(2).integers(0, shape[1], (shape[0], *shape[2:]))
+    targets.flat[3] = targets.flat[5] = 2
+    weight = (0.5 + np.arange(shape[1], dtype=np.float32) / 7) if weighted else None
+    smoothing = 0.1 if normalize else 0.0
+    settings = Settings("mean", 2, smoothing, normalize)
+    loss, slope = reference(x, targets, weight, settings)
+    got, gx = run_loss(dev, target, x, targets, weight, settings)
+    np.testing.assert_allclose(got, loss, rtol=1e-5)
+    np.testing.assert_allclose(gx, slope, atol=1e-6)
+
+
+def test_mean_over_many_losses(dev, target):
+    x = normal(20_000, 3)
+    targets = np.random.default_rng(2).integers(0, 3, 20_000)
+    settings = Settings("mean", -100, 0.0, normalize=True)
+    loss, _ = reference(x, targets, None, settings)
+    got, _ = run_loss(dev, target, x, targets, None, settings)
+    np.testing.assert_allclose(got, loss, rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [-1, 10, 2**40])
+def test_target_outside_the_classes_gives_nan(dev, target, bad):
+    x = normal(4, 10)
+    targets = np.array([1, bad, 3, 0])
+    got, gx = run_loss(dev, target, x, targets, None, Settings("none", -100, 0.0, normalize=True))
+    np.testing.assert_array_equal(np.isnan(got), [False, True, False, False])
+    np.testing.assert_array_equal(np.isnan(gx).any(axis=1), [False, True, False, False])
+
+
+def test_no_counted_target_gives_nan_mean_and_zero_sum(dev, target):
+    x, targets = normal(3, 4), np.full(3, -100)
+    assert np.isnan(run_loss(dev, target, x, targets, None, Settings("mean", -100, 0.0, True))[0])
+    total, gx = run_loss(dev, target, x, targets, None, Settings("sum", -100, 0.0, True))
+    assert total == 0
+    np.testing.assert_array_equal(gx, 0)
