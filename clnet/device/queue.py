@@ -230,9 +230,7 @@ class Queue:
         wanted = any(o.profiling for o in observers)
         if wanted != any(o.profiling for o in self._observers):
             self.finish()
-            properties = cl.command_queue_properties(
-                cl.command_queue_properties.PROFILING_ENABLE if wanted else 0
-            )
+            properties = cl.command_queue_properties.PROFILING_ENABLE if wanted else None
             self._queue = cl.CommandQueue(self._context, self._device, properties=properties)
         self._observers = tuple(observers)
 
