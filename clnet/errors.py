@@ -99,3 +99,7 @@ class DataError(ClnetError, ValueError):
 
 class CheckpointError(ClnetError, ValueError):
     """A checkpoint or a state that does not fit, or a damaged file."""
+
+
+class NonFiniteError(ClnetError, ArithmeticError):
+    """A number that became infinite or NaN where training cannot go on with it."""

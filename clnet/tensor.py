@@ -10,7 +10,7 @@ import numpy as np
 
 from . import mode, ops
 from .array import Array
-from .autograd import Node, run_backward
+from .tape import Node, run_backward
 from .device import Device, current_device
 from .device import device as open_device
 from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64

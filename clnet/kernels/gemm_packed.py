@@ -97,8 +97,8 @@ PACKED = Kernel(
 )
 PACK = Kernel("gemm_pack", "gemm_packed.mako")
 
-# Bytes of a vector register -> register block. 32 registers of 64 bytes hold 28 sums, two vectors of
-# b and one of a; 16 registers of 32 or 16 bytes hold 12 sums, two and one.
+# Bytes of a vector register -> register block. 32 registers of 64 bytes hold 28 sums, two vectors
+# of b and one of a; 16 registers of 32 or 16 bytes hold 12 sums, two and one.
 TILES = {64: Tile((14, 11, 8, 4), 2), 32: Tile((6, 4), 2), 16: Tile((6, 4), 2)}
 LEAST_WIDTH = 4
 UNROLL = 2
@@ -111,7 +111,7 @@ PACK_ROWS = 8
 MOST_BLOCKS_PER_UNIT = 4
 MOST_CUTS = 16
 
-# Costs in units of one multiplication in the inner loop; measured on two cores with 512-bit vectors.
+# Costs in units of one multiplication in the inner loop, from two cores with 512-bit vectors.
 PACK_COST = 16
 PREPACK_COST = 24
 SUM_COST = 24
@@ -125,12 +125,13 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
 
     Args:
         target: what the device is like.
-        problem: the product, of ``float`` or ``double`` elements, with ``m``, ``n``, ``k``, batch > 0.
+        problem: the product, of float32 or float64, no axis of it empty.
 
     Returns:
         Its launches, in order.
     """
     params = _params(target.traits, problem)
+    memory = problem.memory()
     work = Work(
         params,
         problem.m,
@@ -140,10 +141,9 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
         _items(problem.b),
         problem.out.dtype.itemsize,
         target.traits.compute_units,
-        target.workspace_limit,
+        max(target.workspace_limit - memory.nbytes, 0),
     )
     blocking = choose_blocking(work)
-    memory = Scratch(problem.out.device)
     launches: list[Launch] = []
     if blocking.prepacked:
         panels = _panels(memory, params, problem)

@@ -1,4 +1,4 @@
-"""A matrix product as the kernels see it: operands with at most two batch axes, brought into one form."""
+"""A matrix product as the kernels see it: in one form, with at most two batch axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ..array import Array
-from ..device import HostScalar
+from ..device import HostScalar, Scratch
 from ..shapes import collapse
 
 BATCH_AXES = 2
@@ -16,7 +16,7 @@ BATCH_AXES = 2
 
 @dataclass(frozen=True)
 class Problem:
-    """``out = activation(alpha * a @ b + beta * out + bias)``, axes ``(outer, inner, m or k, k or n)``.
+    """``out = activation(alpha * a @ b + beta * out + bias)`` over two batch axes.
 
     Attributes:
         out: ``(outer, inner, m, n)``.
@@ -74,6 +74,10 @@ class Problem:
             self, out=_flip(self.out), a=_flip(self.b), b=_flip(self.a), bias_axis=flipped
         )
 
+    def memory(self) -> Scratch:
+        """Scratch memory beside that which operands may lie in."""
+        return Scratch.beside(self.out.storage, self.a.storage, self.b.storage)
+
     def partial(self, sums: Array) -> Problem:
         """The bare product into slices of its sums.
 
@@ -120,7 +124,11 @@ def problems(
         out: ``(..., m, n)``.
         a: ``(..., m, k)``.
         b: ``(..., k, n)``, all with the same batch axes.
-        alpha, beta, bias, bias_axis, activation: as in :class:`Problem`.
+        alpha: factor of the product.
+        beta: factor of what ``out`` holds.
+        bias: one axis, or None.
+        bias_axis: ``"m"``, ``"n"``, or None without a bias.
+        activation: None or ``"relu"``.
 
     Returns:
         Problems with ``out``'s unit stride, if it has one, along ``n``, and with as few batch items

@@ -104,7 +104,7 @@ __kernel void gemm_skinny_k(
     ${begin(bias)}
     for (; column < end; column += ${at_once}) {
 % for r in range(rows):
-        __global const ${ctype} *a_${r} = a + min(${r}, m - 1) * a_m;
+        __global const ${ctype} *a_${r} = a + (${r} < m ? ${r} : m - 1) * a_m;
         ${ctype}${width} ${", ".join(f"acc_{r}_{c} = 0" for c in range(at_once))};
 % endfor
 % for c in range(at_once):
@@ -152,17 +152,22 @@ const int slice = get_global_id(1) % slices, item = get_global_id(1) / slices;
 ##
 <%def name="strip(ctype, type, stored, width, rows, at_once, bias, activation)">
 % for r in range(rows):
+        __global const ${ctype} *a_${r} = a + (${r} < m ? ${r} : m - 1) * a_m;
         ${type} ${", ".join(f"acc_{r}_{v} = 0" for v in range(at_once))};
 % endfor
         for (int i = first_k; i < end_k; i++) {
             __global const ${stored} *row = (__global const ${stored} *)(b + i * b_k + column);
 % for r in range(rows):
-            const ${type} x_${r} = a[min(${r}, m - 1) * a_m + i * a_k];
+            const ${type} x_${r} = a_${r}[i * a_k];
 % endfor
 % for v in range(at_once):
             const ${type} y_${v} = row[${v}];
 % for r in range(rows):
-            acc_${r}_${v} = ${"multiply_add(x_%d, y_%d, acc_%d_%d)" % (r, v, r, v) if width > 1 else "x_%d * y_%d + acc_%d_%d" % (r, v, r, v)};
+% if type == ctype:
+            acc_${r}_${v} += x_${r} * y_${v};
+% else:
+            acc_${r}_${v} = multiply_add(x_${r}, y_${v}, acc_${r}_${v});
+% endif
 % endfor
 % endfor
         }
@@ -171,7 +176,8 @@ const int slice = get_global_id(1) % slices, item = get_global_id(1) / slices;
 % for v in range(at_once):
             {
                 const int at = column + ${v * width};
-                ${store(ctype, type, "acc_%d_%d" % (r, v), "at", "(__global %s *)(out + %d * out_m + at)" % (stored, r), r, bias, activation)}
+                __global ${stored} *place = (__global ${stored} *)(out + ${r} * out_m + at);
+                ${store(ctype, type, f"acc_{r}_{v}", "at", "place", r, bias, activation)}
             }
 % endfor
         }
@@ -187,7 +193,9 @@ ${type} z = alpha * ${value};
 % elif bias == "n" and type == ctype:
             z += bias[${at} * bias_step];
 % elif bias == "n":
-            z += (${type})(${", ".join("bias[(%s + %d) * bias_step]" % (at, lane) for lane in range(int(type.removeprefix(ctype))))});
+% for lane in range(int(type.removeprefix(ctype))):
+            z.s${"%x" % lane} += bias[(${at} + ${lane}) * bias_step];
+% endfor
 % endif
             *(${place}) = ${epilogue.activate(activation, "z", type)};
 </%def>

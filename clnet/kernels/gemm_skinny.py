@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import Launch, Scratch, Target
+from ..device import Launch, Target
 from ..shapes import ceil_div, round_up
 from .gemm_any import sum_slices
 from .gemm_problem import Problem
@@ -28,8 +28,8 @@ ALONG_N = Kernel("gemm_skinny_n", "gemm_skinny.mako", constraints=_LAWS)
 ALONG_K = Kernel("gemm_skinny_k", "gemm_skinny.mako", constraints=_LAWS)
 
 MOST_ROWS = 4
-# Rows of the kernel -> vectors, or columns, at a time. Sixteen sums keep the arithmetic busy; of one
-# row alone, sixteen vectors make a stretch of b long enough for the processor to fetch ahead.
+# Rows of the kernel -> vectors, or columns, at a time. Sixteen sums keep the arithmetic busy; of
+# one row alone, sixteen vectors make a stretch of b long enough for the processor to fetch ahead.
 ALONG_N_COUNT = {1: 16, 2: 8, 4: 4}
 ALONG_K_COUNT = {1: 8, 2: 8, 4: 4}
 LEAST_WIDTH_BYTES = 16
@@ -43,7 +43,7 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
 
     Args:
         target: what the device is like.
-        problem: the product, of ``float`` or ``double`` elements, with ``m``, ``n``, ``k``, batch > 0.
+        problem: the product, of float32 or float64, no axis of it empty.
 
     Returns:
         Its launches, in order, or None if another kernel has to do it.
@@ -70,11 +70,11 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
         ceil_div(problem.k, max(1, min(wanted // groups, problem.k // SLICE_K))), width
     )
     slices = ceil_div(problem.k, slice_k)
-    if slices == 1 or slices * problem.out.size * item_bytes > target.workspace_limit:
+    memory = problem.memory()
+    nbytes = slices * problem.out.size * item_bytes
+    if slices == 1 or memory.nbytes + nbytes > target.workspace_limit:
         return [_multiply(kernel, params, problem, columns, problem.out, 1, problem.k)]
-    partial = Array.scratch(
-        Scratch(problem.out.device), (slices, *problem.out.shape), problem.out.dtype
-    )
+    partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
     bare = params._replace(bias=None, activation=None)
     first = _multiply(kernel, bare, problem.partial(partial), columns, partial, slices, slice_k)
     return [first, sum_slices(target.traits, problem, partial)]

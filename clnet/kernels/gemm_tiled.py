@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import DeviceTraits, Launch, Scratch, Target
+from ..device import DeviceTraits, Launch, Target
 from ..shapes import ceil_div, round_up
 from .gemm_any import any_type, sum_slices
 from .gemm_problem import Problem
@@ -91,7 +91,7 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
 
     Args:
         target: what the device is like.
-        problem: the product, of ``float`` or ``double`` elements, with ``m``, ``n``, ``k``, batch > 0.
+        problem: the product, of float32 or float64, no axis of it empty.
 
     Returns:
         Its launches, in order.
@@ -106,10 +106,10 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     slices = min(slices, MOST_SLICES)
     slice_k = round_up(ceil_div(problem.k, slices), tiling.tile_k)
     slices = ceil_div(problem.k, slice_k)
+    memory = problem.memory()
     nbytes = slices * problem.batch * problem.m * problem.n * problem.out.dtype.itemsize
-    if slices == 1 or nbytes > target.workspace_limit:
+    if slices == 1 or memory.nbytes + nbytes > target.workspace_limit:
         return [_multiply(tiling, problem, slices=1, slice_k=problem.k, out_slice=0)]
-    memory = Scratch.beside(problem.out.storage, problem.a.storage, problem.b.storage)
     partial = Array.scratch(memory, (slices, *problem.out.shape), problem.out.dtype)
     part = problem.partial(partial)
     first = _multiply(tiling, part, slices=slices, slice_k=slice_k, out_slice=partial.strides[0])
@@ -117,7 +117,7 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
 
 
 def _tiling(traits: DeviceTraits, problem: Problem) -> Tiling | None:
-    """The first tile that fits the device and keeps it busy; the smallest that fits, if none does."""
+    """The first tile that fits the device and keeps it busy, else the smallest that fits."""
     item_bytes = problem.out.dtype.itemsize
     fitting = [
         tiling
@@ -178,7 +178,7 @@ def _multiply(
 
 
 def _dense_runs(array: Array) -> bool:
-    """Whether aligned runs of four lie densely along the last axis, else the one before, and end with it."""
+    """Whether one matrix axis is dense in aligned runs of four, and ends with one."""
     axis = 3 if array.strides[3] == 1 else 2
     others = [array.strides[i] for i in range(4) if i != axis]
     aligned = all(step % 4 == 0 for step in (array.offset, *others))

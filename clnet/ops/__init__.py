@@ -4,17 +4,16 @@ from .activation import *
 from .arithmetic import *
 from .conv import *
 from .create import *
-from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
+from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import execute as execute
 from .index import *
-from .matmul import *
-from .pool import *
-from .random import *
 from .loss import *
 from .matmul import *
 from .norm import *
+from .pool import *
+from .random import *
 from .reduce import *
 from .shape import *
 from .softmax import *

@@ -1,4 +1,4 @@
-"""Matrix products against float64, on both shapes of kernels, off their grids and on their edges."""
+"""Matrix products against float64, by every kernel, off their grids and on their edges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
-from clnet.device import Target, device
+from clnet.device import Scratch, Target, device
 from clnet.dtypes import float32
 from clnet.kernels import gemm_packed, gemm_tiled
 from clnet.kernels.gemm import gemm
@@ -43,7 +43,7 @@ def target(request, where):
 
 
 def place(values, where, order=None, gap=0):
-    """The values in device memory, axes stored in ``order``, ``gap`` unused elements before every run."""
+    """The values on the device, axes stored in ``order``, ``gap`` elements before every run."""
     order = tuple(range(values.ndim)) if order is None else order
     stored = values.transpose(order)
     padded = np.full(
@@ -244,6 +244,25 @@ def test_gemm_without_workspace(target, where):
     left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
     assert len(gemm(bare, out, left, right)) == 1
     check(run(bare, where, out, left, right), a.astype(np.float64) @ b, 1100)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(230, 70, 100), (16, 9, 4001), (2, 9, 4001)])
+def test_gemm_operands_in_scratch_memory(target, where, m, n, k):
+    a, b = operands((m, k), (k, n))
+    memory = Scratch(where)
+    left = Array.scratch(memory, (m, k), float32)
+    right = Array.scratch(memory, (k, n), float32)
+    out = poisoned((m, n), where)
+    one = Array.from_numpy(np.ones((1, 1), np.float32), where)
+    launches = []
+    for scratch, values in ((left, a), (right, b)):
+        row = Array.from_numpy(values.reshape(1, -1), where)
+        flat = scratch.view((1, values.size), (values.size, 1))
+        launches += gemm(target, flat, one, row)
+    launches += gemm(target, out, left, right)
+    for launch in launches:
+        where.queue.launch(launch)
+    check(out.numpy(), a.astype(np.float64) @ b, k)
 
 
 def test_gemm_declares_its_work(target, where):
