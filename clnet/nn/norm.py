@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from ..autograd import no_grad
 from ..dtypes import DType, float32, int64
 from ..errors import ShapeError
 from ..ops.update import update
@@ -88,18 +87,18 @@ class _BatchNorm(Module):
                 f"x has {' or '.join(map(str, self.ndims))} axes, and {self.num_features} channels",
                 x=x.shape,
             )
-        if not (self.training and self.running_mean is not None):
+        if not self.training or self.running_mean is None:
             return self._normalized(x, self.running_mean, self.running_var, self.momentum)
-        with no_grad():
-            update(_counted, [self.num_batches_tracked])
         if self.momentum is not None:
-            return self._normalized(x, self.running_mean, self.running_var, self.momentum)
+            y = self._normalized(x, self.running_mean, self.running_var, self.momentum)
+            self._count_batch()
+            return y
         mean, var = ops.zeros_like(self.running_mean), ops.zeros_like(self.running_var)
         y = self._normalized(x, mean, var, 1.0)
+        self._count_batch()
         count = self.num_batches_tracked.expand(self.num_features)
-        with no_grad():
-            update(_averaged, [self.running_mean, mean, count])
-            update(_averaged, [self.running_var, var, count])
+        update(_averaged, [self.running_mean, mean, count])
+        update(_averaged, [self.running_var, var, count])
         return y
 
     def extra_repr(self) -> str:
@@ -108,6 +107,9 @@ class _BatchNorm(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
+
+    def _count_batch(self) -> None:
+        update(_counted, [self.num_batches_tracked])
 
     def _normalized(
         self, x: Tensor, mean: Tensor | None, var: Tensor | None, momentum: float | None
