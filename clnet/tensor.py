@@ -23,6 +23,12 @@ from .ops.update import accumulate
 Number = bool | int | float
 
 
+def _checked(op_name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if any(n < 0 for n in shape):
+        raise ShapeError(op_name, "sizes are 0 or more", size=shape)
+    return shape
+
+
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     return lambda self, other: function(other, self)
 
@@ -39,6 +45,7 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "index", "node")
+    __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
 
     def __init__(self, array: Array, node: Node | None = None, index: int = 0) -> None:
         self.array = array
@@ -544,9 +551,7 @@ def full(
     Returns:
         A leaf of that shape.
     """
-    shape = (size,) if isinstance(size, int) else tuple(size)
-    if any(n < 0 for n in shape):
-        raise ShapeError("full", "sizes are 0 or more", size=shape)
+    shape = _checked("full", (size,) if isinstance(size, int) else tuple(size))
     kind = dtype or (
         bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32
     )
@@ -574,7 +579,7 @@ def empty(
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    array = Array.abstract(_shape(size), dtype, target)
+    array = Array.abstract(_checked("empty", _shape(size)), dtype, target)
     array.storage.materialize()
     return Tensor(array).requires_grad_(requires_grad)
 

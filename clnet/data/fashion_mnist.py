@@ -14,6 +14,7 @@ _MD5 = {
     "t10k-images-idx3-ubyte": "bef4ecab320f06d8554ea6380940ec79",
     "t10k-labels-idx1-ubyte": "bb300cfdad3c16e7a12a480ee83cd310",
 }
+FOLDERS = ("fashion-mnist", "FashionMNIST/raw")
 REMOTES = {stem: Remote(f"{_URL}/{stem}.gz", md5) for stem, md5 in _MD5.items()}
 _CLASSES = (
     "T-shirt/top",
@@ -51,7 +52,7 @@ def FashionMNIST(  # noqa: N802 - torchvision's name
         root,
         train=train,
         fetch=download,
-        folders=("fashion-mnist", "FashionMNIST/raw"),
+        folders=FOLDERS,
         remotes=REMOTES,
         classes=_CLASSES,
     )

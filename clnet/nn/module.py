@@ -48,17 +48,14 @@ class Module:
 
     Attributes:
         training: whether dropout, batch norm and the like behave as in training.
-        version: changes when something other than an element changes (mode, attributes, dtype), so
-            that compiled functions know when to trace again.
     """
 
     training: bool
-    version: int
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {
             "training": True,
-            "version": 0,
+            "_num_changes": 0,
             "_parameters": OrderedDict(),
             "_buffers": OrderedDict(),
             "_modules": OrderedDict(),
@@ -84,6 +81,14 @@ class Module:
                 if error.module is None:  # the innermost module is the one that helps
                     error.module = path if path == name else f"{path}, {name}"
                 raise
+
+    @property
+    def version(self) -> tuple[int, bool]:
+        """Changes with the mode and when attributes, dtype or device change, but not with elements.
+
+        Compiled functions trace again when it is another than it was.
+        """
+        return (self._num_changes, self.training)
 
     # Attributes.
 
@@ -113,7 +118,8 @@ class Module:
         else:
             self._forget(name)
             self.__dict__[name] = value
-            self.__dict__["version"] += 1
+            # Going back to an earlier mode makes what was compiled in it valid again.
+            self.__dict__["_num_changes"] += name != "training"
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):
@@ -126,7 +132,7 @@ class Module:
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
-                self.__dict__["version"] += 1
+                self.__dict__["_num_changes"] += 1
                 return
         object.__delattr__(self, name)
 
@@ -162,7 +168,7 @@ class Module:
             )
         self._forget(name, but=table)
         table[name] = value
-        self.__dict__["version"] += 1
+        self.__dict__["_num_changes"] += 1
 
     def _forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):
@@ -266,7 +272,7 @@ class Module:
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         for module in self.modules():
-            module.__dict__["version"] += 1
+            module.__dict__["_num_changes"] += 1
         return self
 
     def zero_grad(self) -> None:
@@ -290,7 +296,7 @@ class Module:
                         kind = dtype if value.dtype.is_floating_point else None
                         value.array = value.detach().to(device=device, dtype=kind).array
                         value.grad = None
-            module.__dict__["version"] += 1
+            module.__dict__["_num_changes"] += 1
         return self
 
     # State.

@@ -20,71 +20,95 @@ Group = dict[str, Any]
 class Optimizer:
     """Updates parameters from their gradients.
 
-    A subclass names its state tensors, allocated here, and writes :meth:`settings` and
-    :meth:`body`. The numbers in ``param_groups`` are read at every step, also when a compiled step
-    is replayed: a scheduler may change them at will.
+    A subclass writes :meth:`check`, :meth:`state_names`, :meth:`settings` and :meth:`body`. The
+    numbers in ``param_groups`` are read at every step, also when a compiled step is replayed: a
+    scheduler may change them at will.
 
     Args:
         params: parameters, or dicts with ``"params"`` and settings of their own.
         defaults: settings of groups that give none.
-        state_names: tensors of a parameter's shape that the optimiser keeps for each.
 
     Attributes:
         param_groups: dicts of ``"params"`` and settings.
-        state: for each parameter (by ``id``) its state tensors by name.
-        version: changes when groups are added or state is replaced.
+        state: for each parameter (by ``id``) its state tensors by name, allocated when it is added.
 
     Raises:
-        ArgumentError: if there are no parameters, or one is given twice.
+        ArgumentError: if there are no parameters, one is given twice, or a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        defaults: Group,
-        state_names: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
         self.defaults = defaults
         self.param_groups: list[Group] = []
         self.state: dict[int, dict[str, Tensor]] = {}
-        self.num_steps = 0
-        self.version = 0
-        self._state_names = tuple(state_names)
-        self._cells: list[list[HostScalar]] = []
+        self._num_steps: dict[int, int] = {}
+        self._cells: dict[int, list[HostScalar]] = {}
+        self._num_changes = 0
         given = list(params)
-        groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+        if not given:
+            raise ArgumentError(type(self).__name__, "it gets one parameter or more")
+        groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
             self.add_param_group(group)  # pyright: ignore[reportArgumentType]
 
+    def check(self, group: Group) -> None:
+        """Check a group's settings; raises :class:`~clnet.errors.ArgumentError`."""
+        raise NotImplementedError
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """Names of the tensors that are kept for each parameter of a group, zeros at first."""
+        raise NotImplementedError
+
     def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """The numbers that :meth:`body` gets as scalars, for the step now taken (1, 2, ...)."""
+        """The numbers that :meth:`body` gets as scalars.
+
+        Args:
+            group: the settings as they stand.
+            num_steps: updates of the parameter, with the one now made (1, 2, ...).
+        """
         raise NotImplementedError
 
     def body(self, group: Group) -> Body:
-        """The update, a function of symbols: parameter, state, gradient, scalars.
+        """The update, a function of symbols: of the parameter, its state, its gradient, the scalars.
 
         It returns new values of the parameter and of each state tensor, in order.
         """
         raise NotImplementedError
 
+    @property
+    def version(self) -> tuple[Any, ...]:
+        """Changes when groups, state or the kind of update change, but not with numbers."""
+        return (self._num_changes, *(self.body(group) for group in self.param_groups))
+
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.
 
         Raises:
-            ArgumentError: if it has none, or one that is here already.
+            ArgumentError: if it has none, or one that is here already, or a setting is out of range.
         """
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
         if not params:
-            raise ArgumentError(type(self).__name__, "it gets one parameter or more")
+            raise ArgumentError(type(self).__name__, "a group has one parameter or more")
         if len({id(p) for p in params}) < len(params) or any(id(p) in self.state for p in params):
             raise ArgumentError(type(self).__name__, "a parameter is given once")
+        if any(not p.is_leaf for p in params):
+            raise ArgumentError(
+                type(self).__name__,
+                "a parameter is a leaf",
+                shapes=[p.shape for p in params if not p.is_leaf],
+                remedy="Give what the tensor was made of, or its detach()",
+            )
         complete = {**self.defaults, **group, "params": params}
+        self.check(complete)
         self.param_groups.append(complete)
-        self._cells.append([HostScalar(v) for v in self.settings(complete, 1)])
+        first = self.settings(complete, 1)
         for p in params:
-            self.state[id(p)] = {name: zeros_like(p.detach()) for name in self._state_names}
-        self.version += 1
+            self.state[id(p)] = {
+                name: zeros_like(p.detach()) for name in self.state_names(complete)
+            }
+            self._num_steps[id(p)] = 0
+            self._cells[id(p)] = [HostScalar(value) for value in first]
+        self._num_changes += 1
 
     def zero_grad(self) -> None:
         """Forget the gradients of all parameters."""
@@ -93,69 +117,112 @@ class Optimizer:
                 p.grad = None
 
     def step(self) -> None:
-        """Update every parameter that has a gradient, in place."""
+        """Update every parameter that has a gradient, in place.
+
+        Raises:
+            ArgumentError: if a setting was changed to one that needs state there is none of.
+        """
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
-        host_action(self._advance)
+        updated = [
+            (group, p) for group in self.param_groups for p in group["params"] if p.grad is not None
+        ]
+        operands = [(p, *self._state_of(p, group), p.grad) for group, p in updated]
+        host_action(lambda: self._advance(updated))
         with no_grad(), mode.using(phase="update", module_path=type(self).__name__):
-            for group, cells in zip(self.param_groups, self._cells, strict=True):
-                body = self.body(group)
-                for p in group["params"]:
-                    if p.grad is not None:
-                        update(body, [p, *self.state[id(p)].values(), p.grad], cells)
+            for (group, p), tensors in zip(updated, operands, strict=True):
+                update(self.body(group), tensors, self._cells[id(p)])
 
     def state_dict(self) -> dict[str, Any]:
-        """Step count, settings and state tensors, parameters by their position."""
-        order = [p for group in self.param_groups for p in group["params"]]
+        """Settings of the groups; step count and state tensors of the parameters by position."""
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
+        for group, own in zip(groups, self.param_groups, strict=True):
+            group["num_params"] = len(own["params"])
         return {
-            "num_steps": self.num_steps,
             "param_groups": groups,
             "state": {
-                str(i): {n: t.detach() for n, t in self.state[id(p)].items()}
-                for i, p in enumerate(order)
+                str(i): {
+                    "step": self._num_steps[id(p)],
+                    **{name: t.detach() for name, t in self.state[id(p)].items()},
+                }
+                for i, p in enumerate(self._params())
             },
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what :meth:`state_dict` gave.
+        """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
+
+        Args:
+            state: such a state; its tensors may be NumPy arrays.
 
         Raises:
-            CheckpointError: if groups, parameters or shapes do not fit; nothing is changed then.
+            CheckpointError: if groups, parameters, state or shapes do not fit.
         """
-        order = [p for group in self.param_groups for p in group["params"]]
-        saved = state["state"]
-        if len(state["param_groups"]) != len(self.param_groups) or len(saved) != len(order):
-            raise CheckpointError(
-                type(self).__name__,
-                "the state has other groups or parameters",
-                groups=(len(self.param_groups), len(state["param_groups"])),
-                parameters=(len(order), len(saved)),
-            )
-        for i, p in enumerate(order):
-            for name, own in self.state[id(p)].items():
-                value = saved[str(i)].get(name)
-                if value is None or tuple(value.shape) != own.shape:
-                    raise CheckpointError(
-                        type(self).__name__,
-                        f"state {name!r} of parameter {i} does not fit",
-                        shape=own.shape,
-                    )
-        self.num_steps = int(state["num_steps"])
-        for group, settings in zip(self.param_groups, state["param_groups"], strict=True):
-            group.update(settings)
+        groups, saved = self._checked(state)
+        for group, settings in zip(self.param_groups, groups, strict=True):
+            group.update({k: v for k, v in settings.items() if k != "num_params"})
         with no_grad():
-            for i, p in enumerate(order):
+            for p, entry in zip(self._params(), saved, strict=True):
+                self._num_steps[id(p)] = int(entry["step"])
                 for name, own in self.state[id(p)].items():
-                    value = saved[str(i)][name]
-                    own.copy_(
-                        value if isinstance(value, Tensor) else tensor(value, device=own.device)
-                    )
-        self.version += 1
+                    value = entry[name]
+                    given = isinstance(value, Tensor)
+                    own.copy_(value if given else tensor(value, device=own.device))
+        self._num_changes += 1
 
-    def _advance(self) -> None:
-        self.num_steps += 1
-        for group, cells in zip(self.param_groups, self._cells, strict=True):
-            for cell, value in zip(cells, self.settings(group, self.num_steps), strict=True):
+    def _params(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
+        own, names = self.state[id(p)], self.state_names(group)
+        missing = [name for name in names if name not in own]
+        if missing:
+            raise ArgumentError(
+                type(self).__name__,
+                "a setting was changed to one that needs state from the start",
+                missing=missing,
+                remedy="Build the optimiser with that setting",
+            )
+        return [own[name] for name in names]
+
+    def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
+        """Count a step of each parameter and bring its scalars up to date."""
+        known: dict[tuple[int, int], tuple[float, ...]] = {}
+        for group, p in updated:
+            self._num_steps[id(p)] = count = self._num_steps[id(p)] + 1
+            key = (id(group), count)
+            if key not in known:
+                known[key] = self.settings(group, count)
+            for cell, value in zip(self._cells[id(p)], known[key], strict=True):
                 cell.value = value
+
+    def _checked(self, state: Mapping[str, Any]) -> tuple[list[Group], list[Mapping[str, Any]]]:
+        """The groups and the parameters' entries of a state that fits."""
+        name = type(self).__name__
+        if set(state) != {"param_groups", "state"}:
+            raise CheckpointError(name, "not an optimiser's state", keys=sorted(state))
+        groups, order = state["param_groups"], self._params()
+        saved = [state["state"].get(str(i)) for i in range(len(state["state"]))]
+        sizes = [len(group["params"]) for group in self.param_groups]
+        theirs = [group.get("num_params") for group in groups]
+        if theirs != sizes or len(saved) != len(order):
+            raise CheckpointError(
+                name, "the state has other groups or parameters", state=theirs, optimiser=sizes
+            )
+        for own, group in zip(self.param_groups, groups, strict=True):
+            if {*own} - {"params"} - {*group}:
+                raise CheckpointError(
+                    name,
+                    "the state's settings are those of another optimiser",
+                    state=sorted(group),
+                    optimiser=sorted(own),
+                )
+        for i, (p, entry) in enumerate(zip(order, saved, strict=True)):
+            shapes = {key: own.shape for key, own in self.state[id(p)].items()}
+            found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k != "step"}
+            if entry is None or "step" not in entry or found != shapes:
+                raise CheckpointError(
+                    name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes
+                )
+        return groups, saved  # pyright: ignore[reportReturnType]

@@ -12,9 +12,9 @@ from .optimizer import Group, Optimizer
 
 
 class SGD(Optimizer):
-    """``p -= lr * v`` with ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``.
+    """``p -= lr * v``, ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``, as PyTorch's.
 
-    As PyTorch's. The first step takes ``v = g``, without dampening.
+    The first step takes ``v = g + weight_decay * p``, without dampening.
 
     Args:
         params: parameters or groups.
@@ -22,8 +22,7 @@ class SGD(Optimizer):
         momentum: 0 or more.
         dampening: of the gradient's part in the momentum.
         weight_decay: 0 or more.
-        nesterov: look ahead along the momentum (Sutskever et al. 2013); needs momentum and no
-            dampening.
+        nesterov: look ahead along the momentum (Sutskever et al. 2013); needs momentum, no dampening.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -39,17 +38,6 @@ class SGD(Optimizer):
         weight_decay: float = 0.0,
         nesterov: bool = False,
     ) -> None:
-        if lr < 0 or momentum < 0 or weight_decay < 0:
-            raise ArgumentError(
-                "SGD", "settings are 0 or more", lr=lr, momentum=momentum, weight_decay=weight_decay
-            )
-        if nesterov and (momentum == 0 or dampening != 0):
-            raise ArgumentError(
-                "SGD",
-                "nesterov needs momentum and no dampening",
-                momentum=momentum,
-                dampening=dampening,
-            )
         defaults = {
             "lr": lr,
             "momentum": momentum,
@@ -57,7 +45,24 @@ class SGD(Optimizer):
             "weight_decay": weight_decay,
             "nesterov": nesterov,
         }
-        super().__init__(params, defaults, ("momentum_buffer",) if momentum else ())
+        super().__init__(params, defaults)
+
+    def check(self, group: Group) -> None:
+        """Rates are 0 or more; Nesterov's momentum needs momentum and no dampening."""
+        rates = {name: group[name] for name in ("lr", "momentum", "weight_decay")}
+        if min(rates.values()) < 0:
+            raise ArgumentError("SGD", "settings are 0 or more", **rates)
+        if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
+            raise ArgumentError(
+                "SGD",
+                "nesterov needs momentum and no dampening",
+                momentum=group["momentum"],
+                dampening=group["dampening"],
+            )
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """The momentum, if there is any."""
+        return ("momentum_buffer",) if group["momentum"] else ()
 
     def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
         """Learning rate, weight decay, momentum and the gradient's part in it."""
@@ -65,8 +70,8 @@ class SGD(Optimizer):
         return (group["lr"], group["weight_decay"], group["momentum"], part)
 
     def body(self, group: Group) -> Body:
-        """With or without momentum."""
-        if "momentum_buffer" not in self._state_names:
+        """Without momentum, with it, or with Nesterov's."""
+        if not group["momentum"]:
             return _sgd
         return _sgd_nesterov if group["nesterov"] else _sgd_momentum
 

@@ -1,0 +1,5 @@
+"""The command line: ``clnet devices``, ``clnet train``."""
+
+from .command import main
+
+__all__ = ["main"]

@@ -1,0 +1,57 @@
+"""The command ``clnet``: its parser, and how errors become one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from ..errors import ClnetError
+from . import devices, train
+
+_INTERRUPTED = 130  # as a shell reports Ctrl-C
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        argv: its arguments; None: those of the process.
+
+    Returns:
+        The exit code: 0, 1 after an error, 130 after Ctrl-C (argparse itself leaves with 2).
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except ClnetError as error:
+        if arguments.debug:
+            raise
+        print(f"clnet: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        if arguments.debug:
+            raise
+        print("clnet: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clnet", description="Train and run neural networks on any OpenCL device."
+    )
+    parser.add_argument("--version", action="version", version=f"clnet {_version()}")
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    devices.add_command(commands, shared)
+    train.add_command(commands, shared)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return metadata.version("clnet")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"

@@ -1,0 +1,67 @@
+"""``clnet devices``: what OpenCL offers here, and what had to be skipped."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..device import devices
+from ..device.discovery import Found, identity_of, select, traits_of
+from ..settings import SETTINGS
+
+_HEADER = ("", "name", "device", "platform", "type", "units", "simd", "memory", "fp16", "fp64")
+
+
+def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Put the command into the parser.
+
+    Args:
+        commands: where sub-commands are added.
+        shared: options of all commands.
+    """
+    parser = commands.add_parser(
+        "devices",
+        parents=[shared],
+        help="list the OpenCL devices",
+        description="List the OpenCL devices, and the platforms that were skipped with the reason. "
+        "A star marks the default device.",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table; 1 if there is no usable device."""
+    found = devices()
+    usable = [f for f in found if f.handle is not None]
+    if usable:
+        default = select(SETTINGS.device, found)
+        print(_table([_HEADER, *(_row(f, default) for f in usable)]))
+    for skipped in found:
+        if skipped.problem is not None:
+            print(f"{skipped.selector}: {skipped.problem}", file=sys.stdout if usable else sys.stderr)
+    return 0 if usable else 1
+
+
+def _row(found: Found, default: Found) -> tuple[str, ...]:
+    traits, identity = traits_of(found.handle), identity_of(found.handle)
+    return (
+        "*" if found is default else "",
+        found.selector,
+        identity.name,
+        f"{identity.platform} ({identity.platform_version})",
+        traits.kind.value,
+        str(traits.compute_units),
+        str(traits.simd_width),
+        f"{traits.global_memory_bytes / 2**30:.1f} GiB",
+        "yes" if traits.float16 else "no",
+        "yes" if traits.float64 else "no",
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

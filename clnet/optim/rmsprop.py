@@ -1,0 +1,121 @@
+"""RMSprop: steps divided by a running root mean square of the gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .. import expr as e
+from ..errors import ArgumentError
+from ..ops.update import Body
+from ..tensor import Tensor
+from .optimizer import Group, Optimizer
+
+
+class RMSprop(Optimizer):
+    """``p -= lr * g / (sqrt(s) + eps)`` with ``s = alpha * s + (1 - alpha) * g * g``, as PyTorch's.
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate, 0 or more.
+        alpha: decay of the mean square, in [0, 1].
+        eps: keeps the quotient finite, 0 or more.
+        weight_decay: added to the gradient, 0 or more.
+        momentum: sum up the steps with this decay, 0 or more.
+        centered: subtract the squared running mean of the gradient from ``s`` (Graves 2013).
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        *,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Group) -> None:
+        """Rates are 0 or more, alpha lies in [0, 1]."""
+        rates = {key: group[key] for key in ("lr", "eps", "weight_decay", "momentum")}
+        if min(rates.values()) < 0:
+            raise ArgumentError("RMSprop", "settings are 0 or more", **rates)
+        if not 0 <= group["alpha"] <= 1:
+            raise ArgumentError("RMSprop", "alpha lies in [0, 1]", alpha=group["alpha"])
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """The mean square, the mean if it is centred, the momentum if there is any."""
+        mean = ("grad_avg",) if group["centered"] else ()
+        momentum = ("momentum_buffer",) if group["momentum"] else ()
+        return ("square_avg", *mean, *momentum)
+
+    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+        """Learning rate, the mean square's weights, eps, weight decay, momentum."""
+        alpha = group["alpha"]
+        return (
+            group["lr"],
+            alpha,
+            1 - alpha,
+            group["eps"],
+            group["weight_decay"],
+            group["momentum"],
+        )
+
+    def body(self, group: Group) -> Body:
+        """One of four: centred or not, with momentum or without."""
+        if group["centered"]:
+            return _rmsprop_centered_momentum if group["momentum"] else _rmsprop_centered
+        return _rmsprop_momentum if group["momentum"] else _rmsprop
+
+
+def _rmsprop(
+    p: Any, s: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, decay: Any, momentum: Any
+) -> tuple[Any, ...]:
+    g = g + decay * p
+    s = alpha * s + part * (g * g)
+    return (p - lr * (g / (e.sqrt(s) + eps)), s)
+
+
+def _rmsprop_momentum(
+    p: Any, s: Any, v: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, decay: Any,
+    momentum: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    g = g + decay * p
+    s = alpha * s + part * (g * g)
+    v = momentum * v + g / (e.sqrt(s) + eps)
+    return (p - lr * v, s, v)
+
+
+def _rmsprop_centered(
+    p: Any, s: Any, mean: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, decay: Any,
+    momentum: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    g = g + decay * p
+    s = alpha * s + part * (g * g)
+    mean = mean + part * (g - mean)
+    return (p - lr * (g / (e.sqrt(s - mean * mean) + eps)), s, mean)
+
+
+def _rmsprop_centered_momentum(
+    p: Any, s: Any, mean: Any, v: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any,
+    decay: Any, momentum: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    g = g + decay * p
+    s = alpha * s + part * (g * g)
+    mean = mean + part * (g - mean)
+    v = momentum * v + g / (e.sqrt(s - mean * mean) + eps)
+    return (p - lr * v, s, mean, v)

@@ -1,0 +1,403 @@
+"""The training loop: what happens in which order; what a step computes is in ``steps``."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import mode
+from ..compile import compile as compiled
+from ..data import DataLoader
+from ..errors import ArgumentError, CheckpointError, NonFiniteError
+from ..io import load_checkpoint, save_checkpoint
+from ..nn import Module
+from ..optim import Optimizer
+from ..optim.lr_scheduler import LRScheduler
+from ..tensor import Tensor, tensor
+from .history import History, Means
+from .interrupt import Interrupt
+from .metrics import Metric
+from .progress import Bar, epoch_line
+from .steps import Loss, Step, evaluation_step, training_step
+
+_LAST = "last.safetensors"
+_SECONDS_BETWEEN_READS = 0.25
+_MOST_UNREAD = 256
+
+
+class Trainer:
+    """Trains a model on batches of a loader, measures it, saves it, and goes on where it stopped.
+
+    Steps are enqueued ahead of the device; what they measured is read a few times a second.
+
+    Args:
+        model: what is trained; batches go to the device its parameters are on.
+        loss_fn: ``loss_fn(outputs, targets)``, the mean over the batch.
+        optimizer: of the model's parameters.
+        scheduler: stepped after every epoch.
+        scheduler_per_batch: step it after every batch instead.
+        metrics: what is measured beside the loss, by name; see :mod:`clnet.train.metrics`.
+        compile: record the step once and replay it (:func:`clnet.compile`).
+        checkpoint: a folder, made if need be, for ``last.safetensors``, written after every epoch
+            and on Ctrl-C.
+        checkpoint_every: write it after so many steps too.
+        progress: show a bar (on a terminal) and a line for each epoch.
+
+    Attributes:
+        history: what was measured.
+
+    Example:
+        >>> import clnet
+        >>> from clnet.data import ArrayDataset, DataLoader
+        >>> from clnet.train import Trainer
+        >>> x = np.linspace(-1, 1, 32, dtype=np.float32).reshape(-1, 1)
+        >>> model = clnet.nn.Linear(1, 1)
+        >>> optimizer = clnet.optim.SGD(model.parameters(), lr=0.5)
+        >>> trainer = Trainer(model, clnet.nn.functional.mse_loss, optimizer, progress=False)
+        >>> history = trainer.fit(DataLoader(ArrayDataset(x, 3 * x), 8), epochs=20)
+        >>> history.epochs[-1]["loss"] < 1e-3
+        True
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        loss_fn: Loss,
+        optimizer: Optimizer,
+        *,
+        scheduler: LRScheduler | None = None,
+        scheduler_per_batch: bool = False,
+        metrics: Mapping[str, Metric] | None = None,
+        compile: bool = True,  # noqa: A002 - the name of what it switches
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | None = None,
+        progress: bool = True,
+    ) -> None:
+        if checkpoint_every is not None and (checkpoint_every < 1 or checkpoint is None):
+            raise ArgumentError(
+                "Trainer",
+                "checkpoint_every is 1 or more, and needs a folder",
+                checkpoint_every=checkpoint_every,
+                checkpoint=checkpoint,
+            )
+        self.model = model
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.scheduler_per_batch = scheduler_per_batch
+        self.checkpoint = None if checkpoint is None else Path(checkpoint)
+        self.checkpoint_every = checkpoint_every
+        self.progress = progress
+        self.history = History()
+        chosen = dict(metrics or {})
+        self._names = ("loss", *chosen)
+        train = training_step(model, loss_fn, optimizer, tuple(chosen.values()))
+        evaluate = evaluation_step(model, loss_fn, tuple(chosen.values()))
+        self._train_step: Step = compiled(train) if compile else train
+        self._evaluate_step: Step = compiled(evaluate) if compile else evaluate
+        self._means = Means(self._names)
+        self._seconds = 0.0
+        self._num_steps = 0
+        self._loader_state: dict[str, Any] | None = None
+        self._resumed = False
+
+    def fit(
+        self, train_loader: DataLoader, validation_loader: DataLoader | None = None, *, epochs: int
+    ) -> History:
+        """Train until ``epochs`` epochs are done in all, those before a resume included.
+
+        On Ctrl-C the step under way is finished, the checkpoint is written, and
+        :class:`KeyboardInterrupt` is raised.
+
+        Args:
+            train_loader: gives batches ``(inputs, targets)``; a pass is an epoch.
+            validation_loader: measured after each epoch.
+            epochs: how many.
+
+        Returns:
+            The history.
+
+        Raises:
+            CheckpointError: if the trainer was resumed with another loader, or cannot write.
+            NonFiniteError: if the loss became infinite or NaN; the checkpoint is from before.
+        """
+        if self._resumed and self._loader_state is not None:
+            train_loader.load_state_dict(self._loader_state)
+        else:
+            self._means, self._seconds = Means(self._names), 0.0
+        self._resumed = False
+        with Interrupt() as interrupt:
+            while len(self.history.epochs) < epochs:
+                label = f"epoch {len(self.history.epochs) + 1}/{epochs}"
+                self._train_epoch(train_loader, label, interrupt)
+                measured = self._validate(validation_loader, f"{label} validation", interrupt)
+                self._end_epoch(train_loader, measured)
+                if self.progress:
+                    print(epoch_line(self.history.epochs[-1], epochs), flush=True)
+        return self.history
+
+    def evaluate(self, loader: DataLoader) -> dict[str, float]:
+        """Loss and metrics over a loader's examples, with the model in evaluation mode.
+
+        Args:
+            loader: gives batches ``(inputs, targets)``.
+
+        Returns:
+            Means over the examples by name; the model is back in the mode it was in.
+        """
+        with Interrupt() as interrupt:
+            return self._evaluate(loader, "", "evaluation", interrupt)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state of training to a safetensors file, atomically.
+
+        Args:
+            path: the file; its folder is made if need be.
+
+        Raises:
+            CheckpointError: if it cannot be written; an old file is then left as it was.
+        """
+        path = Path(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(str(path), "its folder cannot be made", error=error) from error
+        save_checkpoint(path, self._state())
+
+    def resume(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Continue from a checkpoint: the next :meth:`fit` goes on bit for bit.
+
+        Args:
+            path: what :meth:`save` wrote; None: the last one in the checkpoint folder.
+
+        Raises:
+            ArgumentError: if there is neither a path nor a folder.
+            CheckpointError: if it is missing, damaged, or of another model, optimiser or trainer;
+                everything is left as it was.
+        """
+        if path is None:
+            if self.checkpoint is None:
+                raise ArgumentError("resume", "a path is given, or the trainer has a checkpoint folder")
+            path = self.checkpoint / _LAST
+        state = load_checkpoint(path)
+        before = self._state()
+        if set(state) != set(before):
+            raise CheckpointError(
+                os.fspath(path), "not a trainer's checkpoint", keys=sorted(state), expected=sorted(before)
+            )
+        try:
+            self._restore(state)
+        except BaseException as error:
+            self._restore(before)
+            if isinstance(error, KeyError | TypeError | AttributeError):
+                raise CheckpointError(
+                    os.fspath(path), "a part of the checkpoint is not what it should be", error=repr(error)
+                ) from error
+            raise
+        self._resumed = True
+
+    def _train_epoch(self, loader: DataLoader, label: str, interrupt: Interrupt) -> None:
+        """The rest of the loader's epoch."""
+        self.model.train()
+        done = loader.state_dict()["position"] if self._means.examples else 0
+        reader = _Reader(self._means, self.history.losses, self._num_steps)
+        with Bar(label, len(loader), done=done, shown=self.progress) as bar:
+            begun, start = self._means.examples, time.perf_counter()
+            before = self._seconds
+            for inputs, targets in self._uploaded(loader):
+                reader.add(self._train_step(inputs, targets), len(inputs))
+                self._num_steps += 1
+                if self.scheduler is not None and self.scheduler_per_batch:
+                    self.scheduler.step()
+                self._loader_state = loader.state_dict()
+                due = self.checkpoint_every and self._num_steps % self.checkpoint_every == 0
+                if due or interrupt.noted or reader.due:
+                    batches = reader.read()
+                    seconds = time.perf_counter() - start
+                    self._seconds = before + seconds
+                    speed = (self._means.examples - begun) / seconds
+                    bar.advance(batches, self._means.values(), speed)
+                if due or interrupt.noted:
+                    self._write()
+                _stop_if(interrupt)
+            reader.read()
+            self._seconds = before + time.perf_counter() - start
+
+    def _end_epoch(self, loader: DataLoader, measured: dict[str, float]) -> None:
+        """Enter the epoch into the history, step the scheduler, and save."""
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        speed = self._means.examples / self._seconds if self._seconds else 0.0
+        self.history.epochs.append(
+            {
+                "epoch": len(self.history.epochs) + 1,
+                **self._means.values(),
+                **measured,
+                "lr": lr,
+                "seconds": self._seconds,
+                "examples_per_second": speed,
+            }
+        )
+        self._means, self._seconds = Means(self._names), 0.0
+        if self.scheduler is not None and not self.scheduler_per_batch:
+            self.scheduler.step()
+        self._loader_state = loader.state_dict()
+        self._write()
+
+    def _validate(
+        self, loader: DataLoader | None, label: str, interrupt: Interrupt
+    ) -> dict[str, float]:
+        if loader is None:
+            return {}
+        try:
+            return self._evaluate(loader, "validation_", label, interrupt)
+        except KeyboardInterrupt:  # the state is that after the epoch's last step
+            self._write()
+            raise
+
+    def _evaluate(
+        self, loader: DataLoader, prefix: str, label: str, interrupt: Interrupt
+    ) -> dict[str, float]:
+        means = Means(self._names)
+        reader = _Reader(means)
+        training = self.model.training
+        self.model.eval()
+        try:
+            with Bar(label, len(loader), shown=self.progress) as bar:
+                start = time.perf_counter()
+                for inputs, targets in self._uploaded(loader):
+                    reader.add(self._evaluate_step(inputs, targets), len(inputs))
+                    _stop_if(interrupt)
+                    if reader.due:
+                        batches = reader.read()
+                        speed = means.examples / (time.perf_counter() - start)
+                        bar.advance(batches, means.values(), speed)
+                reader.read()
+        finally:
+            self.model.train(training)
+        return means.values(prefix)
+
+    def _uploaded(self, loader: DataLoader) -> Iterator[tuple[Tensor, Tensor]]:
+        device = next(self.model.parameters()).device
+        for batch in loader:
+            if len(batch) != 2:
+                raise ArgumentError("Trainer", "a batch is (inputs, targets)", parts=len(batch))
+            inputs, targets = (tensor(part, device=device) for part in batch)
+            yield inputs, targets
+
+    def _write(self) -> None:
+        if self.checkpoint is not None:
+            self.save(self.checkpoint / _LAST)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "model": _on_host(self.model.state_dict()),
+            "optimizer": _on_host(self.optimizer.state_dict()),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "generator": mode.current().generator.get_state(),
+            "loader": self._loader_state,
+            "num_steps": self._num_steps,
+            "seconds": self._seconds,
+            "means": self._means.state_dict(),
+            "history": self.history.state_dict(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        if (state["scheduler"] is None) != (self.scheduler is None):
+            raise CheckpointError(
+                "resume",
+                "trainer and checkpoint both have a scheduler, or neither",
+                trainer=type(self.scheduler).__name__,
+                checkpoint=state["scheduler"],
+            )
+        if tuple(state["means"]["names"]) != self._names:
+            raise CheckpointError(
+                "resume",
+                "the checkpoint has other metrics",
+                trainer=list(self._names),
+                checkpoint=state["means"]["names"],
+            )
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        mode.current().generator.set_state(state["generator"])
+        self._loader_state = state["loader"]
+        self._num_steps = int(state["num_steps"])
+        self._seconds = float(state["seconds"])
+        self._means = Means(self._names)
+        self._means.load_state_dict(state["means"])
+        self.history.load_state_dict(state["history"])
+
+
+class _Reader:
+    """Reads what steps measured from the device, some steps at a time.
+
+    Args:
+        means: where it is summed.
+        losses: where each step's loss is entered; training has it.
+        num_steps: steps done before, for the error.
+
+    Raises:
+        NonFiniteError: from :meth:`read`, if a training loss is infinite or NaN.
+    """
+
+    def __init__(
+        self, means: Means, losses: list[float] | None = None, num_steps: int = 0
+    ) -> None:
+        self._means = means
+        self._losses = losses
+        self._num_steps = num_steps
+        self._unread: list[tuple[Tensor, int]] = []
+        self._last = time.perf_counter()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to read."""
+        waited = time.perf_counter() - self._last
+        return waited >= _SECONDS_BETWEEN_READS or len(self._unread) >= _MOST_UNREAD
+
+    def add(self, values: Tensor, examples: int) -> None:
+        """What a step measured, still on the device."""
+        self._unread.append((values, examples))
+
+    def read(self) -> int:
+        """Wait for the device and sum up; returns how many steps that were."""
+        count = len(self._unread)
+        for values, examples in self._unread:
+            host = values.numpy()
+            self._num_steps += 1
+            if self._losses is not None:
+                if not np.isfinite(host[0]):
+                    raise NonFiniteError(
+                        "train",
+                        "the loss is not finite",
+                        loss=host[0],
+                        step=self._num_steps,
+                        remedy="Lower the learning rate, warm it up, or look for bad examples in "
+                        "this batch",
+                    )
+                self._losses.append(float(host[0]))
+            self._means.add(host, examples)
+        self._unread.clear()
+        self._last = time.perf_counter()
+        return count
+
+
+def _stop_if(interrupt: Interrupt) -> None:
+    if interrupt.noted:
+        raise KeyboardInterrupt
+
+
+def _on_host(value: Any) -> Any:
+    """A tree with NumPy arrays in place of tensors, in plain dicts."""
+    if isinstance(value, Tensor):
+        return value.numpy()
+    if isinstance(value, Mapping):
+        return {key: _on_host(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_on_host(v) for v in value)
+    return value

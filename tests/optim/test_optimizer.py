@@ -1,0 +1,231 @@
+"""Optimisers against PyTorch's, and what holds for all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, CheckpointError
+
+pytestmark = pytest.mark.device
+
+SHAPES = ((5, 3), (7,))
+STEPS = 20
+CASES = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "weight_decay": 0.05}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.05}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05}),
+    ("Adam", {"lr": 0.01}),
+    ("Adam", {"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.05}),
+    ("Adam", {"lr": 0.01, "amsgrad": True}),
+    ("AdamW", {"lr": 0.01, "weight_decay": 0.1}),
+    ("AdamW", {"lr": 0.01, "amsgrad": True}),
+    ("RMSprop", {"lr": 0.01}),
+    ("RMSprop", {"lr": 0.01, "alpha": 0.9, "weight_decay": 0.05, "momentum": 0.9}),
+    ("RMSprop", {"lr": 0.01, "centered": True}),
+    ("RMSprop", {"lr": 0.01, "centered": True, "momentum": 0.9}),
+]
+
+
+def case_id(value):
+    return value if isinstance(value, str) else ",".join(f"{k}={v}" for k, v in value.items())
+
+
+def starts(seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(np.float32) for shape in SHAPES]
+
+
+def gradients(step):
+    # Means differ from zero, so that a forgotten bias correction or mean shows.
+    rng = np.random.default_rng(1000 + step)
+    return [(0.5 + rng.standard_normal(shape)).astype(np.float32) for shape in SHAPES]
+
+
+def parameters():
+    return [clnet.tensor(x, requires_grad=True) for x in starts()]
+
+
+def stepper(params, optimizer, *, compiled):
+    def step(*grads):
+        for p, grad in zip(params, grads, strict=True):
+            p.grad = grad
+        optimizer.step()
+
+    return clnet.compile(step) if compiled else step
+
+
+def run(params, optimizer, steps, *, compiled=False):
+    step = stepper(params, optimizer, compiled=compiled)
+    for i in steps:
+        step(*[clnet.tensor(g) for g in gradients(i)])
+    return [p.detach().numpy() for p in params]
+
+
+def make(name, params, options):
+    return getattr(clnet.optim, name)(params, **options)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=case_id)
+def test_weights_agree_with_pytorch(name, options, compiled):
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    theirs = [torch.tensor(x, requires_grad=True) for x in starts()]
+    reference = getattr(torch.optim, name)(theirs, **options)
+    for i in range(STEPS):
+        for p, g in zip(theirs, gradients(i), strict=True):
+            p.grad = torch.tensor(g)
+        reference.step()
+    params = parameters()
+    ours = run(params, make(name, params, options), range(STEPS), compiled=compiled)
+    for mine, other, start in zip(ours, theirs, starts(), strict=True):
+        expected = other.detach().numpy()
+        assert np.abs(expected - start).min() > 1e-3  # every element has moved
+        np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=case_id)
+def test_restored_state_continues_bit_for_bit(name, options):
+    params = parameters()
+    optimizer = make(name, params, options)
+    run(params, optimizer, range(3))
+    others = [clnet.tensor(p.detach().numpy(), requires_grad=True) for p in params]
+    restored = make(name, others, {**options, "lr": 7.0})
+    restored.load_state_dict(optimizer.state_dict())
+    straight = run(params, optimizer, range(3, 6))
+    again = run(others, restored, range(3, 6))
+    for a, b in zip(straight, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_changed_learning_rate_counts_without_a_new_trace(compiled):
+    params = parameters()
+    optimizer = clnet.optim.SGD(params, lr=0.1)
+    step = stepper(params, optimizer, compiled=compiled)
+    ones = [clnet.ones(*shape) for shape in SHAPES]
+    step(*ones)
+    before = params[0].detach().numpy()
+    optimizer.param_groups[0]["lr"] = 2.0
+    step(*ones)
+    np.testing.assert_allclose(params[0].detach().numpy(), before - 2.0, rtol=1e-6, atol=1e-6)
+    if compiled:
+        assert step.num_traces == 1
+
+
+def test_changed_kind_of_update_is_traced_anew():
+    params = parameters()
+    optimizer = clnet.optim.SGD(params, lr=0.1, momentum=0.9)
+    step = stepper(params, optimizer, compiled=True)
+    grads = [clnet.ones(*shape) for shape in SHAPES]
+    step(*grads)
+    optimizer.param_groups[0]["momentum"] = 0.0
+    before = params[0].detach().numpy()
+    step(*grads)
+    assert step.num_traces == 2
+    np.testing.assert_allclose(params[0].detach().numpy(), before - 0.1, rtol=1e-5)
+
+
+def test_groups_have_settings_of_their_own():
+    first, second = parameters()
+    groups = [{"params": [first], "lr": 1.0}, {"params": second, "momentum": 0.5}]
+    optimizer = clnet.optim.SGD(groups, lr=0.1)
+    for _ in range(2):
+        first.grad, second.grad = clnet.ones(5, 3), clnet.ones(7)
+        optimizer.step()
+    np.testing.assert_allclose(first.detach().numpy(), starts()[0] - 2, rtol=1e-5, atol=1e-6)
+    # The second step moves by lr * (1 + 0.5), after one by lr.
+    np.testing.assert_allclose(second.detach().numpy(), starts()[1] - 0.25, rtol=1e-5, atol=1e-6)
+
+
+def test_parameter_that_joins_late_has_its_own_bias_correction():
+    first, second = parameters()
+    optimizer = clnet.optim.Adam([first, second], lr=0.01)
+    for _ in range(5):
+        first.grad = clnet.ones(5, 3)
+        optimizer.step()
+    second.grad = clnet.ones(7)
+    optimizer.step()
+    # The first step of Adam is lr in size, whatever the gradient.
+    np.testing.assert_allclose(second.detach().numpy(), starts()[1] - 0.01, rtol=1e-5, atol=1e-6)
+
+
+def test_parameter_without_gradient_stays():
+    params = parameters()
+    optimizer = clnet.optim.Adam(params, lr=0.1)
+    params[0].grad = clnet.ones(5, 3)
+    optimizer.step()
+    np.testing.assert_array_equal(params[1].detach().numpy(), starts()[1])
+    assert (params[0].detach().numpy() != starts()[0]).all()
+
+
+def test_zero_grad_forgets_gradients():
+    params = parameters()
+    optimizer = clnet.optim.SGD(params)
+    params[0].grad = clnet.ones(5, 3)
+    optimizer.zero_grad()
+    assert params[0].grad is None
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("SGD", {"lr": -1}),
+        ("SGD", {"nesterov": True}),
+        ("Adam", {"betas": (0.9, 1.0)}),
+        ("AdamW", {"eps": -1e-8}),
+        ("RMSprop", {"alpha": 1.5}),
+    ],
+    ids=case_id,
+)
+def test_setting_out_of_range_is_refused(name, options):
+    with pytest.raises(ArgumentError, match=name):
+        make(name, parameters(), options)
+
+
+def test_groups_are_checked():
+    first, second = parameters()
+    with pytest.raises(ArgumentError, match="one parameter or more"):
+        clnet.optim.SGD([])
+    with pytest.raises(ArgumentError, match="given once"):
+        clnet.optim.SGD([first, first])
+    with pytest.raises(ArgumentError, match="is a leaf"):
+        clnet.optim.SGD([first * 2])
+    with pytest.raises(ArgumentError, match="lr=-1"):
+        clnet.optim.SGD([{"params": first, "lr": -1}, {"params": second}])
+
+
+def test_setting_that_needs_state_is_refused_later():
+    first, _ = parameters()
+    optimizer = clnet.optim.SGD([first], lr=0.1)
+    optimizer.param_groups[0]["momentum"] = 0.9
+    first.grad = clnet.ones(5, 3)
+    with pytest.raises(ArgumentError, match="momentum_buffer"):
+        optimizer.step()
+    np.testing.assert_array_equal(first.detach().numpy(), starts()[0])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: state.pop("state"),
+        lambda state: state["state"].pop("1"),
+        lambda state: state["state"]["0"].pop("momentum_buffer"),
+        lambda state: state["state"]["0"].update(momentum_buffer=np.zeros((2, 2), np.float32)),
+        lambda state: state["param_groups"][0].pop("lr"),
+        lambda state: state["param_groups"].append({"num_params": 1}),
+    ],
+)
+def test_state_that_does_not_fit_changes_nothing(spoil):
+    params = parameters()
+    optimizer = clnet.optim.SGD(params, lr=0.1, momentum=0.9)
+    run(params, optimizer, range(2))
+    other = clnet.optim.SGD(params, lr=0.5, momentum=0.9)
+    state = optimizer.state_dict()
+    spoil(state)
+    with pytest.raises(CheckpointError):
+        other.load_state_dict(state)
+    assert other.param_groups[0]["lr"] == 0.5
+    assert not other.state[id(params[0])]["momentum_buffer"].numpy().any()

@@ -1,0 +1,144 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from clnet.cli import main
+from clnet.data import fashion_mnist, source
+from clnet.errors import ClnetError
+
+QUICK = ["--model", "mlp", "--epochs", "1", "--batch-size", "128"]
+
+
+@pytest.mark.device
+def test_devices_are_listed(capsys):
+    assert main(["devices"]) == 0
+    header, first, *_ = capsys.readouterr().out.splitlines()
+    assert header.split()[:3] == ["name", "device", "platform"]
+    assert re.match(r"[* ] +[a-z]+:\d", first)
+
+
+def test_devices_without_any_says_what_to_install(monkeypatch, capsys):
+    missing = source_of("opencl", "no OpenCL platform. Install an OpenCL runtime")
+    monkeypatch.setattr("clnet.cli.devices.devices", lambda: missing)
+    assert main(["devices"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Install an OpenCL runtime" in captured.err
+
+
+def source_of(name, problem):
+    from clnet.device.discovery import Found  # noqa: PLC0415 - the only test that needs it
+
+    return (Found(name, None, problem),)
+
+
+@pytest.mark.device
+def test_digits_are_trained(capsys):
+    assert main(["train", "digits", *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"epoch 1/1: loss \d", out)
+    match = re.search(r"test accuracy (0\.\d+) on (\w+:\d\S*) \(", out)
+    assert float(match[1]) > 0.5
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_cnn_reads_the_digits(capsys):
+    assert main(["train", "digits"]) == 0
+    accuracy = re.search(r"test accuracy ([\d.]+)", capsys.readouterr().out)[1]
+    assert float(accuracy) >= 0.97
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw", "rmsprop"])
+def test_every_optimizer_learns(optimizer, capsys):
+    assert main(["train", "digits", *QUICK, "--epochs", "3", "--optimizer", optimizer]) == 0
+    accuracy = re.search(r"test accuracy ([\d.]+)", capsys.readouterr().out)[1]
+    assert float(accuracy) > 0.8
+
+
+@pytest.mark.device
+def test_resumed_run_ends_like_the_whole(tmp_path, capsys):
+    def last_line(*options):
+        assert main(["train", "digits", *QUICK, "--epochs", "2", *options]) == 0
+        return capsys.readouterr().out.splitlines()[-2:]
+
+    folder = ["--checkpoint", str(tmp_path)]
+    whole = last_line(*folder)
+    again = last_line(*folder, "--resume")
+    assert again[-1] == whole[-1]
+    assert not again[0].startswith("epoch")  # nothing was left to train
+
+
+@pytest.mark.device
+def test_auto_takes_digits_without_fashion_mnist(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("clnet.cli.train.places", lambda root, folders: [tmp_path / "absent"])
+    assert main(["train", "auto", *QUICK]) == 0
+    assert capsys.readouterr().out.startswith("digits: ")
+
+
+def test_auto_takes_fashion_mnist_where_it_is(tmp_path, capsys):
+    (tmp_path / fashion_mnist.FOLDERS[0]).mkdir()
+    assert main(["train", "auto", "--data", str(tmp_path), *QUICK]) == 1
+    assert "FashionMNIST" in capsys.readouterr().err
+    assert source.places(tmp_path, fashion_mnist.FOLDERS)[1].is_dir()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--device", "nowhere:3"], "device 'nowhere:3': not found"),
+        (["--device", "a b"], "a device is named like"),
+        (["--resume"], "--resume needs --checkpoint DIR"),
+        (["--epochs", "0"], "epochs is 1 or more; got epochs=0"),
+        (["--batch-size", "0"], "batch_size is 1 or more"),
+        (["--lr", "-1"], "settings are 0 or more"),
+        (["--seed", "-1"], r"a seed lies in"),
+        (["--data", "/nowhere"], "they come with clnet"),
+    ],
+)
+@pytest.mark.device
+def test_error_is_one_line(options, complaint, capsys):
+    assert main(["train", "digits", *options]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("clnet: ")
+    assert complaint in captured.err
+
+
+def test_debug_shows_the_traceback():
+    with pytest.raises(ClnetError):
+        main(["train", "digits", "--resume", "--debug"])
+
+
+def test_absent_data_set_says_where_it_was_looked_for(tmp_path, capsys):
+    assert main(["train", "mnist", "--data", str(tmp_path / "nothing")]) == 1
+    assert str(tmp_path / "nothing") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["--help"], ["train", "--help"]])
+def test_help_and_version(argv, capsys):
+    with pytest.raises(SystemExit) as info:
+        main(argv)
+    assert info.value.code == 0
+    assert "clnet" in capsys.readouterr().out
+
+
+def test_unknown_command_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as info:
+        main(["fly"])
+    assert info.value.code == 2
+    assert "fly" in capsys.readouterr().err
+
+
+def test_module_runs_as_a_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "clnet", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("clnet ")
