@@ -111,7 +111,7 @@ def test_a_reduction_that_does_not_exist(loss):
         (
             lambda: nn.Conv2d(3, 4, (3, 3, 3)),
             ShapeError,
-            r"kernel_size is an int or a pair of ints; got kernel_size=\(3, 3, 3\)",
+            r"kernel_size is an int or a pair of ints; got value=\(3, 3, 3\)",
         ),
         (lambda: nn.Dropout(1.5), ArgumentError, r"Dropout: p lies in \[0, 1\]; got p=1.5"),
         (
