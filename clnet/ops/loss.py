@@ -33,8 +33,8 @@ _REDUCTIONS = ("none", "sum", "mean")
 class CrossEntropy(Function):
     """Loss of ``x`` against classes: inputs ``x``, targets and, where they are, class weights.
 
-    Its outputs are the loss, then what the gradient needs: the logarithms of the sums of exponentials
-    (unless ``x`` are log-probabilities), and the sum of the targets' weights (for the mean).
+    Its outputs are the loss, then what the gradient needs: the logarithms of the sums of
+    exponentials (unless ``x`` are log-probabilities), and the targets' total weight (for the mean).
     """
 
     settings: Settings
@@ -135,7 +135,7 @@ class CrossEntropy(Function):
 
 @dataclass(frozen=True)
 class CrossEntropyBackward(Function):
-    """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, and its outputs but the loss."""
+    """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, its outputs but the loss."""
 
     settings: Settings
 
@@ -175,7 +175,7 @@ def cross_entropy(
 
     Args:
         x: scores, ``(n, c, ...)`` or ``(c,)``.
-        target: classes, integers of ``x``'s shape without ``c``; or probabilities, of ``x``'s shape.
+        target: classes, integers of ``x``'s shape without ``c``; or probabilities of ``x``'s shape.
         weight: of each class, ``(c,)``, or None.
         ignore_index: a class that counts nothing.
         reduction: ``"mean"`` (over the weights of the targets), ``"sum"`` or ``"none"``.
@@ -277,7 +277,8 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """``(x - target) ** 2``.
 
     Args:
-        x, target: of one shape.
+        x: any shape.
+        target: of ``x``'s shape.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Returns:
@@ -311,7 +312,8 @@ def smooth_l1_loss(
     """``d ** 2 / (2 beta)`` where ``d = |x - target| < beta``, else ``d - beta / 2``.
 
     Args:
-        x, target: of one shape.
+        x: any shape.
+        target: of ``x``'s shape.
         reduction: as :func:`mse_loss`'s.
         beta: where the parabola ends; 0 gives :func:`l1_loss`.
 
@@ -339,7 +341,8 @@ def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: flo
     """``d ** 2 / 2`` where ``d = |x - target| < delta``, else ``delta (d - delta / 2)``.
 
     Args:
-        x, target: of one shape.
+        x: any shape.
+        target: of ``x``'s shape.
         reduction: as :func:`mse_loss`'s.
         delta: where the parabola ends.
 
