@@ -114,11 +114,12 @@ def test_every_place_of_a_permutation_is_as_likely():
             r"a seed lies in \[0, 2\*\*64\); got seed=-1",
         ),
         (lambda: clnet.randint(3, 3, (2,)), ArgumentError, "low is below high; got low=3, high=3"),
+        (lambda: clnet.randint(0, 3), ArgumentError, "randint: size is a shape; got size=None"),
         (lambda: clnet.randperm(-1), ArgumentError, r"n lies in \[0, 2\*\*31\); got n=-1"),
         (lambda: clnet.normal(0.0, -1.0, (2,)), ArgumentError, "std is 0 or more; got std=-1"),
         (lambda: clnet.rand(2, dtype=clnet.int32), DtypeError, "operands are floating"),
     ],
-    ids=["seed", "range", "length", "deviation", "dtype"],
+    ids=["seed", "range", "size", "length", "deviation", "dtype"],
 )
 def test_what_cannot_be_drawn(draw, error, message):
     before = clnet.get_rng_state()
