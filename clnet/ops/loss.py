@@ -18,7 +18,7 @@ from ..kernels.cross_entropy import Settings, cross_entropy_grad
 from ..kernels.cross_entropy import cross_entropy as launch_cross_entropy
 from .arithmetic import ne
 from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
-from .pointwise import Result, evaluate, result_type
+from .pointwise import Result, evaluate
 from .reduce import one_hot
 from .shape import contiguous, reshape, to_dtype, unsqueeze
 from .softmax import log_softmax
@@ -252,6 +252,7 @@ def _check_reduction(name: str, reduction: str) -> None:
 
 
 def _elementwise(
+    name: str,
     body: Callable[..., Any],
     operands: Sequence[Any],
     reduction: str,
@@ -259,12 +260,11 @@ def _elementwise(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The loss of every element, weighted, then its reduction."""
-    name = body.__name__.strip("_")
     _check_reduction(name, reduction)
     x, target = operands[:2]
     if x.shape != target.shape:
         raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
-    losses = evaluate(body, operands, options, dtypes=Result.floating(result_type(*operands)))
+    losses = evaluate(name, body, operands, options, result=Result.floating)
     if weight is not None:
         losses = losses * weight
     if reduction == "none":
@@ -288,7 +288,7 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
         ArgumentError: if ``reduction`` is none of these.
         ShapeError: if the shapes differ.
     """
-    return _elementwise(_mse_loss, [x, target], reduction)
+    return _elementwise("mse_loss", _mse_loss, [x, target], reduction)
 
 
 def _mse_loss(x, target):
@@ -298,7 +298,7 @@ def _mse_loss(x, target):
 @op(Face.FUNCTIONAL)
 def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """``|x - target|``; otherwise as :func:`mse_loss`."""
-    return _elementwise(_l1_loss, [x, target], reduction)
+    return _elementwise("l1_loss", _l1_loss, [x, target], reduction)
 
 
 def _l1_loss(x, target):
@@ -328,7 +328,7 @@ def smooth_l1_loss(
         raise ArgumentError("smooth_l1_loss", "beta is 0 or more", beta=beta)
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)
-    return _elementwise(_smooth_l1_loss, [x, target], reduction, [beta])
+    return _elementwise("smooth_l1_loss", _smooth_l1_loss, [x, target], reduction, [beta])
 
 
 def _smooth_l1_loss(x, target, beta):
@@ -355,7 +355,7 @@ def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: flo
     """
     if delta <= 0:
         raise ArgumentError("huber_loss", "delta is above 0", delta=delta)
-    return _elementwise(_huber_loss, [x, target], reduction, [delta])
+    return _elementwise("huber_loss", _huber_loss, [x, target], reduction, [delta])
 
 
 def _huber_loss(x, target, delta):
@@ -381,7 +381,9 @@ def binary_cross_entropy(
     Raises:
         ShapeError: if the shapes differ.
     """
-    return _elementwise(_binary_cross_entropy, [x, target], reduction, weight=weight)
+    return _elementwise(
+        "binary_cross_entropy", _binary_cross_entropy, [x, target], reduction, weight=weight
+    )
 
 
 def _binary_cross_entropy(x, target):
@@ -416,7 +418,13 @@ def binary_cross_entropy_with_logits(
     """
     factor = 1.0 if pos_weight is None else pos_weight
     operands = [x, target, factor]
-    return _elementwise(_binary_cross_entropy_with_logits, operands, reduction, weight=weight)
+    return _elementwise(
+        "binary_cross_entropy_with_logits",
+        _binary_cross_entropy_with_logits,
+        operands,
+        reduction,
+        weight=weight,
+    )
 
 
 def _binary_cross_entropy_with_logits(x, target, pos_weight):

@@ -16,7 +16,7 @@ from ..kernels.norm import batch_norm as launch_batch_norm
 from ..kernels.norm import batch_norm_grad
 from .arithmetic import rsqrt
 from .function import Face, Function, Saved, apply, op, require_floating
-from .pointwise import Result, evaluate
+from .pointwise import evaluate
 from .shape import contiguous, reshape
 from .update import update
 
@@ -225,4 +225,4 @@ def _given(
     """By given statistics: one expression, whose gradients follow from it."""
     vectors = [mean, var, 1.0 if weight is None else weight, 0.0 if bias is None else bias]
     operands = [v if isinstance(v, float) else per_channel(v, x.ndim) for v in vectors]
-    return evaluate(_batch_norm, [x, *operands], [eps], dtypes=Result.floating(x.dtype))
+    return evaluate("batch_norm", _batch_norm, [x, *operands], [eps])

@@ -22,7 +22,7 @@ from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, maximum, minimum, where
 from .arithmetic import pow as power
 from .function import Function, Saved, apply, op, require_floating
-from .pointwise import Result, evaluate
+from .pointwise import evaluate
 from .shape import expand, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ def var(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = F
 @op()
 def std(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """The square root of :func:`var`."""
-    return _root_of(var(x, dim, correction=correction, keepdim=keepdim))
+    return _root_of("std", var(x, dim, correction=correction, keepdim=keepdim))
 
 
 def _root(x: Any) -> Any:
@@ -423,9 +423,9 @@ def _root_gradient(g: Any, y: Any) -> Any:
     return e.where(y <= 0, 0, g / (2 * y))
 
 
-def _root_of(x: Tensor) -> Tensor:
+def _root_of(name: str, x: Tensor) -> Tensor:
     """A square root whose gradient at 0 is 0, as that of PyTorch's norms is."""
-    return evaluate(_root, [x], dtypes=Result.floating(x.dtype), gradient=_root_gradient)
+    return evaluate(name, _root, [x], gradient=_root_gradient)
 
 
 @op()
@@ -449,7 +449,7 @@ def norm(x: Tensor, p: float = 2, dim: Dims = None, *, keepdim: bool = False) ->
     if p <= 0:
         raise ArgumentError("norm", "p is above 0", p=p)
     if p == 2:
-        return _root_of(_reduce(Reduction.SUM_SQUARES, x, dim, keepdim=keepdim))
+        return _root_of("norm", _reduce(Reduction.SUM_SQUARES, x, dim, keepdim=keepdim))
     if p == inf:
         return amax(magnitude(x), dim, keepdim=keepdim)
     if p == 1:
