@@ -1,5 +1,6 @@
 """Train and run neural networks on any OpenCL device."""
 
+from . import autograd as autograd
 from . import errors as errors
 from . import nn as nn
 from . import ops as ops
@@ -33,6 +34,18 @@ from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
 from .ops.function import PUBLIC_OPS, Face
+from .random import bernoulli as bernoulli
+from .random import get_rng_state as get_rng_state
+from .random import initial_seed as initial_seed
+from .random import manual_seed as manual_seed
+from .random import normal as normal
+from .random import rand as rand
+from .random import rand_like as rand_like
+from .random import randint as randint
+from .random import randn as randn
+from .random import randn_like as randn_like
+from .random import randperm as randperm
+from .random import set_rng_state as set_rng_state
 from .tensor import Tensor as Tensor
 from .tensor import empty as empty
 from .tensor import full as full

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from numbers import Integral, Real
 
 import ml_dtypes
 import numpy as np
@@ -124,16 +125,16 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def of_scalar(value: bool | float) -> DType:  # noqa: FBT001 - the type is the question
-    """PyTorch's default dtype of a Python number: bool, int64 or float32.
+    """PyTorch's default dtype of a Python number (or NumPy scalar): bool, int64 or float32.
 
     Raises:
-        DtypeError: if ``value`` is not a bool, int or float.
+        DtypeError: if ``value`` is not a bool, a whole or a real number.
     """
     if isinstance(value, bool):
         return bool_
-    if isinstance(value, int):
+    if isinstance(value, Integral):
         return int64
-    if isinstance(value, float):
+    if isinstance(value, Real):
         return float32
     raise DtypeError("dtype", "a scalar is a bool, an int or a float", type=type(value).__name__)
 

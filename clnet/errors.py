@@ -32,11 +32,21 @@ class ClnetError(Exception):
         text = super().__str__()
         return text if self.module is None else f"{text} (in {self.module})"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_again, (type(self), self.op, self.law, self.remedy, self.values))
+
     def _text(self) -> str:
         text = f"{self.op}: {self.law}"
         if self.values:
             text += "; got " + ", ".join(f"{k}={v}" for k, v in self.values.items())
         return text if self.remedy is None else f"{text}. {self.remedy}"
+
+
+def _again(
+    kind: type[ClnetError], op: str, law: str, remedy: str | None, values: dict[str, object]
+) -> ClnetError:
+    """An unpickled error."""
+    return kind(op, law, remedy=remedy, **values)
 
 
 class ShapeError(ClnetError, ValueError):

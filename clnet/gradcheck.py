@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .autograd import no_grad
 from .dtypes import DType, float32, float64
 from .errors import ArgumentError, GradcheckError
+from .tape import no_grad
 from .tensor import Tensor, grad, tensor
 
 _SEED = 0
@@ -38,7 +38,8 @@ def gradcheck(
         fn: of tensors, to one tensor or several; the same at every call, and smooth at the inputs.
         inputs: its arguments; tensors that require a gradient are checked, away from their memory.
         eps: how far an entry is moved to both sides; None: 1e-6 in float64, 5e-3 in float32.
-        atol, rtol: what is tolerated; None: 1e-5 and 1e-3 in float64, 5e-3 and 1e-2 in float32.
+        atol: tolerated difference; None: 1e-5 in float64, 5e-3 in float32.
+        rtol: tolerated part of the gradient; None: 1e-3 in float64, 1e-2 in float32.
         raise_exception: whether a difference is an error, or gives False.
         samples: entries of each input that are checked, evenly drawn where there are more.
         dtype: the dtype floating inputs are converted to; None: float64 where the device has it,

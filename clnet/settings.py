@@ -30,7 +30,10 @@ def parse_bytes(text: str, name: str) -> int:
     cleaned = text.strip().upper().removesuffix("IB").removesuffix("B")
     number, unit = (cleaned[:-1], cleaned[-1]) if cleaned[-1:] in set("KMGT") else (cleaned, "")
     try:
-        return int(float(number) * _UNITS[unit])
+        value = float(number)
+        if not 0 <= value < float("inf"):
+            raise ValueError
+        return int(value * _UNITS[unit])
     except ValueError:
         raise ArgumentError(
             name, "is a number of bytes", value=repr(text), remedy="write it as 512M or 8G"
@@ -79,7 +82,7 @@ class Settings:
             return None if value is None else parse_bytes(value, name)
 
         threads = text("CLNET_THREADS")
-        if threads is not None and (not threads.isdigit() or int(threads) < 1):
+        if threads is not None and (not threads.isdecimal() or int(threads) < 1):
             raise ArgumentError(
                 "CLNET_THREADS", "is a whole number, 1 or more", value=repr(threads)
             )

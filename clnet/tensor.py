@@ -10,7 +10,7 @@ import numpy as np
 
 from . import mode, ops
 from .array import Array
-from .autograd import Node, run_backward
+from .tape import Node, run_backward
 from .device import Device, current_device
 from .device import device as open_device
 from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64
@@ -21,6 +21,12 @@ from .ops.shape import CopyInto, to_dtype
 from .ops.update import accumulate
 
 Number = bool | int | float
+
+
+def _checked(op_name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if any(n < 0 for n in shape):
+        raise ShapeError(op_name, "sizes are 0 or more", size=shape)
+    return shape
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -39,6 +45,7 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "index", "node")
+    __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
 
     def __init__(self, array: Array, node: Node | None = None, index: int = 0) -> None:
         self.array = array
@@ -544,9 +551,7 @@ def full(
     Returns:
         A leaf of that shape.
     """
-    shape = (size,) if isinstance(size, int) else tuple(size)
-    if any(n < 0 for n in shape):
-        raise ShapeError("full", "sizes are 0 or more", size=shape)
+    shape = _checked("full", (size,) if isinstance(size, int) else tuple(size))
     kind = dtype or (
         bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32
     )
@@ -574,7 +579,7 @@ def empty(
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    array = Array.abstract(_shape(size), dtype, target)
+    array = Array.abstract(_checked("empty", _shape(size)), dtype, target)
     array.storage.materialize()
     return Tensor(array).requires_grad_(requires_grad)
 

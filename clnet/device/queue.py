@@ -230,10 +230,8 @@ class Queue:
         wanted = any(o.profiling for o in observers)
         if wanted != any(o.profiling for o in self._observers):
             self.finish()
-            properties = cl.command_queue_properties(
-                cl.command_queue_properties.PROFILING_ENABLE if wanted else 0
-            )
-            self._queue = cl.CommandQueue(self._context, self._device, properties=properties)
+            properties = [cl.command_queue_properties.PROFILING_ENABLE] if wanted else []
+            self._queue = cl.CommandQueue(self._context, self._device, *properties)
         self._observers = tuple(observers)
 
     def _resolve(self, args: tuple[Any, ...]) -> list[Any]:

@@ -1,9 +1,9 @@
-"""Means over windows of planes, over nearly equal parts and over whole planes, and their gradients."""
+"""Means over windows of planes, over nearly equal parts and over all, and their gradients."""
 
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
@@ -156,14 +156,14 @@ def avg_pool_gradient(
     """
     if gx.size == 0:
         return []
-    cost = {
+    cost: dict[str, Any] = {
         "flops": gy.size * (window.kh * window.kw + 1),
         "bytes": gx.nbytes + gy.nbytes,
     }
     how = (include_pad, divisor, *window[:6])
     if by_rows(target):
         args = (*gy.shape[-2:], *gx.shape[-2:], gx, gy)
-        shape = {"global_size": (planes_of(gx),), "local_size": (1,)}
+        shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
         return [_GRADIENT_PLANES.launch(_Planes(gx.dtype.ctype, *how), args, **shape, **cost)]
     args = (*plane_sizes(gx, gy, gx), gx, gy)
     global_size, local_size = items(target, gx.size)
@@ -185,11 +185,13 @@ def adaptive_avg_pool(target: Target, y: Array, x: Array) -> list[Launch]:
     """
     if y.size == 0:
         return []
-    cost = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
+    cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
     if y.shape[-2:] == (1, 1):
         return [_plane_mean(target, y, x, cost)]
     params = _Adaptive(y.dtype.ctype, real_type(y), by_rows(target), *x.shape[-2:], *y.shape[-2:])
-    return [_ADAPTIVE.launch(params, (y.size // y.shape[-1], y, x), **plane_items(target, y), **cost)]
+    return [
+        _ADAPTIVE.launch(params, (y.size // y.shape[-1], y, x), **plane_items(target, y), **cost)
+    ]
 
 
 def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Launch]:
@@ -205,10 +207,10 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
     """
     if gx.size == 0:
         return []
-    cost = {"flops": gx.size, "bytes": gx.nbytes + gy.nbytes}
+    cost: dict[str, Any] = {"flops": gx.size, "bytes": gx.nbytes + gy.nbytes}
     sizes = (*gx.shape[-2:], *gy.shape[-2:])
     if by_rows(target):
-        shape = {"global_size": (planes_of(gx),), "local_size": (1,)}
+        shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
         planes = _AdaptivePlanes(gx.dtype.ctype, *sizes)
         return [_ADAPTIVE_GRADIENT_PLANES.launch(planes, (gx, gy), **shape, **cost)]
     global_size, local_size = items(target, gx.size)
@@ -218,13 +220,13 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
     return [_ADAPTIVE_GRADIENT.launch(params, args, **shape, **cost)]
 
 
-def _plane_mean(target: Target, y: Array, x: Array, cost: dict[str, int]) -> Launch:
+def _plane_mean(target: Target, y: Array, x: Array, cost: dict[str, Any]) -> Launch:
     traits = target.traits
     dtypes = (y.dtype.ctype, real_type(y))
     args = (prod(x.shape[-2:]), y, x)
     if traits.dedicated_local_memory:
         group = min(_GPU_GROUP, traits.max_group_size)
-        sizes = {"global_size": (y.size * group,), "local_size": (group,)}
+        sizes: dict[str, Any] = {"global_size": (y.size * group,), "local_size": (group,)}
         return _PLANE_MEAN_LOCAL.launch(_MeanLocal(*dtypes, group), args, **sizes, **cost)
     sizes = {"global_size": (y.size,), "local_size": (1,)}
     return _PLANE_MEAN.launch(_Mean(*dtypes, max(traits.simd_width, 2)), args, **sizes, **cost)

@@ -78,9 +78,7 @@ def conv_forward(
         case Algorithm.IM2COL:
             return im2col.forward(target, y, x, weight, bias, geometry, activation=activation)
         case Algorithm.DIRECT:
-            layout = conv_direct.forward_layout(
-                geometry, conv_direct.lanes(target, y.dtype.itemsize)
-            )
+            layout = conv_direct.forward_layout(geometry)
             return conv_direct.convolve(target, layout, y, x, weight, bias, activation=activation)
         case Algorithm.IMPLICIT:
             return conv_implicit.forward(

@@ -11,20 +11,20 @@
 ##
 ## math     planes[n, c, a * sw + b, i, j] = x[n, c, i * sh + a - ph, j * sw + b - pw], 0 outside
 ## math     y[n, o] = act(sum over c, taps of weight[o, c, tap] * shifted plane + bias[o])
-## math     gw[o, c, tap] (+)= sum over images, i of gy_plane[i] * shifted plane[i]
+## math     gw[o, c, tap] (+)= sum over images, pixels of gy[o] * shifted plane, vectors along o
 ##
 ## param    ctype: str               OpenCL element type
 ## param    sh: int                  vertical stride between the pixels of a plane
 ## param    sw: int                  horizontal stride
 ## param    phases: tuple           planes made of one, vertically and horizontally
 ## param    simd: 2|4|8|16           lanes of a vector
-## param    rows: int                output channels of a register tile
-## param    vectors: int             vectors of pixels of a register tile
+## param    width: int               channels of a block, the lanes of its vectors
+## param    rows: int                output channels (weight gradient: rows of taps) of a tile
+## param    vectors: int             vectors of pixels (weight gradient: of channels) of a tile
 ## param    channels: int            input channels of a register tile (weight gradient)
 ## param    strip: int               pixels of the sums kept between computing and writing
 ## param    tap_rows: tuple          (row of the filter, phase, dy) of each tap row
 ## param    tap_columns: tuple       (column of the filter, phase, dx) of each tap column
-## param    tap_passes: int          passes the tap rows are divided into (weight gradient)
 ## param    kernel_width: int        columns of the filter as stored
 ## param    row_phases: int          plane phases per vertical phase
 ## param    step: int                distance of a row's pixels in y
@@ -64,10 +64,16 @@
 ## arg      w_out: int               elements between the output channels
 ## arg      w_in: int                elements between the input channels
 ##
+## def      conv_pack_channels
+## arg      packed: out ctype[n * groups][blocks][pixels][width]   zero beyond the channels
+## arg      gy: in ctype[n * groups][outs][pixels]
+## arg      outs: int                channels of a group
+## arg      pixels: int              pixels of an image
+##
 ## def      conv_direct_weight
-## arg      gw: inout ctype[groups * outs][ins][taps]
+## arg      gw: inout ctype[groups * outs][ins][kh][kw]
 ## arg      planes: in ctype[images][groups * ins][phases][plane]
-## arg      gy: in ctype[images][groups * outs][length]   zero beyond the rows
+## arg      packed: in ctype         gy as conv_pack_channels writes it
 ## arg      images: int              images
 ## arg      groups: int              groups of channels
 ## arg      outs: int                output channels of a group
@@ -75,15 +81,17 @@
 ## arg      pitch: int               columns of a plane
 ## arg      plane: int               elements of a plane
 ## arg      ins_step: int            elements between the channels of the planes
-## arg      length: int              elements of a gy plane, a multiple of simd
-## arg      taps: int                elements of one channel of a filter
+## arg      oh: int                  output rows
+## arg      ow: int                  output columns
+## arg      kh: int                  rows of the filter
+## arg      sh: int                  vertical stride
+## arg      dh: int                  vertical dilation
 ## arg      accumulate: int          1: add to gw, 0: overwrite it
 ##
 ## launch   one work-item per group; global sizes in conv_direct.py
-## numerics one chain of fma per output, in the order channel, tap; the weight gradient keeps one
-##          chain per lane, added by a fixed tree
+## numerics one chain of multiply_add per output, in the order channel, tap (the weight gradient:
+##          image, row, column); chunks of images are added in order
 <%namespace name="vectors_of" file="lib/vector.mako"/>
-<%namespace name="total" file="lib/total.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%def name="conv_pack(ctype, sh, sw, phases)">
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -201,55 +209,71 @@ __kernel void conv_direct(
     }
 }
 </%def>
-<%def name="conv_direct_weight(ctype, simd, rows, channels, tap_rows, tap_columns, tap_passes, kernel_width, row_phases)">
-<%
-    v = f"{ctype}{simd}"
-    per_pass = len(tap_rows) // tap_passes
-%>
+<%def name="conv_pack_channels(ctype, width)">
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_pack_channels(
+    __global ${ctype} *restrict packed, const long packed_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset,
+    const int outs, const int pixels)
+{
+    const int blocks = (outs + ${width - 1}) / ${width};
+    const int block = get_global_id(0) % blocks;
+    const long group = get_global_id(0) / blocks;
+    const int valid = min(${width}, outs - block * ${width});
+    packed += packed_offset + (group * blocks + block) * pixels * ${width};
+    gy += gy_offset + (group * outs + block * ${width}) * pixels;
+    for (int first = 0; first < pixels; first += 16) {
+        const int last = min(first + 16, pixels);
+        for (int o = 0; o < valid; o++)
+            for (int i = first; i < last; i++) packed[i * ${width} + o] = gy[(long)o * pixels + i];
+        for (int i = first; i < last; i++)
+            for (int o = valid; o < ${width}; o++) packed[i * ${width} + o] = 0;
+    }
+}
+</%def>
+<%def name="conv_direct_weight(ctype, simd, vectors, channels, rows, tap_columns, row_phases)">
+<% v, width, kw = f"{ctype}{simd}", simd * vectors, len(tap_columns) %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_direct_weight(
     __global ${ctype} *restrict gw, const long gw_offset,
     __global const ${ctype} *restrict planes, const long planes_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
+    __global const ${ctype} *restrict packed, const long packed_offset,
     const int images, const int groups, const int outs, const int ins,
-    const int pitch, const int plane, const int ins_step,
-    const int length, const int taps, const int accumulate)
+    const int pitch, const int plane, const int ins_step, const int oh, const int ow,
+    const int kh, const int sh, const int dh, const int accumulate)
 {
-    const int group = get_group_id(1);
-    const int out_blocks = (outs + ${rows - 1}) / ${rows};
-    const int block = get_group_id(0) % out_blocks, channel_block = get_group_id(0) / out_blocks;
-    /* the last blocks begin early so as to be whole, and write only what is their own */
-    const int first = min(block * ${rows}, outs - ${rows});
-    const int first_channel = min(channel_block * ${channels}, ins - ${channels});
-    planes += planes_offset + ((long)group * ins + first_channel) * ins_step;
-    gy += gy_offset + ((long)group * outs + first) * length;
-    gw += gw_offset + ((long)group * outs + first) * ins * taps + (long)first_channel * taps;
-    const bool own[${rows}] = {${", ".join(f"first + {i} >= block * {rows}" for i in range(rows))}};
-    const bool own_channel[${channels}] = {${", ".join(f"first_channel + {c} >= channel_block * {channels}" for c in range(channels))}};
-% for p in range(tap_passes):
-    {
-% for i in range(rows):
+    const int blocks = (outs + ${width - 1}) / ${width};
+    const int block = get_group_id(0) % blocks, group = get_group_id(2);
+    const int channel = get_group_id(0) / blocks * ${channels};
+    const int tap_row = get_group_id(1) * ${rows};
+    packed += packed_offset + ((long)group * blocks + block) * oh * ow * ${width};
+    planes += planes_offset + (long)group * ins * ins_step;
+    /* a channel or row beyond the last repeats the last, and is not written */
 % for c in range(channels):
-% for r in range(per_pass):
-        ${v} ${", ".join(f"a{i}_{c}_{r}_{s} = 0" for s in range(len(tap_columns)))};
+% for r in range(rows):
+    const int row${r}_${c} = min(tap_row + ${r}, kh - 1) * dh;
+    __global const ${ctype} *restrict x${c}_${r} = planes + (long)min(channel + ${c}, ins - 1) * ins_step
+        + (long)(row${r}_${c} % sh * ${row_phases}) * plane + row${r}_${c} / sh * pitch;
+    ${v} ${", ".join(f"a{c}_{r}_{s}_{j} = 0" for s in range(kw) for j in range(vectors))};
 % endfor
 % endfor
-% endfor
-        for (int n = 0; n < images; n++) {
-            __global const ${ctype} *restrict g = gy + (long)n * groups * outs * length;
-            __global const ${ctype} *restrict x = planes + (long)n * groups * ins * ins_step;
-            for (int t = 0; t < length; t += ${simd}) {
-% for i in range(rows):
-                const ${v} g${i} = *(__global const vector *)(g + t + ${i} * length);
+    for (int n = 0; n < images; n++) {
+        __global const vector *restrict g = (__global const vector *)(packed + (long)n * groups * blocks * oh * ow * ${width});
+        const long image = (long)n * groups * ins * ins_step;
+        for (int i = 0; i < oh; i++) {
+            const long row = image + (long)i * pitch;
+            for (int j = 0; j < ow; j++, g += ${vectors}) {
+% for k in range(vectors):
+                const ${v} g${k} = g[${k}];
 % endfor
 % for c in range(channels):
-% for r, (_, phase, dy) in enumerate(tap_rows[p * per_pass:(p + 1) * per_pass]):
-% for s, (_, column_phase, dx) in enumerate(tap_columns):
+% for r in range(rows):
+% for s, (_, phase, dx) in enumerate(tap_columns):
                 {
-                    const ${v} b = *(__global const vector *)(x + t + ${c} * ins_step + ${phase * row_phases + column_phase} * plane + ${dy} * pitch + ${dx});
-% for i in range(rows):
-                    a${i}_${c}_${r}_${s} = multiply_add(g${i}, b, a${i}_${c}_${r}_${s});
+                    const ${v} b = x${c}_${r}[row + j + ${phase} * plane + ${dx}];
+% for k in range(vectors):
+                    a${c}_${r}_${s}_${k} = multiply_add(g${k}, b, a${c}_${r}_${s}_${k});
 % endfor
                 }
 % endfor
@@ -257,21 +281,25 @@ __kernel void conv_direct_weight(
 % endfor
             }
         }
-% for i in range(rows):
+    }
+
+    __local ${ctype} sums[${width}] __attribute__((aligned(64)));
+    const int valid = min(${width}, outs - block * ${width});
+    gw += gw_offset + ((long)group * outs + block * ${width}) * ins * kh * ${kw};
 % for c in range(channels):
-% for r in range(per_pass):
-% for s in range(len(tap_columns)):
-        if (own[${i}] && own_channel[${c}]) {
-            __global ${ctype} *to = gw + ((long)${i} * ins + ${c}) * taps
-                + ${tap_rows[p * per_pass + r][0] * kernel_width + tap_columns[s][0]};
-            ${total.of(ctype, simd, f"a{i}_{c}_{r}_{s}")}
-            *to = accumulate ? *to + sum : sum;
+% for r in range(rows):
+    if (channel + ${c} < ins && tap_row + ${r} < kh) {
+% for s in range(kw):
+        {
+% for k in range(vectors):
+            ((__local vector *)sums)[${k}] = a${c}_${r}_${s}_${k};
+% endfor
+            __global ${ctype} *to = gw + ((channel + ${c}) * kh + tap_row + ${r}) * ${kw} + ${s};
+            for (int o = 0; o < valid; o++, to += ins * kh * ${kw}) *to = accumulate ? *to + sums[o] : sums[o];
         }
 % endfor
-% endfor
-% endfor
-% endfor
     }
+% endfor
 % endfor
 }
 </%def>

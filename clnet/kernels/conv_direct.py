@@ -26,8 +26,6 @@ _TILES_WIDE = ((14, 2), (8, 3), (6, 4), (4, 6), (2, 8), (1, 8))
 _TILES_NARROW = ((6, 2), (4, 3), (3, 4), (2, 6), (1, 8))
 _SUMS_WIDE, _SUMS_NARROW = 28, 12
 _WIDE_SIMD = 16
-# Taps that a weight-gradient kernel keeps sums of at the same time, at most.
-_MOST_TAPS = 9
 
 Shift = tuple[int, int, int]
 """A row (or column) of the filter, the phase of planes it reads, and its offset there."""
@@ -59,17 +57,22 @@ class DirectParams(NamedTuple):
     activation: str | None
 
 
+class ChannelParams(NamedTuple):
+    """Parameters of ``conv_pack_channels``; the template's header explains them."""
+
+    ctype: str
+    width: int
+
+
 class WeightParams(NamedTuple):
     """Parameters of ``conv_direct_weight``; the template's header explains them."""
 
     ctype: str
     simd: int
-    rows: int
+    vectors: int
     channels: int
-    tap_rows: tuple[Shift, ...]
+    rows: int
     tap_columns: tuple[Shift, ...]
-    tap_passes: int
-    kernel_width: int
     row_phases: int
 
 
@@ -79,11 +82,8 @@ DIRECT = Kernel(
     "conv_direct.mako",
     constraints=(Constraint("strip % (simd * vectors) == 0", "whole tiles in a strip"),),
 )
-WEIGHT = Kernel(
-    "conv_direct_weight",
-    "conv_direct.mako",
-    constraints=(Constraint("len(tap_rows) % tap_passes == 0", "equal passes"),),
-)
+PACK_CHANNELS = Kernel("conv_pack_channels", "conv_direct.mako")
+WEIGHT = Kernel("conv_direct_weight", "conv_direct.mako")
 
 
 class Planes(NamedTuple):
@@ -162,16 +162,14 @@ class Tile(NamedTuple):
     height: int
 
 
-def forward_layout(g: ConvGeometry, simd: int) -> Layout:
+def forward_layout(g: ConvGeometry) -> Layout:
     """The convolution itself, on the planes of ``x``."""
     rows = tuple((r, r * g.dh % g.sh, r * g.dh // g.sh) for r in range(g.kh))
     columns = tuple((s, s * g.dw % g.sw, s * g.dw // g.sw) for s in range(g.kw))
     pitch = g.ow + columns[-1][2]
     height = g.oh + rows[-1][2]
-    # What a last vector reads beyond the rows must be zero: the weight gradient adds it up.
-    plane = round_up(g.oh * pitch, simd) + rows[-1][2] * pitch + columns[-1][2]
     phases = (max(p for _, p, _ in rows) + 1, max(p for _, p, _ in columns) + 1)
-    planes = Planes((g.h, g.w), height, pitch, plane, (g.ph, g.pw), (g.sh, g.sw), phases)
+    planes = Planes((g.h, g.w), height, pitch, height * pitch, (g.ph, g.pw), (g.sh, g.sw), phases)
     part = Part(rows, columns, g.oh, g.ow, 0, g.ow, 1)
     strides = (g.ocg * g.icg * g.taps, g.icg * g.taps, g.taps)
     return Layout(g.ocg, g.icg, g.groups, planes, (part,), g.oh * g.ow, strides, g.kw)
@@ -246,35 +244,31 @@ def weight_grad(
 ) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
     g, item = geometry, x.dtype.itemsize
-    simd = lanes(target, item)
-    layout = forward_layout(g, simd)
-    planes, part = layout.planes, layout.parts[0]
-    length = round_up(g.oh * planes.pitch, simd)
-    gy_planes = Planes((g.oh, g.ow), g.oh, planes.pitch, length, (0, 0), (1, 1), (1, 1))
-    per_image = g.ic * planes.channel + g.oc * length
-    step = _chunk(target, planes, g.n, per_image * item, item)
+    layout = forward_layout(g)
+    planes = layout.planes
+    params = _weight_params(target, x.dtype.ctype, item, layout)
+    width = params.simd * params.vectors
+    blocks = ceil_div(g.ocg, width)
+    image_x, image_gy = g.ic * planes.channel, g.groups * blocks * width * g.oh * g.ow
+    step = _chunk(target, planes, g.n, (image_x + image_gy) * item, item)
     memory = Scratch(x.device)
-    packed_x = Array.scratch(memory, (step * g.ic * planes.channel,), x.dtype)
-    packed_gy = Array.scratch(memory, (step * g.oc * length,), x.dtype)
-    rows, channels, passes = _weight_tile(simd, layout)
-    params = WeightParams(
-        x.dtype.ctype, simd, rows, channels, part.rows, part.columns, passes, g.kw, planes.phases[1]
-    )  # fmt: skip
-    blocks = ceil_div(g.ocg, rows) * ceil_div(g.icg, channels)
+    packed_x = Array.scratch(memory, (step * image_x,), x.dtype)
+    packed_gy = Array.scratch(memory, (step * image_gy,), x.dtype)
+    tiles = blocks * ceil_div(g.icg, params.channels)
     launches: list[Launch] = []
     for first in range(0, g.n, step):
         images = min(step, g.n - first)
         launches.append(_pack(packed_x, _images(x, first, images), planes))
-        launches.append(_pack(packed_gy, _images(gy, first, images), gy_planes))
+        launches.append(_pack_channels(packed_gy, _images(gy, first, images), g, width))
         sizes = (images, g.groups, g.ocg, g.icg, planes.pitch, planes.plane, planes.channel)
         launches.append(
             WEIGHT.launch(
                 params,
-                (gw, packed_x, packed_gy, *sizes, length, g.taps, int(first > 0)),
-                global_size=(blocks, g.groups),
-                local_size=(1, 1),
+                (gw, packed_x, packed_gy, *sizes, g.oh, g.ow, g.kh, g.sh, g.dh, int(first > 0)),
+                global_size=(tiles, ceil_div(g.kh, params.rows), g.groups),
+                local_size=(1, 1, 1),
                 flops=g.flops * images // g.n,
-                bytes=(per_image * images + gw.size) * item,
+                bytes=((image_x + image_gy) * images + gw.size) * item,
             )
         )
     return launches
@@ -290,14 +284,13 @@ def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize:
         itemsize: bytes of an element.
     """
     g, simd = geometry, lanes(target, itemsize)
-    layout = input_layout(g) if direction is Direction.INPUT_GRAD else forward_layout(g, simd)
+    layout = input_layout(g) if direction is Direction.INPUT_GRAD else forward_layout(g)
     planes = layout.planes
     elements = layout.groups * layout.ins * planes.channel
     if direction is Direction.WEIGHT_GRAD:
-        return (
-            _room(target, planes, itemsize)
-            >= (elements + g.oc * round_up(g.oh * planes.pitch, simd)) * itemsize
-        )
+        width = _weight_vectors(layout, simd) * simd
+        elements += g.groups * round_up(g.ocg, width) * g.oh * g.ow
+        return _room(target, planes, itemsize) >= elements * itemsize
     row_bytes = round_up(planes.pitch, _WIDEST_TILE) * itemsize
     return (
         _room(target, planes, itemsize) >= elements * itemsize
@@ -405,21 +398,36 @@ def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int
     return min((cost, t) for cost, t in cuts if t.rows * t.strip * itemsize <= local)[1]
 
 
-def _weight_tile(simd: int, layout: Layout) -> tuple[int, int, int]:
-    """Output channels, input channels and passes of the weight gradient's register tile."""
-    part = layout.parts[0]
-    passes = 1 if len(part.rows) * len(part.columns) <= _MOST_TAPS else len(part.rows)
-    taps = len(part.rows) // passes * len(part.columns)
-    sums = max((_SUMS_WIDE if simd >= _WIDE_SIMD else _SUMS_NARROW) // taps, 1)
+def _weight_vectors(layout: Layout, simd: int) -> int:
+    """Vectors of output channels that a weight-gradient tile holds."""
+    return 1 if layout.outs <= simd else 2
 
-    def cost(tile: tuple[int, int]) -> float:
-        rows, channels = tile
-        work = max(rows * channels * taps, rows + 2 * channels * taps, 4 * (rows + channels))
-        return work * ceil_div(layout.outs, rows) * ceil_div(layout.ins, channels)
 
-    shapes = [
-        (rows, channels)
-        for rows in range(1, min(sums, layout.outs) + 1)
-        for channels in range(1, min(sums // rows, layout.ins) + 1)
-    ]
-    return (*min(shapes, key=cost), passes)
+def _weight_params(target: Target, ctype: str, itemsize: int, layout: Layout) -> WeightParams:
+    """The weight gradient's tile: as many sums as registers hold, few of them in vain."""
+    simd, part = lanes(target, itemsize), layout.parts[0]
+    vectors, kw, kh = _weight_vectors(layout, simd), len(part.columns), len(part.rows)
+    sums = _SUMS_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _SUMS_NARROW
+    most = max(sums // (vectors * kw), 1)
+
+    def cost(tile: tuple[int, int]) -> tuple[int, int]:
+        channels, rows = tile
+        blocks = ceil_div(layout.ins, channels) * ceil_div(kh, rows)
+        # Short of sums, a tile waits for its own results.
+        return blocks * max(channels * rows * kw * vectors, sums // 3), blocks
+
+    tiles = [(c, r) for c in range(1, most + 1) for r in range(1, most // c + 1)]
+    channels, rows = min((t for t in tiles if t[0] <= layout.ins and t[1] <= kh), key=cost)
+    return WeightParams(ctype, simd, vectors, channels, rows, part.columns, layout.planes.phases[1])
+
+
+def _pack_channels(packed: Array, gy: Array, g: ConvGeometry, width: int) -> Launch:
+    blocks = gy.shape[0] * g.groups * ceil_div(g.ocg, width)
+    return PACK_CHANNELS.launch(
+        ChannelParams(gy.dtype.ctype, width),
+        (packed, gy, g.ocg, g.oh * g.ow),
+        global_size=(blocks,),
+        local_size=(1,),
+        flops=0,
+        bytes=gy.nbytes + blocks * width * g.oh * g.ow * gy.dtype.itemsize,
+    )

@@ -150,9 +150,7 @@ def cross_entropy(
         if targets.size > _MEAN_MOST:
             sums = [Array.scratch(memory, (), x.dtype) for _ in range(2)]
             for one, many in zip(sums, (loss, counted), strict=True):
-                launches += reduce(
-                    target, one, many, dims=every, kind=Reduction.SUM, memory=memory
-                )
+                launches += reduce(target, one, many, dims=every, kind=Reduction.SUM, memory=memory)
             loss, counted = sums
         launches.append(_mean(target, out, total, loss, counted))
     return launches

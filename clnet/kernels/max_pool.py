@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
@@ -103,13 +103,13 @@ def max_pool_gradient(
     """
     if gx.size == 0:
         return []
-    cost = {"flops": gy.size, "bytes": gx.nbytes + gy.nbytes + index.nbytes}
+    cost: dict[str, Any] = {"flops": gy.size, "bytes": gx.nbytes + gy.nbytes + index.nbytes}
     types = (gx.dtype.ctype, index.dtype.ctype)
     if by_rows(target):
         planes = planes_of(gx)
         sizes = (gx.size // planes, gy.size // planes)
         args = (*sizes, gx, gy, index)
-        shape = {"global_size": (planes,), "local_size": (1,)}
+        shape: dict[str, Any] = {"global_size": (planes,), "local_size": (1,)}
         return [_GRADIENT_PLANES.launch(_Planes(*types), args, **shape, **cost)]
     params = _MaxPoolGradient(types[0], real_type(gx), types[1], *window)
     args = (*plane_sizes(gx, gy, gx), gx, gy, index)

@@ -128,6 +128,8 @@ def batch_norm(
         ArgumentError: if ``x`` is not dense.
     """
     channels = Channels.of(x)
+    if channels.count == 0:
+        return []
     acc = from_name(x.dtype.compute)
     memory = Scratch(x.device)
     parts = channels.parts()
@@ -179,6 +181,8 @@ def batch_norm_grad(
         ArgumentError: if ``x`` is not dense.
     """
     channels = Channels.of(x)
+    if channels.count == 0:
+        return []
     acc = from_name(x.dtype.compute)
     memory = Scratch(x.device)
     parts = channels.parts()

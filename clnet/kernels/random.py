@@ -1,8 +1,8 @@
 """Philox4x32-10: random numbers as a function of a seed and a counter, and dropout.
 
-Counter ``offset + i`` under key ``seed`` gives four words of 32 bits. Kinds that take 32 bits (float32
-and narrower uniforms and normals, Bernoulli, dropout) make elements ``4 i`` to ``4 i + 3`` of them; kinds
-that take 64 (float64, integers) make elements ``2 i`` and ``2 i + 1``.
+Counter ``offset + i`` under key ``seed`` gives four words of 32 bits. Kinds that take 32 bits
+(float32 and narrower uniforms and normals, Bernoulli, dropout) make elements ``4 i`` to ``4 i + 3``
+of them; kinds that take 64 (float64, integers) make elements ``2 i`` and ``2 i + 1``.
 """
 
 from __future__ import annotations

@@ -187,7 +187,9 @@ def reduce(
     kept_sizes = tuple(n for i, n in enumerate(x.shape) if i not in dims and n != 1)
     out_axes = [(n, s) for n, s in zip(out.shape, out.strides, strict=True) if n != 1]
     if kept_sizes != tuple(n for n, _ in out_axes):
-        raise ArgumentError("reduce", "out has the sizes x keeps", out=out.shape, x=x.shape, dims=dims)
+        raise ArgumentError(
+            "reduce", "out has the sizes x keeps", out=out.shape, x=x.shape, dims=dims
+        )
     out_strides = iter(s for _, s in out_axes)
     kept, reduced = [], []
     for i, (size, stride) in enumerate(zip(x.shape, x.strides, strict=True)):
@@ -240,9 +242,7 @@ def _parts(target: Target, problem: _Problem) -> int:
     return max(1, min(parts, room))
 
 
-def _two_stages(
-    target: Target, problem: _Problem, parts: int, memory: Scratch
-) -> list[Launch]:
+def _two_stages(target: Target, problem: _Problem, parts: int, memory: Scratch) -> list[Launch]:
     """Partial results of all parts into scratch memory, then their reduction."""
     partial = Array.scratch(memory, (parts * problem.outs,), problem.acc)
     part_stride, step = (problem.outs, 1) if problem.columns else (1, parts)

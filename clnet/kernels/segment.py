@@ -50,9 +50,7 @@ _SUM_TREE = Kernel("segment_sum_tree", "segment.mako", constraints=(_POWER_OF_2,
 _LAST = Kernel("segment_last", "segment.mako")
 
 
-def segment_sum(
-    target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted
-) -> list[Launch]:
+def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
     """``y[o, r] = sum of x[o, i]`` over the ``i`` whose key is ``r``, in ascending ``i``.
 
     Takes 4 bytes of scratch memory for a row.
@@ -95,9 +93,7 @@ def segment_sum(
     return launches
 
 
-def segment_last(
-    target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted
-) -> list[Launch]:
+def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
     """``y[o, r] = x[o, i]`` for the last ``i`` whose key is ``r``; other rows stay as they are.
 
     Args:
@@ -128,9 +124,7 @@ def segment_last(
     return launches
 
 
-def _starts(
-    target: Target, memory: Scratch, rows: int, runs: Sorted
-) -> tuple[Array, list[Launch]]:
+def _starts(target: Target, memory: Scratch, rows: int, runs: Sorted) -> tuple[Array, list[Launch]]:
     starts = Array.scratch(memory, (rows + 1,), int32)
     global_size, local_size = items(target, rows + 1)
     launch = _STARTS.launch(

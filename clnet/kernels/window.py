@@ -1,4 +1,4 @@
-"""A window that moves over planes, and how work-items are laid over the planes; it launches nothing."""
+"""A window that moves over planes, and how work-items lie over them; it launches nothing."""
 
 from __future__ import annotations
 

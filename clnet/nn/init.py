@@ -5,13 +5,12 @@ from __future__ import annotations
 from math import erf, prod, sqrt
 from typing import Any
 
+from .. import ops
 from ..autograd import no_grad
 from ..errors import ArgumentError, ShapeError
 from ..expr import log, maximum, minimum, where
 from ..expr import sqrt as sqrt_of
 from ..generator import Generator
-from ..ops import normal_ as draw_normal
-from ..ops import uniform_ as draw_uniform
 from ..ops.update import update
 from ..tensor import Tensor
 
@@ -92,7 +91,7 @@ def uniform_(
     x: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Fill with uniform numbers in ``[a, b)``; returns the tensor."""
-    draw_uniform(x, a, b, generator=generator)
+    ops.uniform_(x, a, b, generator=generator)
     return x
 
 
@@ -101,7 +100,7 @@ def normal_(
     x: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Fill with normally distributed numbers; returns the tensor."""
-    draw_normal(x, mean, std, generator=generator)
+    ops.normal_(x, mean, std, generator=generator)
     return x
 
 
@@ -119,7 +118,7 @@ def trunc_normal_(
     The distribution function is inverted at uniform numbers, so that no draw is thrown away.
     """
     low, high = (erf((bound - mean) / (std * sqrt(2))) for bound in (a, b))
-    draw_uniform(x, low, high, generator=generator)
+    ops.uniform_(x, low, high, generator=generator)
     update(_truncated, [x], [mean, std * sqrt(2), a, b])
     return x
 

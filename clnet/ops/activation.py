@@ -46,13 +46,15 @@ def leaky_relu(x, negative_slope=0.01):
 @pointwise(face=Face.FUNCTIONAL)
 def elu(x, alpha=1.0):
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015)."""
-    return where(x > 0, x, alpha * expm1(x))
+    below = where(x > 0, 0, x)  # so that no overflow reaches the gradient of large x
+    return where(x > 0, x, alpha * expm1(below))
 
 
 @pointwise(face=Face.FUNCTIONAL)
 def silu(x):
     """``x * sigmoid(x)``."""
-    return x / (1 + exp(-x))
+    e = exp(where(x >= 0, -x, x))  # at most 1: neither it nor its gradient overflows
+    return x * (where(x >= 0, 1, e) / (1 + e))
 
 
 @pointwise(face=Face.FUNCTIONAL)
@@ -88,4 +90,4 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
         raise ArgumentError(
             "gelu", "approximate is 'none' or 'tanh'", approximate=repr(approximate)
         )
-    return evaluate(bodies[approximate], [x], dtypes=Result.floating(x.dtype))
+    return evaluate("gelu", bodies[approximate], [x], result=Result.floating)

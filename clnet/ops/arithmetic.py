@@ -11,9 +11,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from functools import lru_cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
+from ..dtypes import Kind
 from ..errors import ArgumentError
 from .function import Face, op
 from .pointwise import Operand, Result, evaluate, pointwise, result_type
@@ -40,19 +42,17 @@ def _scaled_sum(x, other, alpha):
 @op(_BOTH)
 def add(x: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """``x + alpha * other``, broadcast."""
-    dtypes = Result.promoted(result_type(x, other))
     if alpha == 1:
-        return evaluate(_sum, [x, other], dtypes=dtypes)
-    return evaluate(_scaled_sum, [x, other], [alpha], dtypes=dtypes)
+        return evaluate("add", _sum, [x, other])
+    return evaluate("add", _scaled_sum, [x, other], [alpha])
 
 
 @op(_BOTH)
 def sub(x: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """``x - alpha * other``, broadcast."""
-    dtypes = Result.promoted(result_type(x, other))
     if alpha == 1:
-        return evaluate(_difference, [x, other], dtypes=dtypes)
-    return evaluate(_scaled_sum, [x, other], [-alpha], dtypes=dtypes)
+        return evaluate("sub", _difference, [x, other])
+    return evaluate("sub", _scaled_sum, [x, other], [-alpha])
 
 
 @pointwise(face=_BOTH)
@@ -207,11 +207,23 @@ def _fixed_power(exponent: float) -> Callable[[Any], Any]:
 
 @op(_BOTH)
 def pow(x: Operand, exponent: Operand) -> Tensor:  # noqa: A001 - PyTorch's name
-    """``x ** exponent``, broadcast; whole and half exponents up to 3 are multiplied out."""
-    dtypes = Result.promoted(result_type(x, exponent))
-    if isinstance(exponent, int | float) and exponent in _MULTIPLIED_OUT:
-        return evaluate(_fixed_power(exponent), [x], dtypes=dtypes)
-    return evaluate(_power, [x, exponent], dtypes=dtypes)
+    """``x ** exponent``, broadcast; whole and half exponents up to 3 are multiplied out.
+
+    Raises:
+        ArgumentError: if whole numbers are raised to a negative whole number.
+    """
+    if isinstance(exponent, Real):
+        whole = result_type(x, exponent).kind is not Kind.FLOATING
+        if whole and exponent < 0:
+            raise ArgumentError(
+                "pow",
+                "whole numbers have no negative whole powers",
+                exponent=exponent,
+                remedy="Convert them with .float()",
+            )
+        if exponent in _MULTIPLIED_OUT:
+            return evaluate("pow", _fixed_power(exponent), [x], promoted=[x, exponent])
+    return evaluate("pow", _power, [x, exponent])
 
 
 @pointwise(face=_BOTH)
@@ -299,8 +311,7 @@ def _select(condition, x, other):
 @op(_BOTH)
 def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
     """``x`` where the condition is true, else ``other``, broadcast."""
-    dtypes = Result.promoted(result_type(x, other))
-    return evaluate(_select, [condition, x, other], dtypes=dtypes)
+    return evaluate("where", _select, [condition, x, other], promoted=[x, other])
 
 
 def _at_least(x, low):
@@ -334,4 +345,4 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     if not bounds:
         raise ArgumentError("clamp", "min or max is given")
     body = _between if len(bounds) == 2 else _at_most if min is None else _at_least
-    return evaluate(body, [x, *bounds], dtypes=Result.promoted(result_type(x, *bounds)))
+    return evaluate("clamp", body, [x, *bounds])

@@ -1,4 +1,4 @@
-"""Picking elements by position: Python's indexing, embeddings, gathers; gradients add in fixed order."""
+"""Picking elements by position: indexing, embeddings, gathers; gradients add in fixed order."""
 
 from __future__ import annotations
 
@@ -202,12 +202,16 @@ class GatherBackward(Function):
 
 
 @op(Face.FUNCTIONAL)
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+def embedding(
+    input: Tensor,  # noqa: A002 - PyTorch's name
+    weight: Tensor,
+    padding_idx: int | None = None,
+) -> Tensor:
     """Rows of a table: ``y[..., :] = weight[input[...], :]``.
 
     Args:
-        input: indices in ``[0, rows)``, any shape, int64 or int32; one out of range gives NaN, which
-            is checked on the device without waiting for it.
+        input: indices in ``[0, rows)``, any shape, int64 or int32; one out of range gives NaN: to
+            raise an error the host would have to wait for the device.
         weight: ``(rows, width)``.
         padding_idx: a row that gets no gradient; None for none.
 
@@ -226,7 +230,9 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     padding = -1
     if padding_idx is not None:
         if not -rows <= padding_idx < rows:
-            raise BoundsError("embedding", "padding_idx is a row", padding_idx=padding_idx, rows=rows)
+            raise BoundsError(
+                "embedding", "padding_idx is a row", padding_idx=padding_idx, rows=rows
+            )
         padding = padding_idx % rows
     table = reshape(_dense_rows(weight), (1, rows, width))
     result = apply(Embedding(padding), table, reshape(input, (input.numel(),)))
@@ -240,7 +246,8 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     Args:
         x: any shape.
         dim: the axis.
-        index: ``(n,)``, int64 or int32, in ``[0, size)``; one out of range gives NaN (0 for integers).
+        index: ``(n,)``, int64 or int32, in ``[0, size)``; one out of range gives NaN (0 for
+            integers).
 
     Returns:
         As ``x``, with ``n`` at ``dim``.
@@ -289,14 +296,14 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 @op(Face.METHOD, name="__getitem__")
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """``x[key]``: ints, slices with positive steps, None and ``...`` give views, index tensors copies.
+    """``x[key]``: ints, slices, None and ``...`` give a view, index tensors a copy.
 
     Args:
         x: any shape.
-        key: one of these, or a tuple of them. Index tensors (int64 or int32; lists and NumPy arrays
-            become ones) broadcast together; negative indices count from the end; one out of range
-            gives NaN (0 for integers). Their axes take the place of the first one if they
-            are neighbours, else the front.
+        key: one of these, or a tuple of them. Steps are positive. Index tensors (int64 or int32;
+            lists and NumPy arrays become ones) broadcast together; negative indices count from
+            the end; one out of range gives NaN (0 for integers). Their axes take the place of
+            the first one if they are neighbours, else the front.
 
     Returns:
         The picked elements.
@@ -315,7 +322,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 @op(Face.METHOD, name="__setitem__")
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """``x[key] = value`` in place, with the keys of :func:`getitem`; the last of equal indices stays.
+    """``x[key] = value`` in place; of equal indices the last one stays.
 
     Args:
         x: off the tape.

@@ -55,7 +55,10 @@ class CrossEntropy(Function):
         axis = builtins.min(1, x.ndim - 1)
         if x.ndim == 0 or targets.shape != (*x.shape[:axis], *x.shape[axis + 1 :]):
             raise ShapeError(
-                self.name, "the target has x's shape without the classes", x=x.shape, target=targets.shape
+                self.name,
+                "the target has x's shape without the classes",
+                x=x.shape,
+                target=targets.shape,
             )
         if weight and weight[0].shape != (x.shape[axis],):
             raise ShapeError(
@@ -76,7 +79,14 @@ class CrossEntropy(Function):
         out, *kept = outputs
         lse, total = self._kept(kept)
         return launch_cross_entropy(
-            target, out, lse, total, x, targets, weight[0] if weight else None, settings=self.settings
+            target,
+            out,
+            lse,
+            total,
+            x,
+            targets,
+            weight[0] if weight else None,
+            settings=self.settings,
         )
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
@@ -206,7 +216,9 @@ def nll_loss(
     return _against_classes(x, target, weight, settings)
 
 
-def _against_classes(x: Tensor, target: Tensor, weight: Tensor | None, settings: Settings) -> Tensor:
+def _against_classes(
+    x: Tensor, target: Tensor, weight: Tensor | None, settings: Settings
+) -> Tensor:
     if target.dtype.kind is Kind.INTEGER:
         target = to_dtype(target, int64)
     operands = [contiguous(t) for t in (x, target, weight) if t is not None]
@@ -252,9 +264,7 @@ def _elementwise(
     x, target = operands[:2]
     if x.shape != target.shape:
         raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
-    losses = evaluate(
-        body, operands, options, dtypes=Result.floating(result_type(*operands))
-    )
+    losses = evaluate(body, operands, options, dtypes=Result.floating(result_type(*operands)))
     if weight is not None:
         losses = losses * weight
     if reduction == "none":
@@ -325,9 +335,7 @@ def _smooth_l1_loss(x, target, beta):
 
 
 @op(Face.FUNCTIONAL)
-def huber_loss(
-    x: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0
-) -> Tensor:
+def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """``d ** 2 / 2`` where ``d = |x - target| < delta``, else ``delta (d - delta / 2)``.
 
     Args:

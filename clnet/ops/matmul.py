@@ -10,7 +10,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ShapeError
 from ..kernels.gemm import gemm
-from ..shapes import broadcast_shapes, broadcast_strides, reshape_strides
+from ..shapes import broadcast_shapes, broadcast_strides
 from .function import Face, Function, Saved, apply, op, require_same_dtype
 from .shape import reshape, unsqueeze
 
@@ -48,8 +48,7 @@ class MatMul(Function):
         """One gemm, over all batches at once."""
         (out,) = outputs
         a, b, *bias = inputs
-        batch = out.shape[:-2]
-        out, a, b = (_one_batch_axis(x, batch) for x in (out, a, b))
+        a, b = (_repeated(x, out.shape[:-2]) for x in (a, b))
         return gemm(target, out, a, b, bias=bias[0] if bias else None)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
@@ -88,16 +87,10 @@ def _transposed(x: Tensor) -> Tensor:
     return x.transpose(-1, -2)
 
 
-def _one_batch_axis(x: Array, batch: tuple[int, ...]) -> Array:
-    """The array over the common batch, its batch axes joined where its strides allow."""
+def _repeated(x: Array, batch: tuple[int, ...]) -> Array:
+    """The matrices of an array over the common batch."""
     shape = (*batch, *x.shape[-2:])
-    strides = broadcast_strides(x.shape, x.strides, shape)
-    if len(batch) < 2:
-        return x.view(shape, strides)
-    joined = reshape_strides(batch, strides[:-2], (prod(batch),))
-    if joined is None:
-        return x.view(shape, strides)
-    return x.view((prod(batch), *x.shape[-2:]), (*joined, *strides[-2:]))
+    return x.view(shape, broadcast_strides(x.shape, x.strides, shape))
 
 
 @op()

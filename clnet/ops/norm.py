@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
@@ -170,12 +171,18 @@ def batch_norm(
     if x.ndim < 2:
         raise ShapeError("batch_norm", "x has a batch and a channel axis", x=x.shape)
     operands = {
-        "running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias
+        "running_mean": running_mean,
+        "running_var": running_var,
+        "weight": weight,
+        "bias": bias,
     }
     for name, operand in operands.items():
         if operand is not None and operand.shape != (x.shape[1],):
             raise ShapeError(
-                "batch_norm", f"{name} has one element a channel", x=x.shape, **{name: operand.shape}
+                "batch_norm",
+                f"{name} has one element a channel",
+                x=x.shape,
+                **{name: operand.shape},
             )
     affine = [a for a in (weight, bias) if a is not None]
     if not training:
@@ -188,10 +195,8 @@ def batch_norm(
                 remedy="Pass training=True to use those of the batch",
             )
         return _given(x, running_mean, running_var, weight, bias, eps)
-    if x.numel() == x.shape[1]:
-        raise ArgumentError(
-            "batch_norm", "training needs more than one value a channel", x=x.shape
-        )
+    if x.shape[0] == 1 and prod(x.shape[2:]) == 1:
+        raise ArgumentError("batch_norm", "training needs more than one value a channel", x=x.shape)
     function = BatchNorm(weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, contiguous(x), *affine)
     if running_mean is not None and running_var is not None:
@@ -199,7 +204,9 @@ def batch_norm(
     return y
 
 
-def _blend(running_mean: Any, running_var: Any, mean: Any, var: Any, momentum: Any) -> tuple[Any, ...]:
+def _blend(
+    running_mean: Any, running_var: Any, mean: Any, var: Any, momentum: Any
+) -> tuple[Any, ...]:
     return (
         running_mean + momentum * (mean - running_mean),
         running_var + momentum * (var - running_var),

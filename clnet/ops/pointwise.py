@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -180,10 +181,13 @@ def pointwise(
     def call(*args: Operand, **given: float | HostScalar) -> Any:
         bound = signature.bind(*args, **given)
         bound.apply_defaults()
-        values = [bound.arguments[n] for n in operands]
-        dtypes = result(result_type(*values))
         return evaluate(
-            body, values, [bound.arguments[n] for n in options], dtypes=dtypes, gradient=gradient
+            body.__name__,
+            body,
+            [bound.arguments[n] for n in operands],
+            [bound.arguments[n] for n in options],
+            result=result,
+            gradient=gradient,
         )
 
     call.__name__ = call.__qualname__ = body.__name__
@@ -194,20 +198,24 @@ def pointwise(
 
 
 def evaluate(
+    name: str,
     body: Callable[..., Any],
     operands: Sequence[Operand],
     options: Sequence[float | HostScalar] = (),
     *,
-    dtypes: tuple[DType, DType],
+    result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
+    promoted: Sequence[Operand] | None = None,
     gradient: Callable[..., Any] | None = None,
 ) -> Any:
     """Apply a function of symbols to tensors and numbers.
 
     Args:
-        body: called once for each combination of operand kinds; its name is the op's.
+        name: the op's.
+        body: called once for each combination of operand kinds.
         operands: tensors and Python numbers, at least one tensor.
         options: further run-time scalars.
-        dtypes: to compute in, and to return.
+        result: as for :func:`pointwise`.
+        promoted: the operands whose dtypes are promoted, None for all.
         gradient: as for :func:`pointwise`.
 
     Returns:
@@ -216,16 +224,14 @@ def evaluate(
     Raises:
         DtypeError: if no operand is a tensor, or one is neither a tensor nor a number.
     """
-    kinds = tuple(_operand_kind(body.__name__, x) for x in operands)
+    kinds = tuple(_operand_kind(name, x) for x in operands)
     tensors = [x for x, kind in zip(operands, kinds, strict=True) if kind != "number"]
     if not tensors:
-        raise DtypeError(body.__name__, "one operand is a tensor", operands=tuple(operands))
+        raise DtypeError(name, "one operand is a tensor", operands=tuple(operands))
     numbers = [x for x, kind in zip(operands, kinds, strict=True) if kind == "number"]
     expr = _symbolic(body, kinds, len(options))
-    compute, returned = dtypes
-    function = Pointwise(
-        body.__name__, (expr,), (*numbers, *options), compute, (returned,), gradient
-    )
+    compute, returned = result(result_type(*(operands if promoted is None else promoted)))
+    function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
     return apply(function, *tensors)
 
 
@@ -255,9 +261,14 @@ def result_type(*operands: Operand) -> DType:
 def _operand_kind(name: str, operand: Operand) -> str:
     if hasattr(operand, "__apply_function__"):
         return "boolean" if operand.dtype.kind is Kind.BOOL else "array"
-    if isinstance(operand, bool | int | float | HostScalar):
+    if isinstance(operand, bool | int | float | HostScalar | Real):
         return "number"
-    raise DtypeError(name, "an operand is a tensor or a number", type=type(operand).__name__)
+    raise DtypeError(
+        name,
+        "an operand is a tensor or a number",
+        type=type(operand).__name__,
+        remedy="Make a tensor of it with clnet.tensor(...)",
+    )
 
 
 @lru_cache(maxsize=4096)

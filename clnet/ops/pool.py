@@ -32,7 +32,7 @@ class MaxPool(Function):
     """Maxima over windows, and where in its plane each was unless ``index_dtype`` is None."""
 
     window: Window
-    size: tuple[int, int]
+    size: Shape
     index_dtype: DType | None
 
     differentiable = (0,)
@@ -96,7 +96,7 @@ class AvgPool(Function):
     """Means over windows."""
 
     window: Window
-    size: tuple[int, int]
+    size: Shape
     include_pad: bool
     divisor: int
 
@@ -131,7 +131,7 @@ class AvgPoolBackward(Function):
     """The transpose of :class:`AvgPool`; ``size`` is of the planes that were pooled."""
 
     window: Window
-    size: tuple[int, int]
+    size: Shape
     include_pad: bool
     divisor: int
 
@@ -163,7 +163,7 @@ class AvgPoolBackward(Function):
 class AdaptiveAvgPool(Function):
     """Means over ``size`` nearly equal parts."""
 
-    size: tuple[int, int]
+    size: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -186,7 +186,7 @@ class AdaptiveAvgPool(Function):
 class AdaptiveAvgPoolBackward(Function):
     """The transpose of :class:`AdaptiveAvgPool`; ``size`` is of the planes that were pooled."""
 
-    size: tuple[int, int]
+    size: Shape
 
     def infer(self, gy: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -322,11 +322,9 @@ def _window(
     return Window(*kernel, *steps, *pads, *within)
 
 
-def _pooled_size(
-    name: str, shape: Shape, window: Window, *, ceil_mode: bool
-) -> tuple[int, int]:
+def _pooled_size(name: str, shape: Shape, window: Window, *, ceil_mode: bool) -> tuple[int, int]:
     _require_planes(name, shape)
-    kernel = {"kernel_size": (window.kh, window.kw), "padding": (window.ph, window.pw)}
+    kernel, padding = (window.kh, window.kw), (window.ph, window.pw)
     sizes: list[int] = []
     for axis in range(2):
         size, k, s, p, d = (shape[axis - 2], *window[axis::2])
@@ -335,7 +333,9 @@ def _pooled_size(
         if ceil_mode and (out - 1) * s >= size + p:  # that window would lie in the padding alone
             out -= 1
         if out < 1:
-            raise ShapeError(name, "the window fits into the image", x=shape, **kernel)
+            raise ShapeError(
+                name, "the window fits into the image", x=shape, kernel_size=kernel, padding=padding
+            )
         sizes.append(out)
     return sizes[0], sizes[1]
 

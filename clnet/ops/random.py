@@ -85,7 +85,7 @@ class Random(Function):
 
 @dataclass(frozen=True)
 class Dropout(Function):
-    """Elements dropped with probability ``p``, the others scaled; the mask is made anew in backward."""
+    """Elements dropped with probability ``p``, the others scaled; backward makes the mask anew."""
 
     p: float
     counter: Counter

@@ -225,7 +225,9 @@ def prod_over(x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def _reduce(kind: Reduction, x: Tensor, dim: Dims, *, keepdim: bool) -> Tensor:
     name = Reduce(kind, (), keepdim=keepdim).name
-    given = None if isinstance(dim, Sequence) and not dim else dim  # () stands for all, as PyTorch's
+    given = (
+        None if isinstance(dim, Sequence) and not dim else dim
+    )  # () stands for all, as PyTorch's
     return apply(Reduce(kind, normalize_dims(name, given, x.ndim), keepdim=keepdim), x)
 
 

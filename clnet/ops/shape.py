@@ -22,7 +22,7 @@ from ..shapes import (
     reshape_strides,
     resolve_reshape,
 )
-from .function import Face, Function, Saved, apply, op
+from .function import Face, Function, Saved, apply, op, require_same_dtype
 from .pointwise import Pointwise
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     shape = tuple(
         (x.shape[i - lead] if i >= lead else -1) if n == -1 else n for i, n in enumerate(wanted)
     )
-    if -1 in shape or broadcast_shapes("expand", x.shape, shape) != shape:
+    if -1 in shape or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)):
         raise ShapeError("expand", "only axes of size 1 repeat", shape=x.shape, sizes=wanted)
     return x if shape == x.shape else apply(Expand(shape), x)
 
@@ -397,25 +397,43 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
     Raises:
         ShapeError: if there is none, or the shapes disagree.
+        DtypeError: if the dtypes differ.
     """
     if not tensors:
         raise ShapeError("cat", "it joins one tensor or more")
+    require_same_dtype("cat", **{f"tensor{i}": t.array for i, t in enumerate(tensors)})
     return apply(Cat(normalize_dim("cat", dim, tensors[0].ndim)), *tensors)
 
 
 @op(Face.FUNCTION)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis."""
+    """Tensors of one shape along a new axis.
+
+    Raises:
+        ShapeError: if there is none, or the shapes differ.
+        DtypeError: if the dtypes differ.
+    """
+    if not tensors or any(t.shape != tensors[0].shape for t in tensors):
+        shapes = [t.shape for t in tensors]
+        raise ShapeError("stack", "it joins one tensor or more, of one shape", shapes=shapes)
     return cat([unsqueeze(t, dim) for t in tensors], dim)
 
 
 @op(Face.METHOD)
 def sum_to_size(x: Tensor, *size: Any) -> Tensor:
-    """Summed over the axes along which ``size`` was broadcast to ``x``'s shape."""
+    """Summed over the axes along which ``size`` was broadcast to ``x``'s shape.
+
+    Raises:
+        ShapeError: if ``size`` does not broadcast to it.
+    """
     shape = tuple(_sizes(size))
     if shape == x.shape:
         return x
     lead = x.ndim - len(shape)
+    if lead < 0 or any(n not in (1, m) for n, m in zip(shape, x.shape[lead:], strict=True)):
+        raise ShapeError(
+            "sum_to_size", "the size broadcasts to the tensor's shape", shape=x.shape, size=shape
+        )
     dims = tuple(range(lead)) + tuple(
         lead + i for i, n in enumerate(shape) if n == 1 and x.shape[lead + i] != 1
     )

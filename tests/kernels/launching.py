@@ -40,14 +40,16 @@ def on_device(values: np.ndarray, *, opened: Device | None = None) -> Array:
 def poisoned(shape: tuple[int, ...], dtype: type | np.dtype = np.float32) -> Array:
     """An output that holds NaN, or an integer no kernel writes, before the launch."""
     kind = np.dtype(dtype)
-    value = np.nan if kind.kind == "f" else 1 if kind == bool else np.iinfo(kind).max - 7
+    value = np.nan if kind.kind == "f" else 1 if kind.kind == "b" else np.iinfo(kind).max - 7
     return on_device(np.full(shape, value, kind))
 
 
 def offset(values: np.ndarray) -> Array:
     """The same values, not at the start of their storage."""
     values = np.asarray(values)
-    whole = on_device(np.concatenate([values.ravel()[:0], np.zeros(5, values.dtype), values.ravel()]))
+    whole = on_device(
+        np.concatenate([values.ravel()[:0], np.zeros(5, values.dtype), values.ravel()])
+    )
     return whole.view(values.shape, Array.abstract(values.shape, whole.dtype, device()).strides, 5)
 
 

@@ -14,9 +14,7 @@ RNG = np.random.default_rng(1)
 
 
 def permuted(array: Array, axes: tuple[int, ...]) -> Array:
-    return array.view(
-        tuple(array.shape[a] for a in axes), tuple(array.strides[a] for a in axes)
-    )
+    return array.view(tuple(array.shape[a] for a in axes), tuple(array.strides[a] for a in axes))
 
 
 @both_shapes

@@ -205,5 +205,8 @@ def test_double_precision_pools_in_double():
 def test_padding_beyond_half_the_window_breaks_a_constraint():
     with pytest.raises(TemplateError, match="every window holds an element"):
         max_pool(
-            device().target, poisoned((1, 3, 3)), poisoned((1, 4, 4)), window=Window(2, 2, 2, 2, 2, 0)
+            device().target,
+            poisoned((1, 3, 3)),
+            poisoned((1, 4, 4)),
+            window=Window(2, 2, 2, 2, 2, 0),
         )

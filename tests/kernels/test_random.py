@@ -15,6 +15,7 @@ from clnet.kernels.random import (
     random_bits,
     uniform,
 )
+from tests import philox
 from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
 
 SEED = 0xF123456789ABCDEF
@@ -22,32 +23,12 @@ OFFSET = 2**32 - 3  # the counter's low word runs over within the test
 SIZES = [0, 1, 3, 4, 5, 1023]
 
 
-def philox_block(counter: list[int], key: list[int]) -> list[int]:
-    """Ten rounds, written from the paper with Python's integers."""
-    c, (k0, k1) = counter, key
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        high0, high1, low = p0 >> 32, p1 >> 32, 0xFFFFFFFF
-        c = [high1 ^ c[1] ^ k0, p1 & low, high0 ^ c[3] ^ k1, p0 & low]
-        k0, k1 = (k0 + 0x9E3779B9) & low, (k1 + 0xBB67AE85) & low
-    return c
-
-
-def philox(seed: int, first: int, count: int) -> np.ndarray:
-    """``(count, 4)`` words of consecutive counters."""
-    key = [seed & 0xFFFFFFFF, seed >> 32]
-    blocks = [[(first + i) & 0xFFFFFFFF, (first + i) >> 32, 0, 0] for i in range(count)]
-    words = [philox_block(block, key) for block in blocks]
-    return np.array(words, np.uint32).reshape(count, 4)
-
-
 def words(n: int) -> np.ndarray:
-    return philox(SEED, OFFSET, n).ravel()[:n]
+    return philox.words(SEED, OFFSET, n)
 
 
 def doubles(n: int) -> np.ndarray:
-    """Words of 64 bits, the low half first."""
-    return philox(SEED, OFFSET, n).view(np.uint64).ravel()[:n]
+    return philox.long_words(SEED, OFFSET, n)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +48,7 @@ def test_reference_gives_the_published_words(counter, key, expected):
     def split(text: str) -> list[int]:
         return [int(text[i : i + 8], 16) for i in range(0, len(text), 8)]
 
-    assert philox_block(split(counter), split(key)) == split(expected.replace(" ", ""))
+    assert philox.philox_block(split(counter), split(key)) == split(expected.replace(" ", ""))
 
 
 def test_kernel_gives_the_published_words():
@@ -94,8 +75,7 @@ def test_bits_are_the_references(n, shaped):
 def test_uniforms_are_the_references_bit_for_bit(n, shaped):
     y = poisoned((n,))
     run(uniform(shaped(device()), y, seed=SEED, offset=OFFSET))
-    expected = (words(n) >> 8).astype(np.float32) * np.float32(2**-24)
-    np.testing.assert_array_equal(y.numpy(), expected)
+    np.testing.assert_array_equal(y.numpy(), philox.uniforms(SEED, OFFSET, n))
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -112,7 +92,8 @@ def test_uniforms_never_reach_high():
     assert (y.numpy() == np.float32(low)).all()
     run(uniform(device().target, y, seed=SEED, offset=0, low=-3.0, high=5.0))
     values = y.numpy()
-    assert values.min() < -2.99 and 4.99 < values.max() < 5
+    assert values.min() < -2.99
+    assert 4.99 < values.max() < 5
 
 
 @both_shapes
@@ -123,13 +104,10 @@ def test_normals_are_box_and_mullers(dtype, n, shaped):
     y = poisoned((n,), dtype)
     run(normal(shaped(device()), y, seed=SEED, offset=OFFSET, mean=0.5, std=2.0))
     if dtype is np.float32:
-        pairs = words(n + 3 - (n + 3) % 4).reshape(-1, 2)
-        u, turn = (pairs[:, 0] + 0.5) * 2.0**-32, (pairs[:, 1] >> 8) * 2.0**-24
+        standard = philox.normals(SEED, OFFSET, n)
     else:
         pairs = doubles(n + n % 2).reshape(-1, 2) >> np.uint64(11)
-        u, turn = (pairs[:, 0] + 0.5) * 2.0**-53, pairs[:, 1] * 2.0**-53
-    radius, angle = np.sqrt(-2 * np.log(u)), 2 * np.pi * turn
-    standard = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).ravel()[:n]
+        standard = philox.box_muller((pairs[:, 0] + 0.5) * 2.0**-53, pairs[:, 1] * 2.0**-53)[:n]
     tolerance = 32 * np.finfo(dtype).eps
     np.testing.assert_allclose(y.numpy(), 0.5 + 2 * standard, rtol=tolerance, atol=tolerance)
 

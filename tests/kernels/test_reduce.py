@@ -170,9 +170,7 @@ def test_result_may_keep_the_axes_and_be_strided(dev, target):
     values = normal(5, 6, 7)
     memory = Array.from_numpy(np.full((5, 14), np.nan, np.float32), dev)
     out = memory.view((5, 1, 7), (14, 14, 2))
-    for launch in reduce(
-        target, out, Array.from_numpy(values, dev), dims=(1,), kind=Reduction.SUM
-    ):
+    for launch in reduce(target, out, Array.from_numpy(values, dev), dims=(1,), kind=Reduction.SUM):
         dev.queue.launch(launch)
     check_sum(memory.numpy()[:, ::2], values, (1,))
     assert np.isnan(memory.numpy()[:, 1::2]).all()

@@ -178,13 +178,17 @@ def test_shapes_that_do_not_broadcast_are_named():
     with pytest.raises(ShapeError) as raised:
         clnet.ones(2, 3) + clnet.ones(2, 4)
     assert str(raised.value) == (
-        "add: sizes differ at axis -1 and none is 1; got operand0=(2, 3), operand1=(2, 4)"
+        "add: sizes differ at axis -1 and none is 1; got shapes=((2, 3), (2, 4))"
     )
 
 
 def test_operands_that_are_no_tensors_are_refused():
-    with pytest.raises(DtypeError, match="^maximum: an operand is a tensor or a number; got type=list"):
+    with pytest.raises(DtypeError) as raised:
         ops.maximum(clnet.ones(2), [1, 2])
+    assert str(raised.value) == (
+        "maximum: an operand is a tensor or a number; got type=list. "
+        "Make a tensor of it with clnet.tensor(...)"
+    )
 
 
 def test_numbers_alone_are_refused():
@@ -203,6 +207,53 @@ def test_operands_on_two_devices_are_refused(device):
 def test_clamp_needs_a_bound():
     with pytest.raises(ArgumentError, match="^clamp: min or max is given$"):
         clnet.ones(2).clamp()
+
+
+def test_whole_numbers_have_no_negative_powers():
+    with pytest.raises(ArgumentError, match="^pow: whole numbers have no negative whole powers"):
+        clnet.tensor([1, 2]) ** -1
+    assert (clnet.tensor([1, 2]) ** -1.0).tolist() == [1.0, 0.5]
+
+
+@pytest.mark.parametrize("number", [np.float32(2), np.float64(2), np.int64(2), np.uint8(2)])
+def test_numpy_scalars_are_numbers(number):
+    x = clnet.tensor([1.0, 3.0])
+    for result in (x * number, number * x):
+        assert isinstance(result, clnet.Tensor)
+        assert result.dtype is clnet.float32
+        assert result.tolist() == [2.0, 6.0]
+
+
+def test_numpy_array_beside_a_tensor_is_refused():
+    with pytest.raises(DtypeError, match="^mul: an operand is a tensor or a number; got type=ndarray"):
+        np.ones(2, np.float32) * clnet.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("op", "call"),
+    [
+        ("add", lambda x: x + 1),
+        ("sub", lambda x: ops.sub(x, x, alpha=2)),
+        ("pow", lambda x: x**2),
+        ("where", lambda x: ops.where(x > 0, x, 0)),
+        ("clamp", lambda x: x.clamp(0, 1)),
+        ("gelu", lambda x: ops.gelu(x)),
+    ],
+)
+def test_launches_carry_the_public_name(op, call, device):
+    class Names:
+        profiling = False
+
+        def __init__(self):
+            self.seen = []
+
+        def command(self, record):
+            self.seen.append(record.op)
+
+    x, names = clnet.ones(3), Names()
+    with device.queue.observe(names):
+        call(x)
+    assert names.seen[-1] == op
 
 
 def test_refused_operands_leave_tensors_as_they_were():

@@ -74,6 +74,30 @@ CASES = [
 ]
 
 
+def assigned(x, value, index):
+    y = ops.clone(x)
+    y[:, index] = value
+    return y
+
+
+def assigned_reference(x, value, index):
+    y = x.copy()
+    y[:, index] = value
+    return y
+
+
+CASES += [
+    OpCase(
+        assigned,
+        assigned_reference,
+        [normal(3, 5, 2), normal(4, 2), integers(-5, 5, (4,))],
+        grad=False,
+        layouts=[dense],
+        shapes=[[(1, 5, 1), (3, 1), (3,)], [(3, 5, 0), (3, 0), (3,)]],
+        name="__setitem__",
+    ),
+]
+
 # The ops are linear: second derivatives show in a composition.
 CASES += [
     OpCase(

@@ -6,9 +6,64 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import ops
+from clnet import mode, ops
 from clnet.errors import ArgumentError, DtypeError
 from clnet.tensor import grad
+from tests import philox
+from tests.opcase import OpCase, every_check, normal
+
+SEED = 11
+
+
+def shaped(draw, *settings):
+    """A reference that draws as many numbers as its argument has elements."""
+    return lambda x: draw(SEED, 0, x.size, *settings).reshape(x.shape)
+
+
+def whole_numbers(seed, first, n):
+    words = philox.long_words(seed, first, n)
+    return np.array([-5 + (int(word) * 12 >> 64) for word in words], np.float64)
+
+
+def filled(method, *settings):
+    """A copy of the argument, overwritten in place."""
+    return lambda x: method(ops.clone(x), *settings, generator=clnet.Generator(SEED))
+
+
+def uniform_reference(x):
+    return -2 + 5 * shaped(philox.uniforms)(x)
+
+
+def normal_reference(x):
+    return 1 + 3 * shaped(philox.normals)(x)
+
+
+def coin_reference(x):
+    return (shaped(philox.uniforms)(x) < np.float32(0.4)).astype(np.float64)
+
+
+def dropout_reference(x):
+    return np.where(shaped(philox.uniforms)(x) < 0.25, 0, x / 0.75)
+
+
+X = [normal(7, 9, grad=False)]
+CASES = [
+    OpCase(
+        lambda x: ops.dropout(x, 0.25, generator=clnet.Generator(SEED)),
+        dropout_reference,
+        [normal(7, 9)],
+        name="dropout",
+    ),
+    OpCase(filled(ops.uniform_, -2, 3), uniform_reference, X, grad=False, name="uniform_"),
+    OpCase(filled(ops.normal_, 1, 3), normal_reference, X, grad=False, name="normal_"),
+    OpCase(filled(ops.bernoulli_, 0.4), coin_reference, X, grad=False, name="bernoulli_"),
+    OpCase(filled(ops.random_, -5, 7), shaped(whole_numbers), X, grad=False, name="random_"),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
 
 
 def test_dropout_keeps_the_mean_and_drops_the_same_in_backward():
@@ -51,9 +106,9 @@ def test_dropout_replayed_draws_as_eager_does():
         return ops.dropout(x, 0.5) + ops.dropout(x, 0.5)
 
     x = clnet.ones(64)
-    with clnet.mode.using(generator=clnet.Generator(5)):
+    with mode.using(generator=clnet.Generator(5)):
         eager = [double(x).numpy() for _ in range(3)]
-    with clnet.mode.using(generator=clnet.Generator(5)):
+    with mode.using(generator=clnet.Generator(5)):
         step = clnet.compile(double)
         replayed = [step(x).numpy() for _ in range(3)]
     np.testing.assert_array_equal(replayed, eager)
@@ -73,11 +128,15 @@ def test_fills_take_disjoint_numbers_from_the_generator():
 def test_fills_have_the_asked_range_and_moments():
     n = 100_000
     uniform = clnet.empty(n).uniform_(-2, 3, generator=clnet.Generator(1)).numpy()
-    assert uniform.min() >= -2 and uniform.max() < 3 and abs(uniform.mean() - 0.5) < 0.03
+    assert uniform.min() >= -2
+    assert uniform.max() < 3
+    assert abs(uniform.mean() - 0.5) < 0.03
     normal = clnet.empty(n).normal_(5, 0.5, generator=clnet.Generator(1)).numpy()
-    assert abs(normal.mean() - 5) < 0.01 and abs(normal.std() - 0.5) < 0.01
+    assert abs(normal.mean() - 5) < 0.01
+    assert abs(normal.std() - 0.5) < 0.01
     coins = clnet.empty(n).bernoulli_(0.2, generator=clnet.Generator(1)).numpy()
-    assert set(np.unique(coins)) == {0, 1} and abs(coins.mean() - 0.2) < 0.01
+    assert set(np.unique(coins)) == {0, 1}
+    assert abs(coins.mean() - 0.2) < 0.01
     whole = clnet.empty(n, dtype=clnet.int32).random_(-3, 4, generator=clnet.Generator(1))
     assert np.bincount(whole.numpy() + 3).min() > n / 7 * 0.95
 

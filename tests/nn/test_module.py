@@ -1,0 +1,239 @@
+"""The base of modules: attributes, names, mode, state; what does not fit leaves it as it was."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError, CheckpointError, DtypeError, ShapeError
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.norm = nn.BatchNorm1d(4)
+        self.last = nn.Sequential(OrderedDict(act=nn.ReLU(), out=nn.Linear(4, 2, bias=False)))
+        self.scale = nn.Parameter(clnet.ones(1))
+
+    def forward(self, x):
+        return self.last(self.first(x)) * self.scale
+
+
+NAMES = [
+    "scale",
+    "first.weight",
+    "first.bias",
+    "norm.weight",
+    "norm.bias",
+    "norm.running_mean",
+    "norm.running_var",
+    "norm.num_batches_tracked",
+    "last.out.weight",
+]
+
+
+def values(module):
+    return {name: np.asarray(value) for name, value in module.state_dict().items()}
+
+
+def same(state, other):
+    return state.keys() == other.keys() and all(np.array_equal(state[n], other[n]) for n in state)
+
+
+def test_names_are_dotted_paths():
+    net = Net()
+    assert list(net.state_dict()) == NAMES
+    assert [n for n, _ in net.named_modules()] == [
+        "",
+        "first",
+        "norm",
+        "last",
+        "last.act",
+        "last.out",
+    ]
+    assert net.get_submodule("last.out") is net.last.out
+    assert net.get_parameter("last.out.weight") is net.last.out.weight
+    assert net.get_buffer("norm.running_var") is net.norm.running_var
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "message"),
+    [
+        ("get_submodule", "last.gone", "Sequential has no sub-module 'gone'"),
+        ("get_parameter", "last.out.bias", "Linear has no parameter 'bias'"),
+        ("get_buffer", "first.weight", "Linear has no buffer 'weight'"),
+        ("__getattr__", "second", "Net has no attribute 'second'"),
+    ],
+)
+def test_a_name_that_is_not_there(method, target, message):
+    with pytest.raises(AttributeError, match=message):
+        getattr(Net(), method)(target)
+
+
+def test_a_replaced_module_keeps_its_place():
+    net = Net()
+    net.first = nn.Linear(3, 4)
+    assert list(net.state_dict()) == NAMES
+
+
+def test_a_buffer_stays_one_when_assigned():
+    norm = nn.BatchNorm1d(2)
+    norm.running_mean = clnet.full(2, 5.0)
+    assert norm.state_dict()["running_mean"].tolist() == [5.0, 5.0]
+    norm.running_mean = None
+    assert "running_mean" not in norm.state_dict()
+    assert norm.running_mean is None
+
+
+def test_a_parameter_is_not_replaced_by_a_plain_tensor():
+    layer = nn.Linear(2, 2)
+    with pytest.raises(ArgumentError, match="a parameter is replaced by a Parameter or None"):
+        layer.weight = clnet.zeros(2, 2)
+    layer.bias = None
+    assert list(layer.state_dict()) == ["weight"]
+    assert layer(clnet.ones(1, 2)).shape == (1, 2)
+
+
+def test_attributes_before_the_base_is_set_up():
+    class Hasty(nn.Module):
+        def __init__(self):
+            self.layer = nn.Identity()
+
+    with pytest.raises(ArgumentError, match=r"after super\(\).__init__\(\); got attribute=layer"):
+        Hasty()
+
+
+@pytest.mark.parametrize("name", ["", "a.b"])
+def test_a_name_has_no_dot(name):
+    with pytest.raises(ArgumentError, match="a name is not empty and has no dot"):
+        nn.Module().add_module(name, nn.Identity())
+
+
+def test_mode_reaches_every_module_and_changes_the_version():
+    net = Net()
+    version = net.last.version
+    assert net.eval() is net
+    assert not any(m.training for m in net.modules())
+    assert net.last.version > version
+    version = net.last.version
+    net.eval()
+    assert net.last.version == version
+
+
+def test_apply_reaches_the_lower_modules_first():
+    seen = []
+    Net().apply(lambda m: seen.append(type(m).__name__))
+    assert seen == ["Linear", "BatchNorm1d", "ReLU", "Linear", "Sequential", "Net"]
+
+
+def test_a_shared_parameter_is_given_once_and_saved_under_both_names():
+    net = nn.Sequential(nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False))
+    net[1].weight = net[0].weight
+    assert len(list(net.parameters())) == 1
+    assert list(net.state_dict()) == ["0.weight", "1.weight"]
+    shared = nn.Linear(3, 3, bias=False)
+    assert list(nn.Sequential(shared, shared).state_dict()) == ["0.weight", "1.weight"]
+
+
+def test_a_state_is_loaded_from_tensors_and_arrays():
+    source, target = Net(), Net()
+    assert not same(values(source), values(target))
+    assert target.load_state_dict(source.state_dict()) == ([], [])
+    assert same(values(source), values(target))
+    other = Net()
+    other.load_state_dict(values(source))
+    assert same(values(source), values(other))
+
+
+def without(state, name):
+    return {n: v for n, v in state.items() if n != name}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda s: without(s, "scale"), CheckpointError, r"missing=\['scale'\], unexpected=\[\]"),
+        (
+            lambda s: {**s, "new": s["scale"]},
+            CheckpointError,
+            r"missing=\[\], unexpected=\['new'\]. Pass strict=False",
+        ),
+        (
+            lambda s: {**s, "last.out.weight": np.zeros((4, 2), np.float32)},
+            CheckpointError,
+            r"'last.out.weight' has another shape; got module=\(2, 4\), state=\(4, 2\)",
+        ),
+        (
+            lambda s: {**s, "last.out.weight": np.zeros((2, 4), np.complex64)},
+            DtypeError,
+            "NumPy's dtype has no counterpart; got dtype=complex64",
+        ),
+    ],
+    ids=["missing", "unexpected", "shape", "dtype"],
+)
+def test_a_state_that_does_not_fit_changes_nothing(change, error, message):
+    net, other = Net(), Net()
+    before = values(net)
+    with pytest.raises(error, match=message):
+        net.load_state_dict(change(values(other)))
+    assert same(values(net), before)
+
+
+def test_what_fits_is_loaded_when_not_strict():
+    net, other = Net(), Net()
+    before, state = values(net), values(other)
+    result = net.load_state_dict(
+        {**without(state, "first.weight"), "new": state["scale"]}, strict=False
+    )
+    assert result.missing_keys == ["first.weight"]
+    assert result.unexpected_keys == ["new"]
+    after = values(net)
+    assert np.array_equal(after["first.weight"], before["first.weight"])
+    assert np.array_equal(after["first.bias"], state["first.bias"])
+
+
+def test_a_state_shares_memory_with_the_module():
+    net = Net()
+    net.state_dict()["scale"].fill_(7)
+    assert net.scale.tolist() == [7.0]
+
+
+def test_dtype_changes_the_floating_parts_alone(device):
+    if not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    net = Net().to(clnet.float64)
+    assert net.first.weight.dtype is clnet.float64
+    assert net.norm.running_mean.dtype is clnet.float64
+    assert net.norm.num_batches_tracked.dtype is clnet.int64
+    assert net(clnet.zeros(2, 3, dtype=clnet.float64)).dtype is clnet.float64
+
+
+def test_an_error_names_the_module_it_came_from():
+    net = Net()
+    net.last.out = nn.Linear(5, 2)
+    with pytest.raises(ShapeError, match=r"\(in Net.last.out, Linear\)") as caught:
+        net(clnet.zeros(1, 3))
+    assert caught.value.op == "linear"
+    assert caught.value.module == "Net.last.out, Linear"
+
+
+def test_a_layer_on_its_own_is_named_once():
+    with pytest.raises(ShapeError, match=r"\(in Linear\)$"):
+        nn.Linear(3, 4)(clnet.zeros(2, 5))
+
+
+def test_text_nests_and_shows_settings():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Identity()
+
+        def extra_repr(self):
+            return "by=2"
+
+    assert repr(Scaled()) == "Scaled(\n  by=2\n  (inner): Identity()\n)"

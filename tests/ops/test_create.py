@@ -1,0 +1,135 @@
+"""Tensors from nothing but a shape, and from data."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import DtypeError, GradientError, ShapeError
+from tests.opcase import OpCase, every_check, integers, normal
+
+pytestmark = pytest.mark.device
+
+SHAPE = (7, 33)
+# A constant has no spread: what differs between a case and its shapes is beside the constant.
+like = partial(OpCase, inputs=[normal(*SHAPE)], grad=False, layouts=())
+
+CASES = [
+    like(lambda x: ops.full_like(x, 2.5) * x, lambda x: 2.5 * x, name="full_like"),
+    like(lambda x: ops.zeros_like(x) + x, lambda x: x, name="zeros_like"),
+    like(lambda x: ops.ones_like(x) + x, lambda x: 1 + x, name="ones_like"),
+    OpCase(
+        lambda x: ops.full_like(x, -3),
+        lambda x: np.full_like(x, -3),
+        [integers(0, 9, SHAPE)],
+        grad=False,
+        layouts=(),
+        name="full_like",
+        label="integers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize("dtype", [d for d in clnet.dtypes.ALL if d is not clnet.float64], ids=repr)
+def test_filled_tensors_have_their_value(dtype):
+    assert clnet.zeros(2, 3, dtype=dtype).numpy().tobytes() == bytes(6 * dtype.itemsize)
+    ones = clnet.ones((2, 3), dtype=dtype)
+    assert ones.dtype is dtype
+    np.testing.assert_array_equal(ones.numpy(), np.ones((2, 3), dtype.numpy))
+
+
+def test_full_takes_the_dtype_of_its_value():
+    assert clnet.full((2,), 1.5).dtype is clnet.float32
+    assert clnet.full((2,), 7).dtype is clnet.int64
+    assert clnet.full((2,), True).dtype is clnet.bool
+    assert clnet.full(2, 7).tolist() == [7, 7]
+    assert clnet.full((), 7).item() == 7
+
+
+def test_whole_values_are_exact():
+    assert clnet.full((1,), 2**53 + 1).item() == 2**53 + 1
+
+
+def test_likes_take_shape_and_device_and_the_dtype_asked_for():
+    x = clnet.ones(2, 3).T
+    y = ops.zeros_like(x, dtype=clnet.int32)
+    assert (y.shape, y.dtype, y.device) == ((3, 2), clnet.int32, x.device)
+    assert y.is_contiguous()
+
+
+def test_empty_has_its_shape():
+    x = clnet.empty(2, 0, 3)
+    assert x.shape == (2, 0, 3)
+    assert clnet.empty((4, 5), dtype=clnet.int8).numpy().shape == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype"),
+    [
+        (1.5, "float32"),
+        (2, "int64"),
+        (True, "bool"),
+        ([1.0, 2.0], "float32"),
+        ([[1, 2], [3, 4]], "int64"),
+        ([True, False], "bool"),
+        (np.arange(3, dtype=np.int16), "int16"),
+        (np.arange(3, dtype=np.float64), "float64"),
+        (np.float64(2.5), "float64"),
+        ([], "float32"),
+    ],
+    ids=repr,
+)
+def test_tensor_keeps_the_dtype_of_its_data(data, dtype, device):
+    if dtype == "float64" and not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    x = clnet.tensor(data)
+    assert x.dtype.name == dtype
+    np.testing.assert_array_equal(x.numpy(), np.asarray(data, dtype))
+
+
+def test_tensor_copies():
+    host = np.ones(3, np.float32)
+    x = clnet.tensor(host)
+    y = clnet.tensor(x)
+    host[:] = 2
+    x.fill_(3)
+    assert x.tolist() == [3, 3, 3]
+    assert y.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: clnet.zeros(2, -1), ShapeError, "full: sizes are 0 or more; got size=(2, -1)"),
+        (lambda: clnet.empty(2, -1), ShapeError, "empty: sizes are 0 or more; got size=(2, -1)"),
+        (
+            lambda: clnet.tensor([1, 2], requires_grad=True),
+            GradientError,
+            "requires_grad_: only floating tensors have gradients; got dtype=clnet.int64",
+        ),
+    ],
+)
+def test_errors_name_the_law(call, error, message):
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value) == message
+
+
+def test_ragged_sequences_are_refused():
+    with pytest.raises(ShapeError, match="^tensor: nested sequences have equal lengths; got error="):
+        clnet.tensor([[1, 2], [3]])
+
+
+@pytest.mark.parametrize("data", [1j, "text", np.array(["text"]), np.zeros(2, np.uint32), object()])
+def test_data_without_a_dtype_is_refused(data):
+    with pytest.raises(DtypeError, match="^dtype: NumPy's dtype has no counterpart; got dtype=.* convert it"):
+        clnet.tensor(data)

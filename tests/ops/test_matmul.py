@@ -1,0 +1,128 @@
+"""Matrix products against NumPy; the kernels' own tests are in tests/kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import DtypeError, ShapeError
+from tests.opcase import OpCase, every_check, expanded, normal, sliced, transposed
+
+
+def product(*shapes, label, **options):
+    """A case of matmul; ``k`` is the inner size."""
+    return OpCase(
+        ops.matmul,
+        np.matmul,
+        [normal(*s) for s in shapes],
+        k=options.pop("k", shapes[0][-1]),
+        label=label,
+        layouts=options.pop("layouts", (transposed,)),
+        shapes=options.pop("shapes", ()),
+        **options,
+    )
+
+
+def affine(x, weight, bias=0.0):
+    return x @ weight.T + bias
+
+
+EDGES = [((0, 33), (33, 5)), ((7, 0), (0, 5)), ((7, 33), (33, 0)), ((1, 1), (1, 1)), ((1, 33), (33, 1))]
+
+CASES = [
+    product((7, 33), (33, 5), label="", layouts=(transposed, sliced, expanded), shapes=EDGES, grad2=True),
+    product((65, 130), (130, 47), label="off the tiles"),
+    product((33,), (33,), label="vectors"),
+    product((33,), (33, 5), label="vector, matrix"),
+    product((7, 33), (33,), label="matrix, vector"),
+    product((3, 7, 33), (33, 5), label="batch, matrix", grad2=True),
+    product((7, 33), (3, 33, 5), label="matrix, batch"),
+    product((3, 7, 33), (3, 33, 5), label="batches"),
+    product((2, 1, 7, 9), (3, 9, 5), label="broadcast batches", grad2=True),
+    product((2, 3, 9), (9,), label="batch, vector"),
+    OpCase(ops.mm, np.matmul, [normal(7, 33), normal(33, 5)], k=33, layouts=(transposed,), shapes=()),
+    OpCase(ops.bmm, np.matmul, [normal(3, 7, 33), normal(3, 33, 5)], k=33, layouts=(transposed,), shapes=()),
+    OpCase(
+        ops.linear,
+        affine,
+        [normal(7, 33), normal(5, 33), normal(5)],
+        k=33,
+        layouts=(transposed, sliced),
+        shapes=[((0, 33), (5, 33), (5,)), ((7, 0), (5, 0), (5,)), ((1, 1), (1, 1), (1,))],
+        grad2=True,
+    ),
+    OpCase(ops.linear, affine, [normal(2, 3, 9), normal(5, 9)], k=9, layouts=(), shapes=(), label="no bias"),
+    OpCase(
+        ops.linear, affine, [normal(9), normal(5, 9), normal(5)], k=9, layouts=(), shapes=(), label="vector"
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def test_the_same_product_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    a, b = (clnet.tensor(rng.standard_normal((130, 130)).astype(np.float32)) for _ in range(2))
+    first = (a @ b).numpy()
+    assert all(np.array_equal((a @ b).numpy(), first) for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: clnet.ones(32, 128) @ clnet.ones(64, 10),
+            ShapeError,
+            "matmul: inner sizes differ, 128 != 64; got a=(32, 128), b=(64, 10)",
+        ),
+        (
+            lambda: clnet.ones(3) @ clnet.ones(4),
+            ShapeError,
+            "matmul: inner sizes differ, 3 != 4; got a=(3,), b=(4,)",
+        ),
+        (
+            lambda: clnet.ones(()) @ clnet.ones(4),
+            ShapeError,
+            "matmul: operands have one axis or more; got a=(), b=(4,)",
+        ),
+        (
+            lambda: clnet.ones(2, 3, 4) @ clnet.ones(3, 4, 5),
+            ShapeError,
+            "matmul: sizes differ at axis -1 and none is 1; got shapes=((2,), (3,))",
+        ),
+        (
+            lambda: clnet.ones(2, 3) @ clnet.ones(3, 4).half(),
+            DtypeError,
+            "matmul: operands have one dtype; got a=clnet.float32, b=clnet.float16. Convert one with .to(dtype)",
+        ),
+        (
+            lambda: ops.mm(clnet.ones(2, 3), clnet.ones(3)),
+            ShapeError,
+            "mm: operands are matrices; got a=(2, 3), b=(3,)",
+        ),
+        (
+            lambda: ops.bmm(clnet.ones(2, 3, 4), clnet.ones(3, 4, 5)),
+            ShapeError,
+            "bmm: operands are stacks of equally many matrices; got a=(2, 3, 4), b=(3, 4, 5)",
+        ),
+        (
+            lambda: ops.linear(clnet.ones(2, 3), clnet.ones(5, 4)),
+            ShapeError,
+            "linear: x ends in the weight's in_features; got x=(2, 3), weight=(5, 4)",
+        ),
+        (
+            lambda: ops.linear(clnet.ones(2, 3), clnet.ones(5, 3), clnet.ones(3)),
+            ShapeError,
+            "linear: the bias has the weight's out_features; got weight=(5, 3), bias=(3,)",
+        ),
+    ],
+)
+def test_errors_name_the_law(call, error, message):
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value) == message

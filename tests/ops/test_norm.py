@@ -1,0 +1,128 @@
+"""Batch normalisation against NumPy, gradients of gradients, and PyTorch where it is installed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnet import ops
+from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.tensor import grad, tensor
+from tests.opcase import OpCase, every_check, normal, positive, sliced, transposed, uniform
+
+EPS = 1e-5
+
+
+def spread(v, x):
+    return v.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+def reference(x, weight=None, bias=None, mean=None, var=None):
+    axes = (0, *range(2, x.ndim))
+    mean = x.mean(axes) if mean is None else mean
+    var = x.var(axes) if var is None else var
+    y = (x - spread(mean, x)) / np.sqrt(spread(var, x) + EPS)
+    y = y if weight is None else y * spread(weight, x)
+    return y if bias is None else y + spread(bias, x)
+
+
+def trained(x, weight=None, bias=None):
+    return ops.batch_norm(x, None, None, weight, bias, training=True, eps=EPS)
+
+
+CASES = [
+    OpCase(
+        trained,
+        reference,
+        [normal(6, 3, 4), positive(3), normal(3)],
+        k=24,
+        ulps=16,
+        grad2=True,
+        name="batch_norm",
+        label="training",
+        layouts=(),
+    ),
+    OpCase(
+        trained,
+        reference,
+        [normal(9, 5)],
+        k=9,
+        ulps=16,
+        grad2=True,
+        name="batch_norm",
+        label="training, no affine",
+        layouts=(transposed, sliced),
+        shapes=[((4, 1),), ((5, 0),)],
+    ),
+    OpCase(
+        lambda x, m, v, w, b: ops.batch_norm(x, m, v, w, b, eps=EPS),
+        lambda x, m, v, w, b: reference(x, w, b, m, v),
+        [
+            normal(4, 3, 5),
+            normal(3, grad=False),
+            uniform(0.5, 2, (3,), grad=False),
+            positive(3),
+            normal(3),
+        ],
+        k=20,
+        ulps=16,
+        grad2=True,
+        name="batch_norm",
+        label="evaluation",
+        layouts=(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_batch_norm(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize("shape", [(8, 6, 5, 5), (32, 7)], ids=str)
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_agrees_with_pytorch(device, shape, training):
+    torch = pytest.importorskip("torch", reason="the oracle is the extra clnet[torch]")
+    rng = np.random.default_rng(0)
+    x, gy = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
+    weight, bias, mean = (rng.standard_normal(shape[1]).astype(np.float32) for _ in range(3))
+    var = rng.random(shape[1]).astype(np.float32) + 0.5
+    leaves = [tensor(v, requires_grad=True) for v in (x, weight, bias)]
+    running = [tensor(mean), tensor(var)]
+    y = ops.batch_norm(leaves[0], *running, *leaves[1:], training=training, momentum=0.3)
+    slopes = grad([y], leaves, [tensor(gy)])
+    oracle = [torch.tensor(v, requires_grad=True) for v in (x, weight, bias)]
+    oracle_running = [torch.tensor(mean), torch.tensor(var)]
+    z = torch.nn.functional.batch_norm(
+        oracle[0], *oracle_running, *oracle[1:], training=training, momentum=0.3
+    )
+    z.backward(torch.tensor(gy))
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), atol=1e-5)
+    for mine, theirs in zip(running, oracle_running, strict=True):
+        np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+    for slope, leaf in zip(slopes, oracle, strict=True):
+        np.testing.assert_allclose(slope.numpy(), leaf.grad.numpy(), atol=3e-5)
+
+
+def test_running_statistics_change_in_training_alone(device):
+    x = tensor(np.arange(12, dtype=np.float32).reshape(4, 3))
+    mean, var = tensor(np.zeros(3, np.float32)), tensor(np.ones(3, np.float32))
+    ops.batch_norm(x, mean, var)
+    np.testing.assert_array_equal(mean.numpy(), 0)
+    ops.batch_norm(x, mean, var, training=True, momentum=1.0)
+    np.testing.assert_allclose(mean.numpy(), [4.5, 5.5, 6.5])
+    np.testing.assert_allclose(var.numpy(), [15, 15, 15])
+
+
+def test_errors_name_what_is_wrong(device):
+    x = tensor(np.zeros((2, 3), np.float32))
+    with pytest.raises(ShapeError, match=r"weight has one element a channel; got x=\(2, 3\)"):
+        ops.batch_norm(x, None, None, tensor([1.0, 2.0]), training=True)
+    with pytest.raises(ArgumentError, match="evaluation needs running statistics"):
+        ops.batch_norm(x, None, None)
+    with pytest.raises(ArgumentError, match="more than one value a channel"):
+        ops.batch_norm(tensor(np.zeros((1, 3), np.float32)), None, None, training=True)
+    with pytest.raises(ShapeError, match="a batch and a channel axis"):
+        ops.batch_norm(tensor([1.0]), None, None, training=True)
+    with pytest.raises(DtypeError, match="operands are floating"):
+        ops.batch_norm(tensor([[1, 2]]), None, None, training=True)

@@ -1,0 +1,264 @@
+"""Reductions against NumPy, their gradients, and what PyTorch says about ties, dims and dtypes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from clnet import ops
+from clnet.errors import ArgumentError, BoundsError, DtypeError
+from clnet.tensor import grad, tensor
+from tests.opcase import (
+    OpCase,
+    booleans,
+    distinct,
+    every_check,
+    integers,
+    normal,
+    positive,
+    sliced,
+    transposed,
+)
+
+# One number does not vary, and a comparison of it would show little: it scales several.
+SCALES = normal(9, grad=False)
+NORM_ORDERS = (1, 2, 3, np.inf)
+
+CASES = [
+    OpCase(
+        lambda x, s: ops.sum(x) * s,
+        lambda x, s: np.sum(x) * s,
+        [normal(7, 33), SCALES],
+        k=231,
+        name="sum",
+        label="all",
+        shapes=[((0, 4), (3,)), ((1, 1), (3,))],
+    ),
+    OpCase(
+        lambda x: ops.sum(x, 1),
+        lambda x: x.sum(1),
+        [normal(4, 19, 3)],
+        k=19,
+        name="sum",
+        label="dim",
+    ),
+    OpCase(
+        lambda x: ops.sum(x, (0, -1), keepdim=True),
+        lambda x: x.sum((0, 2), keepdims=True),
+        [normal(4, 5, 9)],
+        k=36,
+        name="sum",
+        label="dims, keepdim",
+    ),
+    OpCase(
+        lambda x: ops.sum(x, 0),
+        lambda x: np.sum(x, 0),
+        [integers(-9, 9, (5, 6))],
+        grad=False,
+        name="sum",
+        label="integers",
+        layouts=(transposed, sliced),
+    ),
+    OpCase(
+        lambda x: ops.sum(x, 0),
+        lambda x: x.sum(0),
+        [booleans(40, 6)],
+        grad=False,
+        name="sum",
+        label="bool",
+    ),
+    OpCase(
+        lambda x: ops.mean(x, (0, 2)),
+        lambda x: x.mean((0, 2)),
+        [normal(6, 5, 7)],
+        k=42,
+        name="mean",
+        shapes=[((1, 5, 1),)],
+        dtypes=("float64",),
+    ),
+    OpCase(
+        lambda x: ops.prod(x, 1),
+        lambda x: x.prod(1),
+        [positive(4, 6)],
+        k=6,
+        grad2=True,
+        name="prod",
+    ),
+    OpCase(
+        lambda x: ops.amax(x, (0, 2)),
+        lambda x: x.max((0, 2)),
+        [distinct(4, 3, 6)],
+        name="amax",
+        shapes=[((1, 3, 1),)],
+    ),
+    OpCase(
+        lambda x: ops.amin(x, 1, keepdim=True),
+        lambda x: x.min(1, keepdims=True),
+        [distinct(7, 9)],
+        name="amin",
+        shapes=[((0, 4),), ((5, 1),)],
+    ),
+    OpCase(
+        lambda x, s: ops.max(x) * s,
+        lambda x, s: np.max(x) * s,
+        [distinct(7, 9), SCALES],
+        shapes=[((1, 1), (3,))],
+        name="max",
+        label="all",
+        layouts=(transposed, sliced),
+    ),
+    OpCase(
+        lambda x: ops.max(x, 0),
+        lambda x: (x.max(0), x.argmax(0)),
+        [distinct(7, 9)],
+        name="max",
+        label="dim",
+        shapes=[((4, 0),), ((1, 5),)],
+    ),
+    OpCase(ops.max, np.maximum, [normal(3, 5), normal(3, 5)], label="two"),
+    OpCase(
+        lambda x: ops.min(x, -1, keepdim=True),
+        lambda x: (x.min(-1, keepdims=True), x.argmin(-1)[..., None]),
+        [distinct(4, 5, 6)],
+        name="min",
+        shapes=[((2, 3, 1),)],
+    ),
+    OpCase(ops.argmax, np.argmax, [distinct(7, 9)], grad=False, label="all", shapes=[((1, 1),)]),
+    OpCase(
+        lambda x: ops.argmax(x, 1),
+        lambda x: x.argmax(1),
+        [distinct(7, 40)],
+        grad=False,
+        name="argmax",
+        label="dim",
+        shapes=[((3, 1),)],
+    ),
+    OpCase(
+        lambda x: ops.argmin(x, 0, keepdim=True),
+        lambda x: x.argmin(0)[None],
+        [distinct(7, 9)],
+        grad=False,
+        name="argmin",
+        shapes=[((3, 0),)],
+    ),
+    OpCase(lambda x: ops.any(x, 1), lambda x: x.any(1), [booleans(9, 3)], grad=False, name="any"),
+    OpCase(lambda x: ops.all(x, 0), lambda x: x.all(0), [booleans(2, 9)], grad=False, name="all"),
+    OpCase(
+        lambda x: ops.var(x, (0, 2)),
+        lambda x: x.var((0, 2), ddof=1),
+        [normal(6, 5, 7)],
+        k=42,
+        grad2=True,
+        name="var",
+        shapes=[((2, 3, 1),)],
+    ),
+    OpCase(
+        lambda x: ops.std(x, 1, correction=0, keepdim=True),
+        lambda x: x.std(1, keepdims=True),
+        [normal(6, 9)],
+        k=9,
+        name="std",
+        shapes=[((3, 2),)],
+    ),
+    *(
+        OpCase(
+            lambda x, p=p: ops.norm(x, p, 1),
+            lambda x, p=p: np.linalg.norm(x, p, 1),
+            [normal(6, 9, dodge=(0,))],
+            k=9,
+            ulps=32 if p == 3 else 8,
+            name="norm",
+            label=f"p={p}",
+            shapes=[((3, 2),)],
+        )
+        for p in NORM_ORDERS
+    ),
+    OpCase(
+        lambda x: ops.logsumexp(x, 1),
+        lambda x: logsumexp(x, 1),
+        [normal(6, 9, scale=3)],
+        k=9,
+        grad2=True,
+        name="logsumexp",
+        shapes=[((3, 1),)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_reductions(case, check, device):
+    check(case, device)
+
+
+def gradient(fn, x):
+    leaf = tensor(np.asarray(x, np.float32), requires_grad=True)
+    return grad([fn(leaf)], [leaf])[0].numpy()
+
+
+def test_equal_extremes_share_the_gradient_without_dim_and_not_with(device):
+    x = [[1.0, 3.0, 3.0], [0.0, 3.0, 2.0]]
+    third = 1 / 3
+    np.testing.assert_allclose(gradient(ops.max, x), [[0, third, third], [0, third, 0]])
+    np.testing.assert_allclose(
+        gradient(lambda t: ops.amax(t, 1).sum(), x), [[0, 0.5, 0.5], [0, 1, 0]]
+    )
+    first = gradient(lambda t: ops.max(t, 1).values.sum(), x)
+    np.testing.assert_array_equal(first, [[0, 1, 0], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [([2, 3, 4], [12, 8, 6]), ([2, 0, 4], [0, 8, 0]), ([0, 0, 4], [0, 0, 0])],
+    ids=["no zero", "one zero", "two zeros"],
+)
+def test_gradient_of_a_product_with_zeros(device, x, expected):
+    np.testing.assert_allclose(gradient(ops.prod, x), expected)
+
+
+def test_gradient_of_the_norm_of_nothing_much_is_zero(device):
+    np.testing.assert_array_equal(gradient(ops.norm, [0, 0, 0]), [0, 0, 0])
+
+
+def test_dtypes_of_results(device):
+    integers_ = tensor(np.array([[1, 2], [3, 4]], np.int32))
+    assert ops.sum(integers_).dtype.name == "int64"
+    assert ops.prod(integers_).item() == 24
+    assert ops.amax(integers_, 0).dtype.name == "int32"
+    assert ops.mean(integers_, dtype=tensor(1.0).dtype).item() == 2.5
+    assert ops.all(integers_).dtype.name == "bool"
+
+
+def test_a_tensor_without_axes(device):
+    x = tensor(3.0)
+    assert ops.sum(x).item() == 3
+    assert ops.sum(x, -1).item() == 3
+    assert ops.argmax(x).item() == 0
+    assert ops.max(x, 0).values.item() == 3
+
+
+def test_sum_over_no_dims_is_over_all(device):
+    assert ops.sum(tensor(np.ones((2, 3), np.float32)), ()).item() == 6
+
+
+def test_too_few_elements_have_no_variance(device):
+    assert np.isnan(ops.var(tensor(np.ones(1, np.float32))).item())
+
+
+def test_logsumexp_of_infinities(device):
+    x = tensor(np.array([[-np.inf, -np.inf], [np.inf, 0], [1e30, 1e30]], np.float32))
+    np.testing.assert_allclose(ops.logsumexp(x, 1).numpy(), [-np.inf, np.inf, 1e30])
+
+
+def test_errors_name_what_is_wrong(device):
+    x = tensor(np.ones((2, 0), np.float32))
+    with pytest.raises(ArgumentError, match=r"amax: an extreme is among elements; got x=\(2, 0\)"):
+        ops.amax(x, 1)
+    with pytest.raises(ArgumentError, match="argmax: an extreme"):
+        ops.argmax(x)
+    with pytest.raises(BoundsError, match="sum: dim lies in"):
+        ops.sum(x, 2)
+    with pytest.raises(DtypeError, match="mean: operands are floating"):
+        ops.mean(tensor([1, 2]))
+    with pytest.raises(ArgumentError, match="norm: p is above 0"):
+        ops.norm(x, 0)

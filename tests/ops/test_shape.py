@@ -1,0 +1,255 @@
+"""Ops on shapes against NumPy: values, gradients, and which of them copy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
+from clnet.ops.function import apply
+from clnet.ops.shape import Slice, to_dtype
+from clnet.tensor import grad
+from tests.opcase import OpCase, booleans, every_check, integers, normal, sliced, transposed
+
+pytestmark = pytest.mark.device
+
+X = normal(4, 3, 5)
+view = partial(OpCase, layouts=(transposed, sliced), shapes=())
+
+
+def named(name, fn, ref, label="", inputs=(X,), **options):
+    """A case of an op called with settings; the reference gets NumPy arrays."""
+    return view(fn, ref, list(inputs), name=name, label=label, **options)
+
+
+CASES = [
+    OpCase(ops.clone, np.copy, [normal(7, 33)]),
+    OpCase(ops.clone, np.copy, [integers(-9, 9, (7, 33))], grad=False, label="integers"),
+    OpCase(ops.contiguous, np.copy, [normal(7, 33)]),
+    named("reshape", lambda x: x.reshape(6, 10), lambda x: x.reshape(6, 10)),
+    named("reshape", lambda x: ops.reshape(x, (-1, 15)), lambda x: x.reshape(-1, 15), "inferred"),
+    named("reshape", lambda x: x.reshape(()), lambda x: x.reshape(()), "scalar", [normal(1, 1)]),
+    view(lambda x: x.view(2, -1), lambda x: x.reshape(2, -1), [X], name="view", layouts=()),
+    named("permute", lambda x: x.permute(2, 0, 1), lambda x: x.transpose(2, 0, 1)),
+    named("permute", lambda x: x.permute((-1, 0, 1)), lambda x: x.transpose(2, 0, 1), "negative"),
+    named("transpose", lambda x: x.transpose(0, -1), lambda x: x.swapaxes(0, -1)),
+    named("flatten", lambda x: x.flatten(), np.ravel),
+    named("flatten", lambda x: x.flatten(1), lambda x: x.reshape(4, 15), "from 1"),
+    named("flatten", lambda x: x.flatten(0, -2), lambda x: x.reshape(12, 5), "to -2"),
+    named("squeeze", lambda x: x.squeeze(), lambda x: x.squeeze(), inputs=[normal(1, 5, 1, 3)]),
+    named("squeeze", lambda x: x.squeeze(-2), lambda x: x.squeeze(-2), "dim", [normal(1, 5, 1, 3)]),
+    named("squeeze", lambda x: x.squeeze(1), lambda x: x, "other size", [normal(1, 5, 1, 3)]),
+    named("unsqueeze", lambda x: x.unsqueeze(1), lambda x: np.expand_dims(x, 1)),
+    named("unsqueeze", lambda x: x.unsqueeze(-1), lambda x: np.expand_dims(x, -1), "last"),
+    named(
+        "expand",
+        lambda x: x.expand(2, -1, 6, 5),
+        lambda x: np.broadcast_to(x, (2, 3, 6, 5)),
+        inputs=[normal(3, 1, 5)],
+        k=12,
+    ),
+    named(
+        "broadcast_to",
+        lambda x: ops.broadcast_to(x, (4, 5)),
+        lambda x: np.broadcast_to(x, (4, 5)),
+        inputs=[normal(5)],
+        k=4,
+    ),
+    named("narrow", lambda x: x.narrow(-1, 1, 3), lambda x: x[..., 1:4]),
+    named("narrow", lambda x: x.narrow(0, 3, 1), lambda x: x[3:], "last"),
+    OpCase(
+        lambda x, y: ops.cat([x, y], 1),
+        lambda x, y: np.concatenate([x, y], 1),
+        [normal(4, 3, 5), normal(4, 6, 5)],
+        shapes=[((4, 0, 5), (4, 6, 5)), ((0, 1, 5), (0, 2, 5)), ((1, 1, 1), (1, 1, 1))],
+        name="cat",
+    ),
+    OpCase(
+        lambda x, y: ops.cat((x, y), -1),
+        lambda x, y: np.concatenate([x, y], -1),
+        [integers(0, 9, (2, 3)), integers(0, 9, (2, 4))],
+        grad=False,
+        name="cat",
+        label="integers",
+    ),
+    OpCase(
+        lambda x, y: ops.stack([x, y], 1),
+        lambda x, y: np.stack([x, y], 1),
+        [normal(7, 33), normal(7, 33)],
+        name="stack",
+    ),
+    OpCase(
+        lambda x, y: ops.stack([x, y], -1),
+        lambda x, y: np.stack([x, y], -1),
+        [booleans(4, 3), booleans(4, 3)],
+        grad=False,
+        name="stack",
+        label="last",
+    ),
+    named(
+        "sum_to_size",
+        lambda x: x.sum_to_size(3, 1),
+        lambda x: x.sum((0, 2)).reshape(3, 1),
+        k=20,
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda x: x.reshape(6, 10),
+        lambda x: x.view(60),
+        lambda x: x.permute(2, 0, 1),
+        lambda x: x.transpose(0, 1),
+        lambda x: x.flatten(),
+        lambda x: x.unsqueeze(0),
+        lambda x: x.expand(2, 4, 3, 5),
+        lambda x: x.narrow(0, 1, 2),
+        lambda x: x.contiguous(),
+        lambda x: x.detach(),
+        lambda x: x.transpose(0, 1).reshape(3, 2, 2, 5),
+    ],
+)
+def test_views_share_memory(look):
+    x = clnet.zeros(4, 3, 5)
+    y = look(x)
+    x.fill_(3.0)
+    assert (y.numpy() == 3).all()
+
+
+def test_reshape_copies_only_when_it_must():
+    x = clnet.tensor(np.arange(6.0).reshape(2, 3))
+    assert x.T.reshape(6).tolist() == [0, 3, 1, 4, 2, 5]
+    assert x.T.reshape(6).array.storage is not x.array.storage
+    with pytest.raises(ShapeError, match="^view: its elements are not laid out for that shape; .* Use reshape"):
+        x.T.view(6)
+
+
+def test_clone_of_a_view_is_dense():
+    x = clnet.tensor(np.arange(6.0).reshape(2, 3)).T.clone()
+    assert x.is_contiguous()
+    assert x.stride() == (2, 1)
+
+
+def test_empty_narrow_has_an_empty_gradient():
+    x = clnet.ones(4, 3, requires_grad=True)
+    y = x.narrow(0, 4, 0)
+    assert y.shape == (0, 3)
+    y.backward(clnet.zeros(0, 3))
+    assert x.grad.tolist() == [[0.0] * 3] * 4
+
+
+def test_slice_gradient_of_gradient_is_the_slice():
+    x = clnet.tensor(np.arange(12.0).reshape(3, 4), requires_grad=True)
+    y = apply(Slice((1, 0), (1, 2), (2, 2)), x * x)
+    (gx,) = grad(y, x, clnet.ones(2, 2), create_graph=True)
+    assert gx.detach().tolist() == [[0, 0, 0, 0], [8, 0, 12, 0], [16, 0, 20, 0]]
+    (ggx,) = grad(gx, x, clnet.ones(3, 4))
+    assert ggx.tolist() == [[0, 0, 0, 0], [2, 0, 2, 0], [2, 0, 2, 0]]
+
+
+@pytest.mark.parametrize("source", ["float32", "float16", "bfloat16", "int64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("target", ["float32", "float16", "bfloat16", "int64", "int32", "bool"])
+def test_conversion_equals_numpy(source, target):
+    source, target = clnet.dtypes.from_name(source), clnet.dtypes.from_name(target)
+    values = np.array([0, 1, 2, 100, 3.75, 0.1]).astype(source.numpy)
+    converted = to_dtype(clnet.tensor(values), target)
+    assert converted.dtype is target
+    np.testing.assert_array_equal(converted.numpy(), values.astype(target.numpy))
+
+
+def test_gradient_flows_through_a_conversion():
+    x = clnet.ones(3, requires_grad=True)
+    (x.half() * 2).backward(clnet.ones(3).half())
+    assert x.grad.dtype is clnet.float32
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_copy_converts_and_broadcasts():
+    x = clnet.zeros(2, 3)
+    assert x.copy_(clnet.tensor([1, 2, 3])) is x
+    assert x.tolist() == [[1, 2, 3], [1, 2, 3]]
+    with pytest.raises(ShapeError, match="^copy_: the source does not broadcast to it; got target=.*source="):
+        x.copy_(clnet.zeros(4, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda x: x.reshape(7),
+            ShapeError,
+            "reshape: it has 7 elements, not 6; got shape=(2, 3), target=(7,)",
+        ),
+        (
+            lambda x: x.reshape(-1, -1),
+            ShapeError,
+            "reshape: sizes are 0 or more, with at most one -1; got shape=(2, 3), target=(-1, -1)",
+        ),
+        (
+            lambda x: x.reshape(-1, 4),
+            ShapeError,
+            "reshape: 6 elements do not divide into it; got shape=(2, 3), target=(-1, 4)",
+        ),
+        (
+            lambda x: x.permute(0, 0),
+            ShapeError,
+            "permute: dims names every axis once; got dims=(0, 0), shape=(2, 3)",
+        ),
+        (lambda x: x.permute(0, 2), BoundsError, "permute: dim lies in [-2, 2); got dim=2, ndim=2"),
+        (lambda x: x.transpose(0, 2), BoundsError, "transpose: dim lies in [-2, 2); got dim=2, ndim=2"),
+        (lambda x: x.unsqueeze(-4), BoundsError, "unsqueeze: dim lies in [-3, 3); got dim=-4, ndim=3"),
+        (
+            lambda x: x.flatten(1, 0),
+            ArgumentError,
+            "flatten: start_dim comes before end_dim; got start_dim=1, end_dim=0",
+        ),
+        (
+            lambda x: x.expand(2, 4),
+            ShapeError,
+            "expand: only axes of size 1 repeat; got shape=(2, 3), sizes=(2, 4)",
+        ),
+        (
+            lambda x: x.expand(3),
+            ShapeError,
+            "expand: it has fewer axes than the tensor; got shape=(2, 3), sizes=(3,)",
+        ),
+        (
+            lambda x: x.narrow(1, 2, 2),
+            ShapeError,
+            "narrow: start and length lie inside the axis; got shape=(2, 3), dim=1, start=2, length=2",
+        ),
+        (
+            lambda x: ops.cat([x, x.T]),
+            ShapeError,
+            "cat: shapes agree but for the axis joined; got shapes=[(2, 3), (3, 2)], dim=0",
+        ),
+        (lambda x: ops.cat([]), ShapeError, "cat: it joins one tensor or more"),
+        (lambda x: ops.stack([]), ShapeError, "stack: it joins one tensor or more, of one shape; got shapes=[]"),
+        (
+            lambda x: ops.cat([x, x.half()]),
+            DtypeError,
+            "cat: operands have one dtype; got tensor0=clnet.float32, tensor1=clnet.float16. "
+            "Convert one with .to(dtype)",
+        ),
+        (
+            lambda x: x.sum_to_size(4),
+            ShapeError,
+            "sum_to_size: the size broadcasts to the tensor's shape; got shape=(2, 3), size=(4,)",
+        ),
+    ],
+)
+def test_errors_name_the_law(call, error, message):
+    with pytest.raises(error) as raised:
+        call(clnet.ones(2, 3))
+    assert str(raised.value) == message

@@ -1,0 +1,73 @@
+"""What the environment may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clnet.errors import ArgumentError
+from clnet.settings import Settings, parse_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "nbytes"),
+    [
+        ("1073741824", 2**30),
+        ("512M", 512 * 2**20),
+        ("8G", 8 * 2**30),
+        ("1.5k", 1536),
+        ("2 GiB", 2 * 2**30),
+        ("3MB", 3 * 2**20),
+        ("1T", 2**40),
+        ("0", 0),
+    ],
+)
+def test_bytes_have_units(text, nbytes):
+    assert parse_bytes(text, "CLNET_MEMORY_LIMIT") == nbytes
+
+
+@pytest.mark.parametrize("text", ["", "much", "8X", "G", "-1", "-8G", "inf", "nan", "1e400"])
+def test_other_texts_are_refused(text):
+    with pytest.raises(ArgumentError) as raised:
+        parse_bytes(text, "CLNET_MEMORY_LIMIT")
+    assert str(raised.value) == (
+        f"CLNET_MEMORY_LIMIT: is a number of bytes; got value={text!r}. write it as 512M or 8G"
+    )
+
+
+@given(st.integers(0, 2**50))
+def test_whole_numbers_of_bytes_are_exact(nbytes):
+    assert parse_bytes(str(nbytes), "X") == nbytes
+
+
+def test_an_empty_environment_gives_defaults():
+    settings = Settings.read({})
+    assert settings.device is settings.threads is settings.memory_limit is settings.data_dir is None
+    assert settings.cache_dir.name == "clnet"
+
+
+def test_every_variable_is_read():
+    settings = Settings.read(
+        {
+            "CLNET_DEVICE": "pocl:1",
+            "CLNET_THREADS": "2",
+            "CLNET_MEMORY_LIMIT": "1G",
+            "CLNET_WORKSPACE_LIMIT": "64M",
+            "CLNET_CACHE_DIR": "/cache",
+            "CLNET_DATA": "/data",
+        }
+    )
+    assert settings == Settings("pocl:1", 2, 2**30, 2**26, Path("/cache"), Path("/data"))
+
+
+def test_an_empty_variable_counts_as_absent():
+    assert Settings.read({"CLNET_DEVICE": "", "CLNET_THREADS": ""}) == Settings.read({})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²"])
+def test_threads_is_a_whole_number(text):
+    with pytest.raises(ArgumentError, match=f"^CLNET_THREADS: is a whole number, 1 or more; got value={text!r}$"):
+        Settings.read({"CLNET_THREADS": text})
