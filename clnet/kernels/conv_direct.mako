@@ -9,14 +9,10 @@
 ## is a sum of shifted planes: neither the ends of rows nor stride nor dilation is seen by the inner
 ## loop. The columns beyond the row's end are computed too, and dropped when rows are written.
 ##
-## math     planes[n, c, a * sw + b, i, j] = x[n, c, i * sh + a - ph, j * sw + b - pw], 0 outside
 ## math     y[n, o] = act(sum over c, taps of weight[o, c, tap] * shifted plane + bias[o])
 ## math     gw[o, c, tap] (+)= sum over images, pixels of gy[o] * shifted plane, vectors along o
 ##
 ## param    ctype: str               OpenCL element type
-## param    sh: int                  vertical stride between the pixels of a plane
-## param    sw: int                  horizontal stride
-## param    phases: tuple           planes made of one, vertically and horizontally
 ## param    simd: 2|4|8|16           lanes of a vector
 ## param    rows: int                output channels (weight gradient: rows of taps) of a tile
 ## param    vectors: int             vectors of pixels (weight gradient: of channels) of a tile
@@ -29,17 +25,6 @@
 ## param    step: int                distance of a row's pixels in y
 ## param    bias: bool               whether there is a bias
 ## param    activation: str|None     applied last
-##
-## def      conv_pack
-## arg      planes: out ctype[n * c][phases][plane]
-## arg      x: in ctype[n * c][h][w]
-## arg      h: int                   height of x
-## arg      w: int                   width of x
-## arg      ph: int                  rows of padding above
-## arg      pw: int                  columns of padding on the left
-## arg      height: int              rows of a plane
-## arg      pitch: int               columns of a plane
-## arg      plane: int               elements of a plane; those after its rows are set to zero
 ##
 ## def      conv_direct
 ## arg      y: out ctype[images][groups * outs][y_plane]
@@ -93,42 +78,6 @@
 ##          image, row, column); chunks of images are added in order
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="conv_pack(ctype, sh, sw, phases)">
-__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_pack(
-    __global ${ctype} *restrict planes, const long planes_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int h, const int w, const int ph, const int pw,
-    const int height, const int pitch, const int plane)
-{
-    const size_t image = get_global_id(0);
-    x += x_offset + image * h * w;
-    planes += planes_offset + image * plane * ${phases[0] * phases[1]};
-% for a in range(phases[0]):
-% for b in range(phases[1]):
-    {
-        /* columns first <= j < last of the plane lie inside the image */
-        const int first = clamp((pw - ${b} + ${sw - 1}) / ${sw}, 0, pitch);
-        const int last = clamp((w + pw - ${b} + ${sw - 1}) / ${sw}, first, pitch);
-        for (int i = 0; i < height; i++) {
-            const int from = i * ${sh} + ${a} - ph;
-            const bool inside = from >= 0 && from < h;
-            __global const ${ctype} *restrict source = x + (long)from * w + ${b} - pw;
-            for (int j = 0; j < (inside ? first : pitch); j++) planes[j] = 0;
-            if (inside) {
-                for (int j = first; j < last; j++) planes[j] = source[j * ${sw}];
-                for (int j = last; j < pitch; j++) planes[j] = 0;
-            }
-            planes += pitch;
-        }
-        const int rest = plane - height * pitch;
-        for (int j = 0; j < rest; j++) planes[j] = 0;
-        planes += rest;
-    }
-% endfor
-% endfor
-}
-</%def>
 <%def name="conv_direct(ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, row_phases, step, bias, activation)">
 <% v = f"{ctype}{simd}" %>
 ${vectors_of.types(ctype, simd)}

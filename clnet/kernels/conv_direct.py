@@ -1,6 +1,6 @@
 """Direct convolution on padded planes: the CPU-shaped algorithm, without columns.
 
-It owns the packing of planes, the register tiles and the division into work-groups; which
+It owns the register tiles and the division into work-groups; which
 convolutions take it is chosen in :mod:`.conv`.
 """
 
@@ -14,6 +14,7 @@ from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
 from .conv_geometry import ConvGeometry, Direction
 from .conv_implicit import sum_slices
+from .conv_planes import Planes, pack
 from .kernel import Constraint, Kernel
 
 # Sums a work-group keeps before it writes rows: they stay in a first-level cache.
@@ -32,15 +33,6 @@ _WIDE_SIMD = 16
 
 Shift = tuple[int, int, int]
 """A row (or column) of the filter, the phase of planes it reads, and its offset there."""
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_pack``; the template's header explains them."""
-
-    ctype: str
-    sh: int
-    sw: int
-    phases: tuple[int, int]
 
 
 class DirectParams(NamedTuple):
@@ -80,7 +72,6 @@ class WeightParams(NamedTuple):
     row_phases: int
 
 
-PACK = Kernel("conv_pack", "conv_direct.mako")
 DIRECT = Kernel(
     "conv_direct",
     "conv_direct.mako",
@@ -88,32 +79,6 @@ DIRECT = Kernel(
 )
 PACK_CHANNELS = Kernel("conv_pack_channels", "conv_direct.mako")
 WEIGHT = Kernel("conv_direct_weight", "conv_direct.mako")
-
-
-class Planes(NamedTuple):
-    """Layout of padded planes, packed from images of ``height x width``.
-
-    Attributes:
-        source: height and width of the images.
-        height, pitch: rows and columns of a plane.
-        plane: elements from one plane to the next.
-        padding: rows above and columns left of the image.
-        stride: distance of the image's pixels that a plane holds.
-        phases: planes of one channel, vertically and horizontally.
-    """
-
-    source: tuple[int, int]
-    height: int
-    pitch: int
-    plane: int
-    padding: tuple[int, int]
-    stride: tuple[int, int]
-    phases: tuple[int, int]
-
-    @property
-    def channel(self) -> int:
-        """Elements from one channel to the next."""
-        return self.plane * prod(self.phases)
 
 
 class Part(NamedTuple):
@@ -234,7 +199,7 @@ def convolve(
     launches: list[Launch] = []
     for first in range(0, images, step):
         part_x, part_y = (_images(a, first, min(step, images - first)) for a in (x, y))
-        launches.append(_pack(packed, part_x, planes))
+        launches.append(pack(packed, part_x, planes))
         launches += [
             _launch_part(target, layout, part, part_y, packed, weight, bias, activation)
             for part in layout.parts
@@ -264,7 +229,7 @@ def weight_grad(
     launches: list[Launch] = []
     for first in range(0, g.n, step):
         images = min(step, g.n - first)
-        launches.append(_pack(packed_x, _images(x, first, images), planes))
+        launches.append(pack(packed_x, _images(x, first, images), planes))
         launches.append(_pack_channels(packed_gy, _images(gy, first, images), g, params))
         sizes = (images, g.groups, g.ocg, g.icg, planes.pitch, planes.plane, planes.channel)
         launches.append(
@@ -348,18 +313,6 @@ def _slack(planes: Planes) -> int:
 def _images(array: Array, first: int, count: int) -> Array:
     offset = array.offset + first * prod(array.shape[1:])
     return array.view((count, *array.shape[1:]), array.strides, offset)
-
-
-def _pack(packed: Array, x: Array, planes: Planes) -> Launch:
-    images = x.shape[0] * x.shape[1]
-    return PACK.launch(
-        PackParams(x.dtype.ctype, *planes.stride, planes.phases),
-        (packed, x, *planes.source, *planes.padding, planes.height, planes.pitch, planes.plane),
-        global_size=(images,),
-        local_size=(1,),
-        flops=0,
-        bytes=x.nbytes + images * planes.channel * x.dtype.itemsize,
-    )
 
 
 def _launch_part(

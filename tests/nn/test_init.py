@@ -93,6 +93,21 @@ def test_layers_start_within_the_root_of_their_fan(layer):
     assert 0.5 / sqrt(fan) < np.abs(bias).max() <= 1 / sqrt(fan)
 
 
+def test_a_layer_without_inputs_starts_at_zero():
+    layer = nn.Linear(0, 4)
+    assert layer.weight.shape == (4, 0)
+    assert layer.bias.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [init.kaiming_uniform_, init.kaiming_normal_, init.xavier_uniform_, init.xavier_normal_],
+    ids=lambda fill: fill.__name__,
+)
+def test_nothing_is_drawn_for_no_elements(fill):
+    assert made(fill, (0, 0)).shape == (0, 0)
+
+
 def test_an_embedding_starts_normal_with_a_row_of_zeros():
     table = np.asarray(nn.Embedding(300, 50, padding_idx=7).weight)
     assert not table[7].any()
