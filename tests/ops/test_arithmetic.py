@@ -209,10 +209,16 @@ def test_clamp_needs_a_bound():
         clnet.ones(2).clamp()
 
 
-def test_whole_numbers_have_no_negative_powers():
-    with pytest.raises(ArgumentError, match="^pow: whole numbers have no negative whole powers"):
-        clnet.tensor([1, 2]) ** -1
+@pytest.mark.parametrize("make", [lambda: -1, lambda: 4, lambda: clnet.tensor([2, 3])], ids=["-1", "4", "tensor"])
+def test_whole_numbers_have_few_whole_powers(make):
+    with pytest.raises(DtypeError, match=r"^pow: whole numbers are raised to 0, 1, 2 or 3 only; .* with \.float\(\)$"):
+        clnet.tensor([1, 2]) ** make()
+
+
+def test_whole_numbers_and_real_powers():
+    assert (clnet.tensor([1, 2]) ** 3).tolist() == [1, 8]
     assert (clnet.tensor([1, 2]) ** -1.0).tolist() == [1.0, 0.5]
+    assert (clnet.tensor([1, 2]) ** 3).dtype is clnet.int64
 
 
 @pytest.mark.parametrize("number", [np.float32(2), np.float64(2), np.int64(2), np.uint8(2)])
