@@ -165,14 +165,19 @@ def randint(
         A tensor of that shape.
 
     Raises:
-        ArgumentError: if there is no such number.
+        ArgumentError: if there is no such number, or no size is given.
 
     Example:
         >>> import clnet
         >>> clnet.randint(7, 8, (2,)).tolist(), clnet.randint(1, (3,)).tolist()
         ([7, 7], [0, 0, 0])
     """
-    first, end, shape = (0, low, high) if size is None else (low, high, size)
+    if isinstance(high, int):
+        first, end, shape = low, high, size
+    else:
+        first, end, shape = 0, low, high
+    if shape is None:
+        raise ArgumentError("randint", "size is a shape", size=size)
     x = empty(shape, dtype=dtype, device=device)
     return ops.random_(x, first, end, generator=generator)
 

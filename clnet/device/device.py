@@ -98,7 +98,9 @@ def device(name: str | Device | None = None, *, threads: int | None = None) -> D
     if isinstance(name, Device):
         return name
     wanted = SETTINGS.device if name is None else name
-    return _open(select(wanted, _found()), SETTINGS.threads if threads is None else threads)
+    found = select(wanted, _found())
+    units = SETTINGS.threads if threads is None else threads
+    return _open(found, None if units == found.handle.max_compute_units else units)
 
 
 def current_device() -> Device:
@@ -119,7 +121,7 @@ def _open(found: Found, threads: int | None) -> Device:
         raise ArgumentError(
             f"device {found.selector!r}", f"threads lies in [1, {units}]", threads=threads
         )
-    return Device(found, None if threads == units else threads)
+    return Device(found, threads)
 
 
 def _partition(found: Found, threads: int) -> Any:

@@ -55,7 +55,7 @@ def discover() -> tuple[Found, ...]:
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:  # the loader reports an absent platform as an error
-        return (Found("opencl", None, f"no OpenCL platform ({error}). {_INSTALL_HINT}"),)
+        return (Found("opencl", None, f"no OpenCL platform ({error})"),)
     found: list[Found] = []
     counts: Counter[str] = Counter()
     for platform in platforms:

@@ -9,16 +9,11 @@
 ## is a sum of shifted planes: neither the ends of rows nor stride nor dilation is seen by the inner
 ## loop. The columns beyond the row's end are computed too, and dropped when rows are written.
 ##
-## math     planes[n, c, a * sw + b, i, j] = x[n, c, i * sh + a - ph, j * sw + b - pw], 0 outside
 ## math     y[n, o] = act(sum over c, taps of weight[o, c, tap] * shifted plane + bias[o])
 ## math     gw[o, c, tap] (+)= sum over images, pixels of gy[o] * shifted plane, vectors along o
 ##
 ## param    ctype: str               OpenCL element type
-## param    sh: int                  vertical stride between the pixels of a plane
-## param    sw: int                  horizontal stride
-## param    phases: tuple           planes made of one, vertically and horizontally
 ## param    simd: 2|4|8|16           lanes of a vector
-## param    width: int               channels of a block, the lanes of its vectors
 ## param    rows: int                output channels (weight gradient: rows of taps) of a tile
 ## param    vectors: int             vectors of pixels (weight gradient: of channels) of a tile
 ## param    channels: int            input channels of a register tile (weight gradient)
@@ -30,17 +25,6 @@
 ## param    step: int                distance of a row's pixels in y
 ## param    bias: bool               whether there is a bias
 ## param    activation: str|None     applied last
-##
-## def      conv_pack
-## arg      planes: out ctype[n * c][phases][plane]
-## arg      x: in ctype[n * c][h][w]
-## arg      h: int                   height of x
-## arg      w: int                   width of x
-## arg      ph: int                  rows of padding above
-## arg      pw: int                  columns of padding on the left
-## arg      height: int              rows of a plane
-## arg      pitch: int               columns of a plane
-## arg      plane: int               elements of a plane; those after its rows are set to zero
 ##
 ## def      conv_direct
 ## arg      y: out ctype[images][groups * outs][y_plane]
@@ -65,13 +49,13 @@
 ## arg      w_in: int                elements between the input channels
 ##
 ## def      conv_pack_channels
-## arg      packed: out ctype[n * groups][blocks][pixels][width]   zero beyond the channels
+## arg      packed: out ctype[n * groups][blocks][pixels][vectors * simd]   zero beyond the channels
 ## arg      gy: in ctype[n * groups][outs][pixels]
 ## arg      outs: int                channels of a group
 ## arg      pixels: int              pixels of an image
 ##
 ## def      conv_direct_weight
-## arg      gw: inout ctype[groups * outs][ins][kh][kw]
+## arg      gw: inout ctype[slices][groups * outs][ins][kh][kw]
 ## arg      planes: in ctype[images][groups * ins][phases][plane]
 ## arg      packed: in ctype         gy as conv_pack_channels writes it
 ## arg      images: int              images
@@ -86,6 +70,7 @@
 ## arg      kh: int                  rows of the filter
 ## arg      sh: int                  vertical stride
 ## arg      dh: int                  vertical dilation
+## arg      slices: int              parts of the images that are summed apart
 ## arg      accumulate: int          1: add to gw, 0: overwrite it
 ##
 ## launch   one work-item per group; global sizes in conv_direct.py
@@ -93,42 +78,6 @@
 ##          image, row, column); chunks of images are added in order
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="conv_pack(ctype, sh, sw, phases)">
-__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_pack(
-    __global ${ctype} *restrict planes, const long planes_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int h, const int w, const int ph, const int pw,
-    const int height, const int pitch, const int plane)
-{
-    const size_t image = get_global_id(0);
-    x += x_offset + image * h * w;
-    planes += planes_offset + image * plane * ${phases[0] * phases[1]};
-% for a in range(phases[0]):
-% for b in range(phases[1]):
-    {
-        /* columns first <= j < last of the plane lie inside the image */
-        const int first = clamp((pw - ${b} + ${sw - 1}) / ${sw}, 0, pitch);
-        const int last = clamp((w + pw - ${b} + ${sw - 1}) / ${sw}, first, pitch);
-        for (int i = 0; i < height; i++) {
-            const int from = i * ${sh} + ${a} - ph;
-            const bool inside = from >= 0 && from < h;
-            __global const ${ctype} *restrict source = x + (long)from * w + ${b} - pw;
-            for (int j = 0; j < (inside ? first : pitch); j++) planes[j] = 0;
-            if (inside) {
-                for (int j = first; j < last; j++) planes[j] = source[j * ${sw}];
-                for (int j = last; j < pitch; j++) planes[j] = 0;
-            }
-            planes += pitch;
-        }
-        const int rest = plane - height * pitch;
-        for (int j = 0; j < rest; j++) planes[j] = 0;
-        planes += rest;
-    }
-% endfor
-% endfor
-}
-</%def>
 <%def name="conv_direct(ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, row_phases, step, bias, activation)">
 <% v = f"{ctype}{simd}" %>
 ${vectors_of.types(ctype, simd)}
@@ -209,7 +158,9 @@ __kernel void conv_direct(
     }
 }
 </%def>
-<%def name="conv_pack_channels(ctype, width)">
+<%def name="conv_pack_channels(ctype, simd, vectors)">
+<% v, width, stages = f"{ctype}{simd}", simd * vectors, simd.bit_length() - 1 %>
+${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_pack_channels(
     __global ${ctype} *restrict packed, const long packed_offset,
@@ -222,13 +173,33 @@ __kernel void conv_pack_channels(
     const int valid = min(${width}, outs - block * ${width});
     packed += packed_offset + (group * blocks + block) * pixels * ${width};
     gy += gy_offset + (group * outs + block * ${width}) * pixels;
-    for (int first = 0; first < pixels; first += 16) {
-        const int last = min(first + 16, pixels);
-        for (int o = 0; o < valid; o++)
-            for (int i = first; i < last; i++) packed[i * ${width} + o] = gy[(long)o * pixels + i];
-        for (int i = first; i < last; i++)
-            for (int o = valid; o < ${width}; o++) packed[i * ${width} + o] = 0;
+    int first = 0;
+    for (; first + ${simd} <= pixels; first += ${simd}) {
+% for k in range(vectors):
+        {
+            /* a square is transposed by zipping its upper half with its lower, once per bit */
+% for o in range(simd):
+            ${v} t0_${o} = 0;
+            if (${k * simd + o} < valid) t0_${o} = *(__global const vector *)(gy + (long)${k * simd + o} * pixels + first);
+% endfor
+% for stage in range(stages):
+% for o in range(simd // 2):
+            ${v} t${stage + 1}_${2 * o}, t${stage + 1}_${2 * o + 1};
+            t${stage + 1}_${2 * o}.even = t${stage}_${o}.lo;
+            t${stage + 1}_${2 * o}.odd = t${stage}_${o + simd // 2}.lo;
+            t${stage + 1}_${2 * o + 1}.even = t${stage}_${o}.hi;
+            t${stage + 1}_${2 * o + 1}.odd = t${stage}_${o + simd // 2}.hi;
+% endfor
+% endfor
+% for i in range(simd):
+            *(__global vector *)(packed + (first + ${i}) * ${width} + ${k * simd}) = t${stages}_${i};
+% endfor
+        }
+% endfor
     }
+    for (; first < pixels; first++)
+        for (int o = 0; o < ${width}; o++)
+            packed[first * ${width} + o] = o < valid ? gy[(long)o * pixels + first] : 0;
 }
 </%def>
 <%def name="conv_direct_weight(ctype, simd, vectors, channels, rows, tap_columns, row_phases)">
@@ -241,10 +212,11 @@ __kernel void conv_direct_weight(
     __global const ${ctype} *restrict packed, const long packed_offset,
     const int images, const int groups, const int outs, const int ins,
     const int pitch, const int plane, const int ins_step, const int oh, const int ow,
-    const int kh, const int sh, const int dh, const int accumulate)
+    const int kh, const int sh, const int dh, const int slices, const int accumulate)
 {
     const int blocks = (outs + ${width - 1}) / ${width};
-    const int block = get_group_id(0) % blocks, group = get_group_id(2);
+    const int block = get_group_id(0) % blocks;
+    const int group = get_group_id(2) % groups, slice = get_group_id(2) / groups;
     const int channel = get_group_id(0) / blocks * ${channels};
     const int tap_row = get_group_id(1) * ${rows};
     packed += packed_offset + ((long)group * blocks + block) * oh * ow * ${width};
@@ -258,7 +230,9 @@ __kernel void conv_direct_weight(
     ${v} ${", ".join(f"a{c}_{r}_{s}_{j} = 0" for s in range(kw) for j in range(vectors))};
 % endfor
 % endfor
-    for (int n = 0; n < images; n++) {
+    const int slice_images = (images + slices - 1) / slices;
+    const int last = min(images, (slice + 1) * slice_images);
+    for (int n = slice * slice_images; n < last; n++) {
         __global const vector *restrict g = (__global const vector *)(packed + (long)n * groups * blocks * oh * ow * ${width});
         const long image = (long)n * groups * ins * ins_step;
         for (int i = 0; i < oh; i++) {
@@ -285,7 +259,7 @@ __kernel void conv_direct_weight(
 
     __local ${ctype} sums[${width}] __attribute__((aligned(64)));
     const int valid = min(${width}, outs - block * ${width});
-    gw += gw_offset + ((long)group * outs + block * ${width}) * ins * kh * ${kw};
+    gw += gw_offset + (((long)slice * groups + group) * outs + block * ${width}) * ins * kh * ${kw};
 % for c in range(channels):
 % for r in range(rows):
     if (channel + ${c} < ins && tap_row + ${r} < kh) {

@@ -1,6 +1,6 @@
 """Direct convolution on padded planes: the CPU-shaped algorithm, without columns.
 
-It owns the packing of planes, the register tiles and the division into work-groups; which
+It owns the register tiles and the division into work-groups; which
 convolutions take it is chosen in :mod:`.conv`.
 """
 
@@ -13,6 +13,8 @@ from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
 from .conv_geometry import ConvGeometry, Direction
+from .conv_implicit import sum_slices
+from .conv_planes import Planes, pack
 from .kernel import Constraint, Kernel
 
 # Sums a work-group keeps before it writes rows: they stay in a first-level cache.
@@ -20,24 +22,17 @@ _STRIP_BYTES = 32 * 1024
 # Planes packed at once: they stay in the second-level cache until the convolution reads them.
 _CHUNK_BYTES = 4 * 2**20
 _GROUPS_PER_UNIT = 4
+# Partial weight gradients, at most; where they would be larger there are work-groups enough.
+_SLICES_BYTES = 256 * 1024
 _WIDEST_TILE = 128
-# Register tiles (output channels, vectors of pixels): 28 sums where there are 32 registers.
-_TILES_WIDE = ((14, 2), (8, 3), (6, 4), (4, 6), (2, 8), (1, 8))
+# Register tiles (output channels, vectors of pixels) for 32 vector registers and for 16.
+_TILES_WIDE = ((12, 2), (8, 3), (6, 4), (4, 6), (2, 8), (1, 8))
 _TILES_NARROW = ((6, 2), (4, 3), (3, 4), (2, 6), (1, 8))
 _SUMS_WIDE, _SUMS_NARROW = 28, 12
 _WIDE_SIMD = 16
 
 Shift = tuple[int, int, int]
 """A row (or column) of the filter, the phase of planes it reads, and its offset there."""
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_pack``; the template's header explains them."""
-
-    ctype: str
-    sh: int
-    sw: int
-    phases: tuple[int, int]
 
 
 class DirectParams(NamedTuple):
@@ -61,7 +56,8 @@ class ChannelParams(NamedTuple):
     """Parameters of ``conv_pack_channels``; the template's header explains them."""
 
     ctype: str
-    width: int
+    simd: int
+    vectors: int
 
 
 class WeightParams(NamedTuple):
@@ -76,7 +72,6 @@ class WeightParams(NamedTuple):
     row_phases: int
 
 
-PACK = Kernel("conv_pack", "conv_direct.mako")
 DIRECT = Kernel(
     "conv_direct",
     "conv_direct.mako",
@@ -84,32 +79,6 @@ DIRECT = Kernel(
 )
 PACK_CHANNELS = Kernel("conv_pack_channels", "conv_direct.mako")
 WEIGHT = Kernel("conv_direct_weight", "conv_direct.mako")
-
-
-class Planes(NamedTuple):
-    """Layout of padded planes, packed from images of ``height x width``.
-
-    Attributes:
-        source: height and width of the images.
-        height, pitch: rows and columns of a plane.
-        plane: elements from one plane to the next.
-        padding: rows above and columns left of the image.
-        stride: distance of the image's pixels that a plane holds.
-        phases: planes of one channel, vertically and horizontally.
-    """
-
-    source: tuple[int, int]
-    height: int
-    pitch: int
-    plane: int
-    padding: tuple[int, int]
-    stride: tuple[int, int]
-    phases: tuple[int, int]
-
-    @property
-    def channel(self) -> int:
-        """Elements from one channel to the next."""
-        return self.plane * prod(self.phases)
 
 
 class Part(NamedTuple):
@@ -230,7 +199,7 @@ def convolve(
     launches: list[Launch] = []
     for first in range(0, images, step):
         part_x, part_y = (_images(a, first, min(step, images - first)) for a in (x, y))
-        launches.append(_pack(packed, part_x, planes))
+        launches.append(pack(packed, part_x, planes))
         launches += [
             _launch_part(target, layout, part, part_y, packed, weight, bias, activation)
             for part in layout.parts
@@ -250,28 +219,42 @@ def weight_grad(
     width = params.simd * params.vectors
     blocks = ceil_div(g.ocg, width)
     image_x, image_gy = g.ic * planes.channel, g.groups * blocks * width * g.oh * g.ow
-    step = _chunk(target, planes, g.n, (image_x + image_gy) * item, item)
+    step = _chunk(target, planes, g.n, 2 * (image_x + image_gy) * item, item)
     memory = Scratch(x.device)
     packed_x = Array.scratch(memory, (step * image_x,), x.dtype)
     packed_gy = Array.scratch(memory, (step * image_gy,), x.dtype)
-    tiles = blocks * ceil_div(g.icg, params.channels)
+    tiles = (blocks * ceil_div(g.icg, params.channels), ceil_div(g.kh, params.rows), g.groups)
+    slices = _slices(target, prod(tiles), step, gw.nbytes)
+    parts = gw if slices == 1 else Array.scratch(memory, (slices, *gw.shape), gw.dtype)
     launches: list[Launch] = []
     for first in range(0, g.n, step):
         images = min(step, g.n - first)
-        launches.append(_pack(packed_x, _images(x, first, images), planes))
-        launches.append(_pack_channels(packed_gy, _images(gy, first, images), g, width))
+        launches.append(pack(packed_x, _images(x, first, images), planes))
+        launches.append(_pack_channels(packed_gy, _images(gy, first, images), g, params))
         sizes = (images, g.groups, g.ocg, g.icg, planes.pitch, planes.plane, planes.channel)
         launches.append(
             WEIGHT.launch(
                 params,
-                (gw, packed_x, packed_gy, *sizes, g.oh, g.ow, g.kh, g.sh, g.dh, int(first > 0)),
-                global_size=(tiles, ceil_div(g.kh, params.rows), g.groups),
+                (
+                    parts,
+                    packed_x,
+                    packed_gy,
+                    *sizes,
+                    g.oh,
+                    g.ow,
+                    g.kh,
+                    g.sh,
+                    g.dh,
+                    slices,
+                    int(first > 0),
+                ),
+                global_size=(*tiles[:2], g.groups * slices),
                 local_size=(1, 1, 1),
                 flops=g.flops * images // g.n,
                 bytes=((image_x + image_gy) * images + gw.size) * item,
             )
         )
-    return launches
+    return launches if slices == 1 else [*launches, sum_slices(gw, parts)]
 
 
 def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize: int) -> bool:
@@ -313,8 +296,13 @@ def _chunk(target: Target, planes: Planes, images: int, image_bytes: int, itemsi
 
 
 def _room(target: Target, planes: Planes, itemsize: int) -> int:
-    """Bytes of the workspace for planes, without slack and the alignment of two pieces."""
-    return target.workspace_limit - _slack(planes) * itemsize - 2 * Scratch.ALIGNMENT
+    """Bytes of the workspace for planes, without slack, slices and alignment."""
+    return (
+        target.workspace_limit
+        - _slack(planes) * itemsize
+        - _slices_bytes(target)
+        - 3 * Scratch.ALIGNMENT
+    )
 
 
 def _slack(planes: Planes) -> int:
@@ -325,18 +313,6 @@ def _slack(planes: Planes) -> int:
 def _images(array: Array, first: int, count: int) -> Array:
     offset = array.offset + first * prod(array.shape[1:])
     return array.view((count, *array.shape[1:]), array.strides, offset)
-
-
-def _pack(packed: Array, x: Array, planes: Planes) -> Launch:
-    images = x.shape[0] * x.shape[1]
-    return PACK.launch(
-        PackParams(x.dtype.ctype, *planes.stride, planes.phases),
-        (packed, x, *planes.source, *planes.padding, planes.height, planes.pitch, planes.plane),
-        global_size=(images,),
-        local_size=(1,),
-        flops=0,
-        bytes=x.nbytes + images * planes.channel * x.dtype.itemsize,
-    )
 
 
 def _launch_part(
@@ -375,11 +351,11 @@ def _launch_part(
 
 
 def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int) -> Tile:
-    """The register tile that wastes least: a model of multiplications and loads per tap."""
+    """The register tile that costs least per tap, counting what the edges waste."""
     simd, pitch = lanes(target, itemsize), layout.planes.pitch
     tiles = _TILES_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _TILES_NARROW
 
-    def cut(most_rows: int, vectors: int) -> tuple[float, Tile]:
+    def cut(most_rows: int, vectors: int) -> tuple[int, Tile]:
         rows = ceil_div(layout.outs, ceil_div(layout.outs, most_rows))
         tile = simd * vectors
         room = _STRIP_BYTES // (rows * itemsize) // tile * tile
@@ -388,8 +364,9 @@ def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int
         wanted = ceil_div(_GROUPS_PER_UNIT * target.traits.compute_units, blocks * images)
         strips = max(ceil_div(part.height, strip // pitch), min(wanted, part.height))
         height = ceil_div(part.height, strips)
-        # Two products or two loads a cycle; most vector loads cross a cache line and count twice.
-        cost = max(rows * vectors, 2 * vectors + rows)
+        # Measured: 8 x 3 vectors is fastest where nothing is wasted. Beside the products count the
+        # vectors' loads, most of which cross a cache line, and the rows' filters and addresses.
+        cost = 2 * rows * vectors + 8 * vectors + 3 * rows
         steps = blocks * ceil_div(part.height, height) * ceil_div(height * pitch, tile)
         return cost * steps, Tile(rows, vectors, strip, height)
 
@@ -421,10 +398,21 @@ def _weight_params(target: Target, ctype: str, itemsize: int, layout: Layout) ->
     return WeightParams(ctype, simd, vectors, channels, rows, part.columns, layout.planes.phases[1])
 
 
-def _pack_channels(packed: Array, gy: Array, g: ConvGeometry, width: int) -> Launch:
+def _slices(target: Target, groups: int, images: int, nbytes: int) -> int:
+    """Parts of a chunk's images that few work-groups are multiplied by."""
+    wanted = ceil_div(_GROUPS_PER_UNIT * target.traits.compute_units, groups)
+    return max(1, min(wanted, images, _slices_bytes(target) // nbytes))
+
+
+def _slices_bytes(target: Target) -> int:
+    return min(_SLICES_BYTES, target.workspace_limit // 8)
+
+
+def _pack_channels(packed: Array, gy: Array, g: ConvGeometry, params: WeightParams) -> Launch:
+    width = params.simd * params.vectors
     blocks = gy.shape[0] * g.groups * ceil_div(g.ocg, width)
     return PACK_CHANNELS.launch(
-        ChannelParams(gy.dtype.ctype, width),
+        ChannelParams(gy.dtype.ctype, params.simd, params.vectors),
         (packed, gy, g.ocg, g.oh * g.ow),
         global_size=(blocks,),
         local_size=(1,),

@@ -118,15 +118,20 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     parts = Array.scratch(Scratch(gw.device), (slices, *gw.shape), gw.dtype)
     return [
         _launch(target, "weight", parts, gy, x, None, g, sizes, slices=slices),
-        SUM.launch(
-            SumParams(gw.dtype.ctype, _SUM_GROUP_SIZE),
-            (gw, parts, gw.size, slices),
-            global_size=(round_up(gw.size, _SUM_GROUP_SIZE),),
-            local_size=(_SUM_GROUP_SIZE,),
-            flops=parts.size,
-            bytes=parts.nbytes + gw.nbytes,
-        ),
+        sum_slices(gw, parts),
     ]
+
+
+def sum_slices(gw: Array, parts: Array) -> Launch:
+    """The launch that adds ``parts``, ``(slices, *gw.shape)`` and dense, to ``gw``, in order."""
+    return SUM.launch(
+        SumParams(gw.dtype.ctype, _SUM_GROUP_SIZE),
+        (gw, parts, gw.size, parts.shape[0]),
+        global_size=(round_up(gw.size, _SUM_GROUP_SIZE),),
+        local_size=(_SUM_GROUP_SIZE,),
+        flops=parts.size,
+        bytes=parts.nbytes + gw.nbytes,
+    )
 
 
 def tile_for(target: Target, itemsize: int) -> Tile:

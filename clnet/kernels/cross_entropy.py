@@ -174,7 +174,11 @@ def cross_entropy_grad(
         target: the device's traits and the scratch memory allowed.
         gx: dense, ``x``'s shape.
         gy: dense, the shape ``out`` had.
-        lse, total, x, targets, weight: as :func:`cross_entropy` had and left them.
+        lse: as :func:`cross_entropy` left it.
+        total: as it left it.
+        x: as it had it.
+        targets: as it had them.
+        weight: as it had it.
         settings: the same.
 
     Returns:

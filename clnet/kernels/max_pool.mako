@@ -13,6 +13,7 @@
 ## param  pw: int                     columns of padding before it
 ## param  dh: int                     vertical step within a window
 ## param  dw: int                     horizontal step
+## param  inside: bool               no window reaches over the edge: nothing is checked
 ## def    max_pool
 ## arg    rows: int                  rows of y, all planes together
 ## arg    out_h: int
@@ -44,7 +45,7 @@
 ## numerics maxima exact, the first of equal ones, NaN wins; gradients are summed in the windows'
 ##          order by both kernels: the same bits
 <%namespace name="plane" file="lib/plane.mako"/>
-<%def name="max_pool(ctype, index_type, with_index, by_rows, kh, kw, sh, sw, ph, pw, dh, dw)">
+<%def name="max_pool(ctype, index_type, with_index, by_rows, inside, kh, kw, sh, sw, ph, pw, dh, dw)">
 __kernel void max_pool(
     const int rows, const int out_h, const int out_w, const int height, const int width,
     __global ${ctype} *restrict y, const long y_offset,
@@ -57,6 +58,25 @@ __kernel void max_pool(
         const int top = row % out_h * ${sh} - ${ph};
         const int left = column * ${sw} - ${pw};
         __global const ${ctype} *source = x + x_offset + row / out_h * (height * width);
+% if inside:
+        /* Without branches, so that a row becomes vectors. */
+        const int corner = top * width + left;
+        ${ctype} best = source[corner];
+        int where = corner;
+% for i in range(kh):
+% for j in range(kw):
+% if i or j:
+        {
+            const int at = corner + ${i * dh} * width + ${j * dw};
+            const ${ctype} value = source[at];
+            const int better = value > best || value != value;
+            best = better ? value : best;
+            where = better ? at : where;
+        }
+% endif
+% endfor
+% endfor
+% else:
         ${ctype} best = -INFINITY;
         int where = -1;
         for (int i = 0; i < ${kh}; ++i) {
@@ -66,13 +86,14 @@ __kernel void max_pool(
                     const int at_x = left + j * ${dw};
                     if (at_x >= 0 && at_x < width) {
                         const ${ctype} value = source[at_y * width + at_x];
-                        if (value > best || isnan(value) || where < 0) {
+                        if (value > best || value != value || where < 0) {
                             best = value;
                             where = at_y * width + at_x;
                         }
                     }
                 }
         }
+% endif
         y[y_offset + row * out_w + column] = best;
 % if with_index:
         index[index_offset + row * out_w + column] = where;

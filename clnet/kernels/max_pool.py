@@ -16,12 +16,16 @@ _LAWS = (
     Constraint("2 * pw <= dw * (kw - 1) + 1", "every window holds an element"),
 )
 
+# Elements of a window that are written out one by one.
+_MOST_UNROLLED = 64
+
 
 class _MaxPool(NamedTuple):
     ctype: str
     index_type: str
     with_index: bool
     by_rows: bool
+    inside: bool
     kh: int
     kw: int
     sh: int
@@ -75,9 +79,11 @@ def max_pool(
         return []
     index_type = "int" if index is None else index.dtype.ctype
     outputs = (y,) if index is None else (y, index)
+    unchecked = window.inside(y, x) and window.kh * window.kw <= _MOST_UNROLLED
+    features = (index is not None, by_rows(target), unchecked)
     return [
         _MAX_POOL.launch(
-            _MaxPool(y.dtype.ctype, index_type, index is not None, by_rows(target), *window),
+            _MaxPool(y.dtype.ctype, index_type, *features, *window),
             (*plane_sizes(y, y, x), *outputs, x),
             **plane_items(target, y),
             flops=y.size * window.kh * window.kw,

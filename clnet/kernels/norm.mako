@@ -11,6 +11,7 @@
 ## param    lanes: int                   lanes of a vector of acc
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one channel, a power of two
+## param    kept_items: int              channels of a group
 ## param    value: str                   an expression of v (and g) that is summed
 ## param    vector: str                  type of a vector of acc
 ## param    sums: dict                   variable -> expression of v (and g) that is added to it

@@ -1,12 +1,12 @@
 """Batch normalisation: statistics of channels, the normalisation, and its gradients.
 
-The statistics are those of the rows of any ``(n, channels, inner)`` view; the normalisation itself is
-a pointwise expression, so that other norms can share the first and write the second.
+The statistics are those of any ``(n, channels, inner)`` view; the normalisation itself is a
+pointwise expression, so that other norms can share the first and write the second.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from math import prod
 from typing import NamedTuple
 
@@ -59,7 +59,7 @@ PARTS_GROUP = Kernel("norm_parts_group", "norm.mako")
 STATISTICS = Kernel("norm_statistics", "norm.mako")
 SLOPES = Kernel("norm_slopes", "norm.mako")
 
-# Elements of a part: the second pass over it should find it in a core's own cache (32 KiB of float32).
+# Elements of a part: the second pass over it should find it in a core's own cache.
 _PART = 8192
 _MOST_PARTS = 256
 _GROUP = 256
@@ -115,10 +115,11 @@ def batch_norm(
     Args:
         target: the device's traits and the scratch memory allowed.
         y: dense, ``x``'s shape and dtype.
-        statistics: written, ``(c,)`` each, of ``x``'s compute dtype: the mean, ``1 / sqrt(variance +
-            eps)``, and the unbiased variance (NaN for one element a channel).
+        statistics: written, ``(c,)`` each, of ``x``'s compute dtype: the mean, ``1 / sqrt(variance
+            + eps)``, and the unbiased variance (NaN for one element a channel).
         x: dense ``(n, c, ...)``, floating.
-        weight, bias: ``(c,)`` or None.
+        weight: ``(c,)`` or None.
+        bias: ``(c,)`` or None.
         eps: added to the variance.
 
     Returns:
@@ -169,10 +170,13 @@ def batch_norm_grad(
     Args:
         target: the device's traits and the scratch memory allowed.
         gx: dense, ``x``'s shape; None when it is not wanted.
-        gweight, gbias: ``(c,)``.
+        gweight: ``(c,)``.
+        gbias: ``(c,)``.
         gy: dense, ``x``'s shape.
-        x, weight: as the normalisation had them.
-        mean, invstd: ``(c,)``: what it found.
+        x: as the normalisation had it.
+        mean: ``(c,)``: what it found.
+        invstd: ``(c,)``: what it found.
+        weight: as the normalisation had it.
 
     Returns:
         The launches.
@@ -214,7 +218,7 @@ def _spread(channels: Array, x: Array) -> Array:
     return channels.view((1, channels.size, *ones), (0, channels.strides[0], *ones))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _normalized(*, weighted: bool, biased: bool) -> Expr:
     x, mean, scale = Input(0), Input(1), Input(2)
     if weighted:
@@ -223,7 +227,7 @@ def _normalized(*, weighted: bool, biased: bool) -> Expr:
     return y + Input(3 + weighted) if biased else y
 
 
-@lru_cache(maxsize=None)
+@cache
 def _slope(*, weighted: bool) -> Expr:
     gy, x, mean, invstd, gweight, gbias = (Input(i) for i in range(6))
     share = Scalar(0)

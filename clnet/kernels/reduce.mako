@@ -17,7 +17,13 @@
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one output, a power of two
 ## param    kept_fast: bool              neighbouring work-items take neighbouring outputs
-## param    index: str                   a flat index
+## param    flat: int|long               type of a flat index over the reduced axes
+## param    index: str                   an expression: the flat index to take apart
+## param    type: int|long               its type
+## param    axis: kept|reduced           over which axes
+## param    rank: int                    their number
+## param    steps: dict                  offset variable -> array whose strides move it
+## param    rows: int                    rows joined before they are added to the partial results
 ## def      reduce_rows
 ## arg      jobs: int                    outputs times parts
 ## arg      jobs_per_item: int

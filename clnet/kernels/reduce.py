@@ -1,17 +1,18 @@
 """Sums, products, largest and smallest elements over any axes of a strided array.
 
-Owns the choice of how the reduced elements are cut up; what ``dim`` and ``keepdim`` mean is decided above.
+Owns how the reduced elements are cut up; what ``dim`` and ``keepdim`` mean is decided above.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from math import prod
 from typing import NamedTuple
 
 from ..array import Array
 from ..device import Launch, Scratch, Target
-from ..dtypes import DType, Kind, float64, from_name, int32, int64
+from ..dtypes import DType, Kind, from_name, int32, int64
 from ..errors import ArgumentError
 from ..shapes import ceil_div
 from .kernel import Constraint, Kernel
@@ -271,12 +272,12 @@ def _launch(
     divisor: int | None = None,
 ) -> Launch:
     """One launch; ``divisor`` when other than the number of elements this launch reduces."""
-    axes: list[int] = []
+    tail: list[object] = []
     for axis in problem.kept:
-        axes += axis
+        tail += axis
     for axis in problem.reduced:
-        axes += (axis.size, axis.x)
-    tail = [*axes, problem.out, problem.x]
+        tail += (axis.size, axis.x)
+    tail += (problem.out, problem.x)
     if problem.mean:
         tail.append(float(problem.total if divisor is None else divisor))
     if target.traits.dedicated_local_memory:
@@ -302,7 +303,7 @@ def _cost(problem: _Problem, parts: int) -> dict[str, int]:
 
 
 def _rows(
-    target: Target, problem: _Problem, parts: int, part_stride: int, tail: list[object]
+    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
 ) -> Launch:
     jobs = problem.outs * parts
     most = target.traits.compute_units * _ITEMS_PER_UNIT
@@ -332,7 +333,7 @@ def _rows(
 
 
 def _columns(
-    target: Target, problem: _Problem, parts: int, part_stride: int, tail: list[object]
+    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
 ) -> Launch:
     params = ColumnsParams(
         problem.join,
@@ -368,7 +369,7 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
 
 
 def _group(
-    target: Target, problem: _Problem, parts: int, part_stride: int, tail: list[object]
+    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
 ) -> Launch:
     share, kept = _group_shape(target, problem)
     params = GroupParams(

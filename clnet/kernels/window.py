@@ -29,6 +29,12 @@ class Window(NamedTuple):
     dh: int = 1
     dw: int = 1
 
+    def inside(self, y: Array, x: Array) -> bool:
+        """Whether no window of ``y`` reaches over an edge of ``x``."""
+        down = (y.shape[-2] - 1) * self.sh + (self.kh - 1) * self.dh < x.shape[-2]
+        right = (y.shape[-1] - 1) * self.sw + (self.kw - 1) * self.dw < x.shape[-1]
+        return down and right and self.ph == self.pw == 0
+
 
 def by_rows(target: Target) -> bool:
     """Whether an item makes a row of a plane instead of an element."""

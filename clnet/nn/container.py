@@ -27,7 +27,7 @@ class _Numbered(Module):
     def __contains__(self, module: object) -> bool:
         return any(module is m for m in self._modules.values())
 
-    def __getitem__(self: SelfT, index: int | slice) -> Any:
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return self._chosen(list(self._modules.items())[index])
         return self._modules[self._name(index)]
@@ -96,12 +96,10 @@ class Sequential(_Numbered):
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         super().__init__()
-        if len(modules) == 1 and isinstance(modules[0], Mapping):
-            named: Iterable[tuple[str, Any]] = modules[0].items()
-        else:
-            named = ((str(i), m) for i, m in enumerate(modules))
-        for name, module in named:
-            self.add_module(name, module)
+        first = modules[0] if len(modules) == 1 else None
+        named: Any = first if isinstance(first, Mapping) else dict(enumerate(modules))
+        for name, module in named.items():
+            self.add_module(str(name), module)
 
     def forward(self, x: Any) -> Any:
         """What the last gives for what the one before gave ... for ``x``."""
@@ -195,6 +193,5 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules or replace those of the same names."""
-        pairs = list(modules.items()) if isinstance(modules, Mapping) else list(modules)
-        for key, module in pairs:
+        for key, module in dict(modules).items():
             self.add_module(key, module)

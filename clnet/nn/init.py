@@ -144,13 +144,13 @@ def xavier_uniform_(x: Tensor, gain: float = 1.0, generator: Generator | None = 
 
     Glorot and Bengio (2010).
     """
-    bound = gain * sqrt(6.0 / sum(calculate_fan_in_and_fan_out(x)))
+    bound = gain * sqrt(6.0 / max(sum(calculate_fan_in_and_fan_out(x)), 1))
     return uniform_(x, -bound, bound, generator)
 
 
 def xavier_normal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """As :func:`xavier_uniform_`, normally distributed."""
-    std = gain * sqrt(2.0 / sum(calculate_fan_in_and_fan_out(x)))
+    std = gain * sqrt(2.0 / max(sum(calculate_fan_in_and_fan_out(x)), 1))
     return normal_(x, 0.0, std, generator)
 
 
@@ -200,10 +200,8 @@ def default_(weight: Tensor, bias: Tensor | None) -> None:
         weight: ``(out, in, ...)``.
         bias: ``(out,)`` or None.
     """
-    if weight.numel() == 0:
-        return
     fan_in, _ = calculate_fan_in_and_fan_out(weight)
-    bound = 1 / sqrt(fan_in)
+    bound = 1 / sqrt(fan_in) if fan_in else 0.0
     uniform_(weight, -bound, bound)
     if bias is not None:
         uniform_(bias, -bound, bound)
@@ -213,7 +211,7 @@ def _kaiming_std(x: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ArgumentError("kaiming", "mode is 'fan_in' or 'fan_out'", mode=repr(mode))
     fan = calculate_fan_in_and_fan_out(x)[mode == "fan_out"]
-    return calculate_gain(nonlinearity, a) / sqrt(fan)
+    return calculate_gain(nonlinearity, a) / sqrt(max(fan, 1))
 
 
 def _truncated(u: Any, mean: Any, scale: Any, low: Any, high: Any) -> tuple[Any, ...]:

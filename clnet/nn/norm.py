@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from ..autograd import no_grad
 from ..dtypes import DType, float32, int64
 from ..errors import ShapeError
 from ..ops.update import update
@@ -88,18 +87,19 @@ class _BatchNorm(Module):
                 f"x has {' or '.join(map(str, self.ndims))} axes, and {self.num_features} channels",
                 x=x.shape,
             )
-        if not (self.training and self.running_mean is not None):
-            return self._normalized(x, self.running_mean, self.running_var, self.momentum)
-        with no_grad():
-            update(_counted, [self.num_batches_tracked])
+        mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
+        if not self.training or mean is None or var is None or count is None:
+            return self._normalized(x, mean, var, 0.0)
         if self.momentum is not None:
-            return self._normalized(x, self.running_mean, self.running_var, self.momentum)
-        mean, var = ops.zeros_like(self.running_mean), ops.zeros_like(self.running_var)
-        y = self._normalized(x, mean, var, 1.0)
-        count = self.num_batches_tracked.expand(self.num_features)
-        with no_grad():
-            update(_averaged, [self.running_mean, mean, count])
-            update(_averaged, [self.running_var, var, count])
+            y = self._normalized(x, mean, var, self.momentum)
+            update(_counted, [count])
+            return y
+        batch_mean, batch_var = ops.zeros_like(mean), ops.zeros_like(var)
+        y = self._normalized(x, batch_mean, batch_var, 1.0)
+        update(_counted, [count])
+        counts = count.expand(self.num_features)
+        update(_averaged, [mean, batch_mean, counts])
+        update(_averaged, [var, batch_var, counts])
         return y
 
     def extra_repr(self) -> str:
@@ -110,7 +110,7 @@ class _BatchNorm(Module):
         )
 
     def _normalized(
-        self, x: Tensor, mean: Tensor | None, var: Tensor | None, momentum: float | None
+        self, x: Tensor, mean: Tensor | None, var: Tensor | None, momentum: float
     ) -> Tensor:
         return ops.batch_norm(
             x,
@@ -119,7 +119,7 @@ class _BatchNorm(Module):
             weight=self.weight,
             bias=self.bias,
             training=self.training or mean is None,
-            momentum=momentum or 0.0,
+            momentum=momentum,
             eps=self.eps,
         )
 

@@ -18,7 +18,7 @@ from ..kernels.cross_entropy import Settings, cross_entropy_grad
 from ..kernels.cross_entropy import cross_entropy as launch_cross_entropy
 from .arithmetic import ne
 from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
-from .pointwise import Result, evaluate, result_type
+from .pointwise import Result, evaluate
 from .reduce import one_hot
 from .shape import contiguous, reshape, to_dtype, unsqueeze
 from .softmax import log_softmax
@@ -33,8 +33,8 @@ _REDUCTIONS = ("none", "sum", "mean")
 class CrossEntropy(Function):
     """Loss of ``x`` against classes: inputs ``x``, targets and, where they are, class weights.
 
-    Its outputs are the loss, then what the gradient needs: the logarithms of the sums of exponentials
-    (unless ``x`` are log-probabilities), and the sum of the targets' weights (for the mean).
+    Its outputs are the loss, then what the gradient needs: the logarithms of the sums of
+    exponentials (unless ``x`` are log-probabilities), and the targets' total weight (for the mean).
     """
 
     settings: Settings
@@ -135,7 +135,7 @@ class CrossEntropy(Function):
 
 @dataclass(frozen=True)
 class CrossEntropyBackward(Function):
-    """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, and its outputs but the loss."""
+    """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, its outputs but the loss."""
 
     settings: Settings
 
@@ -175,7 +175,7 @@ def cross_entropy(
 
     Args:
         x: scores, ``(n, c, ...)`` or ``(c,)``.
-        target: classes, integers of ``x``'s shape without ``c``; or probabilities, of ``x``'s shape.
+        target: classes, integers of ``x``'s shape without ``c``; or probabilities of ``x``'s shape.
         weight: of each class, ``(c,)``, or None.
         ignore_index: a class that counts nothing.
         reduction: ``"mean"`` (over the weights of the targets), ``"sum"`` or ``"none"``.
@@ -252,6 +252,7 @@ def _check_reduction(name: str, reduction: str) -> None:
 
 
 def _elementwise(
+    name: str,
     body: Callable[..., Any],
     operands: Sequence[Any],
     reduction: str,
@@ -259,12 +260,11 @@ def _elementwise(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The loss of every element, weighted, then its reduction."""
-    name = body.__name__.strip("_")
     _check_reduction(name, reduction)
     x, target = operands[:2]
     if x.shape != target.shape:
         raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
-    losses = evaluate(body, operands, options, dtypes=Result.floating(result_type(*operands)))
+    losses = evaluate(name, body, operands, options, result=Result.floating)
     if weight is not None:
         losses = losses * weight
     if reduction == "none":
@@ -277,7 +277,8 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """``(x - target) ** 2``.
 
     Args:
-        x, target: of one shape.
+        x: any shape.
+        target: of ``x``'s shape.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
 
     Returns:
@@ -287,7 +288,7 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
         ArgumentError: if ``reduction`` is none of these.
         ShapeError: if the shapes differ.
     """
-    return _elementwise(_mse_loss, [x, target], reduction)
+    return _elementwise("mse_loss", _mse_loss, [x, target], reduction)
 
 
 def _mse_loss(x, target):
@@ -297,7 +298,7 @@ def _mse_loss(x, target):
 @op(Face.FUNCTIONAL)
 def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """``|x - target|``; otherwise as :func:`mse_loss`."""
-    return _elementwise(_l1_loss, [x, target], reduction)
+    return _elementwise("l1_loss", _l1_loss, [x, target], reduction)
 
 
 def _l1_loss(x, target):
@@ -311,7 +312,8 @@ def smooth_l1_loss(
     """``d ** 2 / (2 beta)`` where ``d = |x - target| < beta``, else ``d - beta / 2``.
 
     Args:
-        x, target: of one shape.
+        x: any shape.
+        target: of ``x``'s shape.
         reduction: as :func:`mse_loss`'s.
         beta: where the parabola ends; 0 gives :func:`l1_loss`.
 
@@ -326,7 +328,7 @@ def smooth_l1_loss(
         raise ArgumentError("smooth_l1_loss", "beta is 0 or more", beta=beta)
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)
-    return _elementwise(_smooth_l1_loss, [x, target], reduction, [beta])
+    return _elementwise("smooth_l1_loss", _smooth_l1_loss, [x, target], reduction, [beta])
 
 
 def _smooth_l1_loss(x, target, beta):
@@ -339,7 +341,8 @@ def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: flo
     """``d ** 2 / 2`` where ``d = |x - target| < delta``, else ``delta (d - delta / 2)``.
 
     Args:
-        x, target: of one shape.
+        x: any shape.
+        target: of ``x``'s shape.
         reduction: as :func:`mse_loss`'s.
         delta: where the parabola ends.
 
@@ -352,7 +355,7 @@ def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: flo
     """
     if delta <= 0:
         raise ArgumentError("huber_loss", "delta is above 0", delta=delta)
-    return _elementwise(_huber_loss, [x, target], reduction, [delta])
+    return _elementwise("huber_loss", _huber_loss, [x, target], reduction, [delta])
 
 
 def _huber_loss(x, target, delta):
@@ -378,7 +381,9 @@ def binary_cross_entropy(
     Raises:
         ShapeError: if the shapes differ.
     """
-    return _elementwise(_binary_cross_entropy, [x, target], reduction, weight=weight)
+    return _elementwise(
+        "binary_cross_entropy", _binary_cross_entropy, [x, target], reduction, weight=weight
+    )
 
 
 def _binary_cross_entropy(x, target):
@@ -413,7 +418,13 @@ def binary_cross_entropy_with_logits(
     """
     factor = 1.0 if pos_weight is None else pos_weight
     operands = [x, target, factor]
-    return _elementwise(_binary_cross_entropy_with_logits, operands, reduction, weight=weight)
+    return _elementwise(
+        "binary_cross_entropy_with_logits",
+        _binary_cross_entropy_with_logits,
+        operands,
+        reduction,
+        weight=weight,
+    )
 
 
 def _binary_cross_entropy_with_logits(x, target, pos_weight):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MatMul(Function):
-    """``a @ b`` of stacks of matrices, plus a bias along the last axis as a third input."""
+    """``a @ b`` of stacks of matrices."""
 
     op_name: str = "matmul"
 
@@ -29,7 +29,7 @@ class MatMul(Function):
         """The public op."""
         return self.op_name
 
-    def infer(self, a: Array, b: Array, *bias: Array) -> tuple[Array, ...]:
+    def infer(self, a: Array, b: Array) -> tuple[Array, ...]:
         """``(..., m, n)`` from ``(..., m, k)`` and ``(..., k, n)``."""
         require_same_dtype(self.op_name, a=a, b=b)
         if a.shape[-1] != b.shape[-2]:
@@ -47,9 +47,8 @@ class MatMul(Function):
     ) -> list[Launch]:
         """One gemm, over all batches at once."""
         (out,) = outputs
-        a, b, *bias = inputs
-        a, b = (_repeated(x, out.shape[:-2]) for x in (a, b))
-        return gemm(target, out, a, b, bias=bias[0] if bias else None)
+        a, b = (_repeated(x, out.shape[:-2]) for x in inputs)
+        return gemm(target, out, a, b)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -60,21 +59,58 @@ class MatMul(Function):
     ) -> tuple[Any, ...]:
         """``g @ b.T`` and ``a.T @ g``, summed over broadcast batches."""
         (g,) = grads
+        left = right = None
+        if needs[0]:
+            left = apply(MatMul("matmul_backward"), g, _transposed(saved.inputs[1]))
+            left = left.sum_to_size(saved.input_specs[0][0])
+        if needs[1]:
+            right = _right_gradient(saved.inputs[0], g, saved.input_specs[1][0])
+        return left, right
+
+
+@dataclass(frozen=True)
+class Linear(Function):
+    """``x @ weight.T``, plus a bias as a third input; its gradients are dense."""
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "linear"
+
+    def infer(self, x: Array, weight: Array, *bias: Array) -> tuple[Array, ...]:
+        """``(m, n)`` from ``(m, k)`` and ``(n, k)``."""
+        require_same_dtype("linear", x=x, weight=weight)
+        return (Array.abstract((x.shape[0], weight.shape[0]), x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One gemm, the bias in its epilogue."""
+        x, weight, *bias = inputs
+        columns = weight.view(weight.shape[::-1], weight.strides[::-1])
+        return gemm(target, outputs[0], x, columns, bias=bias[0] if bias else None)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
+        """Each operand is needed for the other's gradient."""
+        return [i for i in (0, 1) if needs[1 - i]], []
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """``g @ weight``, ``g.T @ x`` and the sum of ``g`` over the rows."""
+        (g,) = grads
         out: list[Any] = [None] * len(needs)
         if needs[0]:
-            out[0] = apply(MatMul("matmul_backward"), g, _transposed(saved.inputs[1]))
-            out[0] = out[0].sum_to_size(saved.input_specs[0][0])
+            out[0] = apply(MatMul("linear_backward"), g, saved.inputs[1])
         if needs[1]:
-            out[1] = _right_gradient(saved.inputs[0], g, saved.input_specs[1][0])
+            out[1] = apply(MatMul("linear_backward"), _transposed(g), saved.inputs[0])
         if len(needs) == 3 and needs[2]:
-            out[2] = g.sum_to_size(saved.input_specs[2][0])
+            out[2] = g.sum(0)
         return tuple(out)
 
 
 def _right_gradient(a: Tensor, g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if (
-        len(shape) == 2 and a.ndim > 2
-    ):  # one matrix for all batches: the sum over them is in the product
+    if len(shape) == 2 and a.ndim > 2:  # one matrix for all batches: the product sums over them
         a, g = _rows(a), _rows(g)
     return apply(MatMul("matmul_backward"), _transposed(a), g).sum_to_size(shape)
 
@@ -185,7 +221,5 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise ShapeError(
             "linear", "the bias has the weight's out_features", weight=weight.shape, bias=bias.shape
         )
-    y = apply(
-        MatMul("linear"), _rows(x), weight.transpose(0, 1), *(() if bias is None else (bias,))
-    )
+    y = apply(Linear(), _rows(x), weight, *(() if bias is None else (bias,)))
     return y if x.ndim == 2 else reshape(y, (*x.shape[:-1], weight.shape[0]))

@@ -16,7 +16,7 @@ from ..kernels.norm import batch_norm as launch_batch_norm
 from ..kernels.norm import batch_norm_grad
 from .arithmetic import rsqrt
 from .function import Face, Function, Saved, apply, op, require_floating
-from .pointwise import Result, evaluate
+from .pointwise import evaluate
 from .shape import contiguous, reshape
 from .update import update
 
@@ -104,7 +104,7 @@ class BatchNorm(Function):
 
 @dataclass(frozen=True)
 class BatchNormBackward(Function):
-    """Gradients to weight, bias and (if ``wanted``) input, from gy, x, mean, invstd (and weight)."""
+    """Gradients to weight, bias and (if ``wanted``) input, from gy, x, mean, invstd, weight."""
 
     weighted: bool
     wanted: bool
@@ -151,10 +151,11 @@ def batch_norm(
 
     Args:
         x: ``(n, c, ...)``, floating.
-        running_mean, running_var: ``(c,)``: the statistics to use; in training they are updated in
-            place instead (may be None then), ``running += momentum * (batch's - running)``, the
-            variance's unbiased estimate.
-        weight, bias: ``(c,)`` or None.
+        running_mean: ``(c,)``: the mean to use; in training it (if given) is updated in place
+            instead, ``running += momentum * (batch's - running)``.
+        running_var: the same of the variance, whose unbiased estimate is taken in.
+        weight: ``(c,)`` or None.
+        bias: ``(c,)`` or None.
         training: normalise by the statistics of the batch.
         momentum: share of the batch in the running statistics.
         eps: added to the variance.
@@ -170,7 +171,7 @@ def batch_norm(
     require_floating("batch_norm", x.array)
     if x.ndim < 2:
         raise ShapeError("batch_norm", "x has a batch and a channel axis", x=x.shape)
-    operands = {
+    operands: dict[str, Tensor | None] = {
         "running_mean": running_mean,
         "running_var": running_var,
         "weight": weight,
@@ -178,12 +179,8 @@ def batch_norm(
     }
     for name, operand in operands.items():
         if operand is not None and operand.shape != (x.shape[1],):
-            raise ShapeError(
-                "batch_norm",
-                f"{name} has one element a channel",
-                x=x.shape,
-                **{name: operand.shape},
-            )
+            got: dict[str, Any] = {"x": x.shape, name: operand.shape}
+            raise ShapeError("batch_norm", f"{name} has one element a channel", **got)
     affine = [a for a in (weight, bias) if a is not None]
     if not training:
         if running_mean is None or running_var is None:
@@ -228,4 +225,4 @@ def _given(
     """By given statistics: one expression, whose gradients follow from it."""
     vectors = [mean, var, 1.0 if weight is None else weight, 0.0 if bias is None else bias]
     operands = [v if isinstance(v, float) else per_channel(v, x.ndim) for v in vectors]
-    return evaluate(_batch_norm, [x, *operands], [eps], dtypes=Result.floating(x.dtype))
+    return evaluate("batch_norm", _batch_norm, [x, *operands], [eps])

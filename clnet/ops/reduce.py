@@ -1,11 +1,12 @@
-"""Reductions over axes, in PyTorch's names: sums, extremes, where they are, and what is made of them."""
+"""Reductions over axes, in PyTorch's names: sums, extremes, and what is made of them."""
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, prod as product
+from math import inf
+from math import prod as product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -17,9 +18,11 @@ from ..kernels.arg_reduce import arg_reduce
 from ..kernels.copy import arange
 from ..kernels.reduce import Reduction, reduce
 from ..shapes import Shape, normalize_dim, normalize_dims
-from .arithmetic import abs, log, maximum, minimum, pow, where
-from .function import Face, Function, Saved, apply, op, require_floating
-from .pointwise import Result, evaluate
+from .arithmetic import abs as magnitude
+from .arithmetic import eq, log, maximum, minimum, where
+from .arithmetic import pow as power
+from .function import Function, Saved, apply, op, require_floating
+from .pointwise import evaluate
 from .shape import expand, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -98,7 +101,7 @@ class Reduce(Function):
         y = self._spread(saved.outputs[0], shape)
         if self.kind is Reduction.PROD:
             return (g * self._others(x, y),)
-        found = to_dtype(x == y, g.dtype)
+        found = to_dtype(eq(x, y), g.dtype)
         return (found * (g / found.sum(self.dims, keepdim=True)),)
 
     def _spread(self, result: Tensor, shape: Shape) -> Tensor:
@@ -107,12 +110,12 @@ class Reduce(Function):
 
     def _others(self, x: Tensor, y: Tensor) -> Tensor:
         """For each element the product of all others, also where one of them is 0."""
-        zero = x == 0
+        zero = eq(x, 0)
         zeros = zero.sum(self.dims, keepdim=True)
         filled = where(zero, 1.0, x)
         rest = prod_over(filled, self.dims)
-        alone = where(zero, where(zeros == 1, rest, 0.0), 0.0)
-        return where(zeros == 0, y / filled, alone)
+        alone = where(zero, where(eq(zeros, 1), rest, 0.0), 0.0)
+        return where(eq(zeros, 0), y / filled, alone)
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,8 @@ class ArgReduce(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch or two."""
-        return arg_reduce(target, *outputs, inputs[0], dim=self.dim, kind=self.kind)
+        values, indices = outputs
+        return arg_reduce(target, values, indices, inputs[0], dim=self.dim, kind=self.kind)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The indices."""
@@ -215,7 +219,7 @@ def one_hot(indices: Tensor, n: int, dim: int) -> Tensor:
     """Whether a position along ``dim``, where ``indices`` has size 1, is the index; bool."""
     positions = type(indices).__apply_function__(Positions(n, indices.device), ())[0]
     along = tuple(n if i == dim else 1 for i in range(indices.ndim))
-    return indices == reshape(positions, along)
+    return eq(indices, reshape(positions, along))
 
 
 def prod_over(x: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -298,7 +302,7 @@ def amin(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
 
 @op()
 def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001
-    """The largest element, the largest along an axis with their indices, or the larger of two tensors.
+    """The largest element, the largest along an axis and where, or the larger of two tensors.
 
     Args:
         x: any shape.
@@ -408,20 +412,20 @@ def var(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = F
 @op()
 def std(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
     """The square root of :func:`var`."""
-    return _root_of(var(x, dim, correction=correction, keepdim=keepdim))
+    return _root_of("std", var(x, dim, correction=correction, keepdim=keepdim))
 
 
-def _root(x):
+def _root(x: Any) -> Any:
     return e.sqrt(x)
 
 
-def _root_gradient(g, y):
+def _root_gradient(g: Any, y: Any) -> Any:
     return e.where(y <= 0, 0, g / (2 * y))
 
 
-def _root_of(x: Tensor) -> Tensor:
+def _root_of(name: str, x: Tensor) -> Tensor:
     """A square root whose gradient at 0 is 0, as that of PyTorch's norms is."""
-    return evaluate(_root, [x], dtypes=Result.floating(x.dtype), gradient=_root_gradient)
+    return evaluate(name, _root, [x], gradient=_root_gradient)
 
 
 @op()
@@ -445,12 +449,12 @@ def norm(x: Tensor, p: float = 2, dim: Dims = None, *, keepdim: bool = False) ->
     if p <= 0:
         raise ArgumentError("norm", "p is above 0", p=p)
     if p == 2:
-        return _root_of(_reduce(Reduction.SUM_SQUARES, x, dim, keepdim=keepdim))
+        return _root_of("norm", _reduce(Reduction.SUM_SQUARES, x, dim, keepdim=keepdim))
     if p == inf:
-        return amax(abs(x), dim, keepdim=keepdim)
+        return amax(magnitude(x), dim, keepdim=keepdim)
     if p == 1:
-        return sum(abs(x), dim, keepdim=keepdim)
-    return pow(sum(pow(abs(x), p), dim, keepdim=keepdim), 1 / p)
+        return sum(magnitude(x), dim, keepdim=keepdim)
+    return power(sum(power(magnitude(x), p), dim, keepdim=keepdim), 1 / p)
 
 
 @op()
@@ -470,7 +474,7 @@ def logsumexp(x: Tensor, dim: Dims, *, keepdim: bool = False) -> Tensor:
         BoundsError: if ``x`` has no such axis.
     """
     top = amax(x, dim, keepdim=True).detach()
-    top = where(abs(top) == inf, 0.0, top)
+    top = where(eq(magnitude(top), inf), 0.0, top)
     total = log(sum((x - top).exp(), dim, keepdim=True)) + top
     if keepdim:
         return total

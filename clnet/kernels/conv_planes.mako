@@ -1,0 +1,54 @@
+## kernel conv_planes: the channels of images as padded planes, one for each remainder of the stride
+##
+## math     planes[n, c, a * sw + b, i, j] = x[n, c, i * sh + a - ph, j * sw + b - pw], 0 outside
+## param    ctype: str               OpenCL element type
+## param    sh: int                  vertical stride between the pixels of a plane
+## param    sw: int                  horizontal stride
+## param    phases: tuple           planes made of one, vertically and horizontally
+## arg      planes: out ctype[n * c][phases][plane]
+## arg      x: in ctype[n * c][h][w]
+## arg      h: int                   height of x
+## arg      w: int                   width of x
+## arg      ph: int                  rows of padding above
+## arg      pw: int                  columns of padding on the left
+## arg      height: int              rows of a plane
+## arg      pitch: int               columns of a plane
+## arg      plane: int               elements of a plane; those after its rows are set to zero
+## launch   one work-item per channel of an image, local size 1
+## numerics exact
+<%def name="conv_planes(ctype, sh, sw, phases)">
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_planes(
+    __global ${ctype} *restrict planes, const long planes_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    const int h, const int w, const int ph, const int pw,
+    const int height, const int pitch, const int plane)
+{
+    const size_t image = get_global_id(0);
+    x += x_offset + image * h * w;
+    planes += planes_offset + image * plane * ${phases[0] * phases[1]};
+% for a in range(phases[0]):
+% for b in range(phases[1]):
+    {
+        /* columns first <= j < last of the plane lie inside the image */
+        const int first = clamp((pw - ${b} + ${sw - 1}) / ${sw}, 0, pitch);
+        const int last = clamp((w + pw - ${b} + ${sw - 1}) / ${sw}, first, pitch);
+        for (int i = 0; i < height; i++) {
+            const int from = i * ${sh} + ${a} - ph;
+            const bool inside = from >= 0 && from < h;
+            __global const ${ctype} *restrict source = x + (long)from * w + ${b} - pw;
+            for (int j = 0; j < (inside ? first : pitch); j++) planes[j] = 0;
+            if (inside) {
+                for (int j = first; j < last; j++) planes[j] = source[j * ${sw}];
+                for (int j = last; j < pitch; j++) planes[j] = 0;
+            }
+            planes += pitch;
+        }
+        const int rest = plane - height * pitch;
+        for (int j = 0; j < rest; j++) planes[j] = 0;
+        planes += rest;
+    }
+% endfor
+% endfor
+}
+</%def>

@@ -1,0 +1,193 @@
+"""Names of devices, and what is said where there is none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pyopencl as cl
+import pytest
+
+import clnet
+from clnet.device import DeviceKind
+from clnet.device.discovery import discover, select
+from clnet.errors import ArgumentError, DeviceError
+
+pytestmark = pytest.mark.device
+
+
+def runtime_error(code: int) -> cl.LogicError:
+    """What pyopencl raises when the runtime returns an error code."""
+    return cl.LogicError(cl._cl._ErrorRecord("clGetDeviceIDs", code, ""))
+
+
+class Broken:
+    """A platform whose runtime fails."""
+
+    name = "Acme Compute"
+
+    def get_devices(self) -> list[object]:
+        raise runtime_error(cl.status_code.OUT_OF_HOST_MEMORY)
+
+
+class Platform:
+    """A platform with devices that are described, not real."""
+
+    def __init__(self, name: str, *handles: object) -> None:
+        self.name = name
+        self._handles = handles
+
+    def get_devices(self) -> list[object]:
+        return list(self._handles)
+
+
+def handle(name: str, kind: int = cl.device_type.CPU, **changes: object) -> SimpleNamespace:
+    fields = {"name": name, "type": kind, "available": True, "compiler_available": True}
+    return SimpleNamespace(**{**fields, **changes})
+
+
+@pytest.fixture
+def platforms(monkeypatch):
+    """Sets what the OpenCL loader reports."""
+
+    def use(*found):
+        monkeypatch.setattr(cl, "get_platforms", lambda: list(found))
+        return discover()
+
+    return use
+
+
+def test_devices_are_named_by_platform_and_number(platforms):
+    found = platforms(
+        Platform("Portable Computing Language", handle("cpu A"), handle("cpu B")),
+        Platform("NVIDIA CUDA", handle("H200", cl.device_type.GPU)),
+        Platform("Intel(R) OpenCL", handle("Xeon")),
+        Platform("AMD Accelerated Parallel Processing", handle("MI300", cl.device_type.GPU)),
+        Platform("Portable Computing Language", handle("cpu C")),
+    )
+    assert [f.selector for f in found] == ["pocl:0", "pocl:1", "nvidia:0", "intel:0", "amd:0", "pocl:2"]
+    assert [f.kind for f in found[:3]] == [DeviceKind.CPU, DeviceKind.CPU, DeviceKind.GPU]
+
+
+@pytest.mark.parametrize(
+    ("name", "selector"),
+    [
+        (None, "nvidia:0"),
+        ("nvidia", "nvidia:0"),
+        ("pocl:1", "pocl:1"),
+        ("POCL:1 ", "pocl:1"),
+        ("cpu", "pocl:0"),
+        ("cpu:1", "pocl:1"),
+        ("cpu:2", "intel:0"),
+        ("gpu", "nvidia:0"),
+        ("gpu:1", "amd:0"),
+    ],
+)
+def test_names_select(platforms, name, selector):
+    found = platforms(
+        Platform("Portable Computing Language", handle("cpu A"), handle("cpu B")),
+        Platform("NVIDIA CUDA", handle("H200", cl.device_type.GPU)),
+        Platform("Intel(R) OpenCL", handle("Xeon")),
+        Platform("AMD Accelerated Parallel Processing", handle("MI300", cl.device_type.GPU)),
+    )
+    assert select(name, found).selector == selector
+
+
+def test_without_a_gpu_the_first_device_is_the_default(platforms):
+    found = platforms(Platform("Portable Computing Language", handle("cpu A"), handle("cpu B")))
+    assert select(None, found).selector == "pocl:0"
+
+
+def test_an_absent_device_is_told_with_those_there_are(platforms):
+    found = platforms(
+        Platform("Portable Computing Language", handle(" cpu A ")),
+        Broken(),
+        Platform("NVIDIA CUDA"),
+    )
+    with pytest.raises(DeviceError) as raised:
+        select("nvidia:1", found)
+    assert str(raised.value) == (
+        "device 'nvidia:1': not found; got have=pocl:0 (cpu A). Skipped: acme: skipped: clGetDeviceIDs failed: "
+        "OUT_OF_HOST_MEMORY; nvidia: skipped: the platform has no device"
+    )
+
+
+@pytest.mark.parametrize("name", ["", "pocl:", "pocl:-1", ":0", "pocl:x", "pocl 0", "nvidia:0:1", "0"])
+def test_malformed_names_are_refused(platforms, name):
+    found = platforms(Platform("Portable Computing Language", handle("cpu A")))
+    with pytest.raises(ArgumentError) as raised:
+        select(name, found)
+    assert str(raised.value) == (
+        f"device: a device is named like 'pocl:0', 'nvidia', 'cpu' or 'gpu'; got name={name!r}"
+    )
+
+
+def test_no_platform_says_what_to_install(monkeypatch):
+    def absent():
+        raise runtime_error(cl.status_code.PLATFORM_NOT_FOUND_KHR)
+
+    monkeypatch.setattr(cl, "get_platforms", absent)
+    found = discover()
+    assert [f.handle for f in found] == [None]
+    with pytest.raises(DeviceError, match="^device: no usable OpenCL device found; got found=opencl: ") as raised:
+        select(None, found)
+    assert 'pip install "clnet[pocl]"' in str(raised.value.remedy)
+    assert str(raised.value).count("clnet[pocl]") == 1
+
+
+def test_an_empty_list_of_platforms_says_what_to_install(platforms):
+    with pytest.raises(DeviceError, match=r"no usable OpenCL device found; got found=none\. Install an OpenCL runtime"):
+        select(None, platforms())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"available": False}, "skipped: the device is not available"),
+        ({"compiler_available": False}, "skipped: the device has no compiler"),
+    ],
+)
+def test_devices_that_cannot_be_used_are_kept_with_their_reason(platforms, changes, reason):
+    lame, good = platforms(Platform("Portable Computing Language", handle("A", **changes), handle("B")))
+    assert (lame.selector, lame.handle, lame.problem) == ("pocl:0", None, reason)
+    assert (good.selector, good.problem) == ("pocl:1", None)
+
+
+def test_a_platform_with_no_telling_name_gets_one(platforms):
+    (found,) = platforms(Platform("???", handle("A")))
+    assert found.selector == "unknown:0"
+
+
+def test_the_same_name_gives_the_same_device(device):
+    assert clnet.device() is device
+    assert clnet.device(device.name) is device
+    assert clnet.device(device) is device
+    assert repr(device) == f"clnet.device({device.name!r})"
+
+
+def test_traits_are_sane(device):
+    traits = device.traits
+    assert traits.compute_units >= 1
+    assert traits.simd_width in (1, 2, 4, 8, 16, 32)
+    assert traits.max_group_size >= 64
+    assert 0 < traits.max_allocation_bytes <= traits.global_memory_bytes
+    assert device.target.workspace_limit <= traits.max_allocation_bytes
+    assert device.identity.name in device.identity.key
+    assert device.identity.driver in device.identity.key
+
+
+def test_threads_limit_the_compute_units(device):
+    if device.traits.kind is not DeviceKind.CPU or device.traits.compute_units < 2:
+        pytest.skip("needs a CPU with two compute units or more")
+    one = clnet.device(threads=1)
+    assert one.name == f"{device.name}[1]"
+    assert one.traits.compute_units == 1
+    assert clnet.device(threads=1) is one
+    assert clnet.device(threads=device.traits.compute_units) is device
+    assert (clnet.ones(3, device=one) + 1).tolist() == [2, 2, 2]
+    assert clnet.ones(3).to(one).device is one
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10**6])
+def test_threads_outside_the_device_are_refused(device, threads):
+    with pytest.raises(ArgumentError, match=rf"threads lies in \[1, \d+\]; got threads={threads}$"):
+        clnet.device(threads=threads)

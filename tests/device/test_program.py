@@ -1,0 +1,208 @@
+"""Programs: what the compiler refuses is shown, what it accepted is kept on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.device import Launch, Storage
+from clnet.device.program import ProgramCache, parse_signature
+from clnet.device.queue import Queue
+from clnet.errors import BuildError
+
+pytestmark = pytest.mark.device
+
+TEXT = """__kernel void plus(__global float *y, const long y_offset, const float a, const int n)
+{
+    const int i = (int)get_global_id(0);
+    if (i < n) y[y_offset + i] += a;
+}
+"""
+SCRIPT = """
+import clnet
+x = clnet.ones(5) * 3 + clnet.ones(5)
+assert x.tolist() == [4.0] * 5
+statistics = clnet.device().programs.statistics
+print(statistics.built, statistics.loaded)
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A kernel as plain text."""
+
+    source: str = TEXT
+    name: str = "plus"
+    options: tuple[str, ...] = ("-cl-std=CL1.2",)
+    origin: str = "plus.mako:plus(unroll=2)"
+
+    def text(self) -> str:
+        return self.source
+
+
+class Bench:
+    """A cache in a folder and a queue that launches from it."""
+
+    def __init__(self, folder: Path, key: str = "a device") -> None:
+        self.device = clnet.device()
+        context, handle = self.device.queue._context, self.device.queue._device
+        self.cache = ProgramCache(context, handle, key, folder)
+        self.queue = Queue(context, handle, self.cache, self.device.queue.workspace)
+
+    def run(self, source: Source) -> list[float]:
+        """Launch the kernel on three ones, with ``a = 2``; wait, so that the binary is written."""
+        storage = Storage(self.device, 12)
+        storage.materialize()
+        host = np.ones(3, np.float32)
+        self.queue.upload(storage, host)
+        self.queue.launch(Launch(source, (4,), (1,), (storage, 0, 2.0, 3), flops=3, bytes=24))
+        self.queue.finish()
+        self.queue.download(host, storage)
+        return host.tolist()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Kernels built and loaded."""
+        return self.cache.statistics.built, self.cache.statistics.loaded
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+def test_a_source_is_built_once_and_found_by_the_next_cache(tmp_path):
+    first, source = Bench(tmp_path), Source()
+    assert first.run(source) == first.run(source) == [3, 3, 3]
+    assert first.counts == (1, 0)
+    assert len(files(tmp_path)) == 1
+    second = Bench(tmp_path)
+    assert second.run(Source()) == [3, 3, 3]
+    assert second.counts == (0, 1)
+    assert second.cache.statistics.seconds > 0
+
+
+def test_nothing_is_written_before_the_first_launch(tmp_path):
+    bench = Bench(tmp_path / "cache")
+    bench.cache.get(Source())
+    bench.cache.save_pending()
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: b"something else entirely",
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: data + b"more",
+        lambda data: data[:55],
+    ],
+    ids=["truncated", "empty", "foreign", "one bit", "longer", "header alone"],
+)
+def test_a_damaged_file_is_built_anew_and_replaced(tmp_path, damage):
+    Bench(tmp_path).run(Source())
+    (path,) = files(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    bench = Bench(tmp_path)
+    assert bench.run(Source()) == [3, 3, 3]
+    assert bench.counts == (1, 0)
+    assert Bench(tmp_path).cache._load(path, Source()) is not None
+
+
+def test_a_well_formed_file_the_driver_refuses_is_built_anew(tmp_path):
+    bench = Bench(tmp_path)
+    bench.run(Source())
+    (path,) = files(tmp_path)
+    bench.cache._write(path, b"no binary of any driver")
+    again = Bench(tmp_path)
+    assert again.run(Source()) == [3, 3, 3]
+    assert again.counts == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "key"),
+    [
+        (Source(options=("-cl-std=CL1.2", "-cl-mad-enable")), "a device"),
+        (Source(TEXT.replace("+=", "-=")), "a device"),
+        (Source(), "another driver"),
+    ],
+    ids=["options", "text", "device"],
+)
+def test_the_key_differs(tmp_path, source, key):
+    Bench(tmp_path).run(Source())
+    bench = Bench(tmp_path, key)
+    bench.run(source)
+    assert bench.counts == (1, 0)
+    assert len(files(tmp_path)) == 2
+
+
+def test_a_folder_that_cannot_be_written_is_reported_once(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    bench = Bench(tmp_path / "file" / "cache")
+    with pytest.warns(RuntimeWarning, match="^kernel cache: cannot write .*; kernels are compiled anew") as seen:
+        assert bench.run(Source()) == [3, 3, 3]
+    assert len(seen) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bench.run(Source(TEXT.replace("+=", "-="))) == [-1, -1, -1]
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_a_refused_source_is_shown_with_template_parameters_and_lines(tmp_path):
+    broken = Source(TEXT.replace("y[y_offset + i] += a", "y[y_offset + i] += undeclared"))
+    with pytest.raises(BuildError) as raised:
+        Bench(tmp_path).run(broken)
+    text = str(raised.value)
+    assert text.startswith("plus.mako:plus(unroll=2): the device's compiler refused it; got log=")
+    assert "undeclared" in text
+    assert "    4>     if (i < n) y[y_offset + i] += undeclared;" in text
+    assert "    3      const int i = (int)get_global_id(0);" in text
+    assert files(tmp_path) == []
+
+
+def test_a_name_that_the_source_lacks_is_refused(tmp_path):
+    with pytest.raises(BuildError, match="^minus: the rendered source has no such kernel$"):
+        Bench(tmp_path).run(Source(name="minus"))
+
+
+def test_signatures_tell_types_and_who_writes():
+    text = """
+__kernel void mixed(__global const half *restrict x, const long x_offset,
+    __global uchar *y, __global float *const z, const uint n, ulong seed, double a)
+{"""
+    types, writes = parse_signature(text, "mixed")
+    assert types == (None, np.int64, None, None, np.uint32, np.uint64, np.float64)
+    assert writes == (False, False, True, True, False, False, False)
+
+
+def run_script(folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "CLNET_CACHE_DIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, int]:
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    built, loaded = map(int, out.split())
+    return built, loaded
+
+
+@pytest.mark.slow
+def test_processes_share_the_folder_at_the_same_time_and_later(tmp_path):
+    together = [run_script(tmp_path) for _ in range(3)]
+    total = [sum(outcome(process)) for process in together]
+    assert len(set(total)) == 1
+    assert outcome(run_script(tmp_path)) == (0, total[0])
+    assert not list(tmp_path.rglob("*.tmp*"))

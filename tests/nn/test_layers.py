@@ -1,0 +1,169 @@
+"""What layers do that no comparison with PyTorch shows: replays, modes, and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError, BoundsError, ShapeError
+
+
+def images(n=4, c=3, seed=0):
+    return clnet.tensor(np.random.default_rng(seed).standard_normal((n, c, 5, 5)).astype("float32"))
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_a_replay_advances_the_running_averages(momentum):
+    eager, traced = (nn.BatchNorm2d(3, momentum=momentum) for _ in range(2))
+    with clnet.no_grad():
+        step = clnet.compile(lambda x: traced(x))
+        for seed in range(3):
+            expected = eager(images(seed=seed))
+            assert np.array_equal(np.asarray(step(images(seed=seed))), np.asarray(expected))
+    assert step.num_traces == 1
+    assert traced.num_batches_tracked.item() == 3
+    for name, value in eager.state_dict().items():
+        assert np.array_equal(np.asarray(traced.state_dict()[name]), np.asarray(value)), name
+
+
+def test_a_change_of_mode_is_traced_anew():
+    norm = nn.BatchNorm2d(3)
+    with clnet.no_grad():
+        step = clnet.compile(lambda x: norm(x))
+        trained = np.asarray(step(images()))
+        norm.eval()
+        evaluated = np.asarray(step(images()))
+    assert step.num_traces == 2
+    assert norm.num_batches_tracked.item() == 1
+    assert not np.allclose(trained, evaluated, atol=1e-2)
+
+
+def test_running_averages_are_forgotten():
+    norm = nn.BatchNorm2d(3)
+    norm(images())
+    assert norm.running_mean.tolist() != [0.0] * 3
+    norm.reset_running_stats()
+    assert norm.running_mean.tolist() == [0.0] * 3
+    assert norm.running_var.tolist() == [1.0] * 3
+    assert norm.num_batches_tracked.item() == 0
+
+
+def test_dropout_drops_in_training_alone():
+    clnet.manual_seed(0)
+    x = clnet.ones(100, 100, requires_grad=True)
+    layer = nn.Dropout(0.25)
+    y = layer(x)
+    values = np.asarray(y.detach())
+    assert set(np.unique(values)) == {0.0, np.float32(1 / 0.75)}
+    assert abs((values == 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / x.numel())
+    y.backward(clnet.ones(100, 100))
+    assert np.array_equal(np.asarray(x.grad), values)  # the same elements are dropped
+    assert layer.eval()(x) is x
+
+
+def test_dropout_differs_from_call_to_call_also_in_a_replay():
+    layer = nn.Dropout(0.5)
+    step = clnet.compile(lambda x: layer(x))
+    x = clnet.ones(64)
+    assert step(x).tolist() != step(x).tolist()
+    assert step.num_traces == 1
+
+
+LOSSES = [
+    nn.CrossEntropyLoss,
+    nn.NLLLoss,
+    nn.MSELoss,
+    nn.L1Loss,
+    nn.SmoothL1Loss,
+    nn.HuberLoss,
+    nn.BCELoss,
+    nn.BCEWithLogitsLoss,
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
+def test_a_reduction_that_does_not_exist(loss):
+    message = f"{loss.__name__}: reduction is 'mean', 'sum' or 'none'; got reduction='max'"
+    with pytest.raises(ArgumentError, match=message):
+        loss(reduction="max")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: nn.Conv2d(3, 4, 3, groups=2),
+            ArgumentError,
+            "Conv2d: groups divides the channels",
+        ),
+        (
+            lambda: nn.Conv2d(3, 4, 3, padding_mode="reflect"),
+            ArgumentError,
+            "padding_mode is 'zeros'; got padding_mode='reflect'. Pad the images before",
+        ),
+        (
+            lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"),
+            ArgumentError,
+            "padding 'same' needs stride 1; got stride=2",
+        ),
+        (
+            lambda: nn.Conv2d(3, 4, (3, 3, 3)),
+            ShapeError,
+            r"kernel_size is an int or a pair of ints; got value=\(3, 3, 3\)",
+        ),
+        (lambda: nn.Dropout(1.5), ArgumentError, r"Dropout: p lies in \[0, 1\]; got p=1.5"),
+        (
+            lambda: nn.Embedding(5, 2, padding_idx=5),
+            BoundsError,
+            "padding_idx is one of the rows; got padding_idx=5, num_embeddings=5",
+        ),
+        (lambda: nn.GELU("erf")(clnet.ones(1)), ArgumentError, "approximate is 'none' or 'tanh'"),
+    ],
+)
+def test_a_setting_that_does_not_exist(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "message"),
+    [
+        (nn.Linear(3, 4), (2, 5), r"linear: .*x=\(2, 5\), weight=\(4, 3\) \(in Linear\)"),
+        (
+            nn.Sequential(nn.ReLU(), nn.Conv2d(3, 4, 3)),
+            (2, 5, 8, 8),
+            r"expects 3 input channels but x has 5; .* \(in Sequential.1, Conv2d\)",
+        ),
+        (nn.BatchNorm2d(3), (2, 4, 5, 5), r"4 axes, and 3 channels; got x=\(2, 4, 5, 5\)"),
+        (nn.BatchNorm2d(3), (2, 3), r"BatchNorm2d: x has 4 axes, and 3 channels; got x=\(2, 3\)"),
+        (nn.BatchNorm1d(3), (2, 3, 5, 5), "BatchNorm1d: x has 2 or 3 axes, and 3 channels"),
+    ],
+    ids=["Linear", "Conv2d", "BatchNorm2d channels", "BatchNorm2d axes", "BatchNorm1d axes"],
+)
+def test_an_input_that_does_not_fit(layer, shape, message):
+    with pytest.raises(ShapeError, match=message):
+        layer(clnet.zeros(shape))
+
+
+def test_one_value_a_channel_leaves_the_running_averages_alone():
+    norm = nn.BatchNorm1d(3)
+    with pytest.raises(ArgumentError, match="training needs more than one value a channel"):
+        norm(clnet.ones(1, 3))
+    assert norm.num_batches_tracked.item() == 0
+    assert norm.running_mean.tolist() == [0.0] * 3
+
+
+def test_classes_that_do_not_fit():
+    with pytest.raises(ShapeError, match=r"cross_entropy: .* \(in CrossEntropyLoss\)"):
+        nn.CrossEntropyLoss()(clnet.zeros(4, 3), clnet.zeros(5, dtype=clnet.int64))
+
+
+def test_a_layer_is_made_on_a_device_and_in_a_dtype(device):
+    if not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    layer = nn.Conv2d(2, 2, 1, device=device, dtype=clnet.float64)
+    assert layer.weight.device is device
+    assert layer.bias.dtype is clnet.float64
+    assert nn.BatchNorm2d(2, device=device, dtype=clnet.float64).running_var.device is device

@@ -1,0 +1,128 @@
+"""Random tensors: shapes, dtypes, ranges, and that a seed decides them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, DtypeError
+
+DRAWS = {
+    "rand": lambda **k: clnet.rand(4, 5, **k),
+    "randn": lambda **k: clnet.randn((4, 5), **k),
+    "normal": lambda **k: clnet.normal(1.0, 2.0, (4, 5), **k),
+    "randint": lambda **k: clnet.randint(1000, (4, 5), **k),
+    "randperm": lambda **k: clnet.randperm(20, **k),
+    "bernoulli": lambda **k: clnet.bernoulli(clnet.full((4, 5), 0.5), **k),
+}
+EVERY_DRAW = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS.keys())
+
+
+@EVERY_DRAW
+def test_a_seed_decides_the_numbers(draw):
+    assert clnet.manual_seed(7).seed == clnet.initial_seed() == 7
+    first, second = draw().tolist(), draw().tolist()
+    assert first != second
+    clnet.manual_seed(7)
+    assert draw().tolist() == first
+    state = clnet.get_rng_state()
+    clnet.manual_seed(8)
+    assert draw().tolist() != first
+    clnet.set_rng_state(state)
+    assert draw().tolist() == second
+
+
+@EVERY_DRAW
+def test_a_generator_of_ones_own(draw):
+    before = clnet.get_rng_state()
+    first = draw(generator=clnet.Generator(3)).tolist()
+    assert draw(generator=clnet.Generator(3)).tolist() == first
+    assert draw(generator=clnet.Generator(4)).tolist() != first
+    assert clnet.get_rng_state() == before
+
+
+@EVERY_DRAW
+def test_a_replay_draws_what_eager_calls_would(draw):
+    clnet.manual_seed(1)
+    eager = [draw().tolist() for _ in range(3)]
+    step = clnet.compile(lambda x: draw())
+    clnet.manual_seed(1)
+    assert [step(clnet.ones(1)).tolist() for _ in range(3)] == eager
+    assert step.num_traces == 1
+
+
+def test_ranges_and_dtypes():
+    clnet.manual_seed(0)
+    x = clnet.rand(1000, requires_grad=True)
+    assert x.dtype is clnet.float32
+    assert x.requires_grad
+    assert 0 <= x.detach().numpy().min() < 0.01
+    assert 0.99 < x.detach().numpy().max() < 1
+    whole = clnet.randint(-3, 4, (1000,))
+    assert whole.dtype is clnet.int64
+    assert set(whole.tolist()) == set(range(-3, 4))
+    assert clnet.randint(2, (3,), dtype=clnet.uint8).dtype is clnet.uint8
+    normal = clnet.normal(5.0, 0.5, (10_000,)).numpy()
+    assert abs(normal.mean() - 5) < 5 * 0.5 / 100
+    assert abs(normal.std() - 0.5) < 5 * 0.5 / 100 / np.sqrt(2)
+
+
+def test_like_another_tensor(device):
+    if not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    x = clnet.zeros(2, 3, dtype=clnet.float64)
+    for draw in (clnet.rand_like, clnet.randn_like):
+        assert draw(x).shape == (2, 3)
+        assert draw(x).dtype is clnet.float64
+        assert draw(x, dtype=clnet.float32).dtype is clnet.float32
+
+
+def test_probabilities_of_the_elements():
+    clnet.manual_seed(0)
+    p = clnet.tensor([0.0, 0.2, 1.0]).expand(4000, 3)
+    drawn = clnet.bernoulli(p).numpy()
+    assert set(np.unique(drawn)) == {0.0, 1.0}
+    assert drawn[:, 0].max() == 0
+    assert drawn[:, 2].min() == 1
+    assert abs(drawn[:, 1].mean() - 0.2) < 5 * np.sqrt(0.2 * 0.8 / 4000)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 255, 256, 257, 5000])
+def test_a_permutation_holds_every_number_once(n):
+    order = clnet.randperm(n)
+    assert order.dtype is clnet.int64
+    assert sorted(order.tolist()) == list(range(n))
+
+
+def test_every_place_of_a_permutation_is_as_likely():
+    clnet.manual_seed(0)
+    times = 600
+    counts = np.zeros((4, 4))
+    for _ in range(times):
+        counts[np.arange(4), clnet.randperm(4).numpy()] += 1
+    squares = ((counts - times / 4) ** 2 / (times / 4)).sum()
+    assert squares < 27.9  # chi-squared of 9 degrees: exceeded once in 1000
+
+
+@pytest.mark.parametrize(
+    ("draw", "error", "message"),
+    [
+        (
+            lambda: clnet.manual_seed(-1),
+            ArgumentError,
+            r"a seed lies in \[0, 2\*\*64\); got seed=-1",
+        ),
+        (lambda: clnet.randint(3, 3, (2,)), ArgumentError, "low is below high; got low=3, high=3"),
+        (lambda: clnet.randint(0, 3), ArgumentError, "randint: size is a shape; got size=None"),
+        (lambda: clnet.randperm(-1), ArgumentError, r"n lies in \[0, 2\*\*31\); got n=-1"),
+        (lambda: clnet.normal(0.0, -1.0, (2,)), ArgumentError, "std is 0 or more; got std=-1"),
+        (lambda: clnet.rand(2, dtype=clnet.int32), DtypeError, "operands are floating"),
+    ],
+    ids=["seed", "range", "size", "length", "deviation", "dtype"],
+)
+def test_what_cannot_be_drawn(draw, error, message):
+    before = clnet.get_rng_state()
+    with pytest.raises(error, match=message):
+        draw()
+    assert clnet.get_rng_state() == before
