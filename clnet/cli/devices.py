@@ -40,7 +40,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(_table([_HEADER, *(_row(f, default) for f in usable)]))
     for skipped in found:
         if skipped.problem is not None:
-            print(f"{skipped.selector}: {skipped.problem}", file=sys.stdout if usable else sys.stderr)
+            print(
+                f"{skipped.selector}: {skipped.problem}", file=sys.stdout if usable else sys.stderr
+            )
     return 0 if usable else 1
 
 
@@ -63,5 +65,6 @@ def _row(found: Found, default: Found) -> tuple[str, ...]:
 def _table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     )

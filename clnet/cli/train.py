@@ -120,7 +120,8 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = device(arguments.device, threads=arguments.threads)
     generator = Generator().manual_seed(arguments.seed)
     training, test = (
-        task.load(arguments.data, train=train, download=arguments.download) for train in (True, False)
+        task.load(arguments.data, train=train, download=arguments.download)
+        for train in (True, False)
     )
     loader, test_loader = _loaders(task, training, test, arguments)
     with mode.using(device=chosen, generator=generator):

@@ -45,9 +45,7 @@ def evaluation_step(model: Module, loss_fn: Loss, metrics: Sequence[Metric]) -> 
     return evaluate_step
 
 
-def _measured(
-    loss: Tensor, outputs: Tensor, targets: Tensor, metrics: Sequence[Metric]
-) -> Tensor:
+def _measured(loss: Tensor, outputs: Tensor, targets: Tensor, metrics: Sequence[Metric]) -> Tensor:
     with no_grad():
         outputs = outputs.detach()
         values = [loss.detach(), *(metric(outputs, targets).detach() for metric in metrics)]
