@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -25,7 +24,9 @@ from .timing import seconds, torch_peer
 _CHAIN = 200
 _CALLS = 1000
 _FIRST_STEP = """
-import time
+import os, sys, time
+folder, os.environ["CLNET_DEVICE"] = sys.argv[1:]
+os.environ["CLNET_CACHE_DIR"] = os.environ["POCL_CACHE_DIR"] = folder
 start = time.perf_counter()
 import clnet
 from clnet.models import CNN
@@ -104,14 +105,10 @@ def first_step(where: Device) -> dict[str, float]:
         With a cold and with a warm kernel cache, the start of Python excluded.
     """
     with tempfile.TemporaryDirectory() as folder:
-        caches = {"CLNET_CACHE_DIR": folder, "POCL_CACHE_DIR": f"{folder}/pocl"}
-        os.mkdir(caches["POCL_CACHE_DIR"])
-        environment = {**os.environ, **caches, "CLNET_DEVICE": where.name}
         runs = [
             float(
                 subprocess.run(
-                    [sys.executable, "-c", _FIRST_STEP],
-                    env=environment,
+                    [sys.executable, "-c", _FIRST_STEP, folder, where.name],
                     check=True,
                     capture_output=True,
                     text=True,
