@@ -10,7 +10,6 @@ import numpy as np
 
 from . import mode, ops
 from .array import Array
-from .tape import Node, run_backward
 from .device import Device, current_device
 from .device import device as open_device
 from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64
@@ -19,6 +18,7 @@ from .ops.create import Full
 from .ops.function import PUBLIC_OPS, Face, Function, execute
 from .ops.shape import CopyInto, to_dtype
 from .ops.update import accumulate
+from .tape import Node, run_backward
 
 Number = bool | int | float
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pyopencl as cl
+import pyopencl._cl as driver
 import pytest
 
 import clnet
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.device
 
 def runtime_error(code: int) -> cl.LogicError:
     """What pyopencl raises when the runtime returns an error code."""
-    return cl.LogicError(cl._cl._ErrorRecord("clGetDeviceIDs", code, ""))
+    return cl.LogicError(driver._ErrorRecord("clGetDeviceIDs", code, ""))
 
 
 class Broken:
@@ -64,7 +65,14 @@ def test_devices_are_named_by_platform_and_number(platforms):
         Platform("AMD Accelerated Parallel Processing", handle("MI300", cl.device_type.GPU)),
         Platform("Portable Computing Language", handle("cpu C")),
     )
-    assert [f.selector for f in found] == ["pocl:0", "pocl:1", "nvidia:0", "intel:0", "amd:0", "pocl:2"]
+    assert [f.selector for f in found] == [
+        "pocl:0",
+        "pocl:1",
+        "nvidia:0",
+        "intel:0",
+        "amd:0",
+        "pocl:2",
+    ]
     assert [f.kind for f in found[:3]] == [DeviceKind.CPU, DeviceKind.CPU, DeviceKind.GPU]
 
 
@@ -106,12 +114,15 @@ def test_an_absent_device_is_told_with_those_there_are(platforms):
     with pytest.raises(DeviceError) as raised:
         select("nvidia:1", found)
     assert str(raised.value) == (
-        "device 'nvidia:1': not found; got have=pocl:0 (cpu A). Skipped: acme: skipped: clGetDeviceIDs failed: "
+        "device 'nvidia:1': not found; got have=pocl:0 (cpu A). "
+        "Skipped: acme: skipped: clGetDeviceIDs failed: "
         "OUT_OF_HOST_MEMORY; nvidia: skipped: the platform has no device"
     )
 
 
-@pytest.mark.parametrize("name", ["", "pocl:", "pocl:-1", ":0", "pocl:x", "pocl 0", "nvidia:0:1", "0"])
+@pytest.mark.parametrize(
+    "name", ["", "pocl:", "pocl:-1", ":0", "pocl:x", "pocl 0", "nvidia:0:1", "0"]
+)
 def test_malformed_names_are_refused(platforms, name):
     found = platforms(Platform("Portable Computing Language", handle("cpu A")))
     with pytest.raises(ArgumentError) as raised:
@@ -128,14 +139,19 @@ def test_no_platform_says_what_to_install(monkeypatch):
     monkeypatch.setattr(cl, "get_platforms", absent)
     found = discover()
     assert [f.handle for f in found] == [None]
-    with pytest.raises(DeviceError, match="^device: no usable OpenCL device found; got found=opencl: ") as raised:
+    with pytest.raises(
+        DeviceError, match=r"^device: no usable OpenCL device found; got found=opencl: "
+    ) as raised:
         select(None, found)
     assert 'pip install "clnet[pocl]"' in str(raised.value.remedy)
     assert str(raised.value).count("clnet[pocl]") == 1
 
 
 def test_an_empty_list_of_platforms_says_what_to_install(platforms):
-    with pytest.raises(DeviceError, match=r"no usable OpenCL device found; got found=none\. Install an OpenCL runtime"):
+    with pytest.raises(
+        DeviceError,
+        match=r"no usable OpenCL device found; got found=none\. Install an OpenCL runtime",
+    ):
         select(None, platforms())
 
 
@@ -147,7 +163,9 @@ def test_an_empty_list_of_platforms_says_what_to_install(platforms):
     ],
 )
 def test_devices_that_cannot_be_used_are_kept_with_their_reason(platforms, changes, reason):
-    lame, good = platforms(Platform("Portable Computing Language", handle("A", **changes), handle("B")))
+    lame, good = platforms(
+        Platform("Portable Computing Language", handle("A", **changes), handle("B"))
+    )
     assert (lame.selector, lame.handle, lame.problem) == ("pocl:0", None, reason)
     assert (good.selector, good.problem) == ("pocl:1", None)
 
