@@ -219,7 +219,7 @@ def pow(x: Operand, exponent: Operand) -> Tensor:  # noqa: A001 - PyTorch's name
         raise DtypeError(
             "pow",
             "whole numbers are raised to 0, 1, 2 or 3 only",
-            exponent=exponent.dtype if number is None else exponent,
+            exponent=exponent,
             remedy="Convert one with .float()",
         )
     if number is not None and number in _MULTIPLIED_OUT:
