@@ -228,7 +228,9 @@ class Run:
         pairs = [layout(values) for values in drawn]
         self.hosts = [_exact(host) for host, _ in pairs]
         self.tensors = [t for _, t in pairs]
-        self.wanted = [i for i, x in enumerate(case.inputs) if x.grad and self.hosts[i].dtype.kind == "f"]
+        self.wanted = [
+            i for i, x in enumerate(case.inputs) if x.grad and self.hosts[i].dtype.kind == "f"
+        ]
         self.expected = _arrays(case.ref(*self.hosts))
 
     def forward(self) -> list[Tensor]:
@@ -298,7 +300,10 @@ class Run:
 
     def weights(self) -> list[np.ndarray]:
         """Random gradients of the floating results, exact in float32."""
-        return [self.rng.standard_normal(y.shape).astype(np.float32).astype(np.float64) for y in self.floating]
+        return [
+            self.rng.standard_normal(y.shape).astype(np.float32).astype(np.float64)
+            for y in self.floating
+        ]
 
     def loss(self, weights: Sequence[np.ndarray], moves: dict[int, np.ndarray]) -> float:
         """The weighted sum of the reference's results at moved inputs."""
@@ -312,7 +317,11 @@ class Run:
         return (ahead - self.loss(weights, {i: -STEP * direction})) / (2 * STEP)
 
     def bend(
-        self, weights: Sequence[np.ndarray], along: dict[int, np.ndarray], i: int, direction: np.ndarray
+        self,
+        weights: Sequence[np.ndarray],
+        along: dict[int, np.ndarray],
+        i: int,
+        direction: np.ndarray,
     ) -> float:
         """The reference's mixed second derivative, along ``along`` and a direction of input ``i``."""
 
@@ -381,7 +390,12 @@ def gradient_twice(case: OpCase, device: Device) -> None:
             )
             expected = (ahead - back) / (2 * STEP)
             tolerance = run.tolerance(expected, slack=2 * GRADIENT_SLACK)
-            _compare(f"{case}: gradient of weights {k}", _exact(found.detach().numpy()), expected, tolerance)
+            _compare(
+                f"{case}: gradient of weights {k}",
+                _exact(found.detach().numpy()),
+                expected,
+                tolerance,
+            )
 
 
 def layouts(case: OpCase, device: Device) -> None:
@@ -437,7 +451,9 @@ def _spread(expected: np.ndarray) -> float:
 def _require(what: str, spread: float, tolerance: np.ndarray) -> None:
     """Fail if a comparison within ``tolerance`` shows nothing."""
     most = float(np.max(tolerance, initial=0))
-    assert spread > SPREAD * most, f"{what} is vacuous: the reference varies by {spread:.3g}, tolerance {most:.3g}"
+    assert spread > SPREAD * most, (
+        f"{what} is vacuous: the reference varies by {spread:.3g}, tolerance {most:.3g}"
+    )
 
 
 def _compare(what: str, actual: np.ndarray, expected: np.ndarray, tolerance: np.ndarray) -> None:
@@ -485,5 +501,7 @@ def _floating(results: Any) -> list[np.ndarray]:
     return [y for y in _arrays(results) if y.dtype.kind == "f"]
 
 
-def _moved(hosts: Sequence[np.ndarray], along: dict[int, np.ndarray], step: float) -> list[np.ndarray]:
+def _moved(
+    hosts: Sequence[np.ndarray], along: dict[int, np.ndarray], step: float
+) -> list[np.ndarray]:
     return [h + step * along[i] if i in along else h for i, h in enumerate(hosts)]

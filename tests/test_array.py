@@ -53,7 +53,9 @@ def test_views_read_what_numpys_do(shape, data):
     order = data.draw(st.permutations(range(host.ndim)))
     starts = [data.draw(st.integers(0, n - 1)) for n in shape]
     steps = [data.draw(st.integers(1, 3)) for _ in shape]
-    expected = host[tuple(slice(a, None, s) for a, s in zip(starts, steps, strict=True))].transpose(order)
+    expected = host[tuple(slice(a, None, s) for a, s in zip(starts, steps, strict=True))].transpose(
+        order
+    )
     array = Array.from_numpy(host, clnet.device())
     offset = sum(a * s for a, s in zip(starts, array.strides, strict=True))
     strides = tuple(s // host.itemsize for s in expected.strides)
@@ -100,7 +102,9 @@ def test_small_shapes_work(shape, device):
 
 
 def test_a_dtype_clnet_lacks_is_refused(device):
-    with pytest.raises(DtypeError, match="^dtype: NumPy's dtype has no counterpart; got dtype=uint32"):
+    with pytest.raises(
+        DtypeError, match="^dtype: NumPy's dtype has no counterpart; got dtype=uint32"
+    ):
         Array.from_numpy(np.zeros(2, np.uint32), device)
     with pytest.raises(DtypeError, match="got dtype=float8_e5m2"):
         Array.from_numpy(np.zeros(2, ml_dtypes.float8_e5m2), device)

@@ -13,14 +13,22 @@ ALL = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e,
 
 
 def test_text_is_made_of_the_fields():
-    error = ShapeError("matmul", "inner sizes differ, 3 != 4", remedy="Transpose one", a=(2, 3), b=(4, 5))
+    error = ShapeError(
+        "matmul", "inner sizes differ, 3 != 4", remedy="Transpose one", a=(2, 3), b=(4, 5)
+    )
     assert str(error) == "matmul: inner sizes differ, 3 != 4; got a=(2, 3), b=(4, 5). Transpose one"
-    assert (error.op, error.law, error.remedy) == ("matmul", "inner sizes differ, 3 != 4", "Transpose one")
+    assert (error.op, error.law, error.remedy) == (
+        "matmul",
+        "inner sizes differ, 3 != 4",
+        "Transpose one",
+    )
     assert error.values == {"a": (2, 3), "b": (4, 5)}
 
 
 def test_values_and_remedy_may_be_missing():
-    assert str(ShapeError("cat", "it joins one tensor or more")) == "cat: it joins one tensor or more"
+    assert (
+        str(ShapeError("cat", "it joins one tensor or more")) == "cat: it joins one tensor or more"
+    )
     assert str(ShapeError("cat", "law", remedy="Do")) == "cat: law. Do"
 
 

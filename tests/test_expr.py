@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clnet import expr as E  # noqa: N812 - E.exp reads as an expression
+from clnet import expr as E
 from clnet.errors import ArgumentError, DtypeError
 from clnet.expr.derivative import RULES
 from clnet.expr.printing import CType

@@ -8,7 +8,6 @@ import pytest
 from clnet import ops
 from clnet.ops.pointwise import evaluate
 from clnet.tensor import Tensor
-
 from tests.opcase import (
     OpCase,
     edges,
@@ -63,13 +62,26 @@ def nudged(x):
     ("case", "check", "message"),
     [
         pytest.param(
-            OpCase(seeded(nudged), np.square, [normal(7, 33)]), forward, "are off", id="slightly wrong value"
+            OpCase(seeded(nudged), np.square, [normal(7, 33)]),
+            forward,
+            "are off",
+            id="slightly wrong value",
         ),
-        pytest.param(OpCase(last_column_lost, np.square, [normal(7, 33)]), forward, "are off", id="off by one"),
         pytest.param(
-            OpCase(ops.neg, np.square, [integers(-9, 9, (7, 33))]), forward, "are off", id="wrong integers"
+            OpCase(last_column_lost, np.square, [normal(7, 33)]),
+            forward,
+            "are off",
+            id="off by one",
         ),
-        pytest.param(OpCase(ops.neg, np.negative, [uniform(1, 1, (4,))]), forward, "vacuous", id="one value"),
+        pytest.param(
+            OpCase(ops.neg, np.square, [integers(-9, 9, (7, 33))]),
+            forward,
+            "are off",
+            id="wrong integers",
+        ),
+        pytest.param(
+            OpCase(ops.neg, np.negative, [uniform(1, 1, (4,))]), forward, "vacuous", id="one value"
+        ),
         pytest.param(
             OpCase(lambda x: ops.exp(x - 200), lambda x: np.exp(x - 200), [normal(7, 33)]),
             forward,
@@ -77,20 +89,34 @@ def nudged(x):
             id="all but zero",
         ),
         pytest.param(
-            OpCase(ops.neg, lambda x: -x[:, :1], [normal(7, 33)]), forward, "has shape", id="wrong shape"
+            OpCase(ops.neg, lambda x: -x[:, :1], [normal(7, 33)]),
+            forward,
+            "has shape",
+            id="wrong shape",
         ),
         pytest.param(
-            OpCase(seeded(square, lambda g, y: g), np.square, [normal(7, 33)]), gradient, "are off", id="wrong gradient"
+            OpCase(seeded(square, lambda g, y: g), np.square, [normal(7, 33)]),
+            gradient,
+            "are off",
+            id="wrong gradient",
         ),
         pytest.param(
-            OpCase(ops.square, np.square, [normal(7, 33)], flat=True), gradient, "is not 0", id="not flat"
+            OpCase(ops.square, np.square, [normal(7, 33)], flat=True),
+            gradient,
+            "is not 0",
+            id="not flat",
         ),
         pytest.param(
-            OpCase(ops.floor, np.floor, [uniform(0.1, 0.9, (9,))]), gradient, "vacuous", id="vacuous gradient"
+            OpCase(ops.floor, np.floor, [uniform(0.1, 0.9, (9,))]),
+            gradient,
+            "vacuous",
+            id="vacuous gradient",
         ),
         pytest.param(
             OpCase(
-                lambda x: ops.mul(x, x.detach()) * 2 - ops.square(x.detach()), np.square, [normal(7, 33)]
+                lambda x: ops.mul(x, x.detach()) * 2 - ops.square(x.detach()),
+                np.square,
+                [normal(7, 33)],
             ),
             gradient_twice,
             "are off",
@@ -116,7 +142,9 @@ def nudged(x):
         ),
         pytest.param(
             OpCase(
-                lambda x: x.narrow(0, 0, 0) if 1 in x.shape else ops.square(x), np.square, [normal(7, 33)]
+                lambda x: x.narrow(0, 0, 0) if 1 in x.shape else ops.square(x),
+                np.square,
+                [normal(7, 33)],
             ),
             edges,
             "has shape",
@@ -136,7 +164,13 @@ def test_a_seeded_error_is_found(case, check, message, device):
 
 
 def test_a_right_op_passes_every_check(device):
-    case = OpCase(ops.div, np.divide, [normal(7, 33), positive(7, 33)], grad2=True, dtypes=("float16", "bfloat16"))
+    case = OpCase(
+        ops.div,
+        np.divide,
+        [normal(7, 33), positive(7, 33)],
+        grad2=True,
+        dtypes=("float16", "bfloat16"),
+    )
     checks = every_check([case])
     assert [p.id for p in checks] == [
         "div-forward",
@@ -153,7 +187,9 @@ def test_a_right_op_passes_every_check(device):
 
 def test_dodge_keeps_inputs_from_a_kink(device):
     def at_kink(**options):
-        return OpCase(ops.relu, lambda x: np.maximum(x, 0), [uniform(-1e-6, 1e-6, (99,), **options)])
+        return OpCase(
+            ops.relu, lambda x: np.maximum(x, 0), [uniform(-1e-6, 1e-6, (99,), **options)]
+        )
 
     with pytest.raises(AssertionError, match="gradient of input 0"):
         gradient(at_kink(), device)

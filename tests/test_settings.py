@@ -69,5 +69,7 @@ def test_an_empty_variable_counts_as_absent():
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²"])
 def test_threads_is_a_whole_number(text):
-    with pytest.raises(ArgumentError, match=f"^CLNET_THREADS: is a whole number, 1 or more; got value={text!r}$"):
+    with pytest.raises(
+        ArgumentError, match=f"^CLNET_THREADS: is a whole number, 1 or more; got value={text!r}$"
+    ):
         Settings.read({"CLNET_THREADS": text})

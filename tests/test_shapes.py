@@ -47,11 +47,17 @@ def views(draw: st.DrawFn) -> np.ndarray:
     shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple))
     base = np.arange(prod(shape) * 2 ** len(shape)).reshape([2 * n for n in shape])
     slices = [
-        slice(draw(st.integers(0, 1)), None, draw(st.integers(1, 2))) if draw(st.booleans()) else slice(None)
+        slice(draw(st.integers(0, 1)), None, draw(st.integers(1, 2)))
+        if draw(st.booleans())
+        else slice(None)
         for _ in shape
     ]
     view = base[tuple(slices)].transpose(draw(st.permutations(range(len(shape)))))
-    return np.broadcast_to(view, (draw(st.integers(1, 3)), *view.shape)) if draw(st.booleans()) else view
+    return (
+        np.broadcast_to(view, (draw(st.integers(1, 3)), *view.shape))
+        if draw(st.booleans())
+        else view
+    )
 
 
 @given(SIZES)
@@ -91,7 +97,9 @@ def test_broadcast_refuses_what_numpy_refuses(a, b):
 def test_collapse_visits_the_same_elements_in_the_same_order(data):
     first = data.draw(views())
     order = tuple(data.draw(st.permutations(range(first.ndim))))
-    dense = np.arange(first.size).reshape([first.shape[i] for i in np.argsort(order)]).transpose(order)
+    dense = (
+        np.arange(first.size).reshape([first.shape[i] for i in np.argsort(order)]).transpose(order)
+    )
     operands = [steps(first), steps(dense), (0,) * first.ndim]
     sizes, collapsed = collapse(first.shape, operands)
     assert prod(sizes) == first.size
@@ -136,7 +144,8 @@ def test_resolve_reshape_fills_in_a_size(shape, target, expected):
 
 
 @pytest.mark.parametrize(
-    ("shape", "target"), [((2, 3), (4,)), ((2, 3), (-1, 4)), ((2, 3), (-1, -1)), ((2, 3), (-2, 3)), ((0,), (-1, 0))]
+    ("shape", "target"),
+    [((2, 3), (4,)), ((2, 3), (-1, 4)), ((2, 3), (-1, -1)), ((2, 3), (-2, 3)), ((0,), (-1, 0))],
 )
 def test_resolve_reshape_refuses_another_count(shape, target):
     with pytest.raises(ShapeError, match=r"^reshape: .*; got shape=.*, target="):
@@ -158,7 +167,9 @@ def test_dims_outside_are_refused():
         normalize_dims("sum", (0, -2), 2)
 
 
-@given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.integers(1, 3))
+@given(
+    st.integers(1, 20), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.integers(1, 3)
+)
 def test_window_size_counts_the_windows(size, kernel, stride, padding, dilation):
     span = dilation * (kernel - 1) + 1
     starts = range(-padding, size + padding - span + 1, stride)
@@ -168,5 +179,7 @@ def test_window_size_counts_the_windows(size, kernel, stride, padding, dilation)
 def test_pair_takes_an_int_or_two():
     assert pair(3, "conv2d", "stride") == (3, 3)
     assert pair([1, 2], "conv2d", "stride") == (1, 2)
-    with pytest.raises(ShapeError, match=r"^conv2d: stride is an int or a pair of ints; got value=\(1, 2, 3\)$"):
+    with pytest.raises(
+        ShapeError, match=r"^conv2d: stride is an int or a pair of ints; got value=\(1, 2, 3\)$"
+    ):
         pair((1, 2, 3), "conv2d", "stride")

@@ -11,7 +11,10 @@ from ..device import devices
 from ..device.discovery import Found, identity_of, select, traits_of
 from ..settings import SETTINGS
 
-_HEADER = ("", "name", "device", "platform", "type", "units", "simd", "memory", "fp16", "fp64")
+_HEADER = (
+    *("", "name", "device", "platform", "driver"),
+    *("type", "units", "simd", "memory", "fp16", "fp64"),
+)
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -40,7 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(_table([_HEADER, *(_row(f, default) for f in usable)]))
     for skipped in found:
         if skipped.problem is not None:
-            print(f"{skipped.selector}: {skipped.problem}", file=sys.stdout if usable else sys.stderr)
+            print(
+                f"{skipped.selector}: {skipped.problem}", file=sys.stdout if usable else sys.stderr
+            )
     return 0 if usable else 1
 
 
@@ -50,7 +55,8 @@ def _row(found: Found, default: Found) -> tuple[str, ...]:
         "*" if found is default else "",
         found.selector,
         identity.name,
-        f"{identity.platform} ({identity.platform_version})",
+        identity.platform,
+        identity.driver,
         traits.kind.value,
         str(traits.compute_units),
         str(traits.simd_width),
@@ -63,5 +69,6 @@ def _row(found: Found, default: Found) -> tuple[str, ...]:
 def _table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in rows
     )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..ops.function import PUBLIC_OPS, Face
 
-__all__ = sorted(n for n, (_, face) in PUBLIC_OPS.items() if Face.FUNCTIONAL in face)  # pyright: ignore[reportUnsupportedDunderAll]
-globals().update({name: PUBLIC_OPS[name][0] for name in __all__})
+if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
+    from ..ops import *
+
+globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTIONAL in face})

@@ -4,9 +4,9 @@ from .activation import *
 from .arithmetic import *
 from .conv import *
 from .create import *
+from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
-from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import execute as execute
 from .index import *
 from .loss import *

@@ -34,11 +34,16 @@ class Bar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._bar.close()
 
-    def advance(self, batches: int, values: Mapping[str, float], examples_per_second: float) -> None:
+    def advance(
+        self, batches: int, values: Mapping[str, float], examples_per_second: float
+    ) -> None:
         """So many batches more, and the figures now."""
         shown = {name: f"{value:.4f}" for name, value in values.items()}
         self._bar.set_postfix({**shown, "examples/s": f"{examples_per_second:,.0f}"}, refresh=False)
@@ -54,7 +59,9 @@ def epoch_line(epoch: Mapping[str, float], epochs: int) -> str:
     """
     aside = ("epoch", "lr", "seconds", "examples_per_second")
     figures = [
-        f"{name.replace('_', ' ')} {value:.4f}" for name, value in epoch.items() if name not in aside
+        f"{name.replace('_', ' ')} {value:.4f}"
+        for name, value in epoch.items()
+        if name not in aside
     ]
     return (
         f"epoch {epoch['epoch']:.0f}/{epochs}: {', '.join(figures)}, "

@@ -21,7 +21,7 @@ Step = Callable[[Tensor, Tensor], Tensor]
 def training_step(
     model: Module, loss_fn: Loss, optimizer: Optimizer, metrics: Sequence[Metric]
 ) -> Step:
-    """A step that updates the model on a batch and gives loss and metrics, ``(1 + len(metrics),)``."""
+    """A step that updates the model on a batch; gives loss and metrics, ``(1 + len(metrics),)``."""
 
     def train_step(inputs: Tensor, targets: Tensor) -> Tensor:
         optimizer.zero_grad()
@@ -45,9 +45,7 @@ def evaluation_step(model: Module, loss_fn: Loss, metrics: Sequence[Metric]) -> 
     return evaluate_step
 
 
-def _measured(
-    loss: Tensor, outputs: Tensor, targets: Tensor, metrics: Sequence[Metric]
-) -> Tensor:
+def _measured(loss: Tensor, outputs: Tensor, targets: Tensor, metrics: Sequence[Metric]) -> Tensor:
     with no_grad():
         outputs = outputs.detach()
         values = [loss.detach(), *(metric(outputs, targets).detach() for metric in metrics)]

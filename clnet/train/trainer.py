@@ -181,13 +181,18 @@ class Trainer:
         """
         if path is None:
             if self.checkpoint is None:
-                raise ArgumentError("resume", "a path is given, or the trainer has a checkpoint folder")
+                raise ArgumentError(
+                    "resume", "a path is given, or the trainer has a checkpoint folder"
+                )
             path = self.checkpoint / _LAST
         state = load_checkpoint(path)
         before = self._state()
         if set(state) != set(before):
             raise CheckpointError(
-                os.fspath(path), "not a trainer's checkpoint", keys=sorted(state), expected=sorted(before)
+                os.fspath(path),
+                "not a trainer's checkpoint",
+                keys=sorted(state),
+                expected=sorted(before),
             )
         try:
             self._restore(state)
@@ -195,7 +200,9 @@ class Trainer:
             self._restore(before)
             if isinstance(error, KeyError | TypeError | AttributeError):
                 raise CheckpointError(
-                    os.fspath(path), "a part of the checkpoint is not what it should be", error=repr(error)
+                    os.fspath(path),
+                    "a part of the checkpoint is not what it should be",
+                    error=repr(error),
                 ) from error
             raise
         self._resumed = True
@@ -345,9 +352,7 @@ class _Reader:
         NonFiniteError: from :meth:`read`, if a training loss is infinite or NaN.
     """
 
-    def __init__(
-        self, means: Means, losses: list[float] | None = None, num_steps: int = 0
-    ) -> None:
+    def __init__(self, means: Means, losses: list[float] | None = None, num_steps: int = 0) -> None:
         self._means = means
         self._losses = losses
         self._num_steps = num_steps

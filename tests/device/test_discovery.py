@@ -64,7 +64,14 @@ def test_devices_are_named_by_platform_and_number(platforms):
         Platform("AMD Accelerated Parallel Processing", handle("MI300", cl.device_type.GPU)),
         Platform("Portable Computing Language", handle("cpu C")),
     )
-    assert [f.selector for f in found] == ["pocl:0", "pocl:1", "nvidia:0", "intel:0", "amd:0", "pocl:2"]
+    assert [f.selector for f in found] == [
+        "pocl:0",
+        "pocl:1",
+        "nvidia:0",
+        "intel:0",
+        "amd:0",
+        "pocl:2",
+    ]
     assert [f.kind for f in found[:3]] == [DeviceKind.CPU, DeviceKind.CPU, DeviceKind.GPU]
 
 
@@ -111,7 +118,9 @@ def test_an_absent_device_is_told_with_those_there_are(platforms):
     )
 
 
-@pytest.mark.parametrize("name", ["", "pocl:", "pocl:-1", ":0", "pocl:x", "pocl 0", "nvidia:0:1", "0"])
+@pytest.mark.parametrize(
+    "name", ["", "pocl:", "pocl:-1", ":0", "pocl:x", "pocl 0", "nvidia:0:1", "0"]
+)
 def test_malformed_names_are_refused(platforms, name):
     found = platforms(Platform("Portable Computing Language", handle("cpu A")))
     with pytest.raises(ArgumentError) as raised:
@@ -128,14 +137,19 @@ def test_no_platform_says_what_to_install(monkeypatch):
     monkeypatch.setattr(cl, "get_platforms", absent)
     found = discover()
     assert [f.handle for f in found] == [None]
-    with pytest.raises(DeviceError, match="^device: no usable OpenCL device found; got found=opencl: ") as raised:
+    with pytest.raises(
+        DeviceError, match="^device: no usable OpenCL device found; got found=opencl: "
+    ) as raised:
         select(None, found)
     assert 'pip install "clnet[pocl]"' in str(raised.value.remedy)
     assert str(raised.value).count("clnet[pocl]") == 1
 
 
 def test_an_empty_list_of_platforms_says_what_to_install(platforms):
-    with pytest.raises(DeviceError, match=r"no usable OpenCL device found; got found=none\. Install an OpenCL runtime"):
+    with pytest.raises(
+        DeviceError,
+        match=r"no usable OpenCL device found; got found=none\. Install an OpenCL runtime",
+    ):
         select(None, platforms())
 
 
@@ -147,7 +161,9 @@ def test_an_empty_list_of_platforms_says_what_to_install(platforms):
     ],
 )
 def test_devices_that_cannot_be_used_are_kept_with_their_reason(platforms, changes, reason):
-    lame, good = platforms(Platform("Portable Computing Language", handle("A", **changes), handle("B")))
+    lame, good = platforms(
+        Platform("Portable Computing Language", handle("A", **changes), handle("B"))
+    )
     assert (lame.selector, lame.handle, lame.problem) == ("pocl:0", None, reason)
     assert (good.selector, good.problem) == ("pocl:1", None)
 

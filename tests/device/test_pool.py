@@ -142,7 +142,9 @@ def test_a_device_that_stays_full_raises():
 
 def test_a_request_larger_than_any_block_raises():
     harness = Harness(max_block=2**20)
-    with pytest.raises(OutOfDeviceMemory, match=r"one buffer may have 1,048,576 bytes; got need=2,097,152 bytes"):
+    with pytest.raises(
+        OutOfDeviceMemory, match=r"one buffer may have 1,048,576 bytes; got need=2,097,152 bytes"
+    ):
         harness.storage(2**21)
     assert harness.num_finishes == 0
 
@@ -151,7 +153,9 @@ def test_other_errors_of_the_runtime_are_not_taken_for_full_memory():
     harness = Harness()
 
     def broken(buffer):
-        raise cl.RuntimeError(cl._cl._ErrorRecord("clEnqueueFillBuffer", cl.status_code.INVALID_CONTEXT, ""))
+        raise cl.RuntimeError(
+            cl._cl._ErrorRecord("clEnqueueFillBuffer", cl.status_code.INVALID_CONTEXT, "")
+        )
 
     harness.pool._touch = broken
     with pytest.raises(cl.RuntimeError, match="INVALID_CONTEXT"):
@@ -160,7 +164,8 @@ def test_other_errors_of_the_runtime_are_not_taken_for_full_memory():
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["take", "take", "give", "empty"]), st.integers(1, 200_000)), max_size=40
+        st.tuples(st.sampled_from(["take", "take", "give", "empty"]), st.integers(1, 200_000)),
+        max_size=40,
     )
 )
 def test_blocks_never_overlap_and_none_is_lost(actions):

@@ -149,7 +149,9 @@ def test_the_key_differs(tmp_path, source, key):
 def test_a_folder_that_cannot_be_written_is_reported_once(tmp_path):
     (tmp_path / "file").write_text("in the way")
     bench = Bench(tmp_path / "file" / "cache")
-    with pytest.warns(RuntimeWarning, match="^kernel cache: cannot write .*; kernels are compiled anew") as seen:
+    with pytest.warns(
+        RuntimeWarning, match="^kernel cache: cannot write .*; kernels are compiled anew"
+    ) as seen:
         assert bench.run(Source()) == [3, 3, 3]
     assert len(seen) == 1
     with warnings.catch_warnings():
@@ -186,9 +188,17 @@ __kernel void mixed(__global const half *restrict x, const long x_offset,
 
 
 def run_script(folder: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "CLNET_CACHE_DIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {
+        **os.environ,
+        "CLNET_CACHE_DIR": str(folder),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 

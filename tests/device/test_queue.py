@@ -76,7 +76,11 @@ def test_copies_are_seen(device):
         x.numpy()
         with x.map() as host:
             assert host.tolist() == [1, 1, 1]
-    assert [(r.kind, r.bytes) for r in watch.records] == [("upload", 12), ("download", 12), ("map", 12)]
+    assert [(r.kind, r.bytes) for r in watch.records] == [
+        ("upload", 12),
+        ("download", 12),
+        ("map", 12),
+    ]
     assert [bool(r.reads) for r in watch.records] == [False, True, True]
 
 

@@ -53,7 +53,12 @@ CASES = [
     activation(ops.softplus, lambda x: np.logaddexp(x, 0), [X], grad2=True),
     activation(ops.gelu, lambda x: x * (1 + erf(x / math.sqrt(2))) / 2, [X], grad2=True),
     activation(
-        lambda x: ops.gelu(x, approximate="tanh"), gelu_tanh, [X], grad2=True, name="gelu", label="tanh"
+        lambda x: ops.gelu(x, approximate="tanh"),
+        gelu_tanh,
+        [X],
+        grad2=True,
+        name="gelu",
+        label="tanh",
     ),
 ]
 
@@ -73,5 +78,7 @@ def test_large_inputs_neither_overflow_nor_lose_their_gradient(op):
 
 
 def test_gelu_names_its_approximations():
-    with pytest.raises(ArgumentError, match="^gelu: approximate is 'none' or 'tanh'; got approximate='fast'$"):
+    with pytest.raises(
+        ArgumentError, match="^gelu: approximate is 'none' or 'tanh'; got approximate='fast'$"
+    ):
         ops.gelu(clnet.ones(2), approximate="fast")

@@ -11,7 +11,17 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DeviceError, DtypeError, ShapeError
-from tests.opcase import Draw, OpCase, booleans, every_check, integers, normal, positive, sliced, uniform
+from tests.opcase import (
+    Draw,
+    OpCase,
+    booleans,
+    every_check,
+    integers,
+    normal,
+    positive,
+    sliced,
+    uniform,
+)
 
 pytestmark = pytest.mark.device
 
@@ -27,7 +37,9 @@ compared = partial(pointwise, grad=False)
 def broadcast(fn, ref, **options):
     """Operands of other shapes, with an axis too few and axes of size 1."""
     shapes = [((0, 33), (33,)), ((7, 33), ()), ((3, 1, 4), (2, 1)), ((1,), (1, 1))]
-    return OpCase(fn, ref, [positive(7, 1, 33), positive(5, 1)], shapes=shapes, label="broadcast", **options)
+    return OpCase(
+        fn, ref, [positive(7, 1, 33), positive(5, 1)], shapes=shapes, label="broadcast", **options
+    )
 
 
 def specials(*values: float) -> Draw:
@@ -75,10 +87,16 @@ CASES = [
     smooth(lambda x: 2 / x, lambda x: 2 / x, [POSITIVE], name="div", label="reflected"),
     compared(ops.div, np.divide, [integers(-9, 9, SHAPE), integers(1, 9, SHAPE)], label="integers"),
     compared(
-        ops.floor_divide, np.floor_divide, [integers(-99, 99, SHAPE), integers(1, 9, SHAPE)], label="integers"
+        ops.floor_divide,
+        np.floor_divide,
+        [integers(-99, 99, SHAPE), integers(1, 9, SHAPE)],
+        label="integers",
     ),
     compared(
-        ops.floor_divide, np.floor_divide, [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)], label="negative"
+        ops.floor_divide,
+        np.floor_divide,
+        [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)],
+        label="negative",
     ),
     # Quotients between two whole numbers: away from the jumps.
     pointwise(
@@ -88,10 +106,17 @@ CASES = [
         flat=True,
     ),
     compared(
-        ops.remainder, np.remainder, [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)], label="integers"
+        ops.remainder,
+        np.remainder,
+        [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)],
+        label="integers",
     ),
-    pointwise(ops.remainder, np.remainder, [uniform(-3.4, -3.1, SHAPE), uniform(1.25, 1.45, SHAPE)]),
-    compared(ops.fmod, np.fmod, [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)], label="integers"),
+    pointwise(
+        ops.remainder, np.remainder, [uniform(-3.4, -3.1, SHAPE), uniform(1.25, 1.45, SHAPE)]
+    ),
+    compared(
+        ops.fmod, np.fmod, [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)], label="integers"
+    ),
     pointwise(ops.fmod, np.fmod, [uniform(-3.4, -3.1, SHAPE), uniform(1.25, 1.45, SHAPE)]),
     pointwise(ops.neg, np.negative, [NORMAL]),
     pointwise(ops.abs, np.abs, [normal(*SHAPE, dodge=(0,))]),
@@ -192,7 +217,9 @@ def test_operands_that_are_no_tensors_are_refused():
 
 
 def test_numbers_alone_are_refused():
-    with pytest.raises(DtypeError, match=r"^maximum: one operand is a tensor; got operands=\(1, 2\)$"):
+    with pytest.raises(
+        DtypeError, match=r"^maximum: one operand is a tensor; got operands=\(1, 2\)$"
+    ):
         ops.maximum(1, 2)
 
 
@@ -200,7 +227,9 @@ def test_operands_on_two_devices_are_refused(device):
     other = clnet.device(threads=1)
     if other is device:
         pytest.skip("the device has one compute unit: there is no second device")
-    with pytest.raises(DeviceError, match=r"^mul: operands are on different devices; .* Move one with \.to"):
+    with pytest.raises(
+        DeviceError, match=r"^mul: operands are on different devices; .* Move one with \.to"
+    ):
         clnet.ones(2) * clnet.ones(2, device=other)
 
 
@@ -209,10 +238,16 @@ def test_clamp_needs_a_bound():
         clnet.ones(2).clamp()
 
 
-def test_whole_numbers_have_no_negative_powers():
-    with pytest.raises(ArgumentError, match="^pow: whole numbers have no negative whole powers"):
-        clnet.tensor([1, 2]) ** -1
+@pytest.mark.parametrize("make", [lambda: -1, lambda: 4, lambda: clnet.tensor([2, 3])], ids=["-1", "4", "tensor"])
+def test_whole_numbers_have_few_whole_powers(make):
+    with pytest.raises(DtypeError, match=r"^pow: whole numbers are raised to 0, 1, 2 or 3 only; .* with \.float\(\)$"):
+        clnet.tensor([1, 2]) ** make()
+
+
+def test_whole_numbers_and_real_powers():
+    assert (clnet.tensor([1, 2]) ** 3).tolist() == [1, 8]
     assert (clnet.tensor([1, 2]) ** -1.0).tolist() == [1.0, 0.5]
+    assert (clnet.tensor([1, 2]) ** 3).dtype is clnet.int64
 
 
 @pytest.mark.parametrize("number", [np.float32(2), np.float64(2), np.int64(2), np.uint8(2)])
@@ -225,7 +260,9 @@ def test_numpy_scalars_are_numbers(number):
 
 
 def test_numpy_array_beside_a_tensor_is_refused():
-    with pytest.raises(DtypeError, match="^mul: an operand is a tensor or a number; got type=ndarray"):
+    with pytest.raises(
+        DtypeError, match="^mul: an operand is a tensor or a number; got type=ndarray"
+    ):
         np.ones(2, np.float32) * clnet.ones(2)
 
 

@@ -29,10 +29,18 @@ def affine(x, weight, bias=0.0):
     return x @ weight.T + bias
 
 
-EDGES = [((0, 33), (33, 5)), ((7, 0), (0, 5)), ((7, 33), (33, 0)), ((1, 1), (1, 1)), ((1, 33), (33, 1))]
+EDGES = [
+    ((0, 33), (33, 5)),
+    ((7, 0), (0, 5)),
+    ((7, 33), (33, 0)),
+    ((1, 1), (1, 1)),
+    ((1, 33), (33, 1)),
+]
 
 CASES = [
-    product((7, 33), (33, 5), label="", layouts=(transposed, sliced, expanded), shapes=EDGES, grad2=True),
+    product(
+        (7, 33), (33, 5), label="", layouts=(transposed, sliced, expanded), shapes=EDGES, grad2=True
+    ),
     product((65, 130), (130, 47), label="off the tiles"),
     product((33,), (33,), label="vectors"),
     product((33,), (33, 5), label="vector, matrix"),
@@ -42,8 +50,17 @@ CASES = [
     product((3, 7, 33), (3, 33, 5), label="batches"),
     product((2, 1, 7, 9), (3, 9, 5), label="broadcast batches", grad2=True),
     product((2, 3, 9), (9,), label="batch, vector"),
-    OpCase(ops.mm, np.matmul, [normal(7, 33), normal(33, 5)], k=33, layouts=(transposed,), shapes=()),
-    OpCase(ops.bmm, np.matmul, [normal(3, 7, 33), normal(3, 33, 5)], k=33, layouts=(transposed,), shapes=()),
+    OpCase(
+        ops.mm, np.matmul, [normal(7, 33), normal(33, 5)], k=33, layouts=(transposed,), shapes=()
+    ),
+    OpCase(
+        ops.bmm,
+        np.matmul,
+        [normal(3, 7, 33), normal(3, 33, 5)],
+        k=33,
+        layouts=(transposed,),
+        shapes=(),
+    ),
     OpCase(
         ops.linear,
         affine,
@@ -53,9 +70,23 @@ CASES = [
         shapes=[((0, 33), (5, 33), (5,)), ((7, 0), (5, 0), (5,)), ((1, 1), (1, 1), (1,))],
         grad2=True,
     ),
-    OpCase(ops.linear, affine, [normal(2, 3, 9), normal(5, 9)], k=9, layouts=(), shapes=(), label="no bias"),
     OpCase(
-        ops.linear, affine, [normal(9), normal(5, 9), normal(5)], k=9, layouts=(), shapes=(), label="vector"
+        ops.linear,
+        affine,
+        [normal(2, 3, 9), normal(5, 9)],
+        k=9,
+        layouts=(),
+        shapes=(),
+        label="no bias",
+    ),
+    OpCase(
+        ops.linear,
+        affine,
+        [normal(9), normal(5, 9), normal(5)],
+        k=9,
+        layouts=(),
+        shapes=(),
+        label="vector",
     ),
 ]
 

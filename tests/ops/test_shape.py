@@ -131,7 +131,9 @@ def test_reshape_copies_only_when_it_must():
     x = clnet.tensor(np.arange(6.0).reshape(2, 3))
     assert x.T.reshape(6).tolist() == [0, 3, 1, 4, 2, 5]
     assert x.T.reshape(6).array.storage is not x.array.storage
-    with pytest.raises(ShapeError, match="^view: its elements are not laid out for that shape; .* Use reshape"):
+    with pytest.raises(
+        ShapeError, match="^view: its elements are not laid out for that shape; .* Use reshape"
+    ):
         x.T.view(6)
 
 
@@ -158,7 +160,9 @@ def test_slice_gradient_of_gradient_is_the_slice():
     assert ggx.tolist() == [[0, 0, 0, 0], [2, 0, 2, 0], [2, 0, 2, 0]]
 
 
-@pytest.mark.parametrize("source", ["float32", "float16", "bfloat16", "int64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "source", ["float32", "float16", "bfloat16", "int64", "int8", "uint8", "bool"]
+)
 @pytest.mark.parametrize("target", ["float32", "float16", "bfloat16", "int64", "int32", "bool"])
 def test_conversion_equals_numpy(source, target):
     source, target = clnet.dtypes.from_name(source), clnet.dtypes.from_name(target)
@@ -179,7 +183,9 @@ def test_copy_converts_and_broadcasts():
     x = clnet.zeros(2, 3)
     assert x.copy_(clnet.tensor([1, 2, 3])) is x
     assert x.tolist() == [[1, 2, 3], [1, 2, 3]]
-    with pytest.raises(ShapeError, match="^copy_: the source does not broadcast to it; got target=.*source="):
+    with pytest.raises(
+        ShapeError, match="^copy_: the source does not broadcast to it; got target=.*source="
+    ):
         x.copy_(clnet.zeros(4, 2, 3))
 
 
@@ -207,8 +213,16 @@ def test_copy_converts_and_broadcasts():
             "permute: dims names every axis once; got dims=(0, 0), shape=(2, 3)",
         ),
         (lambda x: x.permute(0, 2), BoundsError, "permute: dim lies in [-2, 2); got dim=2, ndim=2"),
-        (lambda x: x.transpose(0, 2), BoundsError, "transpose: dim lies in [-2, 2); got dim=2, ndim=2"),
-        (lambda x: x.unsqueeze(-4), BoundsError, "unsqueeze: dim lies in [-3, 3); got dim=-4, ndim=3"),
+        (
+            lambda x: x.transpose(0, 2),
+            BoundsError,
+            "transpose: dim lies in [-2, 2); got dim=2, ndim=2",
+        ),
+        (
+            lambda x: x.unsqueeze(-4),
+            BoundsError,
+            "unsqueeze: dim lies in [-3, 3); got dim=-4, ndim=3",
+        ),
         (
             lambda x: x.flatten(1, 0),
             ArgumentError,
@@ -235,7 +249,11 @@ def test_copy_converts_and_broadcasts():
             "cat: shapes agree but for the axis joined; got shapes=[(2, 3), (3, 2)], dim=0",
         ),
         (lambda x: ops.cat([]), ShapeError, "cat: it joins one tensor or more"),
-        (lambda x: ops.stack([]), ShapeError, "stack: it joins one tensor or more, of one shape; got shapes=[]"),
+        (
+            lambda x: ops.stack([]),
+            ShapeError,
+            "stack: it joins one tensor or more, of one shape; got shapes=[]",
+        ),
         (
             lambda x: ops.cat([x, x.half()]),
             DtypeError,
