@@ -18,3 +18,4 @@ from .rearrange import *
 from .reduce import *
 from .shape import *
 from .softmax import *
+from .sort import *
