@@ -404,6 +404,7 @@ class Tensor:
     if TYPE_CHECKING:  # the methods that ops export are attached below
 
         def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
 
 
 def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: bool) -> None:

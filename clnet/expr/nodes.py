@@ -276,7 +276,7 @@ class Const(Expr):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise ArgumentError("expr", "a constant fits 64 bits", value=value)
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-            value = value if value == 0 and math.copysign(1, value) < 0 else int(value)
+            value = value if value == 0.0 and math.copysign(1, value) < 0 else int(value)
         identity = value.hex() if isinstance(value, float) else repr(value)
         return _interned(
             cls, (value,), identity=identity, value=value, boolean=isinstance(value, bool)
@@ -313,7 +313,7 @@ class Call(Expr):
 
 def _text(expr: Expr, depth: int) -> str:
     if not isinstance(expr, Call):
-        return f"{type(expr).__name__}({', '.join(map(repr, expr._key))})"
+        return f"{type(expr).__name__}({', '.join(map(repr, expr._key))})"  # pyright: ignore[reportPrivateUsage] - this module's own
     inside = ", ".join(_text(a, depth - 1) for a in expr.args) if depth else "..."
     return f"{expr.primitive.name}({inside})"
 

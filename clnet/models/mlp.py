@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 from .. import nn
@@ -29,9 +30,7 @@ class MLP(nn.Module):
         sizes = [prod(input_shape), *hidden, classes]
         if min(sizes) < 1:
             raise ArgumentError("MLP", "sizes are 1 or more", input_shape=input_shape, sizes=sizes)
-        self.layers = nn.ModuleList(
-            [nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:], strict=True)]
-        )
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(sizes)])
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, classes)``, before the softmax, from ``(n, *input_shape)``."""

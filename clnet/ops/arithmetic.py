@@ -222,7 +222,8 @@ def pow(x: Operand, exponent: Operand) -> Tensor:  # noqa: A001 - PyTorch's name
                 remedy="Convert them with .float()",
             )
         if exponent in _MULTIPLIED_OUT:
-            return evaluate("pow", _fixed_power(exponent), [x], promoted=[x, exponent])
+            power = _fixed_power(exponent)  # pyright: ignore[reportArgumentType] - every Real is hashable
+            return evaluate("pow", power, [x], promoted=[x, exponent])
     return evaluate("pow", _power, [x, exponent])
 
 

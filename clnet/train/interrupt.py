@@ -9,7 +9,7 @@ from types import FrameType
 class Interrupt:
     """While it is open, Ctrl-C is noted; a second one raises :class:`KeyboardInterrupt` at once.
 
-    Where Python's own handler is not in place (another thread, another handler), nothing is changed.
+    Where Python's own handler is not in place (another thread, another handler), nothing changes.
 
     Attributes:
         noted: whether Ctrl-C was pressed.

@@ -21,7 +21,7 @@ Step = Callable[[Tensor, Tensor], Tensor]
 def training_step(
     model: Module, loss_fn: Loss, optimizer: Optimizer, metrics: Sequence[Metric]
 ) -> Step:
-    """A step that updates the model on a batch and gives loss and metrics, ``(1 + len(metrics),)``."""
+    """A step that updates the model on a batch; gives loss and metrics, ``(1 + len(metrics),)``."""
 
     def train_step(inputs: Tensor, targets: Tensor) -> Tensor:
         optimizer.zero_grad()

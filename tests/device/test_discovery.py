@@ -17,7 +17,8 @@ pytestmark = pytest.mark.device
 
 def runtime_error(code: int) -> cl.LogicError:
     """What pyopencl raises when the runtime returns an error code."""
-    return cl.LogicError(cl._cl._ErrorRecord("clGetDeviceIDs", code, ""))
+    record = cl._cl._ErrorRecord  # pyright: ignore[reportPrivateImportUsage] - no public one
+    return cl.LogicError(record("clGetDeviceIDs", code, ""))
 
 
 class Broken:
@@ -113,8 +114,8 @@ def test_an_absent_device_is_told_with_those_there_are(platforms):
     with pytest.raises(DeviceError) as raised:
         select("nvidia:1", found)
     assert str(raised.value) == (
-        "device 'nvidia:1': not found; got have=pocl:0 (cpu A). Skipped: acme: skipped: clGetDeviceIDs failed: "
-        "OUT_OF_HOST_MEMORY; nvidia: skipped: the platform has no device"
+        "device 'nvidia:1': not found; got have=pocl:0 (cpu A). Skipped: acme: skipped: "
+        "clGetDeviceIDs failed: OUT_OF_HOST_MEMORY; nvidia: skipped: the platform has no device"
     )
 
 
@@ -138,7 +139,7 @@ def test_no_platform_says_what_to_install(monkeypatch):
     found = discover()
     assert [f.handle for f in found] == [None]
     with pytest.raises(
-        DeviceError, match="^device: no usable OpenCL device found; got found=opencl: "
+        DeviceError, match=r"^device: no usable OpenCL device found; got found=opencl: "
     ) as raised:
         select(None, found)
     assert 'pip install "clnet[pocl]"' in str(raised.value.remedy)

@@ -173,7 +173,7 @@ def test_a_refused_source_is_shown_with_template_parameters_and_lines(tmp_path):
 
 
 def test_a_name_that_the_source_lacks_is_refused(tmp_path):
-    with pytest.raises(BuildError, match="^minus: the rendered source has no such kernel$"):
+    with pytest.raises(BuildError, match=r"^minus: the rendered source has no such kernel$"):
         Bench(tmp_path).run(Source(name="minus"))
 
 

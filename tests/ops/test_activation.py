@@ -79,6 +79,6 @@ def test_large_inputs_neither_overflow_nor_lose_their_gradient(op):
 
 def test_gelu_names_its_approximations():
     with pytest.raises(
-        ArgumentError, match="^gelu: approximate is 'none' or 'tanh'; got approximate='fast'$"
+        ArgumentError, match=r"^gelu: approximate is 'none' or 'tanh'; got approximate='fast'$"
     ):
         ops.gelu(clnet.ones(2), approximate="fast")

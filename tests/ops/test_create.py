@@ -126,7 +126,7 @@ def test_errors_name_the_law(call, error, message):
 
 def test_ragged_sequences_are_refused():
     with pytest.raises(
-        ShapeError, match="^tensor: nested sequences have equal lengths; got error="
+        ShapeError, match=r"^tensor: nested sequences have equal lengths; got error="
     ):
         clnet.tensor([[1, 2], [3]])
 
@@ -134,6 +134,6 @@ def test_ragged_sequences_are_refused():
 @pytest.mark.parametrize("data", [1j, "text", np.array(["text"]), np.zeros(2, np.uint32), object()])
 def test_data_without_a_dtype_is_refused(data):
     with pytest.raises(
-        DtypeError, match="^dtype: NumPy's dtype has no counterpart; got dtype=.* convert it"
+        DtypeError, match=r"^dtype: NumPy's dtype has no counterpart; got dtype=.* convert it"
     ):
         clnet.tensor(data)

@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from clnet.io import load_checkpoint, save_checkpoint
 from clnet.models import CNN, MLP
 from clnet.nn.functional import cross_entropy
 from clnet.train import Trainer, accuracy
+from clnet.train.steps import training_step
 
 pytestmark = pytest.mark.device
 
@@ -53,8 +55,8 @@ class Stage:
             progress=False,
             **options,
         )
-        examples = ArrayDataset(images[:EXAMPLES], labels[:EXAMPLES])
-        self.loader = DataLoader(examples, BATCH, shuffle=True, transform=normalize)
+        self.examples = ArrayDataset(images[:EXAMPLES], labels[:EXAMPLES])
+        self.loader = DataLoader(self.examples, BATCH, shuffle=True, transform=normalize)
         held_out = ArrayDataset(images[EXAMPLES : EXAMPLES + 70], labels[EXAMPLES : EXAMPLES + 70])
         self.validation = DataLoader(held_out, 40, transform=normalize)
 
@@ -193,9 +195,7 @@ def test_resume_within_an_epoch_equals_uninterrupted(steps, per_batch, tmp_path)
 def test_ctrl_c_finishes_the_step_and_leaves_a_checkpoint(straight, tmp_path):
     stage = Stage(tmp_path, compile=False)
     pressing = interrupt_after(stage, 7)
-    stage.trainer._train_step = clnet.train.steps.training_step(
-        stage.model, pressing, stage.optimizer, [accuracy]
-    )
+    stage.trainer._train_step = training_step(stage.model, pressing, stage.optimizer, [accuracy])
     with pytest.raises(KeyboardInterrupt):
         stage.fit()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -257,10 +257,10 @@ def test_nan_names_the_step_and_spares_the_checkpoint(tmp_path):
     stage = Stage(tmp_path)
     stage.fit(epochs=1)
     before = (tmp_path / "last.safetensors").read_bytes()
-    images = stage.loader.dataset.arrays[0].astype(np.float32)
+    images = stage.examples.arrays[0].astype(np.float32)
     order = [i for batch in DataLoader(ArrayDataset(np.arange(EXAMPLES)), BATCH) for i in batch[0]]
     images[order[2 * BATCH]] = np.nan  # in the third batch
-    labels = stage.loader.dataset.arrays[1]
+    labels = stage.examples.arrays[1]
     with pytest.raises(NonFiniteError, match=r"loss=nan, step=8\."):
         stage.trainer.fit(DataLoader(ArrayDataset(images, labels), BATCH), epochs=2)
     assert (tmp_path / "last.safetensors").read_bytes() == before
@@ -278,7 +278,7 @@ def truncate(path):
 
 
 def drop_part(path):
-    state = load_checkpoint(path)
+    state: Any = load_checkpoint(path)
     del state["optimizer"]["state"]["3"]
     save_checkpoint(path, state)
 
