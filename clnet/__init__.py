@@ -1,5 +1,7 @@
 """Train and run neural networks on any OpenCL device."""
 
+from typing import TYPE_CHECKING
+
 from . import autograd as autograd
 from . import errors as errors
 from . import nn as nn
@@ -33,6 +35,7 @@ from .dtypes import int32 as int32
 from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
+from .mode import manual_seed as manual_seed
 from .ops.function import PUBLIC_OPS, Face
 from .random import bernoulli as bernoulli
 from .random import get_rng_state as get_rng_state
@@ -52,5 +55,8 @@ from .tensor import full as full
 from .tensor import ones as ones
 from .tensor import tensor as tensor
 from .tensor import zeros as zeros
+
+if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
+    from .ops import *
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})

@@ -262,7 +262,7 @@ class Tensor:
         return f"tensor({text}{suffix})"
 
     def _read(self, op_name: str) -> Array:
-        if self.array.storage.buffer is None:
+        if mode.current().tracer is not None:
             raise TraceError(
                 op_name,
                 "a value is read on the host inside a function that clnet.compile traces",
@@ -378,7 +378,8 @@ class Tensor:
             retain_graph=create_graph if retain_graph is None else retain_graph,
             create_graph=create_graph,
         )
-        seen: set[int] = set()
+        # The caller's gradient is not to become a leaf's, which later passes add to.
+        seen = set() if gradient is None else {id(gradient.array.storage)}
         with mode.using(grad=create_graph, phase="backward"):
             for leaf, grad in found.values():
                 _accumulate(leaf, grad, seen, create_graph=create_graph)

@@ -9,7 +9,7 @@ import clnet
 from clnet import mode
 from clnet.data import DataLoader, Digits, Normalize
 from clnet.models import CNN, MLP
-from clnet.nn.functional import cross_entropy
+from clnet.ops import cross_entropy
 
 pytestmark = pytest.mark.device
 

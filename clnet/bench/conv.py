@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from ..kernels.conv import (
     fits,
 )
 from ..shapes import window_size
+from .timing import seconds, torch_peer
 
 
 def _layer(n: int, ic: int, oc: int, size: int, k: int, stride: int, padding: int) -> ConvGeometry:
@@ -204,12 +204,12 @@ def measure(
     ours()
     layer.check(direction, out.numpy())
     theirs = None if torch is None else layer.peer(torch, direction)
-    repeats = max(1, min(200, int(0.02 / _time(ours, where, 1))))
+    repeats = max(1, min(200, int(0.02 / seconds(ours, where, 1))))
     own, peer = [], []
     for _ in range(rounds):
-        own.append(_time(ours, where, repeats))
+        own.append(seconds(ours, where, repeats))
         if theirs is not None:
-            peer.append(_time(theirs, None, repeats))
+            peer.append(seconds(theirs, None, repeats))
     other = min(peer) if peer else None
     return Result(name, layer.geometry, direction, algorithm, min(own), other)
 
@@ -226,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON line for each result")
     options = parser.parse_args(argv)
     where = device(options.device)
-    torch = _torch(options.threads) if where.traits.kind is DeviceKind.CPU else None
+    torch = torch_peer(options.threads) if where.traits.kind is DeviceKind.CPU else None
     if not options.json:
         print(f"{where.identity.name}; PyTorch: {torch.__version__ if torch else 'not compared'}")
         heads = f"{'layer':18} {'n':>4} {'direction':12} {'algorithm':9} {'ms':>9} {'GFLOP/s':>8}"
@@ -244,24 +244,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             if fits(where.target, geometry, direction, float32, algorithm):
                 result = measure(name, layer, direction, algorithm, options.rounds, torch)
                 print(result.json(where) if options.json else result.row(), flush=True)
-
-
-def _time(run: Callable[[], object], where: Device | None, repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
-        run()
-    if where is not None:
-        where.synchronize()
-    return (time.perf_counter() - start) / repeats
-
-
-def _torch(threads: int) -> Any:
-    try:
-        import torch  # noqa: PLC0415 - an optional peer
-    except ImportError:
-        return None
-    torch.set_num_threads(threads)
-    return torch
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 from ..array import Array
 from ..device import Device, DeviceKind, device
 from ..kernels.gemm import gemm
+from .timing import seconds, torch_peer
 
 
 class Case(NamedTuple):
@@ -133,13 +133,13 @@ def measure(case: Case, where: Device, *, rounds: int, peer: Any) -> Result:
     ours()
     error = _check(case, out.numpy(), a, b)
     theirs = None if peer is None else _peer(peer, out.shape, a, b)
-    repeats = max(1, min(200, int(0.02 / max(_time(ours, where, 1), 1e-6))))
+    repeats = max(1, min(200, int(0.02 / max(seconds(ours, where, 1), 1e-6))))
     own_times: list[float] = []
     peer_times: list[float] = []
     for _ in range(rounds):
-        own_times.append(_time(ours, where, repeats))
+        own_times.append(seconds(ours, where, repeats))
         if theirs is not None:
-            peer_times.append(_time(theirs, None, repeats))
+            peer_times.append(seconds(theirs, None, repeats))
     other = statistics.median(peer_times) if peer_times else None
     return Result(case, error, statistics.median(own_times), other)
 
@@ -154,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON line for each case")
     options = parser.parse_args(argv)
     where = device(options.device)
-    peer = _torch(options.threads) if where.traits.kind is DeviceKind.CPU else None
+    peer = torch_peer(options.threads) if where.traits.kind is DeviceKind.CPU else None
     if not options.json:
         print(f"{where.identity.name}; PyTorch: {peer.__version__ if peer else 'not compared'}")
         heads = ("us", "GFLOP/s") + ("torch us", "GFLOP/s", "ratio") * (peer is not None)
@@ -192,24 +192,6 @@ def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
 def _peer(torch: Any, shape: tuple[int, ...], a: np.ndarray, b: np.ndarray) -> Callable[[], object]:
     left, right, out = torch.from_numpy(a), torch.from_numpy(b), torch.empty(shape)
     return lambda: torch.matmul(left, right, out=out)
-
-
-def _time(run: Callable[[], object], where: Device | None, repeats: int) -> float:
-    start = time.perf_counter()
-    for _ in range(repeats):
-        run()
-    if where is not None:
-        where.synchronize()
-    return (time.perf_counter() - start) / repeats
-
-
-def _torch(threads: int) -> Any:
-    try:
-        import torch  # noqa: PLC0415 - an optional peer
-    except ImportError:
-        return None
-    torch.set_num_threads(threads)
-    return torch
 
 
 if __name__ == "__main__":

@@ -11,7 +11,10 @@ from ..device import devices
 from ..device.discovery import Found, identity_of, select, traits_of
 from ..settings import SETTINGS
 
-_HEADER = ("", "name", "device", "platform", "type", "units", "simd", "memory", "fp16", "fp64")
+_HEADER = (
+    *("", "name", "device", "platform", "driver"),
+    *("type", "units", "simd", "memory", "fp16", "fp64"),
+)
 
 
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
@@ -52,7 +55,8 @@ def _row(found: Found, default: Found) -> tuple[str, ...]:
         "*" if found is default else "",
         found.selector,
         identity.name,
-        f"{identity.platform} ({identity.platform_version})",
+        identity.platform,
+        identity.driver,
         traits.kind.value,
         str(traits.compute_units),
         str(traits.simd_width),

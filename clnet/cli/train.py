@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import mode, optim
@@ -28,7 +28,7 @@ from ..errors import ArgumentError
 from ..generator import Generator
 from ..models import CNN, MLP
 from ..nn import Module
-from ..nn.functional import cross_entropy
+from ..ops import cross_entropy
 from ..train import Trainer, accuracy
 
 
@@ -71,6 +71,9 @@ OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, flo
 }
 
 
+_AUTO_EPOCHS = 2  # what `make demo` has time for where it finds Fashion-MNIST
+
+
 def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     """Put the command into the parser.
 
@@ -89,8 +92,8 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "dataset",
         choices=["auto", *TASKS],
-        help="auto: fashion-mnist if CLNET_DATA or the cache has it, else the digits that come "
-        "with clnet",
+        help=f"auto: {_AUTO_EPOCHS} epochs of fashion-mnist if CLNET_DATA or the cache has it, "
+        "else the digits that come with clnet",
     )
     parser.add_argument("--model", choices=MODELS, default="cnn", help="the network")
     parser.add_argument("--epochs", type=int, help="epochs in all")
@@ -110,8 +113,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Train and report."""
-    name = _chosen(arguments)
-    task = TASKS[name]
+    name, task = _chosen(arguments)
     epochs = task.epochs if arguments.epochs is None else arguments.epochs
     if epochs < 1:
         raise ArgumentError("train", "epochs is 1 or more", epochs=epochs)
@@ -138,11 +140,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _chosen(arguments: argparse.Namespace) -> str:
-    if arguments.dataset != "auto":
-        return arguments.dataset
-    found = any(folder.is_dir() for folder in places(arguments.data, FOLDERS))
-    return "fashion-mnist" if found else "digits"
+def _chosen(arguments: argparse.Namespace) -> tuple[str, Task]:
+    name = arguments.dataset
+    if name != "auto":
+        return name, TASKS[name]
+    if any(folder.is_dir() for folder in places(arguments.data, FOLDERS)):
+        return "fashion-mnist", replace(TASKS["fashion-mnist"], epochs=_AUTO_EPOCHS)
+    return "digits", TASKS["digits"]
 
 
 def _loaders(

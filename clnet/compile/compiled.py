@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import mode
 from ..array import Array
-from ..device import Device
+from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
@@ -16,6 +16,7 @@ from .plan import Plan
 from .tracer import Tracer
 
 _MOST_PLANS = 16
+_MOST_TURNS = 4
 
 
 class Compiled:
@@ -53,11 +54,13 @@ class Compiled:
         Raises:
             TraceError: if the function reads a value on the host, or returns a tensor on the tape.
         """
+        now = mode.current()
+        if now.tracer is not None:  # a part of what is being traced
+            return self._function(*args, **kwargs)
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
         tensors = [contiguous(v.detach()) for v in values if isinstance(v, Tensor)]
         device = _one_device(tensors)
-        now = mode.current()
         key = (
             device,
             now.grad,
@@ -71,8 +74,9 @@ class Compiled:
                 self._plans.move_to_end(key)
                 return rebuild(plan.run(arrays))
         plan, rebuild = self._trace(args, kwargs, device)
-        valid = [entry for entry in self._plans.get(key, ()) if entry[0].valid()]
-        self._plans[key] = [*valid, (plan, rebuild)]
+        # Plans that differ in gradients take turns when a step accumulates them.
+        kept = [entry for entry in self._plans.get(key, ()) if not entry[0].outdated()]
+        self._plans[key] = [*kept[1 - _MOST_TURNS :], (plan, rebuild)]
         self._plans.move_to_end(key)
         while len(self._plans) > _MOST_PLANS:
             self._plans.popitem(last=False)
@@ -86,29 +90,35 @@ class Compiled:
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
-        placeholders: list[Array] = []
+        placeholders: list[Tensor] = []
 
         def placeholder(value: Any) -> Any:
             if not isinstance(value, Tensor):
                 return value
-            placeholders.append(Array.abstract(value.shape, value.dtype, device))
-            return Tensor(placeholders[-1]).requires_grad_(value.requires_grad)
+            array = Array.abstract(value.shape, value.dtype, device)
+            placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
+            return placeholders[-1]
 
         tracer = Tracer()
-        with mode.using(tracer=tracer, device=device):
-            try:
+        try:
+            with mode.using(tracer=tracer, device=device):
                 result = self._function(
                     *(placeholder(a) for a in args),
                     **{k: placeholder(v) for k, v in kwargs.items()},
                 )
                 results: list[Tensor] = []
                 template = _flatten(result, results)
-            except BaseException:
-                with mode.using(tracer=None):
-                    tracer.undo()
-                raise
+            if any(id(p) in tracer.grads_after for p in placeholders):
+                raise TraceError(
+                    "compile",
+                    "backward collects the gradient of an argument, which stays inside",
+                    remedy="Ask for it with clnet.autograd.grad and return it",
+                )
+            plan = Plan(tracer, device, [p.array for p in placeholders], [t.array for t in results])
+        except BaseException:
+            tracer.undo()
+            raise
         self.num_traces += 1
-        plan = Plan(tracer, device, placeholders, [t.array for t in results])
         return plan, lambda arrays: _unflatten(template, iter(arrays))
 
 
@@ -134,21 +144,31 @@ def compile(function: Callable[..., Any]) -> Compiled:  # noqa: A001 - PyTorch's
 def _guard(name: Any, value: Any) -> Any:
     if isinstance(value, Tensor):
         return (name, value.shape, value.dtype, value.requires_grad)
-    try:
-        hash(value)
-    except TypeError:
+    if not _plain(value):
         raise TraceError(
             "compile",
-            "arguments are tensors or hashable values",
+            "arguments are tensors or hashable values without tensors",
             argument=name,
             type=type(value).__name__,
             remedy="Pass its tensors one by one",
-        ) from None
+        )
     return (name, type(value), value)
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, tuple) and any(isinstance(v, Tensor) or not _plain(v) for v in value):
+        return False
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _one_device(tensors: list[Tensor]) -> Device:
     devices = {t.device for t in tensors}
+    if not devices:
+        return current_device()
     if len(devices) != 1:
         raise DeviceError(
             "compile",

@@ -60,9 +60,11 @@ class Plan:
 
     def valid(self) -> bool:
         """Whether modules, optimisers and gradients are as they were when it was traced."""
-        return all(o.version == version for o, version in self._guards) and all(
-            leaf.grad is grad for leaf, grad in self._grads_before
-        )
+        return not self.outdated() and all(leaf.grad is g for leaf, g in self._grads_before)
+
+    def outdated(self) -> bool:
+        """Whether a module or optimiser changed since, so that it never becomes valid again."""
+        return any(o.version != version for o, version in self._guards)
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
         """Replay on new arguments.

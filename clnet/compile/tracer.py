@@ -78,6 +78,10 @@ class Tracer:
         self.grads_after[id(leaf)] = (leaf, value)
 
     def undo(self) -> None:
-        """Give the leaves back the gradients they had, after a trace that failed."""
+        """Give leaves their gradients and storages their versions back, after a trace that failed."""
+        for step in self.steps:
+            if isinstance(step, Step):
+                for position in step.function.mutates:
+                    step.inputs[position].storage.version -= 1
         for leaf, before in self._restore.values():
             leaf.grad = before

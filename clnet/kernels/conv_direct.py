@@ -199,7 +199,7 @@ def convolve(
     launches: list[Launch] = []
     for first in range(0, images, step):
         part_x, part_y = (_images(a, first, min(step, images - first)) for a in (x, y))
-        launches.append(pack(packed, part_x, planes))
+        launches.append(pack(packed, part_x, planes, slack=_slack(planes)))
         launches += [
             _launch_part(target, layout, part, part_y, packed, weight, bias, activation)
             for part in layout.parts

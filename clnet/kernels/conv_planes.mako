@@ -14,6 +14,7 @@
 ## arg      height: int              rows of a plane
 ## arg      pitch: int               columns of a plane
 ## arg      plane: int               elements of a plane; those after its rows are set to zero
+## arg      slack: int               elements after the last plane, set to zero too
 ## launch   one work-item per channel of an image, local size 1
 ## numerics exact
 <%def name="conv_planes(ctype, sh, sw, phases)">
@@ -22,7 +23,7 @@ __kernel void conv_planes(
     __global ${ctype} *restrict planes, const long planes_offset,
     __global const ${ctype} *restrict x, const long x_offset,
     const int h, const int w, const int ph, const int pw,
-    const int height, const int pitch, const int plane)
+    const int height, const int pitch, const int plane, const int slack)
 {
     const size_t image = get_global_id(0);
     x += x_offset + image * h * w;
@@ -50,5 +51,7 @@ __kernel void conv_planes(
     }
 % endfor
 % endfor
+    if (image + 1 == get_global_size(0))
+        for (int j = 0; j < slack; j++) planes[j] = 0;
 }
 </%def>

@@ -48,12 +48,31 @@ class Planes(NamedTuple):
         return self.plane * prod(self.phases)
 
 
-def pack(packed: Array, x: Array, planes: Planes) -> Launch:
-    """The launch that packs the images ``x``, dense, ``(n, channels, h, w)``, into planes."""
+def pack(packed: Array, x: Array, planes: Planes, *, slack: int = 0) -> Launch:
+    """The launch that packs images into planes.
+
+    Args:
+        packed: the planes, dense, and ``slack`` elements.
+        x: the images, dense, ``(n, channels, h, w)``.
+        planes: the layout.
+        slack: zeros to write after the last plane, for vectors that read beyond it.
+
+    Returns:
+        The launch.
+    """
     images = x.shape[0] * x.shape[1]
     return PACK.launch(
         PackParams(x.dtype.ctype, *planes.stride, planes.phases),
-        (packed, x, *planes.source, *planes.padding, planes.height, planes.pitch, planes.plane),
+        (
+            packed,
+            x,
+            *planes.source,
+            *planes.padding,
+            planes.height,
+            planes.pitch,
+            planes.plane,
+            slack,
+        ),
         global_size=(images,),
         local_size=(1,),
         flops=0,

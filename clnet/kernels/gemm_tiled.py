@@ -180,6 +180,7 @@ def _multiply(
 def _dense_runs(array: Array) -> bool:
     """Whether one matrix axis is dense in aligned runs of four, and ends with one."""
     axis = 3 if array.strides[3] == 1 else 2
-    others = [array.strides[i] for i in range(4) if i != axis]
+    # An axis of one element has any stride.
+    others = [array.strides[i] for i in range(4) if i != axis and array.shape[i] > 1]
     aligned = all(step % 4 == 0 for step in (array.offset, *others))
     return array.strides[axis] == 1 and array.shape[axis] % 4 == 0 and aligned

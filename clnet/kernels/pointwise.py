@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import DType, bfloat16, bool_, from_name
+from ..dtypes import DType, bfloat16, bool_
 from ..expr import Expr, flops, print_c
-from ..shapes import Shape, Strides, broadcast_strides, ceil_div, collapse, round_up
-from .kernel import Kernel
+from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
+from .kernel import Kernel, Rendered
 
 _INT_ELEMENTS = 2**31 - 1
-_MOST_OUTER = 8
 _FLAT_GROUP = 1024
+_GPU_GROUP = 256
 
 
 class PointwiseParams(NamedTuple):
@@ -31,15 +32,24 @@ class PointwiseParams(NamedTuple):
     index: str
 
 
-class Geometry(NamedTuple):
-    """What follows from shapes and strides alone."""
+class _Recipe(NamedTuple):
+    """All of a launch that depends on shapes, strides and dtypes, and not on which arrays they are.
 
+    Attributes:
+        kernel: the rendered kernel.
+        steps: for each operand, the arguments that follow its offset.
+        sizes: the outer axes' sizes.
+        n: elements along the inner axis.
+    """
+
+    kernel: Rendered
+    steps: tuple[tuple[int, ...], ...]
     sizes: Shape
-    steps: tuple[Strides, ...]
-    inner: tuple[str, ...]
-    index: str
+    n: int
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
+    flops: int
+    bytes: int
 
 
 POINTWISE = Kernel("pointwise", "pointwise.mako")
@@ -69,112 +79,120 @@ def pointwise(
     Returns:
         One launch, or none if the outputs are empty.
     """
-    shape = outputs[0].shape
     if outputs[0].size == 0:
         return []
     operands = (*outputs, *inputs)
-    strides = tuple(
-        a.strides if a.shape == shape else broadcast_strides(a.shape, a.strides, shape)
-        for a in operands
-    )
-    geometry = _geometry(
-        shape, strides, target.traits.dedicated_local_memory, target.traits.max_group_size
-    )
-    params, operations = _params(
+    recipe = _recipe(
         exprs,
-        compute.name,
-        tuple(a.dtype for a in outputs),
-        tuple(a.dtype for a in inputs),
+        compute,
+        len(outputs),
         len(scalars),
-        geometry.inner,
-        geometry.index,
-        len(geometry.sizes) - 1,
+        tuple([(a.dtype, a.shape, a.strides) for a in operands]),
+        target.traits.dedicated_local_memory,
+        target.traits.max_group_size,
     )
     args: list[Any] = []
-    for array, steps, inner in zip(operands, geometry.steps, geometry.inner, strict=True):
-        args.append(array)
-        if inner == "any":
-            args.append(steps[-1])
-        args.extend(steps[:-1])
-    count = outputs[0].size
-    args.extend(geometry.sizes[:-1])
-    args.extend(scalars)
-    args.append(geometry.sizes[-1])
-    moved = sum(a.nbytes for a in operands)
+    for array, steps in zip(operands, recipe.steps, strict=True):
+        args += (array.storage, array.offset, *steps)
+    args += (*recipe.sizes, *scalars, recipe.n)
     return [
-        POINTWISE.launch(
-            params,
+        Launch(
+            recipe.kernel,
+            recipe.global_size,
+            recipe.local_size,
             tuple(args),
-            global_size=geometry.global_size,
-            local_size=geometry.local_size,
-            flops=count * operations,
-            bytes=moved,
+            flops=recipe.flops,
+            bytes=recipe.bytes,
         )
     ]
 
 
-@lru_cache(maxsize=4096)
-def _geometry(
-    shape: Shape,
-    strides: tuple[Strides, ...],
-    gpu_shaped: bool,  # noqa: FBT001 - lru_cache keys
+@lru_cache(maxsize=8192)
+def _recipe(
+    exprs: tuple[Expr, ...],
+    compute: DType,
+    num_outputs: int,
+    num_scalars: int,
+    operands: tuple[tuple[DType, Shape, Strides], ...],
+    gpu_shaped: bool,  # noqa: FBT001 - lru_cache's keys
     max_group: int,
-) -> Geometry:
+) -> _Recipe:
+    shape = operands[0][1]
+    strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
     sizes, steps = collapse(shape, strides)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
-    index = "int" if span < _INT_ELEMENTS else "long"
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
-    n, outer = sizes[-1], 1
-    for size in sizes[:-1]:
-        outer *= size
-    if len(sizes) == 1:
-        group = (min(max_group, 256 if gpu_shaped else _FLAT_GROUP),)
-        return Geometry(sizes, steps, inner, index, (round_up(n, group[0]),), group)
-    # Three fixed group shapes, since PoCL compiles a kernel again for each.
-    most = min(max_group, 256)
-    wide = most if n >= 128 else most // 8 if n >= 16 else most // 32
-    local = (max(wide, 1), most // max(wide, 1))
-    return Geometry(
-        sizes,
-        steps,
+    params = _params(
+        exprs,
+        compute,
+        [dtype for dtype, _, _ in operands],
         inner,
-        index,
-        (round_up(n, local[0]), ceil_div(outer, local[1]) * local[1]),
-        local,
+        num_outputs=num_outputs,
+        num_scalars=num_scalars,
+        outer=len(sizes) - 1,
+        index="int" if span < _INT_ELEMENTS else "long",
+    )
+    global_size, local_size = _groups(sizes, max_group, gpu_shaped=gpu_shaped)
+    return _Recipe(
+        POINTWISE.bind(params),
+        tuple(
+            (step[-1:] if kind == "any" else ()) + step[:-1]
+            for step, kind in zip(steps, inner, strict=True)
+        ),
+        sizes[:-1],
+        sizes[-1],
+        global_size,
+        local_size,
+        prod(shape) * flops(*exprs),
+        sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
 
 
-@lru_cache(maxsize=4096)
+def _groups(
+    sizes: Shape, max_group: int, *, gpu_shaped: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Global and local size."""
+    n, outer = sizes[-1], prod(sizes[:-1])
+    if len(sizes) == 1:
+        group = min(max_group, _GPU_GROUP if gpu_shaped else _FLAT_GROUP)
+        return (round_up(n, group),), (group,)
+    # Three fixed group shapes, since PoCL compiles a kernel again for each.
+    most = min(max_group, _GPU_GROUP)
+    wide = max(most if n >= 128 else most // 8 if n >= 16 else most // 32, 1)
+    local = (wide, most // wide)
+    return (round_up(n, local[0]), round_up(outer, local[1])), local
+
+
 def _params(
     exprs: tuple[Expr, ...],
-    compute: str,
-    outputs: tuple[DType, ...],
-    inputs: tuple[DType, ...],
-    scalars: int,
-    inner: tuple[str, ...],
-    index: str,
+    compute: DType,
+    dtypes: Sequence[DType],
+    inner: Sequence[str],
+    *,
+    num_outputs: int,
+    num_scalars: int,
     outer: int,
-) -> tuple[PointwiseParams, int]:
-    ctype = from_name(compute).ctype
+    index: str,
+) -> PointwiseParams:
     printed = print_c(
         exprs,
-        ctype,
-        inputs=[f"v_{j}" for j in range(len(inputs))],
-        scalars=[f"s_{j}" for j in range(scalars)],
+        compute.ctype,
+        inputs=[f"v_{j}" for j in range(len(dtypes) - num_outputs)],
+        scalars=[f"s_{j}" for j in range(num_scalars)],
     )
-    split = len(outputs)
-    params = PointwiseParams(
+    operands = [(_stored(d), step, d is bool_) for d, step in zip(dtypes, inner, strict=True)]
+    return PointwiseParams(
         printed.statements,
         printed.results,
-        ctype,
-        tuple((_stored(d), s) for d, s in zip(outputs, inner[:split], strict=True)),
-        tuple((_stored(d), s, d is bool_) for d, s in zip(inputs, inner[split:], strict=True)),
-        scalars,
+        compute.ctype,
+        tuple((ctype, step) for ctype, step, _ in operands[:num_outputs]),
+        tuple(operands[num_outputs:]),
+        num_scalars,
         outer,
         index,
     )
-    return params, flops(*exprs)
 
 
 def _stored(dtype: DType) -> str:
+    """The template's name of the type an operand is stored as."""
     return "bfloat16" if dtype is bfloat16 else dtype.ctype

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from .. import nn
 from ..errors import ArgumentError
-from ..nn import functional as F
 from ..tensor import Tensor
 
 
@@ -44,13 +43,14 @@ class CNN(nn.Module):
         first, second = channels
         self.conv1 = nn.Conv2d(planes, first, 3, padding=1)
         self.conv2 = nn.Conv2d(first, second, 3, padding=1)
+        self.pool = nn.MaxPool2d(2)
         self.fc1 = nn.Linear(second * (height // 4) * (width // 4), features)
         self.dropout = nn.Dropout(dropout)
         self.fc2 = nn.Linear(features, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, classes)``, before the softmax, from ``(n, *input_shape)``."""
-        x = F.max_pool2d(self.conv1(x).relu(), 2)
-        x = F.max_pool2d(self.conv2(x).relu(), 2)
+        x = self.pool(self.conv1(x).relu())
+        x = self.pool(self.conv2(x).relu())
         x = self.fc1(x.flatten(1)).relu()
         return self.fc2(self.dropout(x))

@@ -30,7 +30,7 @@ class MLP(nn.Module):
         sizes = [prod(input_shape), *hidden, classes]
         if min(sizes) < 1:
             raise ArgumentError("MLP", "sizes are 1 or more", input_shape=input_shape, sizes=sizes)
-        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in pairwise(sizes)])
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, classes)``, before the softmax, from ``(n, *input_shape)``."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..dtypes import Kind
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DtypeError
 from .function import Face, op
 from .pointwise import Operand, Result, evaluate, pointwise, result_type
 
@@ -210,20 +210,19 @@ def pow(x: Operand, exponent: Operand) -> Tensor:  # noqa: A001 - PyTorch's name
     """``x ** exponent``, broadcast; whole and half exponents up to 3 are multiplied out.
 
     Raises:
-        ArgumentError: if whole numbers are raised to a negative whole number.
+        DtypeError: if both operands are whole and the exponent is not 0, 1, 2 or 3.
     """
-    if isinstance(exponent, Real):
-        whole = result_type(x, exponent).kind is not Kind.FLOATING
-        if whole and exponent < 0:
-            raise ArgumentError(
-                "pow",
-                "whole numbers have no negative whole powers",
-                exponent=exponent,
-                remedy="Convert them with .float()",
-            )
-        if exponent in _MULTIPLIED_OUT:
-            power = _fixed_power(exponent)  # pyright: ignore[reportArgumentType] - every Real is hashable
-            return evaluate("pow", power, [x], promoted=[x, exponent])
+    fixed = isinstance(exponent, Real) and exponent in _MULTIPLIED_OUT
+    whole = result_type(x, exponent).kind is not Kind.FLOATING
+    if whole and not (fixed and exponent >= 0):
+        raise DtypeError(
+            "pow",
+            "whole numbers are raised to 0, 1, 2 or 3 only",
+            exponent=exponent if isinstance(exponent, Real) else exponent.dtype,
+            remedy="Convert one with .float()",
+        )
+    if fixed:
+        return evaluate("pow", _fixed_power(exponent), [x], promoted=[x, exponent])
     return evaluate("pow", _power, [x, exponent])
 
 

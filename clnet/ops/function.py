@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Flag, auto
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from .. import mode
@@ -38,8 +40,8 @@ class Function:
 
     @property
     def name(self) -> str:
-        """The op's name, in errors and profiles."""
-        return type(self).__name__
+        """The op's name, in errors and profiles; the class's, if not the public op's."""
+        return _snake_case(type(self).__name__)
 
     def infer(self, *inputs: Spec) -> tuple[Array, ...]:
         """Abstract outputs (or views of inputs); checks shapes and dtypes, touches no device."""
@@ -215,6 +217,11 @@ def require_same_dtype(op_name: str, **arrays: Spec) -> None:
             **{n: a.dtype for n, a in arrays.items()},
             remedy="Convert one with .to(dtype)",
         )
+
+
+@lru_cache(maxsize=256)
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _common_device(function: Function, inputs: tuple[Array, ...]) -> Device:

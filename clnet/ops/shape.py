@@ -189,6 +189,11 @@ class CopyInto(Function):
 
     mutates = (0,)
 
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "copy_"
+
     def infer(self, place: Array, x: Array) -> tuple[Array, ...]:
         """No outputs."""
         if broadcast_shapes("copy_", place.shape, x.shape) != place.shape:

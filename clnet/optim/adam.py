@@ -14,10 +14,11 @@ from .optimizer import Group, Optimizer
 
 
 class Adam(Optimizer):
-    """``p -= lr * m' / (sqrt(v') + eps)`` with bias-corrected moments (Kingma, Ba 2015).
+    """``p -= lr * m' / (sqrt(v') + eps)`` with bias-corrected moments, as PyTorch's.
 
-    ``m = beta1 * m + (1 - beta1) * g``, ``v = beta2 * v + (1 - beta2) * g * g``, ``m' = m / (1 -
-    beta1 ** t)`` and ``v' = v / (1 - beta2 ** t)`` in step ``t``; weight decay is added to ``g``.
+    ``m = beta1 * m + (1 - beta1) * g``, ``v = beta2 * v + (1 - beta2) * g * g``, in step ``t``
+    ``m' = m / (1 - beta1 ** t)`` and ``v' = v / (1 - beta2 ** t)`` (Kingma, Ba 2015); weight decay
+    is added to ``g``.
 
     Args:
         params: parameters or groups.

@@ -68,7 +68,7 @@ class Optimizer:
         raise NotImplementedError
 
     def body(self, group: Group) -> Body:
-        """The update, a function of symbols: parameter, its state, its gradient, the scalars.
+        """The update, a function of symbols: of parameter, state, gradient, scalars.
 
         It returns new values of the parameter and of each state tensor, in order.
         """
@@ -83,7 +83,7 @@ class Optimizer:
         """More parameters, with settings of their own.
 
         Raises:
-            ArgumentError: if it has none, or one that is here already, or a setting is not allowed.
+            ArgumentError: if it has none, or one that is here already, or a setting is no good.
         """
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)

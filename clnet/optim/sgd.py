@@ -12,9 +12,10 @@ from .optimizer import Group, Optimizer
 
 
 class SGD(Optimizer):
-    """``p -= lr * v``, ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``.
+    """``p -= lr * v``, as PyTorch's.
 
-    The first step takes ``v = g + weight_decay * p``, without dampening.
+    ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``. The first step is
+    without dampening.
 
     Args:
         params: parameters or groups.
@@ -22,8 +23,8 @@ class SGD(Optimizer):
         momentum: 0 or more.
         dampening: of the gradient's part in the momentum.
         weight_decay: 0 or more.
-        nesterov: look ahead along the momentum (Sutskever et al. 2013); needs momentum and no
-            dampening.
+        nesterov: look ahead along the momentum (Sutskever et al. 2013), which needs momentum and
+            no dampening.
 
     Raises:
         ArgumentError: if a setting is out of range.

@@ -37,7 +37,7 @@ class History:
 class Means:
     """Means over examples, from means over batches, summed in double precision batch by batch.
 
-    The sums depend on the batches and their order alone, not on when the device was read.
+    The sums depend on the batches and their order alone, not on when they were read.
 
     Args:
         names: of what is averaged.

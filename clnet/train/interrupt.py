@@ -9,7 +9,7 @@ from types import FrameType
 class Interrupt:
     """While it is open, Ctrl-C is noted; a second one raises :class:`KeyboardInterrupt` at once.
 
-    Where Python's own handler is not in place (another thread, another handler), nothing changes.
+    Where Python's own handler is not in place, or in another thread, nothing is changed.
 
     Attributes:
         noted: whether Ctrl-C was pressed.

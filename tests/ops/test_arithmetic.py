@@ -234,14 +234,25 @@ def test_operands_on_two_devices_are_refused(device):
 
 
 def test_clamp_needs_a_bound():
-    with pytest.raises(ArgumentError, match=r"^clamp: min or max is given$"):
+    with pytest.raises(ArgumentError, match="^clamp: min or max is given$"):
         clnet.ones(2).clamp()
 
 
-def test_whole_numbers_have_no_negative_powers():
-    with pytest.raises(ArgumentError, match=r"^pow: whole numbers have no negative whole powers"):
-        clnet.tensor([1, 2]) ** -1
+@pytest.mark.parametrize(
+    "make", [lambda: -1, lambda: 4, lambda: clnet.tensor([2, 3])], ids=["-1", "4", "tensor"]
+)
+def test_whole_numbers_have_few_whole_powers(make):
+    with pytest.raises(
+        DtypeError,
+        match=r"^pow: whole numbers are raised to 0, 1, 2 or 3 only; .* with \.float\(\)$",
+    ):
+        clnet.tensor([1, 2]) ** make()
+
+
+def test_whole_numbers_and_real_powers():
+    assert (clnet.tensor([1, 2]) ** 3).tolist() == [1, 8]
     assert (clnet.tensor([1, 2]) ** -1.0).tolist() == [1.0, 0.5]
+    assert (clnet.tensor([1, 2]) ** 3).dtype is clnet.int64
 
 
 @pytest.mark.parametrize("number", [np.float32(2), np.float64(2), np.int64(2), np.uint8(2)])
@@ -255,7 +266,7 @@ def test_numpy_scalars_are_numbers(number):
 
 def test_numpy_array_beside_a_tensor_is_refused():
     with pytest.raises(
-        DtypeError, match=r"^mul: an operand is a tensor or a number; got type=ndarray"
+        DtypeError, match="^mul: an operand is a tensor or a number; got type=ndarray"
     ):
         np.ones(2, np.float32) * clnet.ones(2)
 

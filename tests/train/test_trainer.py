@@ -17,7 +17,7 @@ from clnet.data import ArrayDataset, DataLoader, Digits, Normalize
 from clnet.errors import ArgumentError, CheckpointError, NonFiniteError
 from clnet.io import load_checkpoint, save_checkpoint
 from clnet.models import CNN, MLP
-from clnet.nn.functional import cross_entropy
+from clnet.ops import cross_entropy
 from clnet.train import Trainer, accuracy
 from clnet.train.steps import training_step
 

@@ -1,0 +1,152 @@
+"""What the host costs: microseconds of an op, of a replayed launch, and seconds to a first step.
+
+One-element tensors, so that the kernels themselves cost next to nothing. The first step is timed in
+processes of its own, with an empty and with a filled kernel cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import ops
+from ..compile import compile as compiled
+from ..device import Device, DeviceKind, device
+from ..tensor import Tensor, full
+from .timing import seconds, torch_peer
+
+_CHAIN = 200
+_CALLS = 1000
+_FIRST_STEP = """
+import os, sys, time
+folder, os.environ["CLNET_DEVICE"] = sys.argv[1:]
+os.environ["CLNET_CACHE_DIR"] = os.environ["POCL_CACHE_DIR"] = folder
+start = time.perf_counter()
+import clnet
+from clnet.models import CNN
+from clnet.nn import functional as F
+model = CNN((1, 8, 8), 10)
+optimizer = clnet.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+def step(x, y):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()
+x, y = clnet.zeros(64, 1, 8, 8), clnet.zeros(64, dtype=clnet.int64)
+clnet.compile(step)(x, y).item()
+print(time.perf_counter() - start)
+"""
+
+
+def _chain(x: Tensor) -> Tensor:
+    for _ in range(_CHAIN):
+        x = x * 1.5
+    return x
+
+
+def host_costs(where: Device) -> dict[str, float]:
+    """Microseconds of single ops and of launches in a chain.
+
+    Args:
+        where: the device.
+
+    Returns:
+        By what was timed.
+    """
+    x = full((1,), 1.0, device=where)
+    leaf = full((1,), 1.0, device=where, requires_grad=True)
+    replayed = compiled(_chain)
+    cases: dict[str, tuple[Callable[[], object], int, int]] = {
+        "relu": (lambda: ops.relu(x), _CALLS, 1),
+        "add": (lambda: x + x, _CALLS, 1),
+        "add, on the tape": (lambda: leaf + x, _CALLS, 1),
+        "reshape (no launch)": (lambda: x.reshape(1, 1), _CALLS, 1),
+        "chain, eager": (lambda: _chain(x), 5, _CHAIN),
+        "chain, compiled": (lambda: replayed(x), 20, _CHAIN),
+    }
+    return {name: _microseconds(*case, where) for name, case in cases.items()}
+
+
+def peer_costs(torch: Any) -> dict[str, float]:
+    """The same of PyTorch on the CPU.
+
+    Args:
+        torch: the module.
+
+    Returns:
+        By what was timed.
+    """
+    x = torch.ones(1)
+    leaf = torch.ones(1, requires_grad=True)
+    cases: dict[str, tuple[Callable[[], object], int, int]] = {
+        "relu": (lambda: torch.relu(x), _CALLS, 1),
+        "add": (lambda: x + x, _CALLS, 1),
+        "add, on the tape": (lambda: leaf + x, _CALLS, 1),
+        "reshape (no launch)": (lambda: x.reshape(1, 1), _CALLS, 1),
+        "chain, eager": (lambda: _chain(x), 5, _CHAIN),
+    }
+    return {name: _microseconds(*case, None) for name, case in cases.items()}
+
+
+def first_step(where: Device) -> dict[str, float]:
+    """Seconds from ``import clnet`` to the end of the digits CNN's first training step.
+
+    Args:
+        where: the device.
+
+    Returns:
+        With a cold and with a warm kernel cache, the start of Python excluded.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        runs = [
+            float(
+                subprocess.run(
+                    [sys.executable, "-c", _FIRST_STEP, folder, where.name],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout
+            )
+            for _ in range(4)
+        ]
+    return {"cold": runs[0], "warm": statistics.median(runs[1:])}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Print a table; ``--help`` lists the options."""
+    parser = argparse.ArgumentParser(prog="clnet.bench.overhead", description=__doc__)
+    parser.add_argument("--device", help="as in clnet.device()")
+    parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
+    options = parser.parse_args(argv)
+    where = device(options.device)
+    torch = torch_peer(1) if where.traits.kind is DeviceKind.CPU else None
+    ours, theirs = host_costs(where), {} if torch is None else peer_costs(torch)
+    start = first_step(where)
+    if options.json:
+        line = {"bench": "overhead", "device": where.identity.key, "us": ours, "peer_us": theirs}
+        print(json.dumps({**line, "first_step_s": start}))
+        return
+    print(f"{where.identity.name}; microseconds a launch on one element")
+    for name, value in ours.items():
+        beside = f"   PyTorch {theirs[name]:8.2f}" if name in theirs else ""
+        print(f"{name:22} {value:8.2f}{beside}")
+    print(f"import to first training step: cold {start['cold']:.2f} s, warm {start['warm']:.2f} s")
+
+
+def _microseconds(
+    run: Callable[[], object], calls: int, launches: int, where: Device | None
+) -> float:
+    run()
+    turns = [seconds(run, where, calls) for _ in range(7)]
+    return 1e6 * statistics.median(turns) / launches
+
+
+if __name__ == "__main__":
+    main()

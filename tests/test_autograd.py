@@ -1,0 +1,366 @@
+"""The tape: what gradients are, when asking for them is refused, and what memory it holds."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import autograd, mode, nn, ops
+from clnet.autograd import grad
+from clnet.device import size_class
+from clnet.errors import GradientError
+
+pytestmark = pytest.mark.device
+
+
+def leaf(*values: float) -> clnet.Tensor:
+    return clnet.tensor(list(values), requires_grad=True)
+
+
+# Gradients.
+
+
+def test_shared_subexpressions_add_up():
+    x = leaf(2.0, 3.0)
+    y = x * x
+    (y * y + y).backward(clnet.ones(2))
+    assert x.grad.tolist() == [4 * 8 + 4, 4 * 27 + 6]
+
+
+def test_a_tensor_used_twice_by_one_op_gets_both_parts():
+    x = leaf(2.0, 3.0)
+    (x / x + x * x).backward(clnet.ones(2))
+    assert x.grad.tolist() == [4, 6]
+
+
+def test_a_diamond_is_walked_once_per_node():
+    x = leaf(1.0)
+    y = x
+    for _ in range(40):
+        y = y + y
+    y.backward()
+    assert x.grad.item() == 2.0**40
+
+
+def test_backward_accumulates_until_the_gradient_is_cleared():
+    x = leaf(1.0, 2.0)
+    (x * 3).backward(clnet.ones(2))
+    kept = x.grad
+    (x * 4).backward(clnet.ones(2))
+    assert x.grad is kept
+    assert kept.tolist() == [7, 7]
+    x.grad = None
+    (x * 5).backward(clnet.ones(2))
+    assert x.grad.tolist() == [5, 5]
+    assert kept.tolist() == [7, 7]
+
+
+@pytest.mark.parametrize(
+    "look", [lambda x: x, lambda x: x.reshape(2, 1).reshape(2), lambda x: x[:]]
+)
+def test_accumulation_leaves_the_callers_gradient_alone(look):
+    x, g = leaf(1.0, 2.0), clnet.ones(2)
+    for _ in range(2):
+        look(x).backward(g)
+    assert x.grad.tolist() == [2, 2]
+    assert g.tolist() == [1, 1]
+
+
+def test_accumulation_changes_the_leafs_own_gradient_alone():
+    x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    ops.cat([x.reshape(1, 2), y.reshape(1, 2)]).backward(clnet.ones(2, 2))
+    x.backward(clnet.ones(2))
+    assert x.grad.tolist() == [2, 2]
+    assert y.grad.tolist() == [1, 1]
+
+
+def test_gradients_to_an_expanded_leaf_have_its_shape():
+    x = clnet.ones(3, 1, requires_grad=True)
+    x.expand(3, 4).backward(clnet.ones(3, 4))
+    assert x.grad.tolist() == [[4], [4], [4]]
+    assert x.grad.is_contiguous()
+
+
+def test_detach_stops_gradients():
+    x = leaf(2.0)
+    (x * x.detach()).backward()
+    assert x.grad.item() == 2
+
+
+def test_gradients_stop_at_comparisons_and_integers():
+    x = leaf(1.0, -1.0)
+    y = ops.where(x > 0, x, 0)
+    assert not (x > 0).requires_grad
+    assert not x.long().requires_grad
+    y.backward(clnet.ones(2))
+    assert x.grad.tolist() == [1, 0]
+
+
+def test_third_order():
+    x = leaf(2.0, -1.0)
+    derivative = x * x * x * x
+    for _ in range(3):
+        (derivative,) = grad(derivative, x, clnet.ones(2), create_graph=True)
+    assert derivative.detach().tolist() == [48, -24]
+
+
+def test_gradient_penalty_reaches_the_leaf():
+    x = leaf(1.0, 2.0)
+    (gx,) = grad((x * x * x).sum(), x, create_graph=True)
+    (gx * gx).sum().backward()
+    assert x.grad.tolist() == [36, 288]  # d/dx (3 x^2)^2 = 36 x^3
+
+
+def test_grad_of_inner_tensors_and_several_outputs():
+    x = leaf(2.0)
+    y = x * x
+    z = y * y
+    gy, gx = grad([z, y], [y, x])
+    assert (gy.item(), gx.item()) == (9.0, 36.0)
+    assert x.grad is None
+
+
+def test_grad_of_an_unused_input():
+    x, y = leaf(2.0), leaf(3.0)
+    with pytest.raises(GradientError) as raised:
+        grad(x * x, [x, y])
+    assert str(raised.value) == (
+        "grad: an input was not used by the outputs; got unused=[1]. "
+        "Pass allow_unused=True to get None for it"
+    )
+    gx, gy = grad(x * x, [x, y], allow_unused=True)
+    assert (gx.item(), gy) == (4.0, None)
+
+
+# What is refused.
+
+
+def test_a_tensor_without_a_graph_has_no_backward():
+    with pytest.raises(
+        GradientError, match="^backward: the tensor requires no gradient; got shape="
+    ):
+        clnet.ones(1).backward()
+
+
+def test_several_elements_need_a_gradient_of_their_shape():
+    y = leaf(1.0, 2.0) * 2
+    with pytest.raises(
+        GradientError, match=r"^backward: a tensor of several elements needs a gradient; got shape"
+    ):
+        y.backward()
+    with pytest.raises(
+        GradientError,
+        match=r"^backward: the gradient has the tensor's shape; got shape=\(2,\), gradient=\(3,\)$",
+    ):
+        y.backward(clnet.ones(3))
+
+
+def test_a_graph_is_walked_once():
+    x = leaf(2.0)
+    y = x * x
+    y.backward()
+    with pytest.raises(GradientError) as raised:
+        y.backward()
+    assert str(raised.value) == (
+        "backward of mul: its saved tensors were freed by an earlier backward. "
+        "Pass retain_graph=True to the earlier one"
+    )
+    assert x.grad.item() == 4
+
+
+def test_a_retained_graph_is_walked_again():
+    x = leaf(2.0)
+    y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.item() == 8
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.fill_(3),
+        lambda x: x.copy_(clnet.zeros(2)),
+        lambda x: x.T.zero_(),
+        lambda x: x.array.write(np.zeros(2, np.float32)),
+    ],
+)
+def test_saved_tensors_changed_in_place_are_found(change):
+    x = leaf(1.0, 2.0)
+    y = x * x
+    with clnet.no_grad():
+        change(x)
+    with pytest.raises(GradientError) as raised:
+        y.backward(clnet.ones(2))
+    assert str(raised.value) == (
+        "backward of mul: a tensor it saved was changed in place since; "
+        "got shape=(2,), saved_version=0, version=1. Change a clone() instead"
+    )
+
+
+def test_saved_results_changed_in_place_are_found():
+    x = leaf(1.0, 2.0)
+    y = ops.exp(x)
+    with clnet.no_grad():
+        y.zero_()
+    with pytest.raises(
+        GradientError, match="^backward of exp: a tensor it saved was changed in place"
+    ):
+        y.backward(clnet.ones(2))
+
+
+def test_what_no_gradient_needs_may_change():
+    x, w = leaf(1.0, 2.0), clnet.ones(2)
+    y = x * w + w
+    with clnet.no_grad():
+        x.fill_(9)
+    y.backward(clnet.ones(2))
+    assert x.grad.tolist() == [1, 1]
+
+
+def test_a_tensor_on_the_tape_is_not_changed_in_place():
+    x = leaf(1.0, 2.0)
+    for tensor in (x, x * 2):
+        with pytest.raises(
+            GradientError,
+            match=r"^copy_: a tensor on the tape is not changed in place; .* Do it under clnet.no_grad",
+        ):
+            tensor.zero_()
+    assert x.tolist() == [1, 2]
+
+
+def test_only_floating_leaves_require_gradients():
+    with pytest.raises(
+        GradientError, match="only floating tensors have gradients; got dtype=clnet.int64"
+    ):
+        clnet.tensor([1]).requires_grad_()
+    with pytest.raises(GradientError, match="only a leaf stops requiring gradients"):
+        (leaf(1.0) * 2).requires_grad_(False)
+
+
+def test_reading_a_tensor_on_the_tape_needs_detach():
+    with pytest.raises(GradientError, match=r"^numpy: .* Use x.detach\(\).numpy\(\)$"):
+        leaf(1.0).numpy()
+
+
+# Modes.
+
+
+def test_no_grad_as_context_and_decorator():
+    x = leaf(1.0)
+
+    @clnet.no_grad()
+    def silent(value):
+        """Its text."""
+        return value * 2
+
+    with clnet.no_grad():
+        assert not clnet.is_grad_enabled()
+        assert not (x * 2).requires_grad
+        with clnet.enable_grad():
+            assert (x * 2).requires_grad
+        assert not clnet.is_grad_enabled()
+    assert not silent(x).requires_grad
+    assert (silent.__name__, silent.__doc__) == ("silent", "Its text.")
+    assert (x * 2).requires_grad
+
+
+def test_modes_end_with_an_exception():
+    @clnet.no_grad()
+    def fails():
+        1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    with pytest.raises(ZeroDivisionError), clnet.no_grad(), clnet.enable_grad():
+        1 / 0
+    assert clnet.is_grad_enabled()
+
+
+def test_a_failing_backward_restores_the_mode():
+    x = leaf(2.0)
+    y = x * x
+    y.backward()
+    before = mode.current()
+    with pytest.raises(GradientError):
+        y.backward()
+    assert mode.current() == before
+
+
+def test_autograd_gives_its_parts_by_name():
+    assert autograd.grad is grad
+    assert autograd.no_grad is clnet.no_grad
+
+
+# Memory.
+
+
+@pytest.fixture
+def without_collector():
+    """The garbage collector off: memory must go by reference counts alone."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_training_does_not_grow_memory(without_collector):
+    rng = np.random.default_rng(0)
+    x = clnet.tensor(rng.standard_normal((8, 16)).astype(np.float32))
+    target = clnet.tensor(rng.standard_normal((8, 4)).astype(np.float32))
+    model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4))
+    optimizer = clnet.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    seen = []
+    for _ in range(100):
+        optimizer.zero_grad()
+        difference = model(x) - target
+        loss = (difference * difference).mean()
+        loss.backward()
+        optimizer.step()
+        seen.append(clnet.memory_allocated())
+    assert seen[1:] == [seen[1]] * 99
+
+
+def test_a_dropped_graph_gives_its_memory_back(without_collector):
+    x = clnet.ones(100, 100, requires_grad=True)
+    before = clnet.memory_allocated()
+    y = ops.exp(ops.tanh(x * x) * 2)
+    assert clnet.memory_allocated() > before
+    del y
+    assert clnet.memory_allocated() == before
+
+
+def test_a_dropped_graph_of_gradients_gives_its_memory_back(without_collector):
+    x = clnet.ones(100, 100, requires_grad=True)
+    weights = clnet.ones(100, 100)
+    before = clnet.memory_allocated()
+    y = ops.softmax(ops.tanh(x) * x, dim=1)
+    (gx,) = grad(y, x, weights, create_graph=True)
+    (ggx,) = grad(gx, x, weights, create_graph=True)
+    del y, gx, ggx
+    assert clnet.memory_allocated() == before
+
+
+def test_early_free_lowers_the_peak_of_a_deep_chain(without_collector):
+    depth, block = 20, size_class(4 * 64 * 64)
+    weights = [clnet.ones(64, 64, requires_grad=True) for _ in range(depth)]
+
+    def peak(*, retain_graph: bool) -> float:
+        """The highest memory of a step, in blocks, without the weights."""
+        for w in weights:
+            w.grad = None
+        before = clnet.memory_allocated()
+        clnet.reset_peak_memory_stats()
+        y = clnet.ones(64, 64)
+        for w in weights:
+            y = ops.tanh(y * w)
+        y.backward(clnet.ones(64, 64), retain_graph=retain_graph)
+        return (clnet.max_memory_allocated() - before) / block
+
+    held, freed = peak(retain_graph=True), peak(retain_graph=False)
+    # A value and a gradient for each layer, or one of both.
+    assert held > 2 * depth
+    assert freed < depth + 6
