@@ -1,4 +1,4 @@
-"""The harness of the ops' tests: one :class:`OpCase` for each way to call an op, many checks each.
+"""The harness of the ops' tests: an :class:`OpCase` for each way to call an op, many checks each.
 
 A test file of ``tests/ops`` holds a list ``CASES`` and this test::
 
@@ -268,7 +268,7 @@ class Run:
             _compare(str(self.case), _exact(y.detach().numpy()), expected, tolerance)
 
     def check_gradient(self, *, spread: bool, probes: int = 24) -> None:
-        """Gradients against differences of the reference, at some elements and in a direction."""
+        """Gradients against differences of the reference, at some elements and one direction."""
         for i in self.wanted:
             self.tensors[i].requires_grad_()
         outputs = [y for y in self.forward() if y.requires_grad]
@@ -323,7 +323,7 @@ class Run:
         i: int,
         direction: np.ndarray,
     ) -> float:
-        """The reference's mixed second derivative, along ``along`` and one of input ``i``."""
+        """The reference's mixed second derivative, along ``along`` and a direction of an input."""
 
         def at(a: float, b: float) -> float:
             moves = {j: a * STEP_TWICE * v for j, v in along.items()}

@@ -331,7 +331,7 @@ def test_a_value_read_inside_is_refused(read, whose):
     captured = clnet.ones(1)
     function = clnet.compile(lambda x: x * read(x if whose == "argument" else captured))
     with pytest.raises(
-        TraceError, match="a value is read on the host inside a function that clnet.compile traces"
+        TraceError, match=r"a value is read on the host inside a function that clnet.compile traces"
     ):
         function(clnet.ones(1))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pyopencl as cl
+import pyopencl._cl as driver
 import pytest
 
 import clnet
@@ -17,8 +18,7 @@ pytestmark = pytest.mark.device
 
 def runtime_error(code: int) -> cl.LogicError:
     """What pyopencl raises when the runtime returns an error code."""
-    record = cl._cl._ErrorRecord  # pyright: ignore[reportPrivateImportUsage] - no public one
-    return cl.LogicError(record("clGetDeviceIDs", code, ""))
+    return cl.LogicError(driver._ErrorRecord("clGetDeviceIDs", code, ""))
 
 
 class Broken:
@@ -114,8 +114,9 @@ def test_an_absent_device_is_told_with_those_there_are(platforms):
     with pytest.raises(DeviceError) as raised:
         select("nvidia:1", found)
     assert str(raised.value) == (
-        "device 'nvidia:1': not found; got have=pocl:0 (cpu A). Skipped: acme: skipped: "
-        "clGetDeviceIDs failed: OUT_OF_HOST_MEMORY; nvidia: skipped: the platform has no device"
+        "device 'nvidia:1': not found; got have=pocl:0 (cpu A). "
+        "Skipped: acme: skipped: clGetDeviceIDs failed: "
+        "OUT_OF_HOST_MEMORY; nvidia: skipped: the platform has no device"
     )
 
 

@@ -6,6 +6,7 @@ import gc
 from types import SimpleNamespace
 
 import pyopencl as cl
+import pyopencl._cl as driver
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,12 +16,6 @@ from clnet.device import BufferPool, Storage, size_class
 from clnet.errors import OutOfDeviceMemory
 
 pytestmark = pytest.mark.device
-
-
-def failed_fill(code: int) -> object:
-    """What pyopencl's exceptions hold when the runtime refuses to fill a buffer."""
-    record = cl._cl._ErrorRecord  # pyright: ignore[reportPrivateImportUsage] - no public one
-    return record("clEnqueueFillBuffer", code, "")
 
 
 class Harness:
@@ -38,7 +33,7 @@ class Harness:
         if self.refusals:
             self.refusals -= 1
             code = cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE
-            raise cl.MemoryError(failed_fill(code))
+            raise cl.MemoryError(driver._ErrorRecord("clEnqueueFillBuffer", code, ""))
 
     def finish(self) -> None:
         self.num_finishes += 1
@@ -119,8 +114,9 @@ def test_beyond_the_limit_the_error_has_figures_and_holders():
     assert str(raised.value) == (
         "out of device memory: the device has no room left; got need=524,288 bytes, "
         f"in_use={before.allocated:,}, reserved={before.reserved:,}, limit=1,048,576, "
-        "largest_holders=[500,000, 300,000, 100,000]. Use a smaller batch, free tensors you "
-        "keep, or raise the limit with clnet.set_memory_limit or CLNET_MEMORY_LIMIT"
+        "largest_holders=[500,000, 300,000, 100,000]. "
+        "Use a smaller batch, free tensors you keep, or raise the limit with "
+        "clnet.set_memory_limit or CLNET_MEMORY_LIMIT"
     )
     assert harness.pool.statistics() == before
     assert all(storage.buffer is not None for storage in keep)
@@ -159,7 +155,9 @@ def test_other_errors_of_the_runtime_are_not_taken_for_full_memory():
     harness = Harness()
 
     def broken(buffer):
-        raise cl.RuntimeError(failed_fill(cl.status_code.INVALID_CONTEXT))
+        raise cl.RuntimeError(
+            driver._ErrorRecord("clEnqueueFillBuffer", cl.status_code.INVALID_CONTEXT, "")
+        )
 
     harness.pool._touch = broken
     with pytest.raises(cl.RuntimeError, match="INVALID_CONTEXT"):

@@ -234,7 +234,7 @@ def test_operands_on_two_devices_are_refused(device):
 
 
 def test_clamp_needs_a_bound():
-    with pytest.raises(ArgumentError, match="^clamp: min or max is given$"):
+    with pytest.raises(ArgumentError, match=r"^clamp: min or max is given$"):
         clnet.ones(2).clamp()
 
 
@@ -266,7 +266,7 @@ def test_numpy_scalars_are_numbers(number):
 
 def test_numpy_array_beside_a_tensor_is_refused():
     with pytest.raises(
-        DtypeError, match="^mul: an operand is a tensor or a number; got type=ndarray"
+        DtypeError, match=r"^mul: an operand is a tensor or a number; got type=ndarray"
     ):
         np.ones(2, np.float32) * clnet.ones(2)
 
