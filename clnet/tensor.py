@@ -198,7 +198,7 @@ class Tensor:
             )
         return self._read("numpy").numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 - NumPy's protocol
         if copy is False:
             raise ArgumentError(
                 "asarray", "reading a tensor copies", remedy="Use tensor.map() for a view"

@@ -17,3 +17,4 @@ from .random import *
 from .reduce import *
 from .shape import *
 from .softmax import *
+from .softmax import softmax as softmax
