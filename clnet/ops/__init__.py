@@ -14,6 +14,7 @@ from .matmul import *
 from .norm import *
 from .pool import *
 from .random import *
+from .rearrange import *
 from .reduce import *
 from .shape import *
 from .softmax import *
