@@ -35,7 +35,6 @@ from .dtypes import int32 as int32
 from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
-from .mode import manual_seed as manual_seed
 from .ops.function import PUBLIC_OPS, Face
 from .random import bernoulli as bernoulli
 from .random import get_rng_state as get_rng_state

@@ -143,7 +143,7 @@ class no_grad:  # noqa: N801 - PyTorch's name
         self._scope.__enter__()
 
     def __exit__(self, *exc: object) -> None:
-        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType]
+        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
 
     def __call__(self, function: Any) -> Any:
         """``function``, run in this context."""
@@ -274,7 +274,7 @@ def _through_decomposition(
     """Gradients of a fused op by differentiating the simpler ops it stands for, with a graph."""
     # Aliases, so that the walk ends there and one input's gradient does not run through another.
     inputs = [alias(saved.inputs[i]) for i in range(len(saved.input_specs))]
-    outputs = function.decompose(*inputs)  # pyright: ignore[reportOptionalCall]
+    outputs = function.decompose(*inputs)  # pyright: ignore[reportOptionalCall] - only ops that have one come here
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
     wanted = [t for t, need in zip(inputs, needs, strict=True) if need]

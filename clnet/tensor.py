@@ -193,7 +193,7 @@ class Tensor:
             )
         return self._read("numpy").numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 - NumPy's protocol
         if copy is False:
             raise ArgumentError(
                 "asarray", "reading a tensor copies", remedy="Use tensor.map() for a view"
@@ -415,6 +415,7 @@ class Tensor:
     if TYPE_CHECKING:  # the methods that ops export are attached below
 
         def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
 
 
 def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: bool) -> None:

@@ -19,7 +19,7 @@ import pytest
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # pyright: ignore[reportMissingImports]
+    import tomli as tomllib  # pyright: ignore[reportMissingImports] - Python 3.10 only
 
 CHECKOUT = Path(__file__).parents[1]
 

@@ -18,4 +18,5 @@ from .rearrange import *
 from .reduce import *
 from .shape import *
 from .softmax import *
+from .softmax import softmax as softmax
 from .sort import *

@@ -282,7 +282,7 @@ def amin(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
 
 
 @op()
-def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001
+def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The largest element, the largest along an axis and where, or the larger of two tensors.
 
     Args:
@@ -302,7 +302,7 @@ def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A
 
 
 @op()
-def min(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001
+def min(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The smallest element, along an axis with its index, or of two tensors; as :func:`max`."""
     return _extremes(Reduction.MIN, x, dim, keepdim=keepdim)
 
@@ -355,13 +355,13 @@ def _arg_extreme(kind: Reduction, x: Tensor, dim: int | None, *, keepdim: bool) 
 
 
 @op()
-def any(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001
+def any(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether an element is not 0, over axes; arguments as :func:`sum`'s."""
     return _reduce(Reduction.ANY, x, dim, keepdim=keepdim)
 
 
 @op()
-def all(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001
+def all(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether no element is 0, over axes; arguments as :func:`sum`'s."""
     return _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import prod as product
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -348,7 +348,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         raise ArgumentError(
             "flatten", "start_dim comes before end_dim", start_dim=start_dim, end_dim=end_dim
         )
-    return reshape(x, (*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+    return reshape(x, (*x.shape[:first], product(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
 @op()
