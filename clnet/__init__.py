@@ -11,6 +11,12 @@ from .autograd import enable_grad as enable_grad
 from .autograd import is_grad_enabled as is_grad_enabled
 from .autograd import no_grad as no_grad
 from .compile import compile as compile
+from .creation import arange as arange
+from .creation import as_tensor as as_tensor
+from .creation import eye as eye
+from .creation import from_numpy as from_numpy
+from .creation import linspace as linspace
+from .creation import logspace as logspace
 from .device import DeviceKind as DeviceKind
 from .device import device as device
 from .device import devices as devices

@@ -31,7 +31,7 @@ LAYERS = (
     {"array"},
     {"kernels"},
     {"ops"},
-    {"tape", "tensor", "random", "gradcheck", "autograd"},
+    {"tape", "tensor", "creation", "random", "gradcheck", "autograd"},
     {"compile", "nn"},
     {"optim", "data", "io", "parallel"},
     {"train", "models", "onnx"},

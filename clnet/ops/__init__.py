@@ -20,3 +20,4 @@ from .shape import *
 from .softmax import *
 from .softmax import softmax as softmax
 from .sort import *
+from .sort import sort as sort
