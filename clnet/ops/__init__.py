@@ -10,14 +10,17 @@ from .function import Function as Function
 from .function import execute as execute
 from .index import *
 from .loss import *
+from .masked import *
 from .matmul import *
 from .norm import *
 from .pool import *
 from .random import *
 from .rearrange import *
 from .reduce import *
+from .scatter import *
 from .shape import *
 from .softmax import *
 from .softmax import softmax as softmax
 from .sort import *
 from .sort import sort as sort
+from .subscript import *
