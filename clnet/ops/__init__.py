@@ -4,6 +4,7 @@ from .activation import *
 from .arithmetic import *
 from .conv import *
 from .create import *
+from .draw import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
