@@ -388,7 +388,7 @@ class Tensor:
 
     __neg__ = ops.neg
     __abs__ = ops.abs
-    __invert__ = ops.logical_not
+    __invert__ = ops.bitwise_not
     __matmul__ = ops.matmul
     __add__, __radd__ = ops.add, _reflected(ops.add)
     __sub__, __rsub__ = ops.sub, _reflected(ops.sub)
@@ -397,7 +397,11 @@ class Tensor:
     __floordiv__, __rfloordiv__ = ops.floor_divide, _reflected(ops.floor_divide)
     __mod__, __rmod__ = ops.remainder, _reflected(ops.remainder)
     __pow__, __rpow__ = ops.pow, _reflected(ops.pow)
-    __and__, __or__ = ops.logical_and, ops.logical_or
+    __and__, __rand__ = ops.bitwise_and, _reflected(ops.bitwise_and)
+    __or__, __ror__ = ops.bitwise_or, _reflected(ops.bitwise_or)
+    __xor__, __rxor__ = ops.bitwise_xor, _reflected(ops.bitwise_xor)
+    __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
+    __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
     __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
     __eq__, __ne__ = ops.eq, ops.ne  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
     __hash__ = object.__hash__

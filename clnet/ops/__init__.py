@@ -2,6 +2,7 @@
 
 from .activation import *
 from .arithmetic import *
+from .contraction import *
 from .conv import *
 from .create import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
@@ -9,7 +10,9 @@ from .function import Face as Face
 from .function import Function as Function
 from .function import execute as execute
 from .index import *
+from .linalg import *
 from .loss import *
+from .mathematics import *
 from .matmul import *
 from .norm import *
 from .pool import *
@@ -17,3 +20,4 @@ from .random import *
 from .reduce import *
 from .shape import *
 from .softmax import *
+from .statistic import *
