@@ -18,6 +18,7 @@ from .norm import *
 from .pool import *
 from .random import *
 from .reduce import *
+from .scan import *
 from .shape import *
 from .softmax import *
 from .statistic import *
