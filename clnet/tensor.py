@@ -12,7 +12,7 @@ from . import mode, ops
 from .array import Array
 from .device import Device, current_device
 from .device import device as open_device
-from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64
+from .dtypes import DType, bool_, float32, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .ops.create import Full
 from .ops.function import PUBLIC_OPS, Face, Function, execute
@@ -309,26 +309,6 @@ class Tensor:
             )
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
         return moved.requires_grad_(result.requires_grad)
-
-    def float(self) -> Tensor:
-        """As float32."""
-        return to_dtype(self, float32)
-
-    def double(self) -> Tensor:
-        """As float64."""
-        return to_dtype(self, float64)
-
-    def half(self) -> Tensor:
-        """As float16."""
-        return to_dtype(self, float16)
-
-    def long(self) -> Tensor:
-        """As int64."""
-        return to_dtype(self, int64)
-
-    def bool(self) -> Tensor:
-        """As bool: whether it is not 0."""
-        return to_dtype(self, bool_)
 
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.

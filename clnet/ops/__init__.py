@@ -4,12 +4,14 @@ from .activation import *
 from .arithmetic import *
 from .contraction import *
 from .conv import *
+from .convert import *
 from .create import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
 from .function import execute as execute
 from .index import *
+from .inplace import *
 from .linalg import *
 from .loss import *
 from .mathematics import *

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices beyond matmul: sums over named axes, outer and added products."""
+"""Products of vectors and matrices beyond matmul: outer, added, over labelled axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arithmetic import mul
 from .function import apply, op
 from .matmul import bmm, matmul, mm
 from .pointwise import evaluate
-from .reduce import sum
+from .reduce import sum as total
 from .shape import Slice, permute, reshape, unsqueeze
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ def _summed(given: _Labelled, wanted: set[str]) -> _Labelled:
     dims = [i for i, label in enumerate(given.labels) if label not in wanted]
     if not dims:
         return given
-    return _Labelled(sum(given.x, dims), tuple(c for c in given.labels if c in wanted))
+    return _Labelled(total(given.x, dims), tuple(c for c in given.labels if c in wanted))
 
 
 def _joined(a: _Labelled, b: _Labelled, later: set[str]) -> _Labelled:

@@ -16,7 +16,8 @@ from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
 from .function import Face, apply, op, require_floating
 from .pointwise import evaluate
-from .reduce import Dims, Reduce, amax, amin, reduced_shape, sum
+from .reduce import Dims, Reduce, amax, amin, reduced_shape
+from .reduce import sum as total
 from .shape import reshape, to_dtype
 from .statistic import root_of
 
@@ -40,10 +41,10 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     if p in (inf, -inf):
         return (amax if p > 0 else amin)(magnitude(x), given, keepdim)
     if p == 0:
-        return sum(evaluate(name, _counts, [x]), given, keepdim)
+        return total(evaluate(name, _counts, [x]), given, keepdim)
     if p == 1:
-        return sum(magnitude(x), given, keepdim)
-    return power(sum(power(magnitude(x), p), given, keepdim), 1 / p)
+        return total(magnitude(x), given, keepdim)
+    return power(total(power(magnitude(x), p), given, keepdim), 1 / p)
 
 
 @op()
@@ -148,7 +149,7 @@ def matrix_norm(
     require_floating("matrix_norm", x.array)
     row, column = (normalize_dim("matrix_norm", d, x.ndim) for d in dim)
     summed, kept = (row, column) if ord in (1, -1) else (column, row)
-    sums = sum(magnitude(x), summed, True)
+    sums = total(magnitude(x), summed, True)
     found = (amax if ord in (1, inf) else amin)(sums, kept, True)
     return found if keepdim else reshape(found, reduced_shape(x.shape, dims, keepdim=False))
 

@@ -167,19 +167,20 @@ def _clamped_logit(x, eps):
 
 
 @op(_BOTH)
-def logit(x: Tensor, eps: float | None = None) -> Tensor:
+def logit(x: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """``log(x / (1 - x))``, the inverse of :func:`sigmoid`.
 
     Args:
         x: any shape.
         eps: hold ``x`` between ``eps`` and ``1 - eps`` first; None leaves it as it is.
+        out: what to overwrite with the result.
 
     Returns:
         The same shape; NaN outside [0, 1] without ``eps``.
     """
     if eps is None:
-        return evaluate("logit", _logit, [x], result=Result.floating)
-    return evaluate("logit", _clamped_logit, [x], [eps], result=Result.floating)
+        return evaluate("logit", _logit, [x], result=Result.floating, out=out)
+    return evaluate("logit", _clamped_logit, [x], [eps], result=Result.floating, out=out)
 
 
 def _lerp(x, end, weight):
@@ -190,13 +191,14 @@ def _lerp(x, end, weight):
 
 
 @op(_BOTH)
-def lerp(x: Tensor, end: Tensor, weight: Operand) -> Tensor:
+def lerp(x: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) -> Tensor:
     """``x + weight * (end - x)``, broadcast; exact at weights 0 and 1.
 
     Args:
         x: any shape, floating.
         end: broadcasts with ``x``, same dtype.
         weight: a number, or a tensor that broadcasts with both.
+        out: what to overwrite with the result.
 
     Returns:
         The broadcast shape.
@@ -206,7 +208,7 @@ def lerp(x: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """
     if x.dtype is not end.dtype or not x.dtype.is_floating_point:
         raise DtypeError("lerp", "both ends have one floating dtype", x=x.dtype, end=end.dtype)
-    return evaluate("lerp", _lerp, [x, end, weight], promoted=[x, end])
+    return evaluate("lerp", _lerp, [x, end, weight], promoted=[x, end], out=out)
 
 
 def _add_product(x, first, second, value):
@@ -218,13 +220,27 @@ def _add_quotient(x, first, second, value):
 
 
 @op(_BOTH)
-def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+def addcmul(
+    x: Tensor,
+    tensor1: Tensor,
+    tensor2: Tensor,
+    *,
+    value: float = 1,
+    out: Tensor | None = None,
+) -> Tensor:
     """``x + value * tensor1 * tensor2``, broadcast, in one pass."""
-    return evaluate("addcmul", _add_product, [x, tensor1, tensor2], [value])
+    return evaluate("addcmul", _add_product, [x, tensor1, tensor2], [value], out=out)
 
 
 @op(_BOTH)
-def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+def addcdiv(
+    x: Tensor,
+    tensor1: Tensor,
+    tensor2: Tensor,
+    *,
+    value: float = 1,
+    out: Tensor | None = None,
+) -> Tensor:
     """``x + value * tensor1 / tensor2``, broadcast, in one pass; floating operands.
 
     Raises:
@@ -238,7 +254,11 @@ def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
             tensor2=tensor2.dtype,
             remedy="Convert one with .float()",
         )
-    return evaluate("addcdiv", _add_quotient, [x, tensor1, tensor2], [value])
+    return evaluate("addcdiv", _add_quotient, [x, tensor1, tensor2], [value], out=out)
+
+
+def _itself(x):
+    return x
 
 
 def _numbers_only(x, nan, posinf, neginf):
@@ -248,7 +268,12 @@ def _numbers_only(x, nan, posinf, neginf):
 
 @op(_BOTH)
 def nan_to_num(
-    x: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    x: Tensor,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """NaN and infinities replaced by numbers.
 
@@ -257,15 +282,16 @@ def nan_to_num(
         nan: what replaces NaN.
         posinf: what replaces infinity; None: the largest number of the dtype.
         neginf: what replaces -infinity; None: the least.
+        out: what to overwrite with the result.
 
     Returns:
         The same shape and dtype; the gradient is 0 where a number was replaced.
     """
     if not x.dtype.is_floating_point:
-        return x.clone()
+        return evaluate("nan_to_num", _itself, [x], out=out)
     largest = float(ml_dtypes.finfo(x.dtype.numpy).max)
     ends = [largest if posinf is None else posinf, -largest if neginf is None else neginf]
-    return evaluate("nan_to_num", _numbers_only, [x], [nan, *ends])
+    return evaluate("nan_to_num", _numbers_only, [x], [nan, *ends], out=out)
 
 
 def _whole(dtype: Any) -> tuple[Any, Any]:

@@ -13,7 +13,8 @@ from ..shapes import normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
 from .function import apply, op, require_floating
 from .pointwise import evaluate
-from .reduce import Dims, Reduce, mean, reduced_shape, sum
+from .reduce import Dims, Reduce, mean, reduced_shape
+from .reduce import sum as total
 from .shape import reshape
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ def _moments(
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
     center = mean(x, dims or None, True)
     count = prod(x.shape[d] for d in dims) - correction
-    total = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
-    spread = total * (1 / count) if count > 0 else total * inf * 0
+    squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
+    spread = squares * (1 / count) if count > 0 else squares * inf * 0
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(spread, left)
 
@@ -134,7 +135,7 @@ def std_mean(
 @op()
 def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
     """How many elements are not 0, over an axis, several, or all; int64."""
-    return sum(ne(x, 0), dim)
+    return total(ne(x, 0), dim)
 
 
 @op()
@@ -142,7 +143,7 @@ def nansum(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """The sum of what is not NaN, over axes; arguments as :func:`sum`'s."""
-    return sum(where(isnan(x), 0, x), dim, keepdim, dtype=dtype)
+    return total(where(isnan(x), 0, x), dim, keepdim, dtype=dtype)
 
 
 @op()
@@ -150,5 +151,5 @@ def nanmean(
     x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """The mean of what is not NaN, over axes; arguments as :func:`mean`'s."""
-    count = sum(logical_not(isnan(x)), dim, keepdim)
+    count = total(logical_not(isnan(x)), dim, keepdim)
     return nansum(x, dim, keepdim, dtype=dtype) / count
