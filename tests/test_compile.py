@@ -372,14 +372,11 @@ def test_tensors_in_containers_are_refused():
         clnet.compile(lambda x, pair: x)(clnet.ones(2), pair=(1, (clnet.ones(2), 2)))
 
 
-def test_tensors_of_two_devices_are_refused(device):
-    other = clnet.device(threads=1)
-    if other is device:
-        pytest.skip("the device has one compute unit: there is no second device")
+def test_tensors_of_two_devices_are_refused(part_of_device):
     with pytest.raises(
         DeviceError, match="the function is called with tensors of one device; got devices="
     ):
-        clnet.compile(lambda x, y: x)(clnet.ones(2), clnet.ones(2, device=other))
+        clnet.compile(lambda x, y: x)(clnet.ones(2), clnet.ones(2, device=part_of_device))
 
 
 def test_a_function_without_tensors_runs_on_the_current_device():

@@ -432,7 +432,7 @@ def _between(x, low, high):
 def clamp(
     x: Tensor,
     min: Operand | None = None,  # noqa: A002 - PyTorch's name
-    max: Operand | None = None,  # noqa: A002
+    max: Operand | None = None,  # noqa: A002 - PyTorch's name
     *,
     out: Tensor | None = None,
 ) -> Tensor:

@@ -239,7 +239,7 @@ def pointwise(
     call.__doc__ = body.__doc__
     call.__module__ = body.__module__
     place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
-    call.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess]
+    call.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
         parameters=[*signature.parameters.values(), place]
     )
     return op(face)(call)

@@ -193,10 +193,8 @@ def test_traits_are_sane(device):
     assert device.identity.driver in device.identity.key
 
 
-def test_threads_limit_the_compute_units(device):
-    if device.traits.kind is not DeviceKind.CPU or device.traits.compute_units < 2:
-        pytest.skip("needs a CPU with two compute units or more")
-    one = clnet.device(threads=1)
+def test_threads_limit_the_compute_units(device, part_of_device):
+    one = part_of_device
     assert one.name == f"{device.name}[1]"
     assert one.traits.compute_units == 1
     assert clnet.device(threads=1) is one

@@ -191,7 +191,7 @@ def run_script(folder: Path) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "CLNET_CACHE_DIR": str(folder),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
     }
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT],
