@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from .ops.function import PUBLIC_OPS, Face
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
-    from .ops.linalg import linalg_norm as norm  # noqa: F401
-    from .ops.linalg import matrix_norm as matrix_norm
-    from .ops.linalg import vector_norm as vector_norm
+    from .ops.vector import linalg_norm as norm  # noqa: F401
+    from .ops.vector import matrix_norm as matrix_norm
+    from .ops.vector import vector_norm as vector_norm
     from .ops.matmul import matmul as matmul
 
 globals().update(

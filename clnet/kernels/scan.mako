@@ -6,6 +6,9 @@
 ## param    kind: sum|prod
 ## param    ctype: str                type of x, out and the running value
 ## param    group: int                work-items that share a part, a power of two
+## param    a: str                    an expression: the value so far
+## param    b: str                    an expression: what it takes next
+## param    job: str                  an expression: which part of which line
 ## def      scan_items
 ## arg      jobs: int                 outer times parts times inner
 ## arg      n: int                    elements along the axis

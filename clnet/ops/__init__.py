@@ -12,7 +12,6 @@ from .function import Function as Function
 from .function import execute as execute
 from .index import *
 from .inplace import *
-from .linalg import *
 from .loss import *
 from .mathematics import *
 from .matmul import *
@@ -24,7 +23,8 @@ from .reduce import *
 from .scan import *
 from .shape import *
 from .softmax import *
-from .statistic import *
 from .softmax import softmax as softmax
 from .sort import *
 from .sort import sort as sort
+from .statistic import *
+from .vector import *
