@@ -570,9 +570,13 @@ def test_construction_errors():
 
 
 def _grow(inner):
-    """Expressions over primitives that IEEE 754 rounds exactly: results agree to the bit."""
+    """Expressions over primitives that IEEE 754 rounds exactly: results agree to the bit.
+
+    No copysign, since a NaN's sign is anybody's; no fmod, NAN or INFINITY as constants, since PoCL
+    3.1 folds floor(NAN) and fmod(1, 0) to numbers.
+    """
     unary = st.sampled_from([abs, operator.neg, E.floor, E.rint, E.trunc, E.sign, E.sqrt])
-    arithmetic = [operator.add, operator.sub, operator.mul, operator.truediv, E.fmod, E.copysign]
+    arithmetic = [operator.add, operator.sub, operator.mul, operator.truediv]
     logic = [operator.lt, operator.ge, E.eq, E.ne, E.logical_and, E.logical_or, E.logical_xor]
     binary = st.sampled_from(arithmetic * 3 + logic)
     return st.one_of(
@@ -585,7 +589,7 @@ def _grow(inner):
 
 
 LEAVES = st.sampled_from([X, Y, Z, P, Q])
-CONSTANTS = st.sampled_from([0, 1, -2, 0.1, -0.0, math.inf, math.nan]).map(E.as_expr)
+CONSTANTS = st.sampled_from([0, 1, -2, 0.1, -0.0]).map(E.as_expr)
 EXPRESSIONS = _grow(_grow(st.recursive(LEAVES | LEAVES | CONSTANTS, _grow, max_leaves=12)))
 
 
