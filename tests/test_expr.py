@@ -50,7 +50,7 @@ def _trunc_divide(a, b):
 
 SAME_NAME_IN_NUMPY = """
     floor ceil trunc minimum maximum fmin fmax fmod remainder floor_divide copysign isnan isinf
-    exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan sinh cosh tanh where
+    hypot exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan sinh cosh tanh where
     logical_and logical_or logical_xor logical_not
     bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift"""
 OPERATORS = "neg abs add sub mul lt le gt ge eq ne"
@@ -413,6 +413,7 @@ def _kink_pairs():
         "power 0": (lambda t, a, b: a**0 + b, lambda a, b: a**0 + b),
         "base 2": (lambda t, a, b: 2**b, lambda a, b: 2**b),
         "atan2": (lambda t, a, b: t.atan2(a, b), E.atan2),
+        "hypot": (lambda t, a, b: t.hypot(a, b), E.hypot),
         "copysign": (lambda t, a, b: t.copysign(a, b), E.copysign),
         "fmod": (lambda t, a, b: t.fmod(a, b), E.fmod),
         "remainder": (lambda t, a, b: t.remainder(a, b), E.remainder),

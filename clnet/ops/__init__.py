@@ -2,22 +2,29 @@
 
 from .activation import *
 from .arithmetic import *
+from .contraction import *
 from .conv import *
+from .convert import *
 from .create import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
 from .function import execute as execute
 from .index import *
+from .inplace import *
 from .loss import *
+from .mathematics import *
 from .matmul import *
 from .norm import *
 from .pool import *
 from .random import *
 from .rearrange import *
 from .reduce import *
+from .scan import *
 from .shape import *
 from .softmax import *
 from .softmax import softmax as softmax
 from .sort import *
 from .sort import sort as sort
+from .statistic import *
+from .vector import *
