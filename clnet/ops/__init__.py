@@ -2,6 +2,7 @@
 
 from .activation import *
 from .arithmetic import *
+from .attention import *
 from .conv import *
 from .create import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
