@@ -79,7 +79,10 @@ __kernel void attention(
     __global const ${ctype} *restrict q, const long q_offset,
     __global const ${ctype} *restrict k, const long k_offset,
     __global const ${ctype} *restrict v, const long v_offset
-    ${lib.mask_arguments(mask, mask_ctype)}
+% if mask:
+    , const int mask_batch, const int mask_head, const int mask_row, const int mask_key,
+    __global const ${mask_ctype} *restrict mask, const long mask_offset
+% endif
 ) {
     ${lib.tiles("k", head, "v", value_head, acc, tile, shared)}
     ${lib.begin(mask, lanes, group, "rows")}
@@ -137,7 +140,10 @@ __kernel void attention_grad_q(
     __global const ${ctype} *restrict q, const long q_offset,
     __global const ${ctype} *restrict k, const long k_offset,
     __global const ${ctype} *restrict v, const long v_offset
-    ${lib.mask_arguments(mask, mask_ctype)}
+% if mask:
+    , const int mask_batch, const int mask_head, const int mask_row, const int mask_key,
+    __global const ${mask_ctype} *restrict mask, const long mask_offset
+% endif
 ) {
     ${lib.tiles("k", head, "v", value_head, acc, tile, shared)}
     ${lib.begin(mask, lanes, group, "rows")}
@@ -193,7 +199,10 @@ __kernel void attention_grad_kv(
     __global const ${ctype} *restrict q, const long q_offset,
     __global const ${ctype} *restrict k, const long k_offset,
     __global const ${ctype} *restrict v, const long v_offset
-    ${lib.mask_arguments(mask, mask_ctype)}
+% if mask:
+    , const int mask_batch, const int mask_head, const int mask_row, const int mask_key,
+    __global const ${mask_ctype} *restrict mask, const long mask_offset
+% endif
 ) {
     ${lib.tiles("q", head, "gy", value_head, acc, tile, shared)}
     ${lib.begin(mask, lanes, group, "keys")}

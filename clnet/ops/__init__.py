@@ -16,5 +16,6 @@ from .norm import *
 from .pool import *
 from .random import *
 from .reduce import *
+from .rnn import *
 from .shape import *
 from .softmax import *

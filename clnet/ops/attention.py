@@ -88,7 +88,7 @@ class AttentionBackward(Function):
         """The public op's, and that it is its gradient."""
         return "scaled_dot_product_attention_backward"
 
-    def infer(  # noqa: PLR0913
+    def infer(
         self, gy: Array, lse: Array, delta: Array, q: Array, k: Array, v: Array, *mask: Array
     ) -> tuple[Array, ...]:
         """The shapes of q, k and v."""

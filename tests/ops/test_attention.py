@@ -9,8 +9,8 @@ import pytest
 
 import clnet
 from clnet.errors import ArgumentError, DtypeError, ShapeError
-from clnet.nn import functional as F
 from clnet.kernels.attention import Scores
+from clnet.nn import functional as F
 from clnet.ops.attention import Attention, AttentionBackward
 from tests.kernels.launching import cpu_shaped, gpu_shaped
 from tests.opcase import OpCase, booleans, every_check, normal

@@ -11,7 +11,6 @@
 ## param left_size: int              elements of its rows
 ## param limit: str                  C expression, number of others
 ## param mask: None|'add'|'keep'     added to the scores, or tells which count
-## param mask_ctype: str             its element type
 ## param name: str                   of the variable declared
 ## param own_is_row: bool            rows of q are kept and keys gone through, not the other way round
 ## param right: str                  the same
@@ -29,12 +28,6 @@
 <%def name="vectors(acc, lanes)">
 #pragma OPENCL FP_CONTRACT ON
 typedef ${acc}${lanes if lanes > 1 else ""} vector;
-</%def>
-<%def name="mask_arguments(mask, mask_ctype)">
-% if mask:
-    , const int mask_batch, const int mask_head, const int mask_row, const int mask_key,
-    __global const ${mask_ctype} *restrict mask, const long mask_offset
-% endif
 </%def>
 <%def name="begin(mask, lanes, group, count)">
     const int batch = get_global_id(1);
