@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hypothesis
+import numpy as np
 import pytest
 
 import clnet
+from clnet.errors import DeviceError
 
 hypothesis.settings.register_profile(
     "reproducible",
@@ -15,8 +17,23 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("reproducible")
 
+# Intel's OpenCL runtime leaves the processor's "invalid" flag set, and NumPy then warns of its own,
+# sound results; references with NaN in them are compared, not guessed from warnings.
+np.seterr(invalid="ignore")
+
 
 @pytest.fixture
 def device():
     """The device that tests run on: ``CLNET_DEVICE``, else the default one."""
     return clnet.device()
+
+
+@pytest.fixture
+def part_of_device(device):
+    """One compute unit of the device: a device of its own, with memory of its own."""
+    if device.traits.compute_units == 1:
+        pytest.skip("the device has one compute unit and cannot be divided")
+    try:
+        return clnet.device(threads=1)
+    except DeviceError as error:
+        pytest.skip(f"the runtime cannot divide the device: {error.law}")

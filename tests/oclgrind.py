@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 # -cl-opt-disable, because optimised code has lost the very accesses that are wrong: a read of an
 # uninitialised private variable, or an out-of-bounds store to local memory that nobody reads.
-OPTIONS = ("--data-races", "--uninitialized", "--build-options", "-cl-opt-disable")
+OPTIONS = ("--data-races", "--build-options", "-cl-opt-disable")
 
 # Oclgrind counts every occurrence and stops reporting here: high enough for all kinds to be seen.
 MAX_ERRORS = 100_000
@@ -98,9 +98,13 @@ def parse(log: str) -> tuple[Finding, ...]:
 
 
 def check(
-    script: str | Path, *arguments: str, options: Sequence[str] = (), timeout: float = 600
+    script: str | Path,
+    *arguments: str,
+    options: Sequence[str] = (),
+    uninitialized: bool = True,
+    timeout: float = 600,
 ) -> Report:
-    """Run a Python script under Oclgrind with all checks.
+    """Run a Python script under Oclgrind with its checks.
 
     The script sees one platform, the simulator, and empty caches: a program from a cache could
     be one that was built without the checks' options. It must not compute in child processes,
@@ -110,6 +114,7 @@ def check(
         script: the Python file.
         arguments: its arguments.
         options: further options of Oclgrind, as ``--uniform-writes``.
+        uninitialized: with the check for uninitialised values, too.
         timeout: seconds after which the run is killed.
 
     Returns:
@@ -122,7 +127,9 @@ def check(
         log = Path(folder, "log")
         environment = {k: v for k, v in os.environ.items() if k not in FOREIGN_VARIABLES}
         environment |= {"CLNET_CACHE_DIR": str(Path(folder, "cache")), "PYOPENCL_NO_CACHE": "1"}
-        checks = (*OPTIONS, "--max-errors", str(MAX_ERRORS), "--log", str(log), *options)
+        checks = [*OPTIONS, "--max-errors", str(MAX_ERRORS), "--log", str(log), *options]
+        if uninitialized:
+            checks.append("--uninitialized")
         run = subprocess.run(
             ["oclgrind", *checks, sys.executable, str(script), *arguments],
             env=environment,

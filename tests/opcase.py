@@ -1,4 +1,4 @@
-"""The harness of the ops' tests: one :class:`OpCase` for each way to call an op, many checks for each.
+"""The harness of the ops' tests: an :class:`OpCase` for each way to call an op, many checks each.
 
 A test file of ``tests/ops`` holds a list ``CASES`` and this test::
 
@@ -268,7 +268,7 @@ class Run:
             _compare(str(self.case), _exact(y.detach().numpy()), expected, tolerance)
 
     def check_gradient(self, *, spread: bool, probes: int = 24) -> None:
-        """Gradients against differences of the reference, at some elements and along a direction."""
+        """Gradients against differences of the reference, at some elements and one direction."""
         for i in self.wanted:
             self.tensors[i].requires_grad_()
         outputs = [y for y in self.forward() if y.requires_grad]
@@ -323,7 +323,7 @@ class Run:
         i: int,
         direction: np.ndarray,
     ) -> float:
-        """The reference's mixed second derivative, along ``along`` and a direction of input ``i``."""
+        """The reference's mixed second derivative, along ``along`` and a direction of an input."""
 
         def at(a: float, b: float) -> float:
             moves = {j: a * STEP_TWICE * v for j, v in along.items()}
@@ -457,7 +457,7 @@ def _require(what: str, spread: float, tolerance: np.ndarray) -> None:
 
 
 def _compare(what: str, actual: np.ndarray, expected: np.ndarray, tolerance: np.ndarray) -> None:
-    """Fail where two arrays differ by more than ``tolerance``; NaN equals NaN, infinities themselves."""
+    """Fail where two arrays differ by more than ``tolerance``; NaN equals NaN."""
     assert actual.shape == expected.shape, f"{what} has shape {actual.shape}, not {expected.shape}"
     with np.errstate(invalid="ignore"):
         same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))

@@ -103,7 +103,7 @@ def test_small_shapes_work(shape, device):
 
 def test_a_dtype_clnet_lacks_is_refused(device):
     with pytest.raises(
-        DtypeError, match="^dtype: NumPy's dtype has no counterpart; got dtype=uint32"
+        DtypeError, match=r"^dtype: NumPy's dtype has no counterpart; got dtype=uint32"
     ):
         Array.from_numpy(np.zeros(2, np.uint32), device)
     with pytest.raises(DtypeError, match="got dtype=float8_e5m2"):

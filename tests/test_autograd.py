@@ -54,11 +54,14 @@ def test_backward_accumulates_until_the_gradient_is_cleared():
     assert kept.tolist() == [7, 7]
     x.grad = None
     (x * 5).backward(clnet.ones(2))
-    assert x.grad.tolist() == [5, 5]
-    assert kept.tolist() == [7, 7]
+    again = x.grad
+    assert isinstance(again, clnet.Tensor)
+    assert (again.tolist(), kept.tolist()) == ([5, 5], [7, 7])
 
 
-@pytest.mark.parametrize("look", [lambda x: x, lambda x: x.reshape(2, 1).reshape(2), lambda x: x[:]])
+@pytest.mark.parametrize(
+    "look", [lambda x: x, lambda x: x.reshape(2, 1).reshape(2), lambda x: x[:]]
+)
 def test_accumulation_leaves_the_callers_gradient_alone(look):
     x, g = leaf(1.0, 2.0), clnet.ones(2)
     for _ in range(2):
@@ -137,13 +140,17 @@ def test_grad_of_an_unused_input():
 
 
 def test_a_tensor_without_a_graph_has_no_backward():
-    with pytest.raises(GradientError, match="^backward: the tensor requires no gradient; got shape="):
+    with pytest.raises(
+        GradientError, match=r"^backward: the tensor requires no gradient; got shape="
+    ):
         clnet.ones(1).backward()
 
 
 def test_several_elements_need_a_gradient_of_their_shape():
     y = leaf(1.0, 2.0) * 2
-    with pytest.raises(GradientError, match=r"^backward: a tensor of several elements needs a gradient; got shape"):
+    with pytest.raises(
+        GradientError, match=r"^backward: a tensor of several elements needs a gradient; got shape"
+    ):
         y.backward()
     with pytest.raises(
         GradientError,
@@ -200,7 +207,9 @@ def test_saved_results_changed_in_place_are_found():
     y = ops.exp(x)
     with clnet.no_grad():
         y.zero_()
-    with pytest.raises(GradientError, match="^backward of exp: a tensor it saved was changed in place"):
+    with pytest.raises(
+        GradientError, match=r"^backward of exp: a tensor it saved was changed in place"
+    ):
         y.backward(clnet.ones(2))
 
 
@@ -216,13 +225,18 @@ def test_what_no_gradient_needs_may_change():
 def test_a_tensor_on_the_tape_is_not_changed_in_place():
     x = leaf(1.0, 2.0)
     for tensor in (x, x * 2):
-        with pytest.raises(GradientError, match=r"^copy_: a tensor on the tape is not changed in place; .* Do it under clnet.no_grad"):
+        with pytest.raises(
+            GradientError,
+            match=r"^copy_: a tensor on the tape is not changed in place; .* clnet.no_grad",
+        ):
             tensor.zero_()
     assert x.tolist() == [1, 2]
 
 
 def test_only_floating_leaves_require_gradients():
-    with pytest.raises(GradientError, match="only floating tensors have gradients; got dtype=clnet.int64"):
+    with pytest.raises(
+        GradientError, match=r"only floating tensors have gradients; got dtype=clnet.int64"
+    ):
         clnet.tensor([1]).requires_grad_()
     with pytest.raises(GradientError, match="only a leaf stops requiring gradients"):
         (leaf(1.0) * 2).requires_grad_(False)
@@ -258,12 +272,12 @@ def test_no_grad_as_context_and_decorator():
 def test_modes_end_with_an_exception():
     @clnet.no_grad()
     def fails():
-        1 / 0
+        raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
     with pytest.raises(ZeroDivisionError), clnet.no_grad(), clnet.enable_grad():
-        1 / 0
+        raise ZeroDivisionError
     assert clnet.is_grad_enabled()
 
 

@@ -79,14 +79,14 @@ def test_scalars_only_raise_the_kind():
 
 def test_what_has_no_dtype_is_refused():
     with pytest.raises(
-        DtypeError, match="^dtype: has no such name; got name='float8'. one of bool, uint8"
+        DtypeError, match=r"^dtype: has no such name; got name='float8'. one of bool, uint8"
     ):
         from_name("float8")
     with pytest.raises(
-        DtypeError, match="^dtype: NumPy's dtype has no counterpart; got dtype=complex64. convert"
+        DtypeError, match=r"^dtype: NumPy's dtype has no counterpart; got dtype=complex64. convert"
     ):
         from_numpy(np.dtype(np.complex64))
     with pytest.raises(
-        DtypeError, match="^dtype: a scalar is a bool, an int or a float; got type=str$"
+        DtypeError, match=r"^dtype: a scalar is a bool, an int or a float; got type=str$"
     ):
         of_scalar("3")

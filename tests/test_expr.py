@@ -98,7 +98,8 @@ def queue():
         devices = []
     if not (devices := [d for d in devices if "cl_khr_fp64" in d.extensions]):
         pytest.skip("no OpenCL device with float64 to run the printed C on")
-    return cl.CommandQueue(cl.Context(devices[:1]))
+    context = cl.Context(devices[:1])  # Intel's queues do not keep theirs alive
+    yield cl.CommandQueue(context)  # noqa: PT022 - it keeps the context until the end
 
 
 def _source(exprs, ctype, *, width, num_scalars):

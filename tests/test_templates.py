@@ -9,12 +9,17 @@ The header is the block of ``##`` lines at the top; no device is needed to check
     ## arg    n: int                          only when the file holds several kernels
     ## arg    y: out ctype[n]                 the __kernel's parameters in order; a pointer is
     ## arg    x{i}: in ctype[n]               in (const), out or inout; {i} stands for ${...}
+
+After every pointer ``x`` comes ``const long x_offset``, where its elements begin: one argument on
+the host, so it has no line of its own. Parameters may come from another def of the file.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,11 +36,15 @@ AMBIENT = {*dir(builtins), "loop", "caller"}
 
 @dataclass
 class Definition:
-    """A ``<%def>``: its arguments, and its text with every ``${...}`` written as ``{}``."""
+    """A ``<%def>``: its arguments, and what stands in it."""
 
-    name: str
-    arguments: set[str]
-    text: str
+    arguments: list[str]
+    nodes: list[parsetree.Node]
+
+    @property
+    def own_text(self) -> str:
+        """Its text, with every ``${...}`` written as ``{}``."""
+        return literal(self.nodes)
 
 
 @dataclass
@@ -45,19 +54,45 @@ class Template:
     definitions: dict[str, Definition] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
     outside: str = ""
+    code: str = ""  # of all `${...}`
     has_module_code: bool = False
 
+    def text(self, name: str) -> str:
+        """The text of a def, with the text of the file's other defs where it calls them."""
+        return literal(self.definitions[name].nodes, lambda code: self.written(code, {}))
 
-def literal(nodes: list[parsetree.Node]) -> str:
+    def written(self, code: str, values: dict[str, str]) -> str:
+        """What ``${code}`` writes, as far as its text tells; ``{}`` stands for the rest."""
+        try:
+            tree = ast.parse(code.strip(), mode="eval").body
+        except SyntaxError:  # with a filter, `${x | n}`
+            return "{}"
+        match tree:
+            case ast.Name(name) if name in values:
+                return values[name]
+            case ast.Call(ast.Name(name), arguments) if name in self.definitions:
+                called = self.definitions[name]
+                given = [self.written(ast.unparse(a), values) for a in arguments]
+                inside = dict(zip(called.arguments, given, strict=False))
+                return literal(called.nodes, lambda code: self.written(code, inside))
+            case ast.Constant(str(text)):
+                return text
+            case ast.BinOp(ast.Constant(str(text)), ast.Mod()):
+                return re.sub(r"%[ds]", "{}", text)
+            case _:
+                return "{}"
+
+
+def literal(nodes: list[parsetree.Node], written: Callable[[str], str] = lambda code: "{}") -> str:
     """The OpenCL C that nodes hold, all branches of control lines one after the other."""
     parts: list[str] = []
     for node in nodes:
         if isinstance(node, parsetree.Text):
             parts.append(node.content)
         elif isinstance(node, parsetree.Expression):
-            parts.append("{}")
+            parts.append(written(node.text))
         elif isinstance(node, parsetree.Tag) and not isinstance(node, parsetree.DefTag):
-            parts.append(literal(node.nodes))
+            parts.append(literal(node.nodes, written))
     return "".join(parts)
 
 
@@ -65,16 +100,19 @@ def parse(text: str) -> Template:
     template = Template()
 
     def walk(node: parsetree.Node, bound: set[str]) -> None:
+        if isinstance(node, parsetree.ControlLine):
+            bound |= set(node.declared_identifiers())
         undeclared = getattr(node, "undeclared_identifiers", set)
         template.free |= set(undeclared()) - bound
         if isinstance(node, parsetree.DefTag):
-            arguments = set(node.declared_identifiers())
-            name = node.funcname
-            template.definitions[name] = Definition(name, arguments, literal(node.nodes))
-            bound = bound | arguments
+            arguments = list(node.function_decl.allargnames)
+            template.definitions[node.funcname] = Definition(arguments, node.nodes)
+            bound = bound | set(arguments)
+        elif isinstance(node, parsetree.Expression):
+            template.code += f"{node.text}\n"
         elif isinstance(node, parsetree.Code) and node.ismodule:
             template.has_module_code = True
-        elif isinstance(node, parsetree.ControlLine | parsetree.Code):
+        elif isinstance(node, parsetree.Code):
             bound |= set(node.declared_identifiers())
         elif isinstance(node, parsetree.NamespaceTag):
             bound.add(node.attributes["name"])
@@ -119,6 +157,24 @@ def kernel_parameters(code: str) -> list[list[tuple[str, str]]]:
     return found
 
 
+def without_offsets(parameters: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The parameters less the offset after each pointer, and the pointers that have none."""
+    kept: list[tuple[str, str]] = []
+    bare: list[str] = []
+    rest = iter([*parameters, ("", "")])
+    name, declaration = next(rest)
+    while name:
+        kept.append((name, declaration))
+        following = next(rest)
+        if "*" in declaration:
+            if following[1].split() == ["const", "long", f"{name}_offset"]:
+                following = next(rest)
+            else:
+                bare.append(name)
+        name, declaration = following
+    return kept, bare
+
+
 def header_of(text: str) -> list[str]:
     lines: list[str] = []
     for line in text.splitlines():
@@ -149,11 +205,19 @@ def check_arguments(template: Template, header: list[str]) -> list[str]:
     bad: list[str] = []
     kernels: dict[str, list[tuple[str, str]]] = {}
     for name, definition in template.definitions.items():
-        found = kernel_parameters(definition.text)
+        if "__kernel" not in definition.own_text:
+            continue
+        text = template.text(name)
+        found = kernel_parameters(text)
         if len(found) > 1:
             bad.append(f"{name}: holds {len(found)} kernels, one def is one kernel")
-        if found:
-            kernels[name] = found[0]
+        kernels[name], bare = without_offsets(found[0])
+        bad += [f"{name}: no `const long {x}_offset` follows the pointer {x}" for x in bare]
+        bad += [
+            f"{name}: {x}_offset is never read"
+            for x, declaration in kernels[name]
+            if "*" in declaration and (text + template.code).count(f"{x}_offset") == 1
+        ]
     documented = documented_arguments(header, list(kernels))
     bad += [
         f"{name}: documented, but there is no such kernel"
@@ -187,11 +251,11 @@ def check_template(path: Path) -> list[str]:
     if template.outside:
         bad.append(f"has text outside a def: {template.outside[:40]!r}")
     said = documented_parameters(header)
-    true: set[str] = set().union(*(d.arguments for d in template.definitions.values()))
+    true = {name for d in template.definitions.values() for name in d.arguments}
     if said != true:
         bad.append(f"the `## param` lines say {sorted(said)}, the defs take {sorted(true)}")
     bad += check_arguments(template, header)
-    compiled = "".join(definition.text for definition in template.definitions.values())
+    compiled = "".join(definition.own_text for definition in template.definitions.values())
     if path.stem != "prelude" and re.search(
         r"^\s*#\s*(if|ifdef|ifndef|elif|else)\b", compiled, re.MULTILINE
     ):
@@ -214,6 +278,7 @@ SCALE = """\
 ## param  ctype: str                OpenCL element type
 ## param  unroll: 1|2|4             elements per work-item
 ## param  inputs: int               how many are summed
+## param  name: str                 of a pointer
 ## def    scale
 ## arg    n: int                    elements
 ## arg    y: out ctype[n]
@@ -226,8 +291,10 @@ SCALE = """\
 <%def name="scale(ctype, unroll)">
 __kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void scale_${ctype}(const int n, __global ${ctype} *restrict y,  /* (the result) */
-                    __global const ${ctype} *restrict x, const ${ctype} a)
+                    const long y_offset, ${source("x", ctype)}, const ${ctype} a)
 {
+    y += y_offset;
+    x += x_offset;
     ${guard.index('n / %d' % unroll)}
 % for u in range(unroll):
     y[i * ${unroll} + ${u}] = a * x[i * ${unroll} + ${u}];
@@ -236,13 +303,18 @@ void scale_${ctype}(const int n, __global ${ctype} *restrict y,  /* (the result)
 </%def>
 <%def name="total(ctype, inputs)">
 __kernel void total(
-    __global ${ctype} *y
+    __global ${ctype} *y, const long y_offset
 % for i in range(inputs):
-    , __global const ${ctype} *restrict x${i}
+    , ${source("x%d" % i, ctype)}
 % endfor
 ) {
-    y[get_global_id(0)] = ${" + ".join(f"x{i}[0]" for i in range(inputs))};
+% for i in range(inputs):
+    y[y_offset + get_global_id(0)] += x${i}[x${i}_offset];
+% endfor
 }
+</%def>
+<%def name="source(name, ctype)">
+    __global const ${ctype} *restrict ${name}, const long ${name}_offset
 </%def>
 """
 
@@ -253,6 +325,24 @@ VIOLATIONS = {
     "other def's argument": ("(const int n", "(const int n${inputs}", "['inputs']"),
     "module code": ("<%namespace", "<%! import os %><%namespace", "has module code"),
     "text outside": ("<%namespace", "typedef int x;<%namespace", "text outside a def: 'typedef"),
+    "offset missing": ("*y, const long y_offset", "*y", "total: no `const long y_offset` follows"),
+    "offset not next": (
+        'const long y_offset, ${source("x", ctype)}',
+        '${source("x", ctype)}, const long y_offset',
+        "scale: no `const long y_offset` follows the pointer y",
+    ),
+    "offset of another type": (
+        "const long y_offset",
+        "const int y_offset",
+        "follows the pointer y",
+    ),
+    "offset of a helper": ("const long ${name}_offset", "const long ${name}", "the pointer x{}"),
+    "offset documented": (
+        "## arg    x: in",
+        "## arg    y_offset: long\n## arg    x: in",
+        "say ['n', 'y', 'y_offset', 'x', 'a']",
+    ),
+    "offset not read": ("    x += x_offset;\n", "", "scale: x_offset is never read"),
     "param missing": ("## param  unroll", "## about  unroll", "`## param` lines say ['ctype', 'in"),
     "param too many": ("## param  ctype", "## param  size: int\n## param  ctype", "'size'"),
     "param without type": ("## param  inputs: int ", "## param  inputs ", "`## param` lines say"),
@@ -262,6 +352,7 @@ VIOLATIONS = {
         "## arg    x: in ctype[n]\n## arg    y: out ctype[n]",
         "say ['n', 'x', 'y', 'a'], __kernel has ['n', 'y', 'x', 'a']",
     ),
+    "helper unknown": ('${source("x", ctype)}', '${sink("x")}', "__kernel has ['n', 'y', '{}'"),
     "arg of a loop": (
         "## arg    x{i}:",
         "## arg    x:",
@@ -270,12 +361,16 @@ VIOLATIONS = {
     "unknown def": ("## def    total", "## def    sum", "sum: documented, but there is no such"),
     "direction missing": ("x: in ctype[n]", "x: ctype[n]", "x is a pointer, but not in, out"),
     "input not const": (
-        "__global const ${ctype} *restrict x,",
-        "__global ${ctype} *x,",
+        "__global const ${ctype} *restrict ${name},",
+        "__global ${ctype} *${name},",
         "x is in,",
     ),
-    "output const": ("__global ${ctype} *y", "__global const ${ctype} *y", "y is inout, which"),
-    "two kernels": ("{\n    ${guard", "{}\n__kernel void b() {\n    ${guard", "holds 2 kernels"),
+    "output const": ("__global ${ctype} *y,", "__global const ${ctype} *y,", "y is inout, which"),
+    "two kernels": (
+        "{\n    y += y_offset",
+        "{}\n__kernel void b() {\n    y += y_offset",
+        "holds 2 kernels",
+    ),
     "preprocessor": ("    ${guard", "#if A\n    ${guard", "branches with the preprocessor"),
     "backslash": ("= a * x[i * ", "= a * \\\n x[i * ", "ends with a backslash"),
 }
@@ -293,8 +388,8 @@ def test_a_good_template_passes(tmp_path):
 
 
 def test_a_single_kernel_needs_no_def_line(tmp_path):
-    start = SCALE.index('<%def name="total')
-    text = re.sub(r"## (def  |param  inputs).*\n", "", SCALE[:start])
+    start, end = SCALE.index('<%def name="total'), SCALE.index('<%def name="source')
+    text = re.sub(r"## (def  |param  inputs).*\n", "", SCALE[:start] + SCALE[end:])
     text = re.sub(r"(## arg    a: ctype\n)(## arg.*\n)+", r"\1", text)
     assert check_template(planted(tmp_path, "scale.mako", text)) == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from typing import Any
 
@@ -84,7 +84,7 @@ class DataLoader:
         """The epoch of the pass under way, or of the next one; the first is 0."""
         return self._epoch
 
-    def __iter__(self) -> Iterator[Arrays]:
+    def __iter__(self) -> Generator[Arrays]:
         if self._position and not self._resumed:  # the last pass was left early
             self._epoch += 1
             self._position = 0
@@ -92,7 +92,7 @@ class DataLoader:
         self._latest = this = object()
         return self._pass(this, self._epoch, self._position)
 
-    def _pass(self, this: object, epoch: int, start: int) -> Iterator[Arrays]:
+    def _pass(self, this: object, epoch: int, start: int) -> Generator[Arrays]:
         """The batches of one epoch; keeps the position while it is the latest pass."""
         batches = self._batches(epoch, start)
         if self.prefetch:

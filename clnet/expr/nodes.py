@@ -234,7 +234,7 @@ class Input(Expr):
     __slots__ = ("index",)
     index: int
 
-    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: D102, FBT001, FBT002
+    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: D102, FBT001, FBT002 - documented by the class; a value
         return _interned(
             cls, (index, boolean), identity=(index, boolean), index=index, boolean=boolean
         )
@@ -250,7 +250,7 @@ class Scalar(Expr):
     __slots__ = ("index",)
     index: int
 
-    def __new__(cls, index: int) -> Scalar:  # noqa: D102
+    def __new__(cls, index: int) -> Scalar:  # noqa: D102 - documented by the class
         return _interned(cls, (index,), identity=index, index=index, boolean=False)
 
 
@@ -268,7 +268,7 @@ class Const(Expr):
     __slots__ = ("value",)
     value: bool | int | float
 
-    def __new__(cls, value: bool | float) -> Const:  # noqa: D102, FBT001
+    def __new__(cls, value: bool | float) -> Const:  # noqa: D102, FBT001 - documented by the class; a value, no switch
         if not isinstance(value, (bool, int, float)):
             raise DtypeError(
                 "expr", "a constant is a bool, an int or a float", type=type(value).__name__
@@ -276,7 +276,7 @@ class Const(Expr):
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise ArgumentError("expr", "a constant fits 64 bits", value=value)
         if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-            value = value if value == 0 and math.copysign(1, value) < 0 else int(value)
+            value = value if value == 0.0 and math.copysign(1, value) < 0 else int(value)
         identity = value.hex() if isinstance(value, float) else repr(value)
         return _interned(
             cls, (value,), identity=identity, value=value, boolean=isinstance(value, bool)
@@ -297,7 +297,7 @@ class Call(Expr):
     __slots__ = ("primitive",)
     primitive: Primitive
 
-    def __new__(cls, primitive: str, *args: Expr) -> Call:  # noqa: D102
+    def __new__(cls, primitive: str, *args: Expr) -> Call:  # noqa: D102 - documented by the class
         entry = PRIMITIVES[primitive]
         if tuple(a.boolean for a in args) != entry.takes:
             raise DtypeError(primitive, "its arguments do not match its signature", args=args)
@@ -313,7 +313,7 @@ class Call(Expr):
 
 def _text(expr: Expr, depth: int) -> str:
     if not isinstance(expr, Call):
-        return f"{type(expr).__name__}({', '.join(map(repr, expr._key))})"
+        return f"{type(expr).__name__}({', '.join(map(repr, expr._key))})"  # pyright: ignore[reportPrivateUsage] - this module's own
     inside = ", ".join(_text(a, depth - 1) for a in expr.args) if depth else "..."
     return f"{expr.primitive.name}({inside})"
 

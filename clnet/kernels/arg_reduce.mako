@@ -54,8 +54,9 @@
 ## arg      where: out long[outs]
 ## arg      values: in ctype[outs, parts]
 ## arg      places: in long[outs, parts]
-## launch   rows: local 1, jobs_per_item jobs an item. columns: local 1, a vector of columns of one part
-##          an item. group: (group / reduce_items) outputs of one part a group. pick: one item an output.
+## launch   rows: local 1, jobs_per_item jobs an item. columns: local 1, a vector of columns of one
+##          part an item. group: (group / reduce_items) outputs of one part a group. pick: one item
+##          an output.
 ## numerics exact; the first of equal elements wins, and the first NaN wins over all
 <%namespace name="lib" file="lib/fold.mako"/>
 <%def name="better(kind)">

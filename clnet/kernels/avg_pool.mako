@@ -1,4 +1,4 @@
-## kernel avg_pool: means over windows of planes, over nearly equal parts and over all, and gradients
+## kernel avg_pool: means over windows of planes, nearly equal parts and all of them, and gradients
 ##
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in

@@ -4,7 +4,7 @@
 ## pixels of each remainder (row % sh, column % sw) form a plane of their own (a phase), so that
 ## every filter tap reads a dense plane at a fixed offset:
 ##
-##     y[h * pitch + w] = sum over taps of weight[tap] * plane[phase(tap)][(h + dy) * pitch + w + dx]
+##    y[h * pitch + w] = sum over taps of weight[tap] * plane[phase(tap)][(h + dy) * pitch + w + dx]
 ##
 ## is a sum of shifted planes: neither the ends of rows nor stride nor dilation is seen by the inner
 ## loop. The columns beyond the row's end are computed too, and dropped when rows are written.
@@ -78,7 +78,9 @@
 ##          image, row, column); chunks of images are added in order
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="conv_direct(ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, row_phases, step, bias, activation)">
+<%def name="conv_direct(
+    ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, row_phases, step, bias,
+    activation)">
 <% v = f"{ctype}{simd}" %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))

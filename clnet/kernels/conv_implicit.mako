@@ -29,7 +29,7 @@
 ## param    group_size: int       work-items of a group (conv_implicit_sum)
 ##
 ## def      conv_implicit
-## arg      out: out ctype        y (n, oc, oh, ow), gx (n, ic, h, w) or gw (slices, oc, icg, kh, kw)
+## arg      out: out ctype       y (n, oc, oh, ow), gx (n, ic, h, w) or gw (slices, oc, icg, kh, kw)
 ## arg      dense: in ctype       weight (oc, icg, kh, kw), or gy for the weight gradient
 ## arg      sparse: in ctype      what is gathered: x, or gy for the input gradient
 ## arg      offsets: in ctype[oc] the bias; any array when there is none
@@ -56,7 +56,9 @@
 ##          threads = tile_m * tile_n / (thread_m * thread_n)
 ## numerics one chain per result in the order of k; slices are added in order
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="conv_implicit(ctype, direction, kh, kw, sh, sw, dh, dw, tile_m, tile_n, tile_k, thread_m, thread_n, bias, activation)">
+<%def name="conv_implicit(
+    ctype, direction, kh, kw, sh, sw, dh, dw, tile_m, tile_n, tile_k, thread_m, thread_n, bias,
+    activation)">
 <%
     threads_m, threads_n = tile_m // thread_m, tile_n // thread_n
     threads = threads_m * threads_n

@@ -1,10 +1,11 @@
 ## kernel cross_entropy: loss of class scores against target classes, and its gradient
 ##
-## math     loss = (1 - s) w[t] (lse - x[t]) + s / n sum_c w[c] (lse - x[c]),  lse = log sum_c exp(x[c]);
-##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c])),  p = exp(x - lse)
+## math     lse = log sum_c exp(x[c]),  p = exp(x - lse)
+##          loss = (1 - s) w[t] (lse - x[t]) + s / n sum_c w[c] (lse - x[c])
+##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c]))
 ## layout   x and gx dense (outer, n, inner), n classes; targets, loss, lse, counted (outer, inner).
 ##          A target that is ignored gives loss 0 and counts 0; one outside the classes gives NaN.
-## param    normalize: bool              x are scores; otherwise logarithms of probabilities, lse is 0
+## param    normalize: bool              x are scores; else logarithms of probabilities, lse is 0
 ## param    weighted: bool               classes have weights
 ## param    smooth: bool                 s is not 0
 ## param    reduction: none|sum|mean     how the losses were reduced, for the gradient
@@ -20,7 +21,7 @@
 ## def      cross_entropy_group, cross_entropy_grad_group
 ## arg      sums: int                    outer times inner
 ## arg      inner: int
-## def      cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      n: int
 ## arg      ignored: long
 ## arg      smoothing: acc
@@ -33,7 +34,7 @@
 ## arg      gy: in ctype[1 or outer, inner]
 ## arg      lse: in ctype[outer, inner]        only when normalize
 ## arg      total: in ctype[1]                 only when mean
-## def      cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      x: in ctype[outer, n, inner]
 ## arg      targets: in long[outer, inner]
 ## arg      weight: in ctype[n]                only when weighted
@@ -137,7 +138,8 @@ __kernel void cross_entropy_rows(
     }
 }
 </%def>
-<%def name="cross_entropy_group(normalize, weighted, smooth, ctype, acc, group, reduce_items, kept_fast)">
+<%def name="cross_entropy_group(
+    normalize, weighted, smooth, ctype, acc, group, reduce_items, kept_fast)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
@@ -251,7 +253,8 @@ __kernel void cross_entropy_grad_rows(
     }
 }
 </%def>
-<%def name="cross_entropy_grad_group(normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
+<%def name="cross_entropy_grad_group(
+    normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
 <% kept_items = group // reduce_items %>
 __kernel void cross_entropy_grad_group(
     const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,

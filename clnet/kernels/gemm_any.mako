@@ -1,13 +1,13 @@
 ## kernel gemm_any: out = activation(alpha * a @ b + beta * out + bias), one work-item per element
 ##
-## For the element types and the empty sums that the fast kernels leave out, and for the last step of
-## a product whose sums were cut into slices.
+## For the element types and the empty sums that the fast kernels leave out, and for the last step
+## of a product whose sums were cut into slices.
 ##
 ## layout   any strides
 ## param    ctype: str           element type
 ## param    sum_type: str        type of the sums, of alpha and of beta
 ## param    group: int           work-items of a group
-## param    width: int           elements an item of gemm_slices_dense adds side by side, a power of two
+## param    width: int           elements an item of gemm_slices_dense adds, a power of two
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## def      gemm_any
@@ -28,7 +28,7 @@
 ## arg      a_k: long
 ## arg      b_k: long
 ## arg      b_n: long
-## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
 ## arg      out_outer: long
 ## arg      out_inner: long
 ## arg      a_outer: long
@@ -58,7 +58,8 @@
 ## arg      partial: in ctype            partial[slices][total]
 ## arg      alpha: ctype               factor of the sums
 ## arg      beta: ctype               factor of what out holds
-## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of them
+## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of
+##          them
 ## numerics sums run over k, or over the slices, in order
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>

@@ -1,7 +1,8 @@
-## kernel gemm_packed: out = activation(alpha * a @ b + beta * out + bias) in blocks of vector registers
+## kernel gemm_packed: out = activation(alpha * a @ b + beta * out + bias), register-blocked
 ##
 ## One work-item per group. It copies `row_panels` panels of a (`rows` rows each) into local memory,
-## `depth` steps of k at a time, and multiplies them with its panels of b (`vectors * width` columns):
+## `depth` steps of k at a time, and multiplies them with its panels of b (`vectors * width`
+## columns):
 ##
 ##      a_panels[panel][k][rows padded to width]      b_panel[k][columns]      acc_<row>_<vector>
 ##
@@ -36,7 +37,7 @@
 ## arg      a_k: long
 ## arg      b_k: long
 ## arg      b_n: long
-## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
 ## arg      out_outer: long
 ## arg      out_inner: long
 ## arg      a_outer: long
@@ -67,7 +68,8 @@
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="gemm_packed(ctype, width, rows, vectors, unroll, depth, block, prepacked, bias, activation)">
+<%def name="gemm_packed(
+    ctype, width, rows, vectors, unroll, depth, block, prepacked, bias, activation)">
 <%
     columns = vectors * width
     lanes = -(-rows // width) * width

@@ -1,8 +1,8 @@
 ## kernel gemm_skinny: out = activation(alpha * a @ b + beta * out + bias) for an a of very few rows
 ##
 ## Such a product reads b once and is as fast as memory; nothing is packed. One work-item per group:
-## gemm_skinny_n runs vectors along n down the rows of b, gemm_skinny_k runs vectors along k over a few
-## columns of b at a time and adds up their lanes at the end.
+## gemm_skinny_n runs vectors along n down the rows of b, gemm_skinny_k runs vectors along k over a
+## few columns of b at a time and adds up their lanes at the end.
 ##
 ## layout   gemm_skinny_n: b_n == 1 and out_n == 1; gemm_skinny_k: a_k == 1 and b_k == 1
 ## param    ctype: str           element type, and the type of the sums
@@ -34,7 +34,7 @@
 ## arg      a_k: long
 ## arg      b_k: long
 ## arg      b_n: long
-## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
 ## arg      out_outer: long
 ## arg      out_inner: long
 ## arg      a_outer: long
@@ -46,7 +46,8 @@
 ## arg      out_slice: long                ... into out + s * out_slice
 ## arg      columns: int                 columns that a group computes
 ## launch   global (column blocks, slices * batch), local (1, 1)
-## numerics gemm_skinny_n: sums run over k in order; gemm_skinny_k: `width` sums side by side, added as a tree
+## numerics gemm_skinny_n: sums run over k in order; gemm_skinny_k: `width` sums side by side, added
+##          as a tree
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%def name="gemm_skinny_n(ctype, width, rows, at_once, bias, activation)">

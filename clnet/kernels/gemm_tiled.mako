@@ -1,11 +1,12 @@
 ## kernel gemm_tiled: out = activation(alpha * a @ b + beta * out + bias) in tiles of local memory
 ##
-## A group computes tile_m x tile_n elements of out, an item item_m x item_n of them, in runs of four:
+## A group computes tile_m x tile_n elements of out, an item item_m x item_n of them, in runs of
+## four:
 ##
 ##      a_tile[2][tile_k][tile_m]   b_tile[2][tile_k][tile_n]   acc_<row>_<run of four columns>
 ##
-## While a tile is multiplied, the next one is on its way into registers. Beyond the edges of a and b
-## the tiles hold zeros, and nothing is stored.
+## While a tile is multiplied, the next one is on its way into registers. Beyond the edges of a and
+## b the tiles hold zeros, and nothing is stored.
 ##
 ## layout   out, a, b: any strides; fast where *_vector holds
 ## param    ctype: str           element type, and the type of the sums
@@ -16,10 +17,10 @@
 ## param    item_n: int          its columns, a multiple of 4
 ## param    a_major: 'm'|'k'     axis of a along which neighbouring items read
 ## param    b_major: 'n'|'k'     the same of b
-## param    a_vector: bool       runs of four along it lie densely, aligned, and do not cross an edge
+## param    a_vector: bool       runs of four along it are dense, aligned, and cross no edge
 ## param    b_vector: bool       the same of b
 ## param    out_vector: bool     the same of out along n
-## param    raster: int          rows of tiles that are computed column by column, for the cache's sake
+## param    raster: int          rows of tiles that are computed column by column, for the cache
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## param    name: 'a'|'b'        the operand
@@ -46,7 +47,7 @@
 ## arg      a_k: long
 ## arg      b_k: long
 ## arg      b_n: long
-## arg      inner: int                 batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
 ## arg      out_outer: long
 ## arg      out_inner: long
 ## arg      a_outer: long
@@ -56,10 +57,13 @@
 ## arg      slices: int                 parts of the sums, computed by groups of their own
 ## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
-## launch   global (tiles * slices * batch * items,), local (items,), items = tile_m / item_m * tile_n / item_n
+## launch   global (tiles * slices * batch * items,), local (items,), items = tile_m / item_m *
+##          tile_n / item_n
 ## numerics each sum runs over k in order, by fma
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="gemm_tiled(ctype, tile_m, tile_n, tile_k, item_m, item_n, a_major, b_major, a_vector, b_vector, out_vector, raster, bias, activation)">
+<%def name="gemm_tiled(
+    ctype, tile_m, tile_n, tile_k, item_m, item_n, a_major, b_major, a_vector, b_vector, out_vector,
+    raster, bias, activation)">
 <%
     items_m, items_n = tile_m // item_m, tile_n // item_n
     items = items_m * items_n

@@ -45,7 +45,8 @@
 ## numerics maxima exact, the first of equal ones, NaN wins; gradients are summed in the windows'
 ##          order by both kernels: the same bits
 <%namespace name="plane" file="lib/plane.mako"/>
-<%def name="max_pool(ctype, index_type, with_index, by_rows, inside, kh, kw, sh, sw, ph, pw, dh, dw)">
+<%def name="max_pool(
+    ctype, index_type, with_index, by_rows, inside, kh, kw, sh, sw, ph, pw, dh, dw)">
 __kernel void max_pool(
     const int rows, const int out_h, const int out_w, const int height, const int width,
     __global ${ctype} *restrict y, const long y_offset,

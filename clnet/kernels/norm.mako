@@ -3,7 +3,8 @@
 ## math     parts of a channel give (mean, squares = sum (x - mean)^2), joined by Chan's formula;
 ##          gradient: sum gy and sum gy (x - mean)
 ## layout   x and gy dense (n, channels, inner). The elements of a channel, in order, are cut into
-##          parts small enough that the second pass over one finds it in a cache; columns: inner is 1.
+##          parts small enough that the second pass over one finds it in a cache; columns: inner is
+##          1.
 ## param    columns: bool                inner is 1: a vector holds neighbouring channels
 ## param    grad: bool                   the sums of the gradient instead of the statistics
 ## param    ctype: str                   element type
@@ -57,8 +58,9 @@
 ## arg      sums: in acc[channels, parts]       sum gy
 ## arg      products: in acc[channels, parts]   sum gy (x - mean)
 ## arg      invstd: in acc[channels]
-## launch   parts: local 1, an item takes one part of one channel or of a vector of channels. group: a
-##          group takes one part of (group / reduce_items) channels. The others: one item a channel.
+## launch   parts: local 1, an item takes one part of one channel or of a vector of channels. group:
+##          a group takes one part of (group / reduce_items) channels. The others: one item a
+##          channel.
 ## numerics two passes over each part; everything is joined in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>

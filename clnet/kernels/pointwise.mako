@@ -1,25 +1,30 @@
-## kernel pointwise: y_j[i] = expression_j(x_0[i], x_1[i], ..., s_0, ...), for broadcast and strided operands
+## kernel pointwise: y_j[i] = expression_j(x_0[i], x_1[i], ..., s_0, ...), operands of any strides
 ##
 ## math     any expressions of expr/; several outputs share one pass over the inputs
-## layout   the common axes are collapsed on the host to one inner axis and `outer` others
+## layout   operands are broadcast and strided; the common axes are collapsed on the host to one
+##          inner axis and `outer` others
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of each output's value
 ## param    compute: str              C type the expressions are computed in
-## param    outputs: tuple[(str, str)]  type in memory (of C, or bfloat16) and inner step of each output:
-##                                    "unit", "none" or "any"
+## param    outputs: tuple[(str, str)]  type in memory (of C, or bfloat16) and inner step of each
+##                                    output: "unit", "none" or "any"
 ## param    inputs: tuple[(str, str, bool)]  the same of each input, and whether it holds booleans
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of outer axes
 ## param    index: int|long           C type of positions
-## arg      y_j: out array j
-## arg      y_j_inner: its inner step, present when it is "any"
-## arg      y_j_step_a: its step along outer axis a
-## arg      x_j: in array j
-## arg      x_j_inner: its inner step, present when it is "any"
-## arg      x_j_step_a: its step along outer axis a
-## arg      n: elements along the inner axis
-## arg      size_a: elements along outer axis a
-## arg      s_j: scalar j
+## param    operand: str              name of an output or an input
+## param    ctype: str                its type in memory
+## param    step: str                 its inner step
+## param    qualifier: str            "const ", or "" of an output
+## arg      y_{j}: out array
+## arg      y_{j}_inner: index        its inner step, present when it is "any"
+## arg      y_{j}_step_{a}: index     its step along outer axis a
+## arg      x_{j}: in array
+## arg      x_{j}_inner: index        its inner step, present when it is "any"
+## arg      x_{j}_step_{a}: index     its step along outer axis a
+## arg      size_{a}: index           elements along outer axis a
+## arg      s_{j}: compute            scalar j
+## arg      n: index                  elements along the inner axis
 ## launch   global (>= n, >= product of size_a); any local size; no local memory
 ## numerics contraction off, no relaxed mathematics: fusing expressions does not change a bit
 <%namespace name="stored" file="lib/stored.mako"/>
@@ -33,23 +38,23 @@
 % endfor
         ;
 </%def>
-<%def name="operand(name, ctype, step, outer, index, qualifier)">
-    __global ${qualifier}${'ushort' if ctype == 'bfloat16' else ctype} *${name}, const long ${name}_offset,
+<%def name="parameter(operand, ctype, step, outer, index, qualifier)">
+    __global ${qualifier}${'ushort' if ctype == 'bfloat16' else ctype} *${operand}, const long ${operand}_offset,
 % if step == "any":
-    const ${index} ${name}_inner,
+    const ${index} ${operand}_inner,
 % endif
 % for a in range(outer):
-    const ${index} ${name}_step_${a},
+    const ${index} ${operand}_step_${a},
 % endfor
 </%def>
 <%def name="pointwise(statements, results, compute, outputs, inputs, scalars, outer, index)">
 #pragma OPENCL FP_CONTRACT OFF
 __kernel void pointwise(
 % for j, (ctype, step) in enumerate(outputs):
-    ${operand("y_%d" % j, ctype, step, outer, index, "")}
+    ${parameter("y_%d" % j, ctype, step, outer, index, "")}
 % endfor
 % for j, (ctype, step, boolean) in enumerate(inputs):
-    ${operand("x_%d" % j, ctype, step, outer, index, "const ")}
+    ${parameter("x_%d" % j, ctype, step, outer, index, "const ")}
 % endfor
 % for a in range(outer):
     const ${index} size_${a},

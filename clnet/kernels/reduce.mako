@@ -1,8 +1,9 @@
 ## kernel reduce: out[kept] = scale of the sum, product, largest or smallest of x[kept, reduced]
 ##
-## layout   x is any strided array, its axes sorted by stride, then merged; axes are kept or reduced,
-##          the last of each kind is fastest. The reduced elements of an output, in flat order, are
-##          cut into parts; each part gives one partial result, which a second launch reduces.
+## layout   x is any strided array, its axes sorted by stride, then merged; axes are kept or
+##          reduced, the last of each kind is fastest. The reduced elements of an output, in flat
+##          order, are cut into parts; each part gives one partial result, which a second launch
+##          reduces.
 ## param    kind: sum|prod|max|min
 ## param    load: plain|square|nonzero   what is reduced: x, x * x, or x != 0
 ## param    ctype: str                   element type of x
@@ -67,8 +68,8 @@
 ## arg      out: out out_ctype
 ## arg      x: in ctype
 ## arg      divisor: acc                 only when mean
-## launch   rows: local 1, an item takes jobs_per_item jobs. columns: local 1, an item takes a block of
-##          columns of one part. group: a group takes (group / reduce_items) outputs of one part.
+## launch   rows: local 1, an item takes jobs_per_item jobs. columns: local 1, an item takes a block
+##          of columns of one part. group: a group takes (group / reduce_items) outputs of one part.
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
 <%def name="identity(kind, acc)">
@@ -125,7 +126,8 @@ ${acc}${n} load${width}(__global const ${ctype} *p)
     , const ${acc} divisor
 % endif
 </%def>
-<%def name="reduce_rows(kind, load, ctype, out_ctype, acc, lanes, dense, mean, flat, kept_rank, reduced_rank)">
+<%def name="reduce_rows(
+    kind, load, ctype, out_ctype, acc, lanes, dense, mean, flat, kept_rank, reduced_rank)">
 <% vector = f"{acc}{lanes}" if lanes > 1 else acc %>
 ${lib.fold(kind, acc, lanes)}
 ${loads(load, ctype, acc, lanes)}
@@ -188,7 +190,8 @@ __kernel void reduce_rows(
     }
 }
 </%def>
-<%def name="reduce_columns(kind, load, ctype, out_ctype, acc, lanes, mean, block, kept_rank, reduced_rank)">
+<%def name="reduce_columns(
+    kind, load, ctype, out_ctype, acc, lanes, mean, block, kept_rank, reduced_rank)">
 <%
     vector = f"{acc}{lanes}" if lanes > 1 else acc
     last = kept_rank - 1
@@ -260,7 +263,9 @@ __kernel void reduce_columns(
         for (int i = vectors * ${lanes}; i < n; i++)
             tail[i - vectors * ${lanes}] = ${kind}_join1(tail[i - vectors * ${lanes}], ${joined(1, "i")});
 </%def>
-<%def name="reduce_group(kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank, reduced_rank)">
+<%def name="reduce_group(
+    kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank,
+    reduced_rank)">
 <% kept_items = group // reduce_items %>
 ${lib.join(kind, acc, 1)}
 ${loads(load, ctype, acc, 1)}

@@ -48,8 +48,8 @@
 ## arg      gx: out ctype[outer, n, inner]
 ## arg      gy: in ctype[outer, n, inner]
 ## arg      y: in ctype[outer, n, inner]
-## launch   rows: local 1, rows_per_item rows an item. columns: local 1, one vector of columns an item.
-##          group: a group computes (group / reduce_items) sums.
+## launch   rows: local 1, rows_per_item rows an item. columns: local 1, one vector of columns an
+##          item. group: a group computes (group / reduce_items) sums.
 ## numerics the largest x is subtracted first; sums in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>

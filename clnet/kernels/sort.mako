@@ -22,8 +22,8 @@
 ## arg    keys: in int[n]
 ## arg    order: in int[n]
 ##
-## launch   radix_count, radix_scatter: one item per block, groups of one; radix_scan: one item. Their
-##          _local twins: groups of `group` items, one per block, one for the scan
+## launch   radix_count, radix_scatter: one item per block, groups of one; radix_scan: one item.
+##          Their _local twins: groups of `group` items, one per block, one for the scan
 ## numerics exact. The integer atomics only count, so the order they happen in does not show
 <%def name="radix_count(radix)">
 __kernel void radix_count(

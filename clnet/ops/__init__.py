@@ -15,7 +15,11 @@ from .matmul import *
 from .norm import *
 from .pool import *
 from .random import *
+from .rearrange import *
 from .reduce import *
 from .rnn import *
 from .shape import *
 from .softmax import *
+from .softmax import softmax as softmax
+from .sort import *
+from .sort import sort as sort

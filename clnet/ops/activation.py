@@ -57,6 +57,12 @@ def silu(x):
     return x * (where(x >= 0, 1, e) / (1 + e))
 
 
+@pointwise(face=Face.FUNCTIONAL, result=Result.floating)
+def softsign(x):
+    """``x / (1 + |x|)``."""
+    return x / (1 + abs(x))
+
+
 @pointwise(face=Face.FUNCTIONAL)
 def softplus(x):
     """``log(1 + exp(x))``, stable for large ``|x|``."""

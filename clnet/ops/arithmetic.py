@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _BOTH = Face.FUNCTION | Face.METHOD
-_MULTIPLIED_OUT = (-2, -1, -0.5, 0, 0.5, 1, 2, 3)
+_WHOLE_POWERS = (0, 1, 2, 3)
+_MULTIPLIED_OUT = (-2, -1, -0.5, 0.5, *_WHOLE_POWERS)
 
 
 def _sum(x, other):
@@ -212,17 +213,17 @@ def pow(x: Operand, exponent: Operand) -> Tensor:  # noqa: A001 - PyTorch's name
     Raises:
         DtypeError: if both operands are whole and the exponent is not 0, 1, 2 or 3.
     """
-    fixed = isinstance(exponent, Real) and exponent in _MULTIPLIED_OUT
+    number = float(exponent) if isinstance(exponent, Real) else None
     whole = result_type(x, exponent).kind is not Kind.FLOATING
-    if whole and not (fixed and exponent >= 0):
+    if whole and number not in _WHOLE_POWERS:
         raise DtypeError(
             "pow",
             "whole numbers are raised to 0, 1, 2 or 3 only",
-            exponent=exponent if isinstance(exponent, Real) else exponent.dtype,
+            exponent=exponent,
             remedy="Convert one with .float()",
         )
-    if fixed:
-        return evaluate("pow", _fixed_power(exponent), [x], promoted=[x, exponent])
+    if number is not None and number in _MULTIPLIED_OUT:
+        return evaluate("pow", _fixed_power(number), [x], promoted=[x, exponent])
     return evaluate("pow", _power, [x, exponent])
 
 
@@ -327,7 +328,7 @@ def _between(x, low, high):
 
 
 @op(_BOTH)
-def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # noqa: A002
+def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # noqa: A002 - PyTorch's names
     """``x`` held between ``min`` and ``max``, either of which may be None.
 
     Args:

@@ -114,8 +114,9 @@ class ConvInputGrad(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """The input gradient."""
-        g = self.window.geometry(self.x_shape, inputs[1].shape)
-        return conv_input_grad(target, outputs[0], *inputs, g)
+        gy, weight = inputs
+        g = self.window.geometry(self.x_shape, weight.shape)
+        return conv_input_grad(target, outputs[0], gy, weight, g)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -153,8 +154,9 @@ class ConvWeightGrad(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """The weight gradient."""
-        g = self.window.geometry(inputs[1].shape, self.weight_shape)
-        return conv_weight_grad(target, outputs[0], *inputs, g)
+        gy, x = inputs
+        g = self.window.geometry(x.shape, self.weight_shape)
+        return conv_weight_grad(target, outputs[0], gy, x, g)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -282,7 +284,8 @@ def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -
 
 
 def _check_sizes(window: Window, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    shapes, groups = {"x": x.shape, "weight": weight.shape}, window.groups
+    groups = window.groups
+    shapes: dict[str, Any] = {"x": x.shape, "weight": weight.shape}
     if weight.shape[0] % groups:
         law = f"groups divides the {weight.shape[0]} output channels"
         raise ShapeError("conv2d", law, **shapes, groups=groups)
@@ -302,7 +305,7 @@ def _transposed_shape(
     window: Window, x: Tensor, weight: Tensor, bias: Tensor | None, extra: Pair
 ) -> Shape:
     name, groups = "conv_transpose2d", window.groups
-    shapes = {"x": x.shape, "weight": weight.shape}
+    shapes: dict[str, Any] = {"x": x.shape, "weight": weight.shape}
     if weight.shape[0] % groups:
         law = f"groups divides the {weight.shape[0]} input channels"
         raise ShapeError(name, law, **shapes, groups=groups)

@@ -6,6 +6,7 @@ import gc
 from types import SimpleNamespace
 
 import pyopencl as cl
+import pyopencl._cl as driver
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ class Harness:
         if self.refusals:
             self.refusals -= 1
             code = cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE
-            raise cl.MemoryError(cl._cl._ErrorRecord("clEnqueueFillBuffer", code, ""))
+            raise cl.MemoryError(driver._ErrorRecord("clEnqueueFillBuffer", code, ""))
 
     def finish(self) -> None:
         self.num_finishes += 1
@@ -113,8 +114,9 @@ def test_beyond_the_limit_the_error_has_figures_and_holders():
     assert str(raised.value) == (
         "out of device memory: the device has no room left; got need=524,288 bytes, "
         f"in_use={before.allocated:,}, reserved={before.reserved:,}, limit=1,048,576, "
-        "largest_holders=[500,000, 300,000, 100,000]. Use a smaller batch, free tensors you keep, or "
-        "raise the limit with clnet.set_memory_limit or CLNET_MEMORY_LIMIT"
+        "largest_holders=[500,000, 300,000, 100,000]. "
+        "Use a smaller batch, free tensors you keep, or raise the limit with "
+        "clnet.set_memory_limit or CLNET_MEMORY_LIMIT"
     )
     assert harness.pool.statistics() == before
     assert all(storage.buffer is not None for storage in keep)
@@ -134,7 +136,7 @@ def test_a_device_that_is_full_is_asked_again_after_cached_blocks_are_freed():
 def test_a_device_that_stays_full_raises():
     harness = Harness()
     harness.refusals = 2
-    with pytest.raises(OutOfDeviceMemory, match="the device has no room left; .* limit=none"):
+    with pytest.raises(OutOfDeviceMemory, match=r"the device has no room left; .* limit=none"):
         harness.storage(100_000)
     assert harness.pool.statistics().reserved == 0
     assert harness.storage(100_000).buffer is not None
@@ -154,7 +156,7 @@ def test_other_errors_of_the_runtime_are_not_taken_for_full_memory():
 
     def broken(buffer):
         raise cl.RuntimeError(
-            cl._cl._ErrorRecord("clEnqueueFillBuffer", cl.status_code.INVALID_CONTEXT, "")
+            driver._ErrorRecord("clEnqueueFillBuffer", cl.status_code.INVALID_CONTEXT, "")
         )
 
     harness.pool._touch = broken

@@ -173,7 +173,7 @@ def test_a_refused_source_is_shown_with_template_parameters_and_lines(tmp_path):
 
 
 def test_a_name_that_the_source_lacks_is_refused(tmp_path):
-    with pytest.raises(BuildError, match="^minus: the rendered source has no such kernel$"):
+    with pytest.raises(BuildError, match=r"^minus: the rendered source has no such kernel$"):
         Bench(tmp_path).run(Source(name="minus"))
 
 
@@ -191,7 +191,7 @@ def run_script(folder: Path) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "CLNET_CACHE_DIR": str(folder),
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
     }
     return subprocess.Popen(
         [sys.executable, "-c", SCRIPT],

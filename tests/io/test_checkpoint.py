@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ STATE = {
 }
 
 
-def assert_equal(actual: object, expected: object) -> None:
+def assert_equal(actual: Any, expected: Any) -> None:
     """Equal in value and in type, at every depth; NaN equals NaN, and -0.0 is not 0.0."""
     assert type(actual) is type(expected)
     if isinstance(expected, np.ndarray):

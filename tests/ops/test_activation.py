@@ -50,6 +50,7 @@ CASES = [
         label="alpha",
     ),
     activation(ops.silu, lambda x: x * sigmoid(x), [X], grad2=True),
+    activation(ops.softsign, lambda x: x / (1 + np.abs(x)), [X]),
     activation(ops.softplus, lambda x: np.logaddexp(x, 0), [X], grad2=True),
     activation(ops.gelu, lambda x: x * (1 + erf(x / math.sqrt(2))) / 2, [X], grad2=True),
     activation(
@@ -79,6 +80,6 @@ def test_large_inputs_neither_overflow_nor_lose_their_gradient(op):
 
 def test_gelu_names_its_approximations():
     with pytest.raises(
-        ArgumentError, match="^gelu: approximate is 'none' or 'tanh'; got approximate='fast'$"
+        ArgumentError, match=r"^gelu: approximate is 'none' or 'tanh'; got approximate='fast'$"
     ):
         ops.gelu(clnet.ones(2), approximate="fast")

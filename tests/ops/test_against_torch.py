@@ -17,11 +17,41 @@ from clnet.ops.pointwise import result_type
 pytestmark = pytest.mark.device
 
 NAN, INF = float("nan"), float("inf")
-CORNERS = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 100.0, -100.0, 1e30, -1e30]
+CORNERS = [
+    NAN,
+    INF,
+    -INF,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    3.0,
+    100.0,
+    -100.0,
+    1e30,
+    -1e30,
+]
 SCALARS = [True, 3, -2.5]
 
 UNARY = [
-    *("neg", "abs", "sign", "square", "reciprocal", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p"),
+    *(
+        "neg",
+        "abs",
+        "sign",
+        "square",
+        "reciprocal",
+        "sqrt",
+        "rsqrt",
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+    ),
     *("log2", "erf", "floor", "ceil", "round", "isnan", "isinf", "logical_not"),
     *("tanh", "sigmoid"),
 ]
@@ -57,8 +87,13 @@ def assert_equal(actual: np.ndarray, expected: np.ndarray, rtol: float = 2e-6) -
 def test_two_tensors_promote_as_pytorchs(torch, kinds):
     """Over all dtypes; a kind is the number of axes."""
     for a, b in product(ALL, ALL):
-        own = result_type(*(clnet.empty((1,) * n, dtype=d) for n, d in zip(kinds, (a, b), strict=True)))
-        pair = [torch.empty((1,) * n, dtype=theirs(torch, d)) for n, d in zip(kinds, (a, b), strict=True)]
+        own = result_type(
+            *(clnet.empty((1,) * n, dtype=d) for n, d in zip(kinds, (a, b), strict=True))
+        )
+        pair = [
+            torch.empty((1,) * n, dtype=theirs(torch, d))
+            for n, d in zip(kinds, (a, b), strict=True)
+        ]
         assert theirs(torch, own) is torch.result_type(*pair), (a, b)
 
 
@@ -71,7 +106,9 @@ def test_a_tensor_and_a_number_promote_as_pytorchs(torch, ndim):
 
 
 @pytest.mark.parametrize("name", ["add", "mul", "div", "maximum", "lt", "logical_and"])
-@pytest.mark.parametrize("pair", [("int64", "float16"), ("bool", "int8"), ("uint8", "int8"), ("int32", "float32")])
+@pytest.mark.parametrize(
+    "pair", [("int64", "float16"), ("bool", "int8"), ("uint8", "int8"), ("int32", "float32")]
+)
 def test_ops_give_pytorchs_dtype_and_values(torch, name, pair):
     rng = np.random.default_rng(0)
     hosts = [rng.integers(0, 2 if d == "bool" else 4, 9).astype(d) for d in pair]
@@ -83,7 +120,9 @@ def test_ops_give_pytorchs_dtype_and_values(torch, name, pair):
     np.testing.assert_array_equal(actual.numpy(), expected.numpy())
 
 
-@pytest.mark.parametrize("name", ["sqrt", "exp", "sin", "sigmoid", "reciprocal", "relu", "abs", "floor"])
+@pytest.mark.parametrize(
+    "name", ["sqrt", "exp", "sin", "sigmoid", "reciprocal", "relu", "abs", "floor"]
+)
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "float16"])
 def test_functions_of_one_operand_give_pytorchs_dtype(torch, name, dtype):
     host = np.arange(1, 6).astype(dtype)
@@ -91,7 +130,9 @@ def test_functions_of_one_operand_give_pytorchs_dtype(torch, name, dtype):
     expected = getattr(torch, name)(torch.from_numpy(host))
     assert theirs(torch, actual.dtype) is expected.dtype
     np.testing.assert_allclose(
-        actual.numpy().astype(np.float64), expected.double().numpy(), rtol=2e-3 if dtype == "float16" else 1e-6
+        actual.numpy().astype(np.float64),
+        expected.double().numpy(),
+        rtol=2e-3 if dtype == "float16" else 1e-6,
     )
 
 
@@ -108,7 +149,9 @@ def test_corner_values_of_one_operand(torch, name):
 @pytest.mark.parametrize("name", FUNCTIONAL)
 def test_corner_values_of_activations(torch, name):
     # PyTorch's vectorised gelu gives NaN for infinity.
-    host = np.array(CORNERS if name != "gelu" else [c for c in CORNERS if abs(c) != INF], np.float32)
+    host = np.array(
+        CORNERS if name != "gelu" else [c for c in CORNERS if abs(c) != INF], np.float32
+    )
     actual = getattr(F, name)(clnet.tensor(host)).numpy()
     expected = getattr(torch.nn.functional, name)(torch.from_numpy(host)).numpy()
     # Far below 0 PyTorch's results are denormal, or 0 of either sign.
@@ -121,7 +164,11 @@ def test_corner_values_of_two_operands(torch, name):
     actual = getattr(ops, name)(*map(clnet.tensor, pairs)).numpy()
     expected = getattr(torch, name)(*map(torch.from_numpy, pairs)).numpy()
     # A remainder of numbers that far apart has no digits: only its being finite can be compared.
-    near = np.abs(pairs[0]) < 1e7 * np.abs(pairs[1]) if name in ("remainder", "fmod", "floor_divide") else ...
+    near = (
+        np.abs(pairs[0]) < 1e7 * np.abs(pairs[1])
+        if name in ("remainder", "fmod", "floor_divide")
+        else ...
+    )
     assert_equal(actual[near], expected[near], rtol=1e-5)
 
 

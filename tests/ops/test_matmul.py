@@ -129,7 +129,8 @@ def test_the_same_product_gives_the_same_bits():
         (
             lambda: clnet.ones(2, 3) @ clnet.ones(3, 4).half(),
             DtypeError,
-            "matmul: operands have one dtype; got a=clnet.float32, b=clnet.float16. Convert one with .to(dtype)",
+            "matmul: operands have one dtype; got a=clnet.float32, b=clnet.float16. "
+            "Convert one with .to(dtype)",
         ),
         (
             lambda: ops.mm(clnet.ones(2, 3), clnet.ones(3)),

@@ -132,7 +132,7 @@ def test_reshape_copies_only_when_it_must():
     assert x.T.reshape(6).tolist() == [0, 3, 1, 4, 2, 5]
     assert x.T.reshape(6).array.storage is not x.array.storage
     with pytest.raises(
-        ShapeError, match="^view: its elements are not laid out for that shape; .* Use reshape"
+        ShapeError, match=r"^view: its elements are not laid out for that shape; .* Use reshape"
     ):
         x.T.view(6)
 
@@ -184,7 +184,7 @@ def test_copy_converts_and_broadcasts():
     assert x.copy_(clnet.tensor([1, 2, 3])) is x
     assert x.tolist() == [[1, 2, 3], [1, 2, 3]]
     with pytest.raises(
-        ShapeError, match="^copy_: the source does not broadcast to it; got target=.*source="
+        ShapeError, match=r"^copy_: the source does not broadcast to it; got target=.*source="
     ):
         x.copy_(clnet.zeros(4, 2, 3))
 
@@ -241,7 +241,8 @@ def test_copy_converts_and_broadcasts():
         (
             lambda x: x.narrow(1, 2, 2),
             ShapeError,
-            "narrow: start and length lie inside the axis; got shape=(2, 3), dim=1, start=2, length=2",
+            "narrow: start and length lie inside the axis; "
+            "got shape=(2, 3), dim=1, start=2, length=2",
         ),
         (
             lambda x: ops.cat([x, x.T]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,7 @@ def parameters():
     return [clnet.tensor(x, requires_grad=True) for x in starts()]
 
 
-def stepper(params, optimizer, *, compiled):
+def stepper(params, optimizer, *, compiled) -> Any:
     def step(*grads):
         for p, grad in zip(params, grads, strict=True):
             p.grad = grad

@@ -366,3 +366,16 @@ def test_dropped_trainer_frees_its_memory_without_the_collector():
         assert pool.statistics().allocated == before
     finally:
         gc.enable()
+
+
+def test_training_does_not_grow_memory_without_the_collector():
+    stage = Stage()
+    stage.fit(epochs=2)
+    pool = clnet.device().pool
+    before = pool.statistics().allocated
+    gc.disable()
+    try:
+        stage.fit(epochs=12)
+        assert pool.statistics().allocated == before
+    finally:
+        gc.enable()

@@ -1,9 +1,9 @@
 ## lib panel: a function that copies a strip of a strided matrix into a panel `panel[step][lane]`
 ##
 ## A panel holds `lanes` rows (or columns) of an operand side by side, so that the inner loop of a
-## register-blocked product reads it front to back. It needs lib/vector.mako's type and zip. Lanes from `valid` on hold some other lane's or
-## no meaningful value (the product's rows they feed are never stored); steps from `steps` to
-## `padded` hold zeros.
+## register-blocked product reads it front to back. It needs lib/vector.mako's type and zip. Lanes
+## from `valid` on hold some other lane's or no meaningful value (the product's rows they feed are
+## never stored); steps from `steps` to `padded` hold zeros.
 ##
 ## param name: str            of the function
 ## param ctype: str           element type

@@ -1,7 +1,8 @@
 ## lib philox: Philox4x32-10, a counter-based random generator (Salmon et al., SC 2011)
 ##
-## `draw` declares bits_0 to bits_3, the words of this item's counter, from the kernel's seed and offset.
-## Scalars and no loop: PoCL turns neighbouring items into vectors only without loops and vector types.
+## `draw` declares bits_0 to bits_3, the words of this item's counter, from the kernel's seed and
+## offset. Scalars and no loop: PoCL turns neighbouring items into vectors only without loops and
+## vector types.
 <%def name="draw()">
     const ulong counter = (ulong)offset + get_global_id(0);
     uint bits_0 = (uint)counter, bits_1 = (uint)(counter >> 32), bits_2 = 0, bits_3 = 0;

@@ -3,8 +3,8 @@
 ## param  by_rows: bool              an item makes a row (CPU) instead of an element (GPU)
 ## param  width: str                 C expression, elements of a row
 ##
-## `visit` opens a block that runs for each element, with its `row` (all planes together) and `column`;
-## the kernel has `rows`.
+## `visit` opens a block that runs for each element, with its `row` (all planes together) and
+## `column`; the kernel has `rows`.
 <%def name="visit(by_rows, width)">
 % if by_rows:
     const int row = get_global_id(0);

@@ -2,7 +2,7 @@
 ##
 ## param  ndim: int                  axes of the common shape, 1 or more
 ## param  index: str                 C expression, an element's number in row-major order
-## param  arrays: tuple of str       for each array x the kernel has x_stride_0 ... beside size_0 ...
+## param  arrays: tuple of str       for each array x the kernel has x_stride_0 ..., and size_0 ...
 ##
 ## `locate` declares `int at_x` for each array.
 <%def name="locate(ndim, index, arrays)">

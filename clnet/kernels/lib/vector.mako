@@ -1,9 +1,9 @@
 ## lib vector: a vector type that may lie at any element, and functions of such vectors
 ##
-## `vload`, `vstore`, `fma` and even `min` are library functions, and a runtime whose library was built for
-## another processor than it runs on calls them one by one instead of inlining them (PoCL: 10 times
-## slower). Functions of the program's own are inlined, and their vector parameters also tell PoCL's
-## compiler to keep vectors of 64 bytes whole, which it halves otherwise.
+## `vload`, `vstore`, `fma` and even `min` are library functions, and a runtime whose library was
+## built for another processor than it runs on calls them one by one instead of inlining them (PoCL:
+## 10 times slower). Functions of the program's own are inlined, and their vector parameters also
+## tell PoCL's compiler to keep vectors of 64 bytes whole, which it halves otherwise.
 ##
 ## param ctype: str           element type
 ## param width: int           lanes, a power of two

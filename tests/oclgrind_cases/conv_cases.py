@@ -1,0 +1,113 @@
+"""Convolutions: every algorithm and direction, strides, padding, dilation, groups, chunks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels import conv_depthwise, conv_direct, conv_implicit, conv_planes, im2col
+from clnet.kernels.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
+from clnet.kernels.conv_geometry import ConvGeometry
+
+from .harness import REALS, case, constants, given, near, normal, output, run
+
+MODULES = (conv_depthwise, conv_direct, conv_implicit, conv_planes, im2col)
+
+PLAIN = ConvGeometry(2, 3, 5, 6, 5, 3, 3, 5, 6, ph=1, pw=1)
+STRIDED = ConvGeometry(1, 4, 7, 6, 6, 3, 2, 3, 4, sh=2, sw=2, ph=1, pw=1, dh=2, groups=2)
+LARGE_FILTER = ConvGeometry(1, 2, 6, 5, 3, 4, 3, 3, 3)
+POINTWISE = ConvGeometry(2, 5, 3, 3, 4, 1, 1, 3, 3)
+SKIPPING = ConvGeometry(1, 2, 5, 5, 2, 1, 1, 2, 2, sh=3, sw=3)
+DEPTHWISE = ConvGeometry(1, 4, 5, 4, 8, 3, 3, 5, 4, ph=1, pw=1, groups=4)
+
+
+def taps(g: ConvGeometry) -> np.ndarray:
+    """``(oh, ow, kh, kw, h, w)``: 1 where an output reads a pixel through a tap."""
+    reads = np.zeros((g.oh, g.ow, g.kh, g.kw, g.h, g.w))
+    for y, x, r, s in np.ndindex(g.oh, g.ow, g.kh, g.kw):
+        row, column = y * g.sh - g.ph + r * g.dh, x * g.sw - g.pw + s * g.dw
+        if 0 <= row < g.h and 0 <= column < g.w:
+            reads[y, x, r, s, row, column] = 1
+    return reads
+
+
+def check(target: Target, g: ConvGeometry, algorithm: Algorithm, dtype: Any, *, full: bool) -> None:
+    """The convolution and both gradients; ``full``: with bias and activation."""
+    x, w = normal(g.n, g.ic, g.h, g.w, dtype=dtype), normal(g.oc, g.icg, g.kh, g.kw, dtype=dtype)
+    bias, gy = normal(g.oc, dtype=dtype), normal(g.n, g.oc, g.oh, g.ow, dtype=dtype)
+    reads, dense = taps(g), np.zeros((g.oc, g.ic, g.kh, g.kw))
+    for o in range(g.oc):
+        first = o // g.ocg * g.icg
+        dense[o, first : first + g.icg] = w[o]
+    y = np.einsum("nihw,oirs,yxrshw->noyx", x, dense, reads, optimize=True)
+    gx = np.einsum("noyx,oirs,yxrshw->nihw", gy, dense, reads, optimize=True)
+    dense_gw = np.einsum("noyx,nihw,yxrshw->oirs", gy, x, reads, optimize=True)
+    gw = np.stack([dense_gw[o, o // g.ocg * g.icg :][: g.icg] for o in range(g.oc)])
+    if full:
+        y = np.maximum(y + bias[:, None, None], 0)
+    arrays = [given(a, before=3) for a in (x, w, bias, gy)]
+    x_, w_, bias_, gy_ = arrays
+    out, gx_, gw_ = (output(a.shape, dtype) for a in (y, gx, gw))
+    how = {"algorithm": algorithm}
+    run(
+        conv_forward(
+            target, out, x_, w_, bias_ if full else None, g,
+            activation="relu" if full else None, **how,
+        )
+    )  # fmt: skip
+    near(out, y, terms=256)
+    run(conv_input_grad(target, gx_, gy_, w_, g, **how))
+    near(gx_, gx, terms=256)
+    run(conv_weight_grad(target, gw_, gy_, x_, g, **how))
+    near(gw_, gw, terms=512)
+
+
+@case("cpu")
+def direct(target: Target) -> None:
+    for dtype in REALS:
+        check(target, PLAIN, Algorithm.DIRECT, dtype, full=True)
+        check(target, STRIDED, Algorithm.DIRECT, dtype, full=False)
+    check(target, LARGE_FILTER, Algorithm.DIRECT, np.float32, full=True)
+    check(target, SKIPPING, Algorithm.DIRECT, np.float32, full=False)
+    check(target, POINTWISE, Algorithm.DIRECT, np.float32, full=False)
+    check(target, DEPTHWISE, Algorithm.DIRECT, np.float32, full=False)
+
+
+@case("cpu")
+def direct_in_chunks_of_images(target: Target) -> None:
+    with constants(conv_direct, _CHUNK_BYTES=1):
+        check(target, PLAIN, Algorithm.DIRECT, np.float32, full=False)
+
+
+@case("gpu")
+def implicit(target: Target) -> None:
+    for dtype in REALS:
+        with constants(conv_implicit, _SHORTEST_SLICE=8):
+            check(target, PLAIN, Algorithm.IMPLICIT, dtype, full=True)
+        check(target, STRIDED, Algorithm.IMPLICIT, dtype, full=False)
+    check(target, SKIPPING, Algorithm.IMPLICIT, np.float32, full=True)
+
+
+@case("gpu")
+def implicit_in_larger_tiles(target: Target) -> None:
+    wide = replace(target, traits=replace(target.traits, max_group_size=256))
+    check(wide, PLAIN, Algorithm.IMPLICIT, np.float32, full=False)
+
+
+@case()
+def columns(target: Target) -> None:
+    for dtype in REALS:
+        check(target, STRIDED, Algorithm.IM2COL, dtype, full=True)
+    check(target, POINTWISE, Algorithm.IM2COL, np.float32, full=True)
+    with constants(im2col, _CHUNK_BYTES=1):
+        check(target, PLAIN, Algorithm.IM2COL, np.float32, full=False)
+
+
+@case("gpu")
+def depthwise(target: Target) -> None:
+    for dtype in REALS:
+        check(target, DEPTHWISE, Algorithm.DEPTHWISE, dtype, full=True)
+    check(target, STRIDED, Algorithm.DEPTHWISE, np.float32, full=False)

@@ -1,0 +1,153 @@
+"""Matrix products: every kernel, transposes, batches, epilogues, slices, panels packed before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels import gemm_any, gemm_packed, gemm_skinny, gemm_tiled
+from clnet.kernels.gemm import gemm
+
+from .harness import REALS, case, constants, given, near, normal, output, run, transposed
+
+MODULES = (gemm_any, gemm_packed, gemm_skinny, gemm_tiled)
+
+
+def operand(shape: tuple[int, ...], dtype: Any, *, turned: bool, repeat: int = 0, before: int = 0):
+    """An operand and its values; in memory transposed, or repeated along a new first axis."""
+    *batch, rows, columns = shape
+    stored = normal(*batch, *((columns, rows) if turned else (rows, columns)), dtype=dtype)
+    array, values = given(stored, before=before), stored
+    if turned:
+        array, values = transposed(array), stored.swapaxes(-1, -2)
+    if repeat:
+        array = array.view((repeat, *array.shape), (0, *array.strides))
+        values = np.broadcast_to(values, (repeat, *values.shape))
+    return array, values.astype(np.float64)
+
+
+def check(
+    target: Target,
+    dtype: Any,
+    m: int,
+    n: int,
+    k: int,
+    *,
+    batch: tuple[int, ...] = (),
+    turned: str = "",
+    shared_b: int = 0,
+    before: int = 0,
+    gap: int = 0,
+    bias_axis: int | None = None,
+    activation: str | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+) -> None:
+    """One product; ``turned``: operands that lie transposed, ``gap``: elements after out's rows."""
+    items = (shared_b,) if shared_b else batch
+    a, a_values = operand((*items, m, k), dtype, turned="a" in turned, before=before)
+    b, b_values = operand(
+        (*batch, k, n), dtype, turned="b" in turned, repeat=shared_b, before=before
+    )
+    held = normal(*items, *((n, m) if "o" in turned else (m, n)), dtype=dtype)
+    if gap:
+        wide = given(np.pad(held, [(0, 0), (0, gap)]))
+        out = wide.view((m, n), wide.strides)
+    else:
+        out = given(held, before=before) if beta else output(held.shape, dtype)
+    if "o" in turned:
+        out, held = transposed(out), held.swapaxes(-1, -2)
+    expected = alpha * (a_values @ b_values) + beta * held.astype(np.float64)
+    bias = None
+    if bias_axis is not None:
+        values = normal(n if bias_axis == -1 else m, dtype=dtype)
+        bias = given(values, before=before)
+        expected = expected + (values if bias_axis == -1 else values[:, None])
+    if activation:
+        expected = np.maximum(expected, 0)
+    run(
+        gemm(
+            target, out, a, b, alpha=alpha, beta=beta, bias=bias,
+            bias_axis=-1 if bias_axis is None else bias_axis, activation=activation,
+        )
+    )  # fmt: skip
+    near(out, expected, terms=8 * (k + 2))
+
+
+@case()
+def products_off_the_tile_grid(target: Target) -> None:
+    for dtype in REALS:
+        check(target, dtype, 5, 37, 9)
+        check(target, dtype, 17, 35, 6, turned="ab", bias_axis=-1, activation="relu", beta=0.5)
+        check(target, dtype, 15, 7, 20, turned="b", bias_axis=-2, alpha=2.0, before=3)
+        check(target, dtype, 9, 33, 7, turned="ao", bias_axis=-1, beta=-1.0)
+    check(target, np.float32, 13, 10, 3, turned="o", bias_axis=-2, activation="relu")
+    check(target, np.float32, 35, 34, 17, batch=(2,), activation="relu")
+    check(target, np.float32, 6, 5, 3, shared_b=3, bias_axis=-2)
+
+
+@case("gpu")
+def products_of_aligned_runs(target: Target) -> None:
+    for turned in ("", "a", "b", "abo"):
+        check(target, np.float32, 32, 36, 20, turned=turned, beta=1.0)
+    check(target, np.float64, 32, 32, 16, bias_axis=-1)
+
+
+@case("gpu")
+def products_in_larger_tiles(target: Target) -> None:
+    lonely = replace(target, traits=replace(target.traits, compute_units=1))
+    check(lonely, np.float32, 65, 34, 9, turned="b", bias_axis=-1)
+
+
+@case("cpu")
+def products_of_few_rows(target: Target) -> None:
+    for dtype in REALS:
+        for m, turned in ((1, ""), (2, "b"), (3, ""), (4, "b")):
+            check(target, dtype, m, 39, 21, turned=turned)
+            check(
+                target, dtype, m, 39, 21, turned=turned, bias_axis=-1, activation="relu", beta=0.5
+            )
+        check(target, dtype, 2, 150, 3)
+        check(target, dtype, 21, 2, 35, bias_axis=-1)
+        with constants(gemm_skinny, SLICE_K=16):
+            check(target, dtype, 2, 19, 66, bias_axis=-2, before=1)
+            check(target, dtype, 2, 19, 66, turned="b", beta=0.5)
+
+
+@case()
+def sums_in_slices(target: Target) -> None:
+    for dtype in REALS:
+        with (
+            constants(gemm_packed, SLICE_K=8, LAUNCH_COST=0, GROUP_COST=0),
+            constants(gemm_tiled, SLICE_K=8),
+        ):
+            check(target, dtype, 5, 11, 67, bias_axis=-1, activation="relu", beta=0.5)
+            check(target, dtype, 6, 9, 70, bias_axis=-2)
+            check(target, dtype, 7, 13, 65, gap=3, beta=0.5)
+            check(target, dtype, 7, 13, 65, turned="o", activation="relu", alpha=0.5)
+            check(target, dtype, 5, 9, 67)
+
+
+@case("cpu")
+def panels_packed_before(target: Target) -> None:
+    with constants(gemm_packed, LAUNCH_COST=0, PREPACK_COST=0, GROUP_COST=0):
+        for dtype in REALS:
+            check(target, dtype, 23, 35, 9, shared_b=3, bias_axis=-2, activation="relu")
+            check(target, dtype, 23, 35, 19, shared_b=3, turned="b", beta=0.5, bias_axis=-2)
+            check(target, dtype, 40, 21, 5, batch=(2,), bias_axis=-1)
+
+
+@case()
+def any_type(target: Target) -> None:
+    for m, n, k in ((5, 7, 3), (4, 3, 0)):
+        a, b = np.arange(m * k).reshape(m, k) - 4, np.arange(k * n).reshape(k, n) - 3
+        out = output((m, n), np.int32)
+        run(gemm(target, out, given(a.astype(np.int32)), given(b.astype(np.int32))))
+        near(out, a @ b)
+    for dtype in REALS:
+        check(target, dtype, 3, 5, 0, bias_axis=-1, activation="relu", beta=2.0)
+        check(target, dtype, 3, 5, 0, bias_axis=-2)
+        check(target, dtype, 3, 5, 0)

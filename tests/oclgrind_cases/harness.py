@@ -1,0 +1,220 @@
+"""What the cases share: exact buffers, targets of both shapes, and the account of what was run."""
+
+from __future__ import annotations
+
+import pkgutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+
+import clnet.kernels
+from clnet.array import Array
+from clnet.device import Launch, Scratch, Target, device
+from clnet.device import pool as pool_module
+from clnet.dtypes import DType
+from clnet.kernels.kernel import Kernel, Rendered
+from clnet.shapes import contiguous_strides
+
+RNG = np.random.default_rng(17)
+REALS = (np.float32, np.float64)
+
+Case = Callable[[Target], None]
+
+_cases: list[tuple[Case, tuple[str, ...]]] = []
+_seen: dict[str, set[Any]] = defaultdict(set)
+
+
+def cpu_shaped(simd_width: int) -> Target:
+    """A CPU with vectors of so many floats."""
+    opened = device()
+    traits = replace(
+        opened.traits, dedicated_local_memory=False, simd_width=simd_width, compute_units=2
+    )
+    return replace(opened.target, traits=traits)
+
+
+def gpu_shaped() -> Target:
+    """A GPU with groups so small that tiny arrays take several."""
+    opened = device()
+    traits = replace(
+        opened.traits,
+        dedicated_local_memory=True,
+        simd_width=1,
+        compute_units=2,
+        max_group_size=64,
+        local_memory_bytes=32768,
+    )
+    return replace(opened.target, traits=traits)
+
+
+# What a run under Oclgrind takes. Its check for uninitialised values mistakes lane 10 or so of a
+# shuffle's mask for an undefined one (it compares the lane with an unrelated constant of LLVM's),
+# so the vectors of 16 lanes are run apart, without that check.
+SHAPES = {
+    "narrow": {"cpu": partial(cpu_shaped, 4), "gpu": gpu_shaped},
+    "wide": {"cpu": partial(cpu_shaped, 16)},
+}
+
+
+def case(*shapes: str) -> Callable[[Case], Case]:
+    """Make a function of a target a case, for ``"cpu"``- or ``"gpu"``-shaped kernels or both."""
+
+    def register(function: Case) -> Case:
+        _cases.append((function, shapes or ("cpu", "gpu")))
+        return function
+
+    return register
+
+
+def run(launches: list[Launch]) -> None:
+    """Enqueue them in order, and remember which kernels they were, with which parameters."""
+    for launch in launches:
+        assert isinstance(launch.kernel, Rendered)
+        _seen[launch.kernel.name].add(launch.kernel.params)
+        device().queue.launch(launch)
+
+
+def given(values: np.ndarray, *, before: int = 0) -> Array:
+    """An input whose buffer ends with its last element.
+
+    Args:
+        values: the input.
+        before: elements of the buffer before the first.
+    """
+    values = np.asarray(values)
+    whole = Array.from_numpy(
+        np.concatenate([np.zeros(before, values.dtype), values.ravel()]), device()
+    )
+    return whole.view(values.shape, contiguous_strides(values.shape), before)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    """Normally distributed numbers."""
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def output(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
+    """An output of NaNs, or of an integer that no case computes: what is not written shows."""
+    kind = np.dtype(dtype)
+    value = np.nan if kind.kind == "f" else 1 if kind == np.bool_ else np.iinfo(kind).max - 7
+    return given(np.full(shape, value, kind))
+
+
+def transposed(array: Array) -> Array:
+    """The last two axes exchanged, without a copy."""
+    (*batch, rows, columns), (*steps, down, right) = array.shape, array.strides
+    return array.view((*batch, columns, rows), (*steps, right, down))
+
+
+def near(actual: Array, expected: np.ndarray, *, terms: int = 16) -> None:
+    """Compare with a reference.
+
+    Args:
+        actual: the result.
+        expected: the reference, computed in float64.
+        terms: how many roundings the result may show.
+    """
+    values = actual.numpy()
+    assert values.shape == expected.shape, (values.shape, expected.shape)
+    eps = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+    np.testing.assert_allclose(values, expected, rtol=terms * eps, atol=terms * eps)
+
+
+@contextmanager
+def constants(owner: Any, **values: Any) -> Iterator[None]:
+    """A module's constants replaced, so that small arrays are cut up as large ones are."""
+    before = {name: getattr(owner, name) for name in values}
+    for name, value in values.items():
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owner, name, value)
+
+
+def execute(family: ModuleType, shapes: str) -> None:
+    """Run the cases of a family; the narrow ones must launch all its kernels.
+
+    Args:
+        family: a module with cases, and with ``MODULES``: the kernel modules it answers for.
+        shapes: ``"narrow"`` or ``"wide"``.
+
+    Raises:
+        AssertionError: if a number is wrong, or a kernel or a parameter's value is missing.
+    """
+    with _exact_buffers():
+        for function, wanted in _cases:
+            for name in [name for name in SHAPES[shapes] if name in wanted]:
+                start = time.perf_counter()
+                function(SHAPES[shapes][name]())
+                print(f"{time.perf_counter() - start:6.2f} s  {function.__name__}, {name}-shaped")
+    if shapes == "narrow":
+        missing = [text for kernel in kernels_of(*family.MODULES) for text in _missing(kernel)]
+        assert not missing, "\n".join(["no case has:", *missing])
+
+
+def kernels_of(*modules: ModuleType) -> list[Kernel]:
+    """The kernels that modules define."""
+    return [value for module in modules for value in vars(module).values() if type(value) is Kernel]
+
+
+def kernel_modules() -> list[ModuleType]:
+    """Every module of kernels that defines one."""
+    names = (
+        f"clnet.kernels.{found.name}" for found in pkgutil.iter_modules(clnet.kernels.__path__)
+    )
+    return [module for module in map(import_module, names) if kernels_of(module)]
+
+
+def _missing(kernel: Kernel) -> list[str]:
+    """What was not launched: the kernel, a flag's value, an optional part, a real type."""
+    seen = _seen[kernel.name]
+    if not seen:
+        return [f"{kernel.name}: a launch"]
+    texts = []
+    params = type(next(iter(seen)))
+    for name, kind in get_type_hints(params).items():
+        values = {getattr(each, name) for each in seen}
+        if kind is bool:
+            wanted = {True, False}
+        elif type(None) in get_args(kind):
+            wanted = {None} if values != {None} else {"a value"}
+        elif kind is str and values & {"float", "double"}:
+            wanted = {"float", "double"}
+        else:
+            continue
+        texts += [f"{kernel.name}: {name}={value}" for value in sorted(wanted - values, key=str)]
+    return texts
+
+
+@contextmanager
+def _exact_buffers() -> Iterator[None]:
+    """Every array in a new buffer of its size, scratch memory too: Oclgrind sees a buffer's ends.
+
+    No buffer is released: Oclgrind would take what it knows of it for knowledge of the next one.
+    Nor is a byte of it written at once, as the pool does: it would take that byte for the whole.
+    """
+
+    def scratch(memory: Scratch, shape: tuple[int, ...], dtype: DType) -> Array:
+        array = Array.abstract(shape, dtype, memory.device)
+        array.storage.materialize()
+        return array
+
+    kept: list[Any] = []
+    pool = device().pool
+    with (
+        constants(pool_module, size_class=lambda nbytes: max(nbytes, 1)),
+        constants(pool, _touch=lambda buffer: None),
+        constants(pool, give_back=lambda buffer, nbytes: kept.append(buffer)),
+        constants(Array, scratch=staticmethod(scratch)),
+    ):
+        yield

@@ -1,0 +1,141 @@
+"""Copies, gathers and their gradients, the sort and the sums over runs of equal keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from clnet.device import Scratch, Target, device
+from clnet.kernels import copy as copy_module
+from clnet.kernels import gather, segment
+from clnet.kernels import sort as sort_module
+from clnet.kernels.copy import arange, copy, fill
+from clnet.kernels.gather import (
+    fold_indices,
+    gather_along,
+    gather_along_gradient,
+    gather_rows,
+    gather_rows_gradient,
+    put_rows,
+)
+from clnet.kernels.sort import sort
+
+from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+
+MODULES = (copy_module, gather, segment, sort_module)
+
+
+@case()
+def copies(target: Target) -> None:
+    for dtype, source in ((np.float32, np.int32), (np.float64, np.float32), (np.bool_, np.float64)):
+        x = (3 * normal(3, 7, 37)).round().astype(source)
+        for order in ((0, 1, 2), (0, 2, 1), (1, 2, 0), (2, 1, 0)):
+            stored = given(x, before=2)
+            shape, strides = (tuple(a[i] for i in order) for a in (stored.shape, stored.strides))
+            y = output(shape, dtype)
+            run(copy(target, y, stored.view(shape, strides)))
+            near(y, x.transpose(order).astype(dtype))
+    x, wide = normal(5, 40), np.zeros((5, 43), np.float32)
+    y = given(wide)
+    run(copy(target, y.view((5, 40), (43, 1), 2), given(x)))
+    wide[:, 2:42] = x
+    near(y, wide)
+
+
+@case()
+def constants_and_ranges(target: Target) -> None:
+    for dtype in (*REALS, np.int32):
+        y = output((67,), dtype)
+        run(arange(target, y, 2, 3))
+        near(y, 2 + 3 * np.arange(67))
+        y = output((5, 9), dtype)
+        expected = y.numpy()
+        run(fill(target, y.view((4, 5), (9, 2), 1), 7))
+        steps = (9 * y.dtype.itemsize, 2 * y.dtype.itemsize)
+        np.lib.stride_tricks.as_strided(expected.ravel()[1:], (4, 5), steps)[...] = 7
+        near(y, expected)
+
+
+@case()
+def rows(target: Target) -> None:
+    for outer, count, n, inner in ((1, 11, 40, 37), (2, 5, 9, 3), (3, 4, 70, 1)):
+        for dtype, index_dtype, wrap in (
+            (np.float32, np.int64, True),
+            (np.float64, np.int32, False),
+        ):
+            index = RNG.integers(-count if wrap else 0, count, n).astype(index_dtype)
+            index[n // 2] = count  # out of range
+            good = index < count
+            index_ = given(index, before=1)
+            x = normal(outer, count, inner, dtype=dtype)
+            y = output((outer, n, inner), dtype)
+            run(gather_rows(target, y, given(x, before=3), index_, wrap=wrap))
+            expected = np.full(y.shape, np.nan)
+            expected[:, good] = x[:, index[good]]
+            near(y, expected)
+
+            gy, gx = normal(outer, n, inner, dtype=dtype), output(x.shape, dtype)
+            run(gather_rows_gradient(target, gx, given(gy, before=1), index_, wrap=wrap, skip=2))
+            sums = np.zeros(x.shape)
+            np.add.at(sums, (slice(None), index[good]), gy[:, good].astype(np.float64))
+            sums[:, 2] = 0
+            near(gx, sums, terms=16 * n)
+
+            put = given(x)
+            run(put_rows(target, put, given(gy), index_, wrap=wrap))
+            expected = x.copy()
+            for i in np.flatnonzero(good):
+                expected[:, index[i]] = gy[:, i]
+            near(put, expected)
+
+
+@case()
+def along_an_axis(target: Target) -> None:
+    for dtype, index_dtype in ((np.float32, np.int64), (np.float64, np.int32)):
+        for shape, index_shape, dim in (((5, 6), (5, 9), 1), ((3, 4, 5), (2, 37, 5), 1)):
+            for wrap, short in product((False, True), (0, 64)):
+                low = -shape[dim] if wrap else 0
+                index = RNG.integers(low, shape[dim], index_shape).astype(index_dtype)
+                grid = np.ix_(*map(np.arange, index_shape))
+                where = (*grid[:dim], index, *grid[dim + 1 :])
+                x, y = normal(*shape, dtype=dtype), output(index_shape, dtype)
+                index_ = given(index, before=1)
+                run(gather_along(target, y, given(x), index_, dim=dim, wrap=wrap))
+                near(y, x[where])
+                gy, gx = normal(*index_shape, dtype=dtype), output(shape, dtype)
+                few = replace(target, traits=replace(target.traits, compute_units=64))
+                with constants(gather, _SHORT_LINE=short):
+                    run(gather_along_gradient(few, gx, given(gy), index_, dim=dim, wrap=wrap))
+                expected = np.zeros(shape)
+                np.add.at(expected, where, gy.astype(np.float64))
+                near(gx, expected, terms=16 * index.size)
+
+
+@case()
+def folded_indices(target: Target) -> None:
+    for dtype in (np.int32, np.int64):
+        indices = [RNG.integers(-size, size, 70).astype(dtype) for size in (4, 5, 6)]
+        y = output((70,), np.int32)
+        run(fold_indices(target, y, [given(i) for i in indices], sizes=(4, 5, 6)))
+        i, j, k = (index % size for index, size in zip(indices, (4, 5, 6), strict=True))
+        near(y, (i * 5 + j) * 6 + k)
+
+
+def check_sort(target: Target, n: int, limit: int) -> None:
+    keys = RNG.integers(0, limit + 1, n).astype(np.int32)
+    memory = Scratch(device())
+    keys_, order_ = given(keys), given(np.arange(n, dtype=np.int32))
+    done = sort(target, memory, keys_, order_, limit=limit)
+    run(done.launches)
+    order = np.argsort(keys, kind="stable")
+    near(done.keys, keys[order])
+    near(done.order, order)
+
+
+@case()
+def sorts(target: Target) -> None:
+    with constants(sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2):
+        for n, limit in ((1, 3), (300, 5), (301, 1000), (129, 70_000)):
+            check_sort(target, n, limit)

@@ -1,0 +1,94 @@
+"""Kernels with one work-item per element: random numbers, dropout, pointwise expressions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clnet.device import HostScalar, Target
+from clnet.dtypes import float32, from_numpy
+from clnet.expr import Input, Scalar, exp, where
+from clnet.kernels import pointwise as pointwise_module
+from clnet.kernels import random as random_module
+from clnet.kernels.pointwise import pointwise
+from clnet.kernels.random import bernoulli, dropout, integers, normal, random_bits, uniform
+
+from . import harness
+from .harness import REALS, case, given, near, output, run, transposed
+
+MODULES = (random_module, pointwise_module)
+
+SEED, OFFSET, N = 0xF123456789ABCDEF, 2**32 - 3, 301
+
+
+def words(count: int) -> np.ndarray:
+    """Philox 4x32-10 from the paper, with Python's integers."""
+    low, out = 0xFFFFFFFF, []
+    for at in range(OFFSET, OFFSET + -(-count // 4)):
+        c, (k0, k1) = [at & low, at >> 32, 0, 0], (SEED & low, SEED >> 32)
+        for _ in range(10):
+            p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+            c = [p1 >> 32 ^ c[1] ^ k0, p1 & low, p0 >> 32 ^ c[3] ^ k1, p0 & low]
+            k0, k1 = (k0 + 0x9E3779B9) & low, (k1 + 0xBB67AE85) & low
+        out += c
+    return np.array(out[:count], np.uint32)
+
+
+def uniforms(dtype: type, count: int) -> np.ndarray:
+    if dtype is np.float32:
+        return (words(count) >> 8) * 2.0**-24
+    return (words(2 * count).view(np.uint64) >> np.uint64(11)) * 2.0**-53
+
+
+@case()
+def random_numbers(target: Target) -> None:
+    where_from = {"seed": SEED, "offset": HostScalar(OFFSET)}
+    y = output((N,), np.int32)
+    run(random_bits(target, y, **where_from))
+    np.testing.assert_array_equal(y.numpy().view(np.uint32), words(N))
+    for dtype in REALS:
+        y = output((N,), dtype)
+        run(uniform(target, y, low=-1.0, high=3.0, **where_from))
+        near(y, 4 * uniforms(dtype, N) - 1)
+        run(normal(target, y, mean=0.5, std=2.0, **where_from))
+        even = N + N % 2
+        scale = 2.0**-32 if dtype is np.float32 else 2.0**-53
+        raw = (
+            words(even) if dtype is np.float32 else words(2 * even).view(np.uint64) >> np.uint64(11)
+        )
+        radius = np.sqrt(-2 * np.log((raw[::2] + 0.5) * scale))
+        angle = 2 * np.pi * uniforms(dtype, even)[1::2]
+        pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1)
+        near(y, 0.5 + 2 * pairs.ravel()[:N], terms=128)
+
+        kept = uniforms(np.float32, N) >= np.float32(0.25)
+        run(bernoulli(target, y, p=0.25, **where_from))
+        near(y, (~kept).astype(float))
+        x = harness.normal(N, dtype=dtype)
+        run(dropout(target, y, given(x, before=1), p=0.25, **where_from))
+        near(y, np.where(kept, x / 0.75, 0))
+        run(integers(target, y, low=-7, high=5, **where_from))
+        near(y, np.array([-7 + (int(w) * 12 >> 64) for w in words(2 * N).view(np.uint64)], float))
+
+
+@case()
+def expressions(target: Target) -> None:
+    for dtype in REALS:
+        compute = from_numpy(np.dtype(dtype))
+        a, b = harness.normal(3, 5, 7, dtype=dtype), harness.normal(3, 7, 5, dtype=dtype)
+        row, mask = harness.normal(7, dtype=dtype), harness.normal(3, 1, 7) > 0
+        y, z = output(a.shape, dtype), output(a.shape, np.bool_)
+        inputs = [given(a, before=1), transposed(given(b)), given(row), given(mask)]
+        total = where(Input(3), Input(0) * Input(2), exp(Input(1))) + Scalar(0)
+        exprs = (total, Input(0) > Input(1))
+        run(pointwise(target, [y, z], inputs, exprs, scalars=[HostScalar(0.5)], compute=compute))
+        turned = b.swapaxes(1, 2).astype(np.float64)
+        near(y, np.where(mask, a.astype(np.float64) * row, np.exp(turned)) + 0.5, terms=64)
+        near(z, a > turned)
+        for n in (1, 67, 1030):
+            x, y = harness.normal(n, dtype=dtype), output((n,), dtype)
+            run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) - 1,), compute=compute))
+            near(y, x.astype(np.float64) ** 2 - 1)
+    ints = np.arange(-20, 21, dtype=np.int32)
+    y = given(ints)  # in place, from integers
+    run(pointwise(target, [y], [y], (Input(0) * 2,), compute=float32))
+    near(y, 2 * ints)

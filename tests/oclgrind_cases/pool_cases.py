@@ -1,0 +1,121 @@
+"""Maxima and means over windows and parts of planes, with their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels import avg_pool as avg_module
+from clnet.kernels import max_pool as max_module
+from clnet.kernels.avg_pool import (
+    adaptive_avg_pool,
+    adaptive_avg_pool_gradient,
+    avg_pool,
+    avg_pool_gradient,
+)
+from clnet.kernels.max_pool import max_pool, max_pool_gradient
+from clnet.kernels.window import Window
+
+from .harness import REALS, case, given, near, normal, output, run
+
+MODULES = (max_module, avg_module)
+
+# Window, plane and output: halves, with a window cut off (ceil_mode), overlapping and padded.
+MEANS = [
+    (Window(2, 2, 2, 2), (7, 5), (3, 2)),
+    (Window(2, 2, 2, 2), (7, 5), (4, 3)),
+    (Window(3, 3, 2, 2, 1, 1), (9, 17), (5, 9)),
+    (Window(3, 2, 1, 3, 0, 1), (5, 8), (3, 3)),
+]
+MAXIMA = [
+    *MEANS,
+    (Window(3, 2, 1, 2, 1, 1, 2, 3), (7, 9), (5, 4)),
+    (Window(1, 1, 3, 3), (7, 7), (3, 3)),
+]
+
+
+def taken(w: Window, plane: tuple[int, int], y: int, x: int) -> list[tuple[int, int]]:
+    """The window's places inside the plane, in row-major order."""
+    rows = [y * w.sh - w.ph + i * w.dh for i in range(w.kh)]
+    columns = [x * w.sw - w.pw + j * w.dw for j in range(w.kw)]
+    return [(r, c) for r in rows for c in columns if 0 <= r < plane[0] and 0 <= c < plane[1]]
+
+
+def check_max(
+    target: Target, window: Window, plane: Any, out: Any, dtype: Any, index_dtype: Any
+) -> None:
+    x = normal(2, *plane, dtype=dtype)
+    y, index = np.zeros((2, *out)), np.zeros((2, *out), np.int64)
+    for n, i, j in np.ndindex(2, *out):
+        places = taken(window, plane, i, j)
+        best = max(places, key=lambda place: x[n][place])
+        y[n, i, j], index[n, i, j] = x[n][best], best[0] * plane[1] + best[1]
+    y_, index_ = output(y.shape, dtype), output(y.shape, index_dtype)
+    run(max_pool(target, y_, given(x, before=1), window=window, index=index_))
+    near(y_, y)
+    near(index_, index)
+    alone = output(y.shape, dtype)
+    run(max_pool(target, alone, given(x), window=window))
+    near(alone, y)
+    gy, gx_ = normal(*y.shape, dtype=dtype), output(x.shape, dtype)
+    run(max_pool_gradient(target, gx_, given(gy, before=3), index_, window=window))
+    gx = np.zeros((2, plane[0] * plane[1]))
+    for n in range(2):
+        np.add.at(gx[n], index[n].ravel(), gy[n].ravel().astype(np.float64))
+    near(gx_, gx.reshape(x.shape), terms=64)
+
+
+@case()
+def maxima(target: Target) -> None:
+    for window, plane, out in MAXIMA:
+        check_max(target, window, plane, out, np.float32, np.int64)
+    check_max(target, *MAXIMA[2], np.float64, np.int32)
+
+
+def check_mean(
+    target: Target, matrix: np.ndarray, plane: Any, out: Any, dtype: Any, how: Any
+) -> None:
+    """A pooling that is a linear map, and its transpose."""
+    forward, backward, options = how
+    x, gy = normal(3, *plane, dtype=dtype), normal(3, *out, dtype=dtype)
+    y, gx = output(gy.shape, dtype), output(x.shape, dtype)
+    run(forward(target, y, given(x, before=1), **options))
+    near(y, (x.reshape(3, -1) @ matrix.T).reshape(y.shape), terms=64)
+    run(backward(target, gx, given(gy, before=1), **options))
+    near(gx, (gy.reshape(3, -1) @ matrix).reshape(gx.shape), terms=64)
+
+
+@case()
+def means(target: Target) -> None:
+    for dtype in REALS:
+        for window, plane, out in MEANS:
+            for include_pad, divisor in ((True, 0), (False, 0), (False, 3)):
+                matrix = np.zeros((*out, *plane))
+                for i, j in np.ndindex(*out):
+                    places = taken(window, plane, i, j)
+                    top, left = i * window.sh - window.ph, j * window.sw - window.pw
+                    padded = (min(top + window.kh, plane[0] + window.ph) - top) * (
+                        min(left + window.kw, plane[1] + window.pw) - left
+                    )
+                    for place in places:
+                        share = divisor or (padded if include_pad else len(places))
+                        matrix[i, j][place] = 1 / share
+                options = {"window": window, "include_pad": include_pad, "divisor": divisor}
+                how = (avg_pool, avg_pool_gradient, options)
+                check_mean(target, matrix.reshape(out[0] * out[1], -1), plane, out, dtype, how)
+
+
+@case()
+def means_of_parts(target: Target) -> None:
+    for dtype in REALS:
+        for plane, out in (((7, 5), (3, 2)), ((4, 9), (4, 4)), ((2, 3), (5, 4)), ((9, 11), (1, 1))):
+            matrix = np.zeros((*out, *plane))
+            for i, j in np.ndindex(*out):
+                (h, w), (oh, ow) = plane, out
+                part = matrix[i, j][i * h // oh : -(-(i + 1) * h // oh)]
+                part[:, j * w // ow : -(-(j + 1) * w // ow)] = 1
+                matrix[i, j] /= matrix[i, j].sum()
+            how = (adaptive_avg_pool, adaptive_avg_pool_gradient, {})
+            check_mean(target, matrix.reshape(out[0] * out[1], -1), plane, out, dtype, how)

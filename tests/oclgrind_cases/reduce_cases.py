@@ -1,0 +1,135 @@
+"""Reductions over any axes and places of extremes: rows, columns, groups, one stage and two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels import arg_reduce as arg_module
+from clnet.kernels import reduce as reduce_module
+from clnet.kernels.arg_reduce import arg_reduce
+from clnet.kernels.reduce import Reduction, reduce
+
+from .harness import REALS, case, constants, given, near, normal, output, run, transposed
+
+MODULES = (reduce_module, arg_module)
+
+REFERENCES = {
+    Reduction.SUM: np.sum,
+    Reduction.MEAN: np.mean,
+    Reduction.SUM_SQUARES: lambda x, axis: np.sum(x * x, axis=axis),
+    Reduction.PROD: np.prod,
+    Reduction.MAX: np.max,
+    Reduction.MIN: np.min,
+    Reduction.ANY: np.any,
+    Reduction.ALL: np.all,
+}
+LAYOUTS = [
+    ((3, 37), (1,)),
+    ((37, 5), (0,)),
+    ((2, 9, 35), (0, 2)),
+    ((2, 19, 3), (1,)),
+    ((67,), (0,)),
+]
+
+
+def check(
+    target: Target,
+    shape: tuple[int, ...],
+    dims: tuple[int, ...],
+    kind: Reduction,
+    dtype: Any = np.float32,
+    *,
+    turned: bool = False,
+) -> None:
+    values = normal(*shape) * (2 if np.issubdtype(dtype, np.integer) else 1)
+    values = (values > -1 if dtype is np.bool_ else values).astype(dtype)
+    x = given(values, before=1)
+    if turned:
+        x, values = transposed(x), values.swapaxes(-1, -2)
+    exact = values.astype(np.float64) if np.issubdtype(dtype, np.floating) else values
+    expected = np.asarray(REFERENCES[kind](exact, axis=dims))
+    integral = np.issubdtype(dtype, np.integer) and kind in (Reduction.SUM, Reduction.PROD)
+    logical = kind in (Reduction.ANY, Reduction.ALL)
+    out = output(expected.shape, np.bool_ if logical else np.int64 if integral else dtype)
+    run(reduce(target, out, x, dims=dims, kind=kind))
+    near(out, expected, terms=8 * values.size)
+
+
+def check_every_other(target: Target, dtype: Any) -> None:
+    """Elements that nobody's neighbours are."""
+    values = normal(3, 42, dtype=dtype)
+    x = given(values[:, :-1]).view((3, 21), (41, 2))
+    out = output((3,), dtype)
+    run(reduce(target, out, x, dims=(1,), kind=Reduction.SUM))
+    near(out, values[:, :-1:2].sum(axis=1, dtype=np.float64), terms=512)
+
+
+@case()
+def layouts(target: Target) -> None:
+    for dtype in REALS:
+        for shape, dims in LAYOUTS:
+            check(target, shape, dims, Reduction.SUM, dtype)
+            check(target, shape, dims, Reduction.MEAN, dtype)
+    check(target, (5, 33), (1,), Reduction.SUM, turned=True)
+    check(target, (5, 33), (0,), Reduction.SUM, turned=True)
+    check(target, (2, 7, 5), (0, 2), Reduction.MEAN, turned=True)
+    check(target, (2, 7, 5), (0, 1), Reduction.SUM, turned=True)
+    for dtype in REALS:
+        check_every_other(target, dtype)
+    check(target, (3, 0), (1,), Reduction.SUM)
+
+
+@case()
+def kinds(target: Target) -> None:
+    for shape, dims in (((2, 21), (1,)), ((21, 18), (0,))):
+        for kind in Reduction:
+            check(target, shape, dims, kind)
+        check(target, shape, dims, Reduction.SUM, np.int32)
+        check(target, shape, dims, Reduction.PROD, np.int64)
+        check(target, shape, dims, Reduction.MAX, np.uint8)
+        check(target, shape, dims, Reduction.ALL, np.bool_)
+
+
+@case()
+def two_stages(target: Target) -> None:
+    with constants(reduce_module, _PART=16, _PART_WHEN_MANY=16, _GROUP=8):
+        for dtype in REALS:
+            check(target, (2, 301), (1,), Reduction.MEAN, dtype)
+            check(target, (150, 3), (0,), Reduction.SUM, dtype)
+        check(target, (2, 150, 3), (0, 1), Reduction.MAX)
+        check(target, (3, 5, 40), (0, 2), Reduction.SUM_SQUARES)
+        check(target, (300,), (0,), Reduction.ANY, np.int32)
+
+
+def check_place(
+    target: Target, shape: tuple[int, ...], dim: int, dtype: Any, *, values: bool = True
+) -> None:
+    x = (4 * normal(*shape)).astype(dtype)  # so that integers are equal here and there
+    if np.issubdtype(dtype, np.floating):
+        x.flat[x.size // 2] = np.nan
+    for kind, best in ((Reduction.MAX, np.argmax), (Reduction.MIN, np.argmin)):
+        where = best(x, axis=dim)
+        places, found = output(where.shape, np.int64), output(where.shape, dtype)
+        run(
+            arg_reduce(
+                target, found if values else None, places, given(x, before=2), dim=dim, kind=kind
+            )
+        )
+        near(places, where)
+        if values:
+            near(found, np.take_along_axis(x, np.expand_dims(where, dim), dim).squeeze(dim))
+
+
+@case()
+def places_of_extremes(target: Target) -> None:
+    for dtype in (*REALS, np.int32, np.int64):
+        check_place(target, (3, 21), 1, dtype)
+        check_place(target, (9, 19), 0, dtype)
+        check_place(target, (2, 7, 3), 1, dtype, values=False)
+    with constants(arg_module, _PART=16, _GROUP=8):
+        for dtype in REALS:
+            check_place(target, (2, 131), 1, dtype)
+            check_place(target, (131, 3), 0, dtype)

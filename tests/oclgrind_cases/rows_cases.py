@@ -1,0 +1,136 @@
+"""Softmax, cross entropy and batch norm with their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels import cross_entropy as loss_module
+from clnet.kernels import norm as norm_module
+from clnet.kernels import softmax as softmax_module
+from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
+from clnet.kernels.norm import batch_norm, batch_norm_grad
+from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+
+from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+
+MODULES = (softmax_module, loss_module, norm_module)
+
+
+def log_softmax_of(x: np.ndarray, axis: int) -> np.ndarray:
+    shifted = x.astype(np.float64) - x.max(axis=axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+
+
+@case()
+def softmaxes(target: Target) -> None:
+    for dtype in REALS:
+        for shape, dim in (((3, 19), 1), ((5, 33), 0), ((2, 6, 3), 1), ((70, 2), 1)):
+            x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+            log_p = log_softmax_of(x, dim)
+            p = np.exp(log_p)
+            slope = p * (gy - (gy * p).sum(axis=dim, keepdims=True))
+            log_slope = gy - p * gy.sum(axis=dim, keepdims=True)
+            for forward, backward, value, gradient in (
+                (softmax, softmax_grad, p, slope),
+                (log_softmax, log_softmax_grad, log_p, log_slope),
+            ):
+                y, gx = output(shape, dtype), output(shape, dtype)
+                run(forward(target, y, given(x, before=1), dim=dim))
+                near(y, value, terms=64)
+                run(backward(target, gx, given(gy), y, dim=dim))
+                near(gx, gradient, terms=128)
+
+
+def check_loss(
+    target: Target, shape: tuple[int, ...], dtype: Any, settings: Settings, *, weighted: bool
+) -> None:
+    x = normal(*shape, dtype=dtype)
+    if not settings.normalize:
+        x = log_softmax_of(x, 1).astype(dtype)
+    classes, spatial = shape[1], (shape[0], *shape[2:])
+    targets = RNG.integers(0, classes, spatial)
+    targets.flat[0], targets.flat[1] = 1, settings.ignore_index
+    weight = np.linspace(0.5, 1.5, classes).astype(dtype) if weighted else np.ones(classes, dtype)
+
+    log_p = log_softmax_of(x, 1) if settings.normalize else x.astype(np.float64)
+    hot = np.moveaxis(np.eye(classes)[np.where(targets < 0, 0, targets)], -1, 1)
+    valid = (targets != settings.ignore_index)[:, None]
+    s = settings.label_smoothing
+    over_classes = weight.reshape(-1, *[1] * (x.ndim - 2))
+    share = ((1 - s) * hot + s / classes) * over_classes * valid
+    losses = -(share * log_p).sum(axis=1)
+    total = (hot * over_classes * valid).sum()
+    slope = -share
+    if settings.normalize:
+        slope = np.exp(log_p) * share.sum(axis=1, keepdims=True) - share
+    loss = {"none": losses, "sum": losses.sum(), "mean": losses.sum() / total}[settings.reduction]
+    slope = slope / total if settings.reduction == "mean" else slope
+
+    out = output(np.shape(loss), dtype)
+    saved = (
+        output(spatial, dtype) if settings.normalize else None,
+        output((), dtype) if settings.reduction == "mean" else None,
+        given(x, before=3),
+        given(targets),
+        given(weight) if weighted else None,
+    )
+    run(cross_entropy(target, out, *saved, settings=settings))
+    near(out, np.asarray(loss), terms=128)
+    gx, gy = output(shape, dtype), given(np.full(np.shape(loss), 2, dtype))
+    run(cross_entropy_grad(target, gx, gy, *saved, settings=settings))
+    near(gx, 2 * slope, terms=128)
+
+
+@case()
+def cross_entropies(target: Target) -> None:
+    for dtype in REALS:
+        for shape in ((5, 19), (2, 4, 7)):
+            check_loss(target, shape, dtype, Settings("none", -100, 0.0, True), weighted=False)
+            check_loss(target, shape, dtype, Settings("sum", -100, 0.2, True), weighted=True)
+            check_loss(target, shape, dtype, Settings("mean", -100, 0.1, True), weighted=False)
+            check_loss(target, shape, dtype, Settings("mean", -100, 0.0, False), weighted=True)
+            check_loss(target, shape, dtype, Settings("none", -100, 0.0, False), weighted=False)
+    with constants(loss_module, _MEAN_MOST=8):
+        check_loss(target, (20, 3), np.float32, Settings("mean", -100, 0.0, True), weighted=True)
+
+
+def check_norm(target: Target, shape: tuple[int, ...], dtype: Any, *, full: bool) -> None:
+    """With weight and bias, or without."""
+    c, eps = shape[1], 1e-3
+    x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+    axes, wide = (0, *range(2, x.ndim)), (1, c, *[1] * (x.ndim - 2))
+    weight, bias = normal(c, dtype=dtype), normal(c, dtype=dtype)
+    scale = weight.reshape(wide).astype(np.float64) if full else 1.0
+    shift = bias.reshape(wide) if full else 0.0
+    mean, var, count = x.mean(axes, np.float64), x.var(axes, np.float64), x.size // c
+    invstd = 1 / np.sqrt(var + eps)
+    normed = (x - mean.reshape(wide)) * invstd.reshape(wide)
+
+    weight_, bias_ = (given(weight), given(bias)) if full else (None, None)
+    x_, gy_, y = given(x, before=1), given(gy, before=2), output(shape, dtype)
+    statistics = (output((c,), dtype), output((c,), dtype), output((c,), dtype))
+    run(batch_norm(target, y, statistics, x_, weight_, bias_, eps=eps))
+    near(y, normed * scale + shift, terms=256)
+    for found, expected in zip(statistics, (mean, invstd, var * count / (count - 1)), strict=True):
+        near(found, expected, terms=64)
+
+    gbias, gweight = gy.sum(axes, np.float64), (gy * normed).sum(axes)
+    centred = gy - gbias.reshape(wide) / count - normed * gweight.reshape(wide) / count
+    gx_, gw_, gb_ = output(shape, dtype), output((c,), dtype), output((c,), dtype)
+    run(batch_norm_grad(target, gx_, gw_, gb_, gy_, x_, *statistics[:2], weight_))
+    near(gx_, scale * invstd.reshape(wide) * centred, terms=512)
+    near(gw_, gweight, terms=512)
+    near(gb_, gbias, terms=512)
+
+
+@case()
+def batch_norms(target: Target) -> None:
+    for dtype in REALS:
+        check_norm(target, (3, 5, 7), dtype, full=True)
+        check_norm(target, (35, 19), dtype, full=False)
+    with constants(norm_module, _PART=16):
+        check_norm(target, (3, 2, 4, 5), np.float32, full=False)
+        check_norm(target, (70, 3), np.float32, full=True)

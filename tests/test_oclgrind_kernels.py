@@ -1,0 +1,99 @@
+"""Every portable kernel, small, under Oclgrind: nothing out of bounds, racing or uninitialised."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.oclgrind import available, check
+from tests.oclgrind_cases import FAMILIES
+from tests.oclgrind_cases.harness import kernel_modules
+
+SCRIPT = Path(__file__).parent / "oclgrind_kernels.py"
+
+# Runs a family with a text of its kernels replaced; numbers that are wrong then are no surprise.
+PLANTED = """
+import sys
+sys.path[0] = {root!r}
+from clnet.kernels.kernel import Rendered
+from tests.oclgrind_cases import {family}
+from tests.oclgrind_cases.harness import execute
+
+correct = Rendered.text
+Rendered.text = lambda rendered: correct(rendered).replace({old!r}, {new!r})
+execute({family}, "narrow")
+"""
+
+needs_oclgrind = pytest.mark.skipif(
+    not available(), reason="no oclgrind; install it: ci/install-opencl.sh oclgrind"
+)
+
+
+def test_every_kernel_belongs_to_one_family():
+    owned = [
+        module for f in FAMILIES for module in import_module(f"tests.oclgrind_cases.{f}").MODULES
+    ]
+    assert sorted(module.__name__ for module in owned) == sorted(
+        module.__name__ for module in kernel_modules()
+    )
+
+
+@needs_oclgrind
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kernels_have_no_finding(family: str):
+    report = check(SCRIPT, family, "narrow")
+    assert report.returncode == 0, report.output
+    assert not report.findings, "\n".join(map(str, report.findings))
+
+
+@needs_oclgrind
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_kernels_with_wide_vectors_have_no_finding(family: str):
+    report = check(SCRIPT, family, "wide", uninitialized=False)
+    assert report.returncode == 0, report.output
+    assert not report.findings, "\n".join(map(str, report.findings))
+
+
+@needs_oclgrind
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "old", "new", "kernel", "message"),
+    [
+        pytest.param(
+            "reduce_cases",
+            "barrier(CLK_LOCAL_MEM_FENCE);",
+            "",
+            "reduce_group",
+            "Read-write data race at local memory",
+            id="race",
+        ),
+        pytest.param(
+            "items_cases",
+            "if (i >= n) return;",
+            "",
+            "pointwise",
+            "Invalid write of size 4 at global memory",
+            id="out-of-bounds",
+        ),
+        pytest.param(
+            "pool_cases",
+            "sum = 0;",
+            "sum;",
+            "avg_pool",
+            "Uninitialized value written to global memory",
+            id="uninitialised",
+        ),
+    ],
+)
+def test_a_mistake_planted_in_a_kernel_is_found(
+    tmp_path: Path, family: str, old: str, new: str, kernel: str, message: str
+):
+    script = tmp_path / "script.py"
+    root = str(Path(__file__).parents[1])
+    script.write_text(PLANTED.format(root=root, family=family, old=old, new=new))
+    found = [(each.kernel, each.message) for each in check(script).findings]
+    assert (kernel, message) in found
