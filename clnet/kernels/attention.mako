@@ -85,7 +85,10 @@ __kernel void attention(
 % endif
 ) {
     ${lib.tiles("k", head, "v", value_head, acc, tile, shared)}
-    ${lib.begin(mask, lanes, group, "rows")}
+    ${lib.begin(lanes, group, "rows")}
+% if mask:
+    mask += mask_offset + (long)(batch / heads) * mask_batch + (long)(batch % heads) * mask_head;
+% endif
     y += y_offset + (long)batch * rows * ${value_head};
     lse += lse_offset + (long)batch * rows;
     q += q_offset + (long)batch * rows * ${head};
@@ -146,7 +149,10 @@ __kernel void attention_grad_q(
 % endif
 ) {
     ${lib.tiles("k", head, "v", value_head, acc, tile, shared)}
-    ${lib.begin(mask, lanes, group, "rows")}
+    ${lib.begin(lanes, group, "rows")}
+% if mask:
+    mask += mask_offset + (long)(batch / heads) * mask_batch + (long)(batch % heads) * mask_head;
+% endif
     gq += gq_offset + (long)batch * rows * ${head};
     gy += gy_offset + (long)batch * rows * ${value_head};
     lse += lse_offset + (long)batch * rows;
@@ -205,7 +211,10 @@ __kernel void attention_grad_kv(
 % endif
 ) {
     ${lib.tiles("q", head, "gy", value_head, acc, tile, shared)}
-    ${lib.begin(mask, lanes, group, "keys")}
+    ${lib.begin(lanes, group, "keys")}
+% if mask:
+    mask += mask_offset + (long)(batch / heads) * mask_batch + (long)(batch % heads) * mask_head;
+% endif
     gk += gk_offset + (long)batch * keys * ${head};
     gv += gv_offset + (long)batch * keys * ${value_head};
     gy += gy_offset + (long)batch * rows * ${value_head};

@@ -16,10 +16,11 @@ from ..kernels.attention import attention as launch_attention
 from ..kernels.attention import attention_grad as launch_attention_grad
 from ..shapes import broadcast_shapes
 from .arithmetic import ge, logical_and, where
+from .create import new_ones
 from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
 from .matmul import matmul
 from .random import dropout
-from .reduce import Positions
+from .rearrange import tril
 from .shape import contiguous, expand, reshape, to_dtype, unsqueeze
 from .softmax import softmax
 
@@ -54,7 +55,8 @@ class Attention(Function):
         """One launch."""
         q, k, v, *mask = inputs
         one = mask[0] if mask else None
-        return launch_attention(target, *outputs, q, k, v, one, scores=self.scores)
+        y, lse = outputs
+        return launch_attention(target, y, lse, q, k, v, one, scores=self.scores)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The inputs and both outputs."""
@@ -172,7 +174,7 @@ def _adds(mask: Tensor) -> bool:
 def _check(name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
     require_floating(name, query.array)
     require_same_dtype(name, query=query.array, key=key.array, value=value.array)
-    shapes = {"query": query.shape, "key": key.shape, "value": value.shape}
+    shapes: dict[str, Any] = {"query": query.shape, "key": key.shape, "value": value.shape}
     if min(x.ndim for x in (query, key, value)) < 2:
         raise ShapeError(name, "operands have two axes or more", **shapes)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
@@ -208,11 +210,8 @@ def _scores(query: Tensor, key: Tensor, mask: Tensor | None, settings: Scores) -
     scores = matmul(query * settings.scale, key.transpose(-1, -2))
     minus = float("-inf")
     if settings.causal:
-        rows, keys = query.shape[-2], key.shape[-2]
-        make = type(query).__apply_function__
-        row = make(Positions(rows, query.device), ())[0]
-        column = make(Positions(keys, query.device), ())[0]
-        scores = where(ge(unsqueeze(row, 1), unsqueeze(column, 0)), scores, minus)
+        every = new_ones(scores.detach(), scores.shape[-2:])
+        scores = where(tril(every) > 0, scores, minus)
     if mask is None:
         return scores
     return scores + mask if _adds(mask) else where(mask, scores, minus)

@@ -29,14 +29,11 @@
 #pragma OPENCL FP_CONTRACT ON
 typedef ${acc}${lanes if lanes > 1 else ""} vector;
 </%def>
-<%def name="begin(mask, lanes, group, count)">
+<%def name="begin(lanes, group, count)">
     const int batch = get_global_id(1);
     const int group_first = get_group_id(0) * ${group * lanes};
     const int own = get_global_id(0) * ${lanes};
     const int own_last = ${count} - 1;
-% if mask:
-    mask += mask_offset + (long)(batch / heads) * mask_batch + (long)(batch % heads) * mask_head;
-% endif
 </%def>
 <%def name="keep(name, source, size, acc, lanes)">
     vector ${name}[${size}];
