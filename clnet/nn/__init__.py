@@ -12,4 +12,5 @@ from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *
 from .pool import *
+from .rnn import *
 from .sparse import *

@@ -2,6 +2,7 @@
 
 from .activation import *
 from .arithmetic import *
+from .attention import *
 from .contraction import *
 from .conv import *
 from .convert import *
@@ -20,6 +21,7 @@ from .pool import *
 from .random import *
 from .rearrange import *
 from .reduce import *
+from .rnn import *
 from .scan import *
 from .shape import *
 from .softmax import *
