@@ -7,6 +7,7 @@ from .contraction import *
 from .conv import *
 from .convert import *
 from .create import *
+from .draw import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
@@ -14,6 +15,7 @@ from .function import execute as execute
 from .index import *
 from .inplace import *
 from .loss import *
+from .masked import *
 from .mathematics import *
 from .matmul import *
 from .norm import *
@@ -23,10 +25,12 @@ from .rearrange import *
 from .reduce import *
 from .rnn import *
 from .scan import *
+from .scatter import *
 from .shape import *
 from .softmax import *
 from .softmax import softmax as softmax
 from .sort import *
 from .sort import sort as sort
 from .statistic import *
+from .subscript import *
 from .vector import *
