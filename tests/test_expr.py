@@ -587,9 +587,8 @@ def _grow(inner):
     )
 
 
-LEAVES = st.sampled_from([X, Y, Z, P, Q])
-CONSTANTS = st.sampled_from([0, 1, -2, 0.1, -0.0]).map(E.as_expr)
-EXPRESSIONS = _grow(_grow(st.recursive(LEAVES | LEAVES | CONSTANTS, _grow, max_leaves=12)))
+LEAVES = st.sampled_from([X, Y, Z, P, Q] * 2 + [E.as_expr(c) for c in (0, 1, -2, 0.1, -0.0)])
+EXPRESSIONS = _grow(_grow(st.recursive(LEAVES, _grow, max_leaves=12)))
 
 
 @settings(max_examples=12)
