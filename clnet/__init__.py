@@ -11,6 +11,12 @@ from .autograd import enable_grad as enable_grad
 from .autograd import is_grad_enabled as is_grad_enabled
 from .autograd import no_grad as no_grad
 from .compile import compile as compile
+from .creation import arange as arange
+from .creation import as_tensor as as_tensor
+from .creation import eye as eye
+from .creation import from_numpy as from_numpy
+from .creation import linspace as linspace
+from .creation import logspace as logspace
 from .device import DeviceKind as DeviceKind
 from .device import device as device
 from .device import devices as devices
@@ -35,7 +41,6 @@ from .dtypes import int32 as int32
 from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
-from .mode import manual_seed as manual_seed
 from .ops.function import PUBLIC_OPS, Face
 from .random import bernoulli as bernoulli
 from .random import get_rng_state as get_rng_state

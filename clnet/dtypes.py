@@ -60,7 +60,7 @@ class DType:
 def _dtype(
     name: str, kind: Kind, ctype: str, compute: str | None = None, numpy: object = None
 ) -> DType:
-    host = np.dtype(name if numpy is None else numpy)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    host = np.dtype(name if numpy is None else numpy)  # pyright: ignore[reportArgumentType, reportCallIssue] - any spelling NumPy takes
     return DType(name, kind, host.itemsize, ctype, compute or name, host)
 
 
@@ -139,7 +139,7 @@ def of_scalar(value: bool | float) -> DType:  # noqa: FBT001 - the type is the q
     raise DtypeError("dtype", "a scalar is a bool, an int or a float", type=type(value).__name__)
 
 
-def promote_scalar(a: DType, value: bool | float) -> DType:  # noqa: FBT001
+def promote_scalar(a: DType, value: bool | float) -> DType:  # noqa: FBT001 - a value, no switch
     """The dtype of an op on an array of ``a`` and a number, which only raises the category."""
     scalar = of_scalar(value)
     return a if a.kind >= scalar.kind else scalar

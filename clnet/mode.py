@@ -41,21 +41,6 @@ _MODE: ContextVar[Mode] = ContextVar("clnet_mode", default=Mode())  # noqa: B039
 current = _MODE.get
 
 
-def manual_seed(seed: int) -> Generator:
-    """Let the current generator start again from ``seed``; initial weights and dropout use it.
-
-    Args:
-        seed: 0 <= seed < 2**64.
-
-    Returns:
-        The generator.
-
-    Raises:
-        ArgumentError: if it lies outside.
-    """
-    return current().generator.manual_seed(seed)
-
-
 @contextmanager
 def using(**changes: Any) -> Iterator[Mode]:
     """Run the body under the current mode with ``changes``; restored on every way out."""

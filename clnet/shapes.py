@@ -23,10 +23,10 @@ def contiguous_strides(shape: Sequence[int]) -> Strides:
 @lru_cache(maxsize=4096)
 def is_contiguous(shape: Shape, strides: Strides) -> bool:
     """Whether the elements lie densely in row-major order (axes of size 1 do not count)."""
+    if 0 in shape:
+        return True
     expected = 1
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size == 0:
-            return True
         if size != 1 and stride != expected:
             return False
         expected *= size

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from . import mode
 from .errors import GradientError
+from .ops.create import ones_like
 from .ops.function import Function
 from .ops.shape import alias
 
@@ -142,7 +143,7 @@ class no_grad:  # noqa: N801 - PyTorch's name
         self._scope.__enter__()
 
     def __exit__(self, *exc: object) -> None:
-        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType]
+        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
 
     def __call__(self, function: Any) -> Any:
         """``function``, run in this context."""
@@ -273,7 +274,7 @@ def _through_decomposition(
     """Gradients of a fused op by differentiating the simpler ops it stands for, with a graph."""
     # Aliases, so that the walk ends there and one input's gradient does not run through another.
     inputs = [alias(saved.inputs[i]) for i in range(len(saved.input_specs))]
-    outputs = function.decompose(*inputs)  # pyright: ignore[reportOptionalCall]
+    outputs = function.decompose(*inputs)  # pyright: ignore[reportOptionalCall] - only ops that have one come here
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
     wanted = [t for t, need in zip(inputs, needs, strict=True) if need]
@@ -286,3 +287,32 @@ def _through_decomposition(
         found[id(t)][1] if need and id(t) in found else None
         for t, need in zip(inputs, needs, strict=True)
     )
+
+
+def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
+    """The gradient a walk starts with at a tensor: the one given, or 1.
+
+    Raises:
+        GradientError: if the tensor requires none, or what is given does not fit.
+    """
+    if not root.requires_grad:
+        raise GradientError(
+            op_name,
+            "the tensor requires no gradient",
+            shape=root.shape,
+            remedy="Call requires_grad_() on a leaf it is made of, outside clnet.no_grad()",
+        )
+    if gradient is None:
+        if root.array.size != 1:
+            raise GradientError(
+                op_name, "a tensor of several elements needs a gradient", shape=root.shape
+            )
+        return ones_like(root.detach())
+    if gradient.shape != root.shape:
+        raise GradientError(
+            op_name,
+            "the gradient has the tensor's shape",
+            shape=root.shape,
+            gradient=gradient.shape,
+        )
+    return gradient

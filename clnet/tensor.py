@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -14,19 +15,13 @@ from .device import Device, current_device
 from .device import device as open_device
 from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
-from .ops.create import Full
+from .ops.create import Full, uninitialized
 from .ops.function import PUBLIC_OPS, Face, Function, execute
-from .ops.shape import CopyInto, to_dtype
+from .ops.shape import CopyInto, sizes_of, to_dtype
 from .ops.update import accumulate
-from .tape import Node, run_backward
+from .tape import Node, root_gradient, run_backward
 
 Number = bool | int | float
-
-
-def _checked(op_name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    if any(n < 0 for n in shape):
-        raise ShapeError(op_name, "sizes are 0 or more", size=shape)
-    return shape
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -198,7 +193,7 @@ class Tensor:
             )
         return self._read("numpy").numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:  # noqa: FBT001 - NumPy's protocol
         if copy is False:
             raise ArgumentError(
                 "asarray", "reading a tensor copies", remedy="Use tensor.map() for a view"
@@ -272,6 +267,21 @@ class Tensor:
         return self.array
 
     # Other tensors of it.
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if self.node is not None:
+            raise GradientError(
+                "deepcopy", "only leaves are copied deeply", remedy="Use detach(), or clone()"
+            )
+        copied = _leaf(type(self), ops.clone(self.detach()).array, self._requires_grad)
+        memo[id(self)] = copied
+        copied._grad = copy.deepcopy(self._grad, memo)
+        return copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.node is not None:
+            raise GradientError("pickle", "only leaves are pickled", remedy="Use detach()")
+        return _unpickled, (type(self), self._read("pickle").numpy(), self._requires_grad)
 
     def detach(self) -> Tensor:
         """The same elements, off the tape."""
@@ -373,7 +383,7 @@ class Tensor:
         """
         found = run_backward(
             [self],
-            [_root_gradient("backward", self, gradient)],
+            [root_gradient("backward", self, gradient)],
             targets=None,
             retain_graph=create_graph if retain_graph is None else retain_graph,
             create_graph=create_graph,
@@ -423,30 +433,6 @@ def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: boo
     leaf.grad = owned if create_graph else owned.detach()
 
 
-def _root_gradient(op_name: str, root: Tensor, gradient: Tensor | None) -> Tensor:
-    if not root.requires_grad:
-        raise GradientError(
-            op_name,
-            "the tensor requires no gradient",
-            shape=root.shape,
-            remedy="Call requires_grad_() on a leaf it is made of, outside clnet.no_grad()",
-        )
-    if gradient is None:
-        if root.array.size != 1:
-            raise GradientError(
-                op_name, "a tensor of several elements needs a gradient", shape=root.shape
-            )
-        return ops.ones_like(root.detach())
-    if gradient.shape != root.shape:
-        raise GradientError(
-            op_name,
-            "the gradient has the tensor's shape",
-            shape=root.shape,
-            gradient=gradient.shape,
-        )
-    return gradient
-
-
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
@@ -483,7 +469,7 @@ def grad(
         given = given * len(roots)
     found = run_backward(
         roots,
-        [_root_gradient("grad", r, g) for r, g in zip(roots, given, strict=True)],
+        [root_gradient("grad", r, g) for r, g in zip(roots, given, strict=True)],
         targets=targets,
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
@@ -553,7 +539,7 @@ def full(
     Returns:
         A leaf of that shape.
     """
-    shape = _checked("full", (size,) if isinstance(size, int) else tuple(size))
+    shape = (size,) if isinstance(size, int) else tuple(size)
     kind = dtype or (
         bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32
     )
@@ -563,31 +549,43 @@ def full(
 
 
 def zeros(
-    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Zeros of a shape, given as numbers or as one sequence."""
-    return full(_shape(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full(
+        sizes_of(size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
+    )
 
 
 def ones(
-    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """Ones of a shape, given as numbers or as one sequence."""
-    return full(_shape(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)
+    return full(
+        sizes_of(size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
+    )
 
 
 def empty(
-    *size: Any, dtype: DType = float32, device: Any = None, requires_grad: bool = False
+    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    array = Array.abstract(_checked("empty", _shape(size)), dtype, target)
-    array.storage.materialize()
-    return Tensor(array).requires_grad_(requires_grad)
+    made = uninitialized(Tensor, sizes_of(size), dtype or float32, target)
+    return made.requires_grad_(requires_grad)
 
 
-def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+def _leaf(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:  # noqa: FBT001
+    """A leaf of a subclass, whatever its constructor takes."""
+    made = kind.__new__(kind)
+    Tensor.__init__(made, array)
+    made._requires_grad = requires_grad
+    return made
+
+
+def _unpickled(kind: type[Tensor], host: np.ndarray, requires_grad: bool) -> Tensor:  # noqa: FBT001
+    """A tensor from a pickle, on the current device."""
+    return _leaf(kind, Array.from_numpy(host, current_device()), requires_grad)
 
 
 for _name, (_function, _face) in PUBLIC_OPS.items():

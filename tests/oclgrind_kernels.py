@@ -6,9 +6,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-# This file's folder gives way to the project's: tests/io and tests/data are no modules of Python's.
-sys.path[0] = str(Path(__file__).parents[1])
-
-from tests.oclgrind_cases.harness import execute  # noqa: E402 - found through the path above
-
-execute(import_module(f"tests.oclgrind_cases.{sys.argv[1]}"), sys.argv[2])
+if __name__ == "__main__":
+    # This file's folder gives way to the project's: tests/io and tests/data are no modules of
+    # Python's.
+    sys.path[0] = str(Path(__file__).parents[1])
+    harness = import_module("tests.oclgrind_cases.harness")
+    harness.execute(import_module(f"tests.oclgrind_cases.{sys.argv[1]}"), sys.argv[2])

@@ -99,7 +99,7 @@ def queue():
     if not (devices := [d for d in devices if "cl_khr_fp64" in d.extensions]):
         pytest.skip("no OpenCL device with float64 to run the printed C on")
     context = cl.Context(devices[:1])  # Intel's queues do not keep theirs alive
-    yield cl.CommandQueue(context)
+    yield cl.CommandQueue(context)  # noqa: PT022 - it keeps the context until the end
 
 
 def _source(exprs, ctype, *, width, num_scalars):

@@ -59,7 +59,9 @@ def test_a_wrong_gradient_is_named(dtype):
 
 
 def test_a_wrong_gradient_is_false_when_no_exception_is_wanted():
-    function = lambda x: apply(Slanted(1.2), x)  # noqa: E731
+    def function(x):
+        return apply(Slanted(1.2), x)
+
     assert not gradcheck(function, drawn(2, 3), raise_exception=False)
     assert gradcheck(function, drawn(2, 3), rtol=0.5)
 

@@ -183,3 +183,7 @@ def test_pair_takes_an_int_or_two():
         ShapeError, match=r"^conv2d: stride is an int or a pair of ints; got value=\(1, 2, 3\)$"
     ):
         pair((1, 2, 3), "conv2d", "stride")
+
+
+def test_reshape_of_nothing_needs_no_copy():
+    assert reshape_strides((0, 2, 300), (600, 1, 2), (0, 300)) == (300, 1)

@@ -1,7 +1,7 @@
 """The small CNN on Fashion-MNIST beside PyTorch: accuracy, seconds an epoch, and their ratio.
 
-Both start from the same weights and see the same batches, in turns: a block of steps of one, then the
-same block of the other, so that a busy machine slows both. The losses are compared before times are.
+Both start from the same weights and see the same batches, in turns: a block of steps of one, then
+the same block of the other, so that a busy machine slows both. Losses are compared first.
 """
 
 from __future__ import annotations

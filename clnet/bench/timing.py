@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable
 from typing import Any
 
 from ..device import Device
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
+_KEEP_BYTES = 2**30
 
 
 def seconds(run: Callable[[], object], where: Device | None, repeats: int = 1) -> float:
@@ -29,10 +33,21 @@ def seconds(run: Callable[[], object], where: Device | None, repeats: int = 1) -
 
 
 def torch_peer(threads: int) -> Any:
-    """The ``torch`` module, told to use ``threads`` threads, or None where it is not installed."""
+    """The ``torch`` module at its best on a CPU, or None where it is not installed.
+
+    glibc gives large blocks back to the system when they are freed, so that PyTorch, which
+    allocates its results anew, pays for fresh pages at every step. It is told to keep them.
+
+    Args:
+        threads: how many PyTorch may use.
+    """
     try:
         import torch  # noqa: PLC0415 - an optional peer
     except ImportError:
         return None
     torch.set_num_threads(threads)
+    allocator = ctypes.CDLL(None)
+    if hasattr(allocator, "mallopt"):
+        allocator.mallopt(_M_MMAP_THRESHOLD, _KEEP_BYTES)
+        allocator.mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
     return torch

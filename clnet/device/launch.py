@@ -173,7 +173,7 @@ class Launch:
         args: tuple[Any, ...],
         *,
         flops: int,
-        bytes: int,  # noqa: A002
+        bytes: int,  # noqa: A002 - beside flops, nothing else is meant
     ) -> None:
         self.kernel = kernel
         self.global_size = global_size

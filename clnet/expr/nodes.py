@@ -234,7 +234,7 @@ class Input(Expr):
     __slots__ = ("index",)
     index: int
 
-    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: D102, FBT001, FBT002
+    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: D102, FBT001, FBT002 - documented by the class; a value
         return _interned(
             cls, (index, boolean), identity=(index, boolean), index=index, boolean=boolean
         )
@@ -250,7 +250,7 @@ class Scalar(Expr):
     __slots__ = ("index",)
     index: int
 
-    def __new__(cls, index: int) -> Scalar:  # noqa: D102
+    def __new__(cls, index: int) -> Scalar:  # noqa: D102 - documented by the class
         return _interned(cls, (index,), identity=index, index=index, boolean=False)
 
 
@@ -268,7 +268,7 @@ class Const(Expr):
     __slots__ = ("value",)
     value: bool | int | float
 
-    def __new__(cls, value: bool | float) -> Const:  # noqa: D102, FBT001
+    def __new__(cls, value: bool | float) -> Const:  # noqa: D102, FBT001 - documented by the class; a value, no switch
         if not isinstance(value, (bool, int, float)):
             raise DtypeError(
                 "expr", "a constant is a bool, an int or a float", type=type(value).__name__
@@ -297,7 +297,7 @@ class Call(Expr):
     __slots__ = ("primitive",)
     primitive: Primitive
 
-    def __new__(cls, primitive: str, *args: Expr) -> Call:  # noqa: D102
+    def __new__(cls, primitive: str, *args: Expr) -> Call:  # noqa: D102 - documented by the class
         entry = PRIMITIVES[primitive]
         if tuple(a.boolean for a in args) != entry.takes:
             raise DtypeError(primitive, "its arguments do not match its signature", args=args)

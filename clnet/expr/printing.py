@@ -315,7 +315,7 @@ class _Printer:
             return name if self.ctype.width == 1 else f"(({self.ctype.name})({name}))"
         raise DtypeError("print_c", "there are four kinds of expressions", type=type(node).__name__)
 
-    def _boolean(self, value: bool) -> str:  # noqa: FBT001
+    def _boolean(self, value: bool) -> str:  # noqa: FBT001 - a value, no switch
         if self.ctype.width == 1:
             return str(int(value))
         return f"(({self.ctype.boolean})({-int(value)}))"

@@ -120,7 +120,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
 def _dense(target: Path, name: str, array: NDArray[Any]) -> NDArray[Any]:
     if name == RESERVED_NAME:
         raise CheckpointError(str(target), "safetensors reserves this name", name=repr(name))
-    if not isinstance(array, np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(array, np.ndarray):
         raise CheckpointError(
             str(target), "a state holds NumPy arrays", name=repr(name), type=type(array).__name__
         )

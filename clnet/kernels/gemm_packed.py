@@ -250,7 +250,7 @@ def _cost(work: Work, blocking: Blocking) -> float:
     return cost
 
 
-def _scratch_bytes(work: Work, slices: int, prepacked: bool) -> int:  # noqa: FBT001
+def _scratch_bytes(work: Work, slices: int, prepacked: bool) -> int:  # noqa: FBT001 - private
     """What a blocking needs of the workspace."""
     nbytes = _panel_elements(work.params, work.n, work.k) * work.items if prepacked else 0
     nbytes += slices * work.batch * work.m * work.n if slices > 1 else 0

@@ -90,7 +90,7 @@ class Kernel:
         Raises:
             TemplateError: if they break a constraint.
         """
-        rendered = self._rendered.get(params)  # pyright: ignore[reportAttributeAccessIssue]
+        rendered = self._rendered.get(params)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
         if rendered is None:
             broken = self.broken(params)
             if broken is not None:
@@ -99,7 +99,7 @@ class Kernel:
                     f"parameters violate {broken.law!r} ({broken.reason})",
                     **params._asdict(),
                 )
-            rendered = self._rendered[params] = Rendered(self, params)  # pyright: ignore[reportAttributeAccessIssue]
+            rendered = self._rendered[params] = Rendered(self, params)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
         return rendered
 
     def broken(self, params: Params) -> Constraint | None:
@@ -115,7 +115,7 @@ class Kernel:
         global_size: tuple[int, ...],
         local_size: tuple[int, ...],
         flops: int,
-        bytes: int,  # noqa: A002
+        bytes: int,  # noqa: A002 - beside flops, nothing else is meant
     ) -> Launch:
         """One launch of the kernel.
 

@@ -17,6 +17,7 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "SELU",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
@@ -29,7 +30,6 @@ __all__ = [
     "RReLU",
     "ReLU",
     "ReLU6",
-    "SELU",
     "SiLU",
     "Sigmoid",
     "Softmax",
@@ -345,9 +345,7 @@ class Hardtanh(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
-    ) -> None:
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.min_val = min_val
         self.max_val = max_val
@@ -493,9 +491,7 @@ class RReLU(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(
-        self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False
-    ) -> None:
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()
         self.lower = lower
         self.upper = upper

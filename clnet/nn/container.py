@@ -66,7 +66,7 @@ class _Numbered(Module):
         return self.extend(modules)
 
     def _chosen(self: SelfT, entries: list[tuple[str, Module]]) -> SelfT:
-        return type(self)([m for _, m in entries])  # pyright: ignore[reportCallIssue]
+        return type(self)([m for _, m in entries])  # pyright: ignore[reportCallIssue] - its subclasses are made from a list
 
     def _name(self, index: int) -> str:
         if not -len(self) <= index < len(self):

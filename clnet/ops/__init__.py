@@ -2,29 +2,33 @@
 
 from .activation import *
 from .arithmetic import *
-from .bilinear import *
+from .bilinear_form import *
 from .conv import *
 from .conv_nd import *
 from .create import *
 from .distance import *
-from .dropout import *
+from .dropouts import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
 from .function import execute as execute
-from .grid_sample import *
-from .group_norm import *
+from .group_norms import *
 from .index import *
-from .interpolate import *
 from .loss import *
 from .matmul import *
 from .norm import *
-from .pad import *
+from .padding import *
+from .patches import *
 from .pixel import *
 from .pool import *
 from .pool_nd import *
 from .random import *
+from .rearrange import *
 from .reduce import *
+from .resampling import *
+from .sampling import *
 from .shape import *
 from .softmax import *
-from .unfold import *
+from .softmax import softmax as softmax
+from .sort import *
+from .sort import sort as sort

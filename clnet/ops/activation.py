@@ -67,6 +67,12 @@ def silu(x):
     return x * (where(x >= 0, 1, e) / (1 + e))
 
 
+@pointwise(face=Face.FUNCTIONAL, result=Result.floating)
+def softsign(x):
+    """``x / (1 + |x|)``."""
+    return x / (1 + abs(x))
+
+
 @pointwise(face=Face.FUNCTIONAL)
 def softplus(x, beta=1.0, threshold=20.0):
     """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x`` is above ``threshold``."""
@@ -146,12 +152,6 @@ def celu(x, alpha=1.0):
 def mish(x):
     """``x * tanh(softplus(x))`` (Misra 2019)."""
     return x * tanh_of(log1p(exp(-abs(x))) + maximum(x, 0))
-
-
-@pointwise(face=Face.FUNCTIONAL)
-def softsign(x):
-    """``x / (1 + |x|)``."""
-    return x / (1 + abs(x))
 
 
 @pointwise(face=Face.FUNCTIONAL)

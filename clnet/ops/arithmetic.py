@@ -328,7 +328,7 @@ def _between(x, low, high):
 
 
 @op(_BOTH)
-def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # noqa: A002
+def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # noqa: A002 - PyTorch's names
     """``x`` held between ``min`` and ``max``, either of which may be None.
 
     Args:

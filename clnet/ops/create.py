@@ -1,16 +1,22 @@
-"""Ops that make arrays from nothing but a shape."""
+"""Ops that make arrays from nothing but a shape: constants, ranges, the identity."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
-from ..dtypes import DType, from_name
+from ..device import device as open_device
+from ..dtypes import DType, from_name, int64
+from ..errors import ArgumentError, ShapeError
 from ..expr import Scalar
+from ..kernels import copy as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
+from ..shapes import Shape
 from .function import Face, Function, op
+from .shape import expand, reshape, sizes_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -27,6 +33,7 @@ class Full(Function):
 
     def infer(self) -> tuple[Array, ...]:
         """A dense output."""
+        _check_sizes("full", self.shape)
         return (Array.abstract(self.shape, self.dtype, self.device),)
 
     def lower(
@@ -39,20 +46,235 @@ class Full(Function):
         )
 
 
-@op(Face.FUNCTION)
-def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None) -> Tensor:
-    """A tensor of one value with the shape, device and (unless given) dtype of ``x``."""
-    function = Full(x.shape, fill_value, dtype or x.dtype, x.device)
-    return type(x).__apply_function__(function, ())[0]
+@dataclass(frozen=True)
+class Arange(Function):
+    """``start, start + step, ...``: ``n`` numbers of a dtype that is computed in itself."""
+
+    n: int
+    start: float
+    step: float
+    dtype: DType
+    device: Device
+
+    def infer(self) -> tuple[Array, ...]:
+        """A dense vector."""
+        return (Array.abstract((self.n,), self.dtype, self.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return kernels.arange(target, outputs[0], self.start, self.step)
+
+
+@dataclass(frozen=True)
+class Eye(Function):
+    """Zeros with 1 on the main diagonal."""
+
+    rows: int
+    columns: int
+    dtype: DType
+    device: Device
+
+    def infer(self) -> tuple[Array, ...]:
+        """A dense matrix."""
+        return (Array.abstract((self.rows, self.columns), self.dtype, self.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Two launches."""
+        (y,) = outputs
+        diagonal = y.view((min(y.shape),), (self.columns + 1,))
+        compute = from_name(self.dtype.compute)
+        ones = launch_pointwise(target, [diagonal], (), (Scalar(0),), scalars=(1,), compute=compute)
+        return kernels.fill(target, y, 0) + ones
+
+
+def made(kind: type[Tensor], function: Function) -> Tensor:
+    """The tensor of a function without inputs."""
+    return kind.__apply_function__(function, ())[0]
+
+
+def positions(kind: type[Tensor], n: int, device: Device, *, start: int = 0) -> Tensor:
+    """``start, start + 1, ...`` in int64."""
+    return made(kind, Arange(n, start, 1, int64, device))
+
+
+def uninitialized(kind: type[Tensor], shape: Shape, dtype: DType, device: Device) -> Tensor:
+    """A dense tensor with elements of any value.
+
+    Raises:
+        ShapeError: if a size is negative.
+    """
+    _check_sizes("empty", shape)
+    array = Array.abstract(shape, dtype, device)
+    array.storage.materialize()
+    return kind(array)
+
+
+def _check_sizes(name: str, shape: Shape) -> None:
+    if any(n < 0 for n in shape):
+        raise ShapeError(name, "sizes are 0 or more", size=shape)
+
+
+# With the shape of another tensor.
 
 
 @op(Face.FUNCTION)
-def zeros_like(x: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """Zeros with the shape, device and (unless given) dtype of ``x``."""
-    return full_like(x, 0, dtype=dtype)
+def full_like(
+    x: Tensor,
+    fill_value: float,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of one value with the shape and (unless given) dtype and device of ``x``.
+
+    Args:
+        x: any tensor.
+        fill_value: the value.
+        dtype: another element type.
+        device: another device, as :func:`clnet.device` takes it.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        A leaf.
+    """
+    return new_full(x, x.shape, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 @op(Face.FUNCTION)
-def ones_like(x: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """Ones with the shape, device and (unless given) dtype of ``x``."""
-    return full_like(x, 1, dtype=dtype)
+def zeros_like(
+    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros with the shape of ``x``; arguments as :func:`full_like`'s."""
+    return new_full(x, x.shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@op(Face.FUNCTION)
+def ones_like(
+    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones with the shape of ``x``; arguments as :func:`full_like`'s."""
+    return new_full(x, x.shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@op(Face.FUNCTION)
+def empty_like(
+    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """Elements of any value with the shape of ``x``; arguments as :func:`full_like`'s."""
+    return new_empty(x, x.shape, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+# With the dtype and device of another tensor.
+
+
+@op(Face.METHOD)
+def new_full(
+    x: Tensor,
+    size: Sequence[int],
+    fill_value: float,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of one value with (unless given) the dtype and device of ``x``.
+
+    Args:
+        x: any tensor.
+        size: the shape.
+        fill_value: the value.
+        dtype: another element type.
+        device: another device, as :func:`clnet.device` takes it.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        A leaf.
+
+    Raises:
+        ShapeError: if a size is negative.
+    """
+    target = x.device if device is None else open_device(device)
+    function = Full(tuple(size), fill_value, dtype or x.dtype, target)
+    return made(type(x), function).requires_grad_(requires_grad)
+
+
+@op(Face.METHOD)
+def new_zeros(
+    x: Tensor,
+    *size: Any,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Zeros of a shape, numbers or one sequence; further arguments as :meth:`new_full`'s."""
+    shape = sizes_of(size)
+    return new_full(x, shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@op(Face.METHOD)
+def new_ones(
+    x: Tensor,
+    *size: Any,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones of a shape, numbers or one sequence; further arguments as :meth:`new_full`'s."""
+    shape = sizes_of(size)
+    return new_full(x, shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@op(Face.METHOD)
+def new_empty(
+    x: Tensor,
+    *size: Any,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Elements of any value in a shape; further arguments as :meth:`new_full`'s."""
+    target = x.device if device is None else open_device(device)
+    kind = type(x.detach())
+    y = uninitialized(kind, sizes_of(size), dtype or x.dtype, target)
+    return y.requires_grad_(requires_grad)
+
+
+# Grids.
+
+
+@op(Face.FUNCTION)
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates of a grid from those of its axes, without copies.
+
+    Args:
+        *tensors: vectors (or single numbers), or one sequence of them.
+        indexing: ``"ij"``: the axes in their order; ``"xy"``: the first two exchanged.
+
+    Returns:
+        As many tensors of the grid's shape.
+
+    Raises:
+        ShapeError: if one has more than one axis.
+        ArgumentError: if ``indexing`` is neither.
+    """
+    axes = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors)
+    if any(t.ndim > 1 for t in axes):
+        raise ShapeError("meshgrid", "an axis is a vector", shapes=[t.shape for t in axes])
+    if indexing not in ("ij", "xy"):
+        raise ArgumentError("meshgrid", "indexing is 'ij' or 'xy'", indexing=repr(indexing))
+    order = list(range(len(axes)))
+    if indexing == "xy" and len(axes) > 1:
+        order[:2] = [1, 0]
+    shape = tuple(axes[k].numel() for k in order)
+    return tuple(
+        expand(
+            reshape(t, tuple(n if k == own else 1 for own, n in zip(order, shape, strict=True))),
+            shape,
+        )
+        for k, t in enumerate(axes)
+    )

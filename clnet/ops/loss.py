@@ -104,7 +104,7 @@ class CrossEntropy(Function):
         gx = apply(function, contiguous(grads[0]), *inputs, *kept)
         return (gx, *[None] * (len(needs) - 1))
 
-    def decompose(self, x: Tensor, targets: Tensor, *weight: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, x: Tensor, targets: Tensor, *weight: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
         """In sums over a mask of the targets' classes."""
         axis = builtins.min(1, x.ndim - 1)
         log_p = log_softmax(x, axis) if self.settings.normalize else x

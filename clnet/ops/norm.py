@@ -78,7 +78,7 @@ class BatchNorm(Function):
             parts.append(gbias)
         return tuple(g if need else None for g, need in zip(parts, needs, strict=True))
 
-    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - declared as optional
         """In means, differences and products."""
         x, weight, bias = self._operands(inputs)
         dims = (0, *range(2, x.ndim))

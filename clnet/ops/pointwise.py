@@ -200,7 +200,7 @@ def pointwise(
     call.__name__ = call.__qualname__ = body.__name__
     call.__doc__ = body.__doc__
     call.__module__ = body.__module__
-    call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
     return op(face)(call)
 
 

@@ -21,10 +21,10 @@ from .activation import relu
 from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
 from .arithmetic import sign
+from .create import positions
 from .function import Face, Function, Saved, apply, op, require_floating
 from .index import GatherRows, gather
 from .pool import adaptive_avg_pool2d, avg_pool, avg_pool2d, max_pool, plane_window
-from .reduce import Positions
 from .shape import contiguous, reshape, squeeze, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
@@ -150,13 +150,13 @@ def avg_pool1d(
     stride: Sizes | None = None,
     padding: Sizes = 0,
     ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    lengthclude_pad: bool = True,
 ) -> Tensor:
     """As :func:`avg_pool2d`, over rows ``(n, c, l)`` or ``(c, l)``."""
     _check_axes("avg_pool1d", x, 1)
     window = _row_window("avg_pool1d", kernel_size, stride, padding, 1)
     y = avg_pool(
-        "avg_pool1d", unsqueeze(x, -2), window, ceil_mode=ceil_mode, include_pad=count_include_pad
+        "avg_pool1d", unsqueeze(x, -2), window, ceil_mode=ceil_mode, include_pad=lengthclude_pad
     )
     return squeeze(y, -2)
 
@@ -168,7 +168,7 @@ def avg_pool3d(
     stride: Sizes | None = None,
     padding: Sizes = 0,
     ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    lengthclude_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
     """As :func:`avg_pool2d`, over volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
@@ -179,7 +179,7 @@ def avg_pool3d(
     kernel = each(kernel_size, 3, name, "kernel_size")
     steps = kernel if stride is None else each(stride, 3, name, "stride")
     pads = each(padding, 3, name, "padding")
-    how = {"ceil_mode": ceil_mode, "include_pad": count_include_pad}
+    how = {"ceil_mode": ceil_mode, "include_pad": lengthclude_pad}
     planes = plane_window(name, kernel[1:], steps[1:], pads[1:], 1)
     depths = plane_window(name, (kernel[0], 1), (steps[0], 1), (pads[0], 0), 1)
     *lead, d, h, w = x.shape
@@ -436,9 +436,9 @@ def _unpool(
     if indices.dtype not in (int32, int64):
         raise DtypeError(name, "positions are int64 or int32", dtype=indices.dtype)
     sizes = _unpooled_sizes(name, x, settings, output_size, count)
-    planes, positions, whole = prod(x.shape[:-count]), prod(x.shape[-count:]), prod(sizes)
-    first = type(x).__apply_function__(Positions(planes, x.device), ())[0] * whole
-    index = reshape(to_dtype(indices, int64), (planes, positions)) + reshape(first, (planes, 1))
+    planes, length, whole = prod(x.shape[:-count]), prod(x.shape[-count:]), prod(sizes)
+    first = positions(type(x), planes, x.device) * whole
+    index = reshape(to_dtype(indices, int64), (planes, length)) + reshape(first, (planes, 1))
     source = reshape(contiguous(x), (1, x.numel(), 1))
     y = apply(MaxUnpool(name, planes * whole), source, reshape(index, (x.numel(),)))
     return reshape(y, (*x.shape[:-count], *sizes))

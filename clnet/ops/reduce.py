@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
 from ..array import Array
-from ..device import Device, Launch, Target
+from ..device import Launch, Target
 from ..dtypes import DType, bool_, int64
 from ..errors import ArgumentError
 from ..kernels.arg_reduce import arg_reduce
-from ..kernels.copy import arange
 from ..kernels.reduce import Reduction, reduce
 from ..shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, maximum, minimum, where
 from .arithmetic import pow as power
+from .create import positions
 from .function import Function, Saved, apply, op, require_floating
 from .pointwise import evaluate
 from .shape import expand, reshape, to_dtype
@@ -190,24 +190,6 @@ class ArgExtreme(Function):
         return arg_reduce(target, None, outputs[0], inputs[0], dim=self.dim, kind=self.kind)
 
 
-@dataclass(frozen=True)
-class Positions(Function):
-    """``0, 1, ..., n - 1`` in int64."""
-
-    n: int
-    device: Device
-
-    def infer(self) -> tuple[Array, ...]:
-        """A dense vector."""
-        return (Array.abstract((self.n,), int64, self.device),)
-
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
-        """One launch."""
-        return arange(target, outputs[0], 0, 1)
-
-
 def reduced_shape(shape: Shape, dims: tuple[int, ...], *, keepdim: bool) -> Shape:
     """The shape that is left when ``dims`` are reduced."""
     if keepdim:
@@ -217,9 +199,8 @@ def reduced_shape(shape: Shape, dims: tuple[int, ...], *, keepdim: bool) -> Shap
 
 def one_hot(indices: Tensor, n: int, dim: int) -> Tensor:
     """Whether a position along ``dim``, where ``indices`` has size 1, is the index; bool."""
-    positions = type(indices).__apply_function__(Positions(n, indices.device), ())[0]
     along = tuple(n if i == dim else 1 for i in range(indices.ndim))
-    return eq(indices, reshape(positions, along))
+    return eq(indices, reshape(positions(type(indices), n, indices.device), along))
 
 
 def prod_over(x: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -301,7 +282,7 @@ def amin(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
 
 
 @op()
-def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001
+def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The largest element, the largest along an axis and where, or the larger of two tensors.
 
     Args:
@@ -321,7 +302,7 @@ def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A
 
 
 @op()
-def min(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001
+def min(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The smallest element, along an axis with its index, or of two tensors; as :func:`max`."""
     return _extremes(Reduction.MIN, x, dim, keepdim=keepdim)
 
@@ -374,13 +355,13 @@ def _arg_extreme(kind: Reduction, x: Tensor, dim: int | None, *, keepdim: bool) 
 
 
 @op()
-def any(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001
+def any(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether an element is not 0, over axes; arguments as :func:`sum`'s."""
     return _reduce(Reduction.ANY, x, dim, keepdim=keepdim)
 
 
 @op()
-def all(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001
+def all(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether no element is 0, over axes; arguments as :func:`sum`'s."""
     return _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
 

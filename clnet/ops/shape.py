@@ -11,7 +11,8 @@ from ..array import Array
 from ..device import Launch, Target
 from ..dtypes import DType, from_name
 from ..errors import ArgumentError, ShapeError
-from ..expr import Const, Input, ne
+from ..expr import Input, ne
+from ..kernels.copy import copy, fill
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..shapes import (
     Shape,
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 Grads = tuple[Any, ...]
+
+_INT_BYTES = 2**31
+"""Beyond it positions do not surely fit the int that copies count with; pointwise launches do."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class SliceBackward(Function):
         """Fill, then copy into the slice."""
         (y,), (x,) = outputs, inputs
         place = slice_view(y, self.starts, self.steps, x.shape)
-        return copy_launches(target, y, Const(0)) + copy_launches(target, place, Input(0), x)
+        return fill(target, y, 0) + copy_launches(target, place, x)
 
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """The slice of the gradient."""
@@ -166,9 +170,7 @@ class Cat(Function):
         start = 0
         for x in inputs:
             starts = tuple(start if d == self.dim else 0 for d in range(y.ndim))
-            launches += copy_launches(
-                target, slice_view(y, starts, (1,) * y.ndim, x.shape), Input(0), x
-            )
+            launches += copy_launches(target, slice_view(y, starts, (1,) * y.ndim, x.shape), x)
             start += x.shape[self.dim]
         return launches
 
@@ -206,7 +208,26 @@ class CopyInto(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One copy."""
-        return copy_launches(target, inputs[0], Input(0), inputs[1])
+        return copy_launches(target, *inputs)
+
+
+@dataclass(frozen=True)
+class Copy(Function):
+    """The same elements, dense."""
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One copy."""
+        return copy_launches(target, outputs[0], inputs[0])
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The gradient itself."""
+        return grads
 
 
 def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Shape) -> Array:
@@ -215,10 +236,12 @@ def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Sha
     return x.view(shape, tuple(a * s for a, s in zip(steps, x.strides, strict=True)), offset)
 
 
-def copy_launches(target: Target, out: Array, value: Any, *inputs: Array) -> list[Launch]:
-    """Write an expression of the inputs (often just the input) to every element of ``out``."""
-    compute = from_name((inputs[0] if inputs else out).dtype.compute)
-    return launch_pointwise(target, [out], inputs, (value,), compute=compute)
+def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
+    """Write ``x``, broadcast and converted, to every element of ``y``."""
+    small = max(y.storage.nbytes, x.storage.nbytes) < _INT_BYTES
+    if y.dtype is x.dtype and small:
+        return copy(target, y, x.view(y.shape, broadcast_strides(x.shape, x.strides, y.shape)))
+    return launch_pointwise(target, [y], [x], (Input(0),), compute=from_name(x.dtype.compute))
 
 
 def alias(x: Tensor) -> Tensor:
@@ -236,7 +259,7 @@ def clone(x: Tensor) -> Tensor:
     Returns:
         The same shape and dtype; gradients flow through.
     """
-    return to_dtype(x, x.dtype, copy=True)
+    return apply(Copy(), x)
 
 
 @op()
@@ -245,9 +268,9 @@ def contiguous(x: Tensor) -> Tensor:
     return x if x.array.contiguous else clone(x)
 
 
-def to_dtype(x: Tensor, dtype: DType, *, copy: bool = False) -> Tensor:
-    """``x`` converted to ``dtype``; itself if it has it and no copy is asked for."""
-    if x.dtype is dtype and not copy:
+def to_dtype(x: Tensor, dtype: DType) -> Tensor:
+    """``x`` converted to ``dtype``; itself if it has it."""
+    if x.dtype is dtype:
         return x
     source = Input(0, x.dtype.name == "bool")
     expr = ne(source, 0) if dtype.name == "bool" else source
@@ -268,7 +291,7 @@ def reshape(x: Tensor, *shape: Any) -> Tensor:
     Raises:
         ShapeError: if the number of elements differs.
     """
-    target = resolve_reshape("reshape", x.shape, _sizes(shape))
+    target = resolve_reshape("reshape", x.shape, sizes_of(shape))
     if target == x.shape:
         return x
     if reshape_strides(x.shape, x.array.strides, target) is None:
@@ -283,7 +306,7 @@ def view(x: Tensor, *shape: Any) -> Tensor:
     Raises:
         ShapeError: if only a copy could have that shape, or the number of elements differs.
     """
-    return apply(Reshape(resolve_reshape("view", x.shape, _sizes(shape))), x)
+    return apply(Reshape(resolve_reshape("view", x.shape, sizes_of(shape))), x)
 
 
 @op()
@@ -293,10 +316,10 @@ def permute(x: Tensor, *dims: Any) -> Tensor:
     Raises:
         ShapeError: if ``dims`` does not name every axis once.
     """
-    order = tuple(normalize_dim("permute", d, x.ndim) for d in _sizes(dims))
+    order = tuple(normalize_dim("permute", d, x.ndim) for d in sizes_of(dims))
     if sorted(order) != list(range(x.ndim)):
         raise ShapeError(
-            "permute", "dims names every axis once", dims=tuple(_sizes(dims)), shape=x.shape
+            "permute", "dims names every axis once", dims=tuple(sizes_of(dims)), shape=x.shape
         )
     return apply(Permute(order), x)
 
@@ -349,7 +372,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     Raises:
         ShapeError: if an axis of another size would have to change.
     """
-    wanted = tuple(_sizes(sizes))
+    wanted = tuple(sizes_of(sizes))
     lead = len(wanted) - x.ndim
     if lead < 0:
         raise ShapeError("expand", "it has fewer axes than the tensor", shape=x.shape, sizes=wanted)
@@ -431,7 +454,7 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     Raises:
         ShapeError: if ``size`` does not broadcast to it.
     """
-    shape = tuple(_sizes(size))
+    shape = tuple(sizes_of(size))
     if shape == x.shape:
         return x
     lead = x.ndim - len(shape)
@@ -445,7 +468,8 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     return reshape(x.sum(dims), shape)
 
 
-def _sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+def sizes_of(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes given as numbers or as one sequence."""
     if len(given) == 1 and not isinstance(given[0], int):
         return tuple(given[0])
     return given

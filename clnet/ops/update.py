@@ -41,7 +41,7 @@ class Update(Function):
         return self.op_name
 
     @property
-    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
         """As many inputs as there are expressions."""
         return tuple(range(len(self.exprs)))
 

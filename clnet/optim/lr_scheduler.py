@@ -158,7 +158,7 @@ class CosineAnnealingLR(LRScheduler):
         ArgumentError: if ``T_max`` is below 1.
     """
 
-    def __init__(self, optimizer: Optimizer, T_max: int, *, eta_min: float = 0.0) -> None:  # noqa: N803
+    def __init__(self, optimizer: Optimizer, T_max: int, *, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
         if T_max < 1:
             raise ArgumentError("CosineAnnealingLR", "T_max is 1 or more", T_max=T_max)
         self.T_max = T_max

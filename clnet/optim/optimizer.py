@@ -48,7 +48,7 @@ class Optimizer:
             raise ArgumentError(type(self).__name__, "it gets one parameter or more")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
         for group in groups:
-            self.add_param_group(group)  # pyright: ignore[reportArgumentType]
+            self.add_param_group(group)  # pyright: ignore[reportArgumentType] - either form of groups
 
     def check(self, group: Group) -> None:
         """Check a group's settings; raises :class:`~clnet.errors.ArgumentError`."""
@@ -225,4 +225,4 @@ class Optimizer:
                 raise CheckpointError(
                     name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes
                 )
-        return groups, saved  # pyright: ignore[reportReturnType]
+        return groups, saved  # pyright: ignore[reportReturnType] - checked above

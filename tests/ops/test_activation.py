@@ -50,6 +50,7 @@ CASES = [
         label="alpha",
     ),
     activation(ops.silu, lambda x: x * sigmoid(x), [X], grad2=True),
+    activation(ops.softsign, lambda x: x / (1 + np.abs(x)), [X]),
     activation(ops.softplus, lambda x: np.logaddexp(x, 0), [X], grad2=True),
     activation(ops.gelu, lambda x: x * (1 + erf(x / math.sqrt(2))) / 2, [X], grad2=True),
     activation(

@@ -153,7 +153,7 @@ CASES = [
     compared(ops.le, np.less_equal, [integers(0, 3, SHAPE)] * 2),
     compared(ops.gt, np.greater, [integers(0, 3, SHAPE)] * 2),
     compared(ops.ge, np.greater_equal, [integers(0, 3, SHAPE)] * 2),
-    compared(lambda x: 0.5 < x, lambda x: x > 0.5, [NORMAL], name="gt", label="number"),  # noqa: SIM300
+    compared(lambda x: 0.5 < x, lambda x: x > 0.5, [NORMAL], name="gt", label="number"),  # noqa: SIM300 - the reflected comparison is meant
     compared(ops.isnan, np.isnan, [specials(1, np.nan, np.inf, -np.inf)]),
     compared(ops.isinf, np.isinf, [specials(1, np.nan, np.inf, -np.inf)]),
     compared(ops.logical_and, np.logical_and, [booleans(*SHAPE)] * 2),

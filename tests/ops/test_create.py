@@ -31,7 +31,33 @@ CASES = [
         name="full_like",
         label="integers",
     ),
+    like(lambda x: x.new_full((len(x), 1), 2.5) * x, lambda x: 2.5 * x, name="new_full"),
+    like(lambda x: x.new_zeros(x.shape[-1]) + x, lambda x: x, name="new_zeros"),
+    like(lambda x: x.new_ones((x.shape[-1],)) + x, lambda x: 1 + x, name="new_ones"),
+    OpCase(
+        lambda x, y: ops.meshgrid(x, y),
+        lambda x, y: np.meshgrid(x, y, indexing="ij"),
+        [normal(7), normal(5)],
+        shapes=[((0,), (5,)), ((1,), (1,))],
+        layouts=(),
+        k=7,
+        name="meshgrid",
+    ),
+    OpCase(
+        lambda x, y, z: ops.meshgrid([x, y, z], indexing="xy"),
+        lambda x, y, z: np.meshgrid(x, y, z),
+        [normal(7), normal(5), normal(2)],
+        shapes=[],
+        layouts=(),
+        k=14,
+        name="meshgrid",
+        label="xy",
+    ),
 ]
+OTHERWISE_TESTED = {
+    "empty_like": "test_empty_ones_have_shape_and_dtype",
+    "new_empty": "test_empty_ones_have_shape_and_dtype",
+}
 
 
 @pytest.mark.parametrize(("case", "check"), every_check(CASES))
@@ -64,6 +90,24 @@ def test_likes_take_shape_and_device_and_the_dtype_asked_for():
     y = ops.zeros_like(x, dtype=clnet.int32)
     assert (y.shape, y.dtype, y.device) == ((3, 2), clnet.int32, x.device)
     assert y.is_contiguous()
+
+
+def test_empty_ones_have_shape_and_dtype():
+    x = clnet.zeros(2, 3, dtype=clnet.int16)
+    y = ops.empty_like(x.T)
+    assert (y.shape, y.dtype, y.device) == ((3, 2), clnet.int16, x.device)
+    y = ops.empty_like(x, dtype=clnet.float32, requires_grad=True)
+    assert y.requires_grad
+    y = x.new_empty(4, 0)
+    assert (y.shape, y.dtype) == ((4, 0), clnet.int16)
+    assert x.new_empty((4,), dtype=clnet.float32).dtype is clnet.float32
+
+
+def test_new_ones_of_a_parameter_are_tensors():
+    weight = clnet.nn.Parameter(clnet.ones(2))
+    for y in (weight.new_zeros(3), weight.new_empty(3), ops.zeros_like(weight)):
+        assert type(y) is clnet.Tensor
+        assert not y.requires_grad
 
 
 def test_empty_has_its_shape():

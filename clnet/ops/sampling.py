@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
+from .create import positions
 from .function import Face, apply, op, require_same_dtype
 from .index import GatherRows
 from .matmul import bmm
 from .pointwise import evaluate
-from .reduce import Positions
 from .shape import cat, contiguous, expand, permute, reshape, to_dtype, transpose, unsqueeze
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def grid_sample(
         at = evaluate("grid_sample", _pixel, [place], [scale, (size - 1) / 2])
         axes.append(_taps(at, size, mode, padding_mode, bool(align_corners)))
     rows = reshape(contiguous(permute(x, (0, *range(2, x.ndim), 1))), (1, n * prod(sizes), c))
-    first = type(x).__apply_function__(Positions(n, x.device), ())[0]
+    first = positions(type(x), n, x.device)
     image = reshape(expand(reshape(first, (n, 1)), (n, places)), (n * places, 1))
     y: Any = None
     for taps in product(*axes):
@@ -113,9 +113,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     columns: list[Tensor] = []
     for axis in reversed(range(count)):
         length = sizes[axis]
-        steps = to_dtype(
-            type(theta).__apply_function__(Positions(length, theta.device), ())[0], theta.dtype
-        )
+        steps = to_dtype(positions(type(theta), length, theta.device), theta.dtype)
         ends = max(length - 1, 1) if align_corners else length
         shift = 0.0 if length == 1 else -(length - 1) / ends
         line = evaluate("affine_grid", _line, [steps], [2 / ends, shift])

@@ -18,7 +18,7 @@ from ..kernels.norm import group_norm as launch_group_norm
 from .arithmetic import rsqrt, square
 from .function import Face, Function, Saved, apply, op, require_floating
 from .norm import BatchNormBackward, batch_norm, blend
-from .pad import pad
+from .padding import pad
 from .pointwise import evaluate
 from .pool import avg_pool2d
 from .shape import contiguous, reshape, to_dtype

@@ -13,7 +13,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..dtypes import from_name
 from ..errors import ArgumentError, ShapeError
-from ..expr import Input, Scalar
+from ..expr import Scalar
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..shapes import Shape
 from .axis_map import Table, map_axis
@@ -53,7 +53,7 @@ class ConstantPad(Function):
             target, [y], (), (Scalar(0),), scalars=(self.value,), compute=compute
         )
         place = slice_view(y, self.starts, (1,) * x.ndim, x.shape)
-        return fill + copy_launches(target, place, Input(0), x)
+        return fill + copy_launches(target, place, x)
 
     def backward(
         self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]

@@ -1,0 +1,183 @@
+"""Tensors of ranges and the identity, and from what the host holds, in PyTorch's names."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from .device import Device, current_device
+from .device import device as open_device
+from .dtypes import DType, Kind, float32, from_name, int64, of_scalar
+from .errors import ArgumentError, ShapeError
+from .expr import where
+from .ops.create import Arange, Eye, made
+from .ops.pointwise import evaluate
+from .ops.shape import to_dtype
+from .tensor import Tensor, full, tensor
+
+__all__ = ["arange", "as_tensor", "eye", "from_numpy", "linspace", "logspace"]
+
+
+def arange(
+    start: float,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Numbers from ``start`` on, ``step`` apart, below ``end``; ``arange(end)`` starts at 0.
+
+    Args:
+        start: the first.
+        end: not reached; None: ``start`` is the end, and the first is 0.
+        step: from one to the next; may be negative.
+        dtype: the element type; None: int64 if all three are whole, else float32.
+        device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        ``(ceil((end - start) / step),)``.
+
+    Raises:
+        ArgumentError: if the step is 0 or leads away from the end.
+
+    Example:
+        >>> import clnet
+        >>> clnet.arange(1, 2.5, 0.5).tolist()
+        [1.0, 1.5, 2.0]
+    """
+    first, last = (0, start) if end is None else (start, end)
+    if step == 0 or (last - first) * step < 0:
+        law = "the step leads from start to end"
+        raise ArgumentError("arange", law, start=first, end=last, step=step)
+    whole = all(of_scalar(n).kind is not Kind.FLOATING for n in (first, last, step))
+    count = -((first - last) // step) if whole else ceil((last - first) / step)
+    kind = dtype or (int64 if whole else float32)
+    x = _arange(int(count), first, step, kind, _target(device))
+    return x.requires_grad_(requires_grad)
+
+
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Evenly spaced numbers from ``start`` to ``end``, both among them.
+
+    Args:
+        start: the first.
+        end: the last.
+        steps: how many.
+        dtype: the element type; None: float32.
+        device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        ``(steps,)``, computed from the nearer end.
+
+    Raises:
+        ArgumentError: if ``steps`` is negative.
+    """
+    if steps < 0:
+        raise ArgumentError("linspace", "steps is 0 or more", steps=steps)
+    kind = dtype or float32
+    compute = from_name(kind.compute) if kind.is_floating_point else float32
+    position = _arange(steps, 0, 1, compute, _target(device))
+    settings = (start, end, (end - start) / max(steps - 1, 1), steps // 2, steps - 1)
+    x = evaluate("linspace", _from_nearer_end, [position], [float(n) for n in settings])
+    if steps == 1:
+        x = full((1,), start, dtype=compute, device=x.device)
+    return to_dtype(x, kind).requires_grad_(requires_grad)
+
+
+def _from_nearer_end(i: Any, start: Any, end: Any, step: Any, half: Any, last: Any) -> Any:
+    return where(i < half, start + step * i, end - step * (last - i))
+
+
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the powers that :func:`linspace` gives; further arguments as there."""
+    exponents = linspace(start, end, steps, dtype=dtype, device=device)
+    return (
+        full((), base, dtype=exponents.dtype, device=exponents.device)
+        .pow(exponents)
+        .requires_grad_(requires_grad)
+    )
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The identity: 1 on the main diagonal, else 0.
+
+    Args:
+        n: rows.
+        m: columns; None: as many.
+        dtype: the element type; None: float32.
+        device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        ``(n, m)``.
+
+    Raises:
+        ShapeError: if a size is negative.
+    """
+    columns = n if m is None else m
+    if n < 0 or columns < 0:
+        raise ShapeError("eye", "sizes are 0 or more", n=n, m=columns)
+    x = made(Tensor, Eye(n, columns, dtype or float32, _target(device)))
+    return x.requires_grad_(requires_grad)
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """``data`` itself if it is a tensor of that dtype on that device, else as :func:`tensor`.
+
+    Args:
+        data: as :func:`clnet.tensor` takes it.
+        dtype: the element type; None: the data's.
+        device: as :func:`clnet.device` takes it; None: the tensor's, or the current one.
+
+    Returns:
+        The tensor; one that is only converted stays on the tape.
+    """
+    if isinstance(data, Tensor):
+        return data.to(device=device, dtype=dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(ndarray: np.ndarray) -> Tensor:
+    """A tensor with a copy of a NumPy array (PyTorch's shares its memory, a device cannot)."""
+    if not isinstance(ndarray, np.ndarray):
+        raise ArgumentError("from_numpy", "it takes a NumPy array", type=type(ndarray).__name__)
+    return tensor(ndarray)
+
+
+def _arange(count: int, start: float, step: float, dtype: DType, device: Device) -> Tensor:
+    compute = from_name(dtype.compute)
+    return to_dtype(made(Tensor, Arange(count, start, step, compute, device)), dtype)
+
+
+def _target(device: Any) -> Device:
+    return current_device() if device is None else open_device(device)

@@ -1,0 +1,122 @@
+## kernel order: lines of any type sorted, through keys whose order as unsigned numbers is theirs
+##
+## param  raw: str                   unsigned type of an element's bits: uchar, ushort, uint, ulong
+## param  kind: str                  how bits are ordered: unsigned, signed or floating
+## param  top: str                   C literal, the sign bit
+## param  infinity: str              C literal, the bits of infinity
+## param  descending: bool           the largest first
+## param  first: bool                elements are taken as they lie, and `order` begins here
+## def    order_keys
+## arg    n: int                     elements
+## arg    shift: int                 lowest bit of the 32 that are taken
+## arg    keys: out int[n]           bits of the keys of the elements in order
+## arg    order: inout int[n]        where they lie
+## arg    x: in raw[n]
+## def    order_lines
+## arg    n: int
+## arg    length: int                elements of a line
+## arg    keys: out int[n]           the line of each element
+## arg    order: in int[n]
+## def    order_take
+## arg    n: int
+## arg    length: int
+## arg    values: out raw[n]         the elements in order
+## arg    indices: out long[n]       where they lay in their line
+## arg    x: in raw[n]
+## arg    order: in int[n]
+## def    order_rank
+## arg    n: int
+## arg    length: int
+## arg    values: out raw[n]
+## arg    indices: out long[n]
+## arg    x: in raw[n]
+##
+## launch   one item per element
+## numerics exact and stable. NaN is larger than infinity, whatever its sign; -0 equals 0
+<%def name="key_of(raw, kind, top, infinity, descending)">
+${raw} key_of(const ${raw} bits)
+{
+% if kind == "floating":
+    const ${raw} magnitude = bits & (${raw})~${top};
+    ${raw} key = bits & ${top} ? (${raw})~bits : (${raw})(bits | ${top});
+    key = magnitude ? key : (${raw})${top};
+    key = magnitude > ${infinity} ? (${raw})~(${raw})0 : key;
+% elif kind == "signed":
+    const ${raw} key = bits ^ ${top};
+% else:
+    const ${raw} key = bits;
+% endif
+    return ${f"({raw})~key" if descending else "key"};
+}
+</%def>
+<%def name="order_keys(raw, kind, top, infinity, descending, first)">
+${key_of(raw, kind, top, infinity, descending)}
+__kernel void order_keys(
+    const int n, const int shift,
+    __global int *restrict keys, const long keys_offset,
+    __global int *restrict order, const long order_offset,
+    __global const ${raw} *restrict x, const long x_offset)
+{
+    const int i = get_global_id(0);
+    if (i < n) {
+% if first:
+        const int at = i;
+        order[order_offset + i] = i;
+% else:
+        const int at = order[order_offset + i];
+% endif
+        keys[keys_offset + i] = (int)(uint)(key_of(x[x_offset + at]) >> shift);
+    }
+}
+</%def>
+<%def name="order_lines()">
+__kernel void order_lines(
+    const int n, const int length,
+    __global int *restrict keys, const long keys_offset,
+    __global const int *restrict order, const long order_offset)
+{
+    const int i = get_global_id(0);
+    if (i < n)
+        keys[keys_offset + i] = order[order_offset + i] / length;
+}
+</%def>
+<%def name="order_take(raw)">
+__kernel void order_take(
+    const int n, const int length,
+    __global ${raw} *restrict values, const long values_offset,
+    __global long *restrict indices, const long indices_offset,
+    __global const ${raw} *restrict x, const long x_offset,
+    __global const int *restrict order, const long order_offset)
+{
+    const int i = get_global_id(0);
+    if (i < n) {
+        const int at = order[order_offset + i];
+        values[values_offset + i] = x[x_offset + at];
+        indices[indices_offset + i] = at % length;
+    }
+}
+</%def>
+<%def name="order_rank(raw, kind, top, infinity, descending)">
+${key_of(raw, kind, top, infinity, descending)}
+__kernel void order_rank(
+    const int n, const int length,
+    __global ${raw} *restrict values, const long values_offset,
+    __global long *restrict indices, const long indices_offset,
+    __global const ${raw} *restrict x, const long x_offset)
+{
+    const int i = get_global_id(0);
+    if (i < n) {
+        const int start = i / length * length;
+        const int here = i - start;
+        x += x_offset + start;
+        const ${raw} key = key_of(x[here]);
+        int rank = 0;
+        for (int j = 0; j < length; ++j) {
+            const ${raw} other = key_of(x[j]);
+            rank += other < key || (other == key && j < here);
+        }
+        values[values_offset + start + rank] = x[here];
+        indices[indices_offset + start + rank] = here;
+    }
+}
+</%def>

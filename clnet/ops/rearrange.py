@@ -1,0 +1,452 @@
+"""Ops that put the elements of a tensor in another order, cut it up, or repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Target
+from ..errors import ArgumentError, BoundsError, ShapeError
+from ..kernels.copy import copy, fill
+from ..shapes import Shape, normalize_dim, normalize_dims, resolve_reshape
+from .arithmetic import le, where
+from .create import positions
+from .function import Face, Function, Saved, apply, op
+from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_of
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Grads = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Flip(Function):
+    """Axes read backwards."""
+
+    dims: tuple[int, ...]
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One copy, with steps below 0 that no tensor has."""
+        (y,), (x,) = outputs, inputs
+        turned = self.dims if x.size else ()
+        strides = tuple(-s if d in turned else s for d, s in enumerate(x.strides))
+        last = x.offset + sum((x.shape[d] - 1) * x.strides[d] for d in turned)
+        return copy(target, y, x.view(x.shape, strides, last))
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Flipped back."""
+        return (apply(self, grads[0]),)
+
+
+@dataclass(frozen=True)
+class Diagonal(Function):
+    """The diagonal of two axes as the last axis."""
+
+    offset: int
+    dims: tuple[int, int]
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A view."""
+        return (_diagonal_view(x, self.offset, self.dims),)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """Put back among zeros."""
+        shape = saved.input_specs[0][0]
+        return (apply(DiagonalBackward(self.offset, self.dims, shape), grads[0]),)
+
+
+@dataclass(frozen=True)
+class DiagonalBackward(Function):
+    """Zeros of ``shape`` with the input on the diagonal of two axes."""
+
+    offset: int
+    dims: tuple[int, int]
+    shape: Shape
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(self.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Fill, then copy onto the diagonal."""
+        (y,), (x,) = outputs, inputs
+        place = _diagonal_view(y, self.offset, self.dims)
+        return fill(target, y, 0) + copy_launches(target, place, x)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The diagonal of the gradient."""
+        return (apply(Diagonal(self.offset, self.dims), grads[0]),)
+
+
+def _diagonal_view(x: Array, offset: int, dims: tuple[int, int]) -> Array:
+    first, second = dims
+    start = max(offset, 0) * x.strides[second] + max(-offset, 0) * x.strides[first]
+    length = min(x.shape[first] - max(-offset, 0), x.shape[second] - max(offset, 0))
+    kept = [d for d in range(x.ndim) if d not in dims]
+    shape = (*(x.shape[d] for d in kept), max(length, 0))
+    strides = (*(x.strides[d] for d in kept), x.strides[first] + x.strides[second])
+    return x.view(shape, strides, x.offset + (start if prod(shape) else 0))
+
+
+# Axes.
+
+
+@op()
+def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Axes ``source`` moved to places ``destination``, the others in their order; a view.
+
+    Raises:
+        ShapeError: if they are not as many, or one is named twice.
+        BoundsError: if there is no such axis.
+    """
+    given = [(d,) if isinstance(d, int) else tuple(d) for d in (source, destination)]
+    places = [[normalize_dim("movedim", d, x.ndim) for d in dims] for dims in given]
+    if len(places[0]) != len(places[1]) or any(len(set(p)) != len(p) for p in places):
+        raise ShapeError(
+            "movedim",
+            "source and destination are as many, each named once",
+            source=source,
+            destination=destination,
+        )
+    if x.ndim == 0:
+        return x
+    came = dict(zip(places[1], places[0], strict=True))
+    others = iter([d for d in range(x.ndim) if d not in places[0]])
+    return permute(x, tuple(came[d] if d in came else next(others) for d in range(x.ndim)))
+
+
+@op()
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """An axis split into several; one size may be -1; a view where the strides allow it.
+
+    Raises:
+        ShapeError: if the sizes do not multiply to that of the axis.
+    """
+    at = normalize_dim("unflatten", dim, x.ndim)
+    inner = resolve_reshape("unflatten", x.shape[at : at + 1], sizes)
+    return reshape(x, (*x.shape[:at], *inner, *x.shape[at + 1 :]))
+
+
+@op()
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """The slice at one position of an axis, without the axis; a view.
+
+    Raises:
+        BoundsError: if the position lies outside the axis.
+    """
+    at = normalize_dim("select", dim, x.ndim)
+    if x.ndim == 0 or not -x.shape[at] <= index < x.shape[at]:
+        raise BoundsError("select", "the index lies inside the axis", x=x.shape, index=index)
+    taken = narrow(x, at, index % x.shape[at], 1)
+    return reshape(taken, (*x.shape[:at], *x.shape[at + 1 :]))
+
+
+@op()
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two axes as the last axis, without a copy.
+
+    Args:
+        x: two axes or more.
+        offset: above the main diagonal, or below it if negative.
+        dim1: the rows' axis.
+        dim2: the columns' axis.
+
+    Returns:
+        The other axes, then the diagonal.
+
+    Raises:
+        ShapeError: if the axes are the same one.
+    """
+    dims = normalize_dim("diagonal", dim1, x.ndim), normalize_dim("diagonal", dim2, x.ndim)
+    if dims[0] == dims[1]:
+        raise ShapeError("diagonal", "it has two axes", x=x.shape, dim1=dim1, dim2=dim2)
+    return apply(Diagonal(offset, dims), x)
+
+
+@op()
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last axis of ``x`` on the diagonal of two new axes.
+
+    Args:
+        x: one axis or more.
+        offset: above the main diagonal, or below it if negative.
+        dim1: the rows' axis in the result.
+        dim2: the columns' axis in the result.
+
+    Returns:
+        One axis more than ``x``.
+
+    Raises:
+        ShapeError: if the axes are the same one, or ``x`` has none.
+    """
+    ndim = x.ndim + 1
+    named = (dim1, dim2) if x.ndim else (0, 0)
+    dims = normalize_dim("diag_embed", named[0], ndim), normalize_dim("diag_embed", named[1], ndim)
+    if dims[0] == dims[1]:
+        raise ShapeError("diag_embed", "it makes two axes of one", x=x.shape, dim1=dim1, dim2=dim2)
+    others = iter(x.shape[:-1])
+    side = x.shape[-1] + abs(offset)
+    shape = tuple(side if d in dims else next(others) for d in range(ndim))
+    return apply(DiagonalBackward(offset, dims, shape), x)
+
+
+@op()
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix's diagonal, or the matrix with a vector on its diagonal.
+
+    Raises:
+        ShapeError: if ``x`` is neither.
+    """
+    if x.ndim == 1:
+        return diag_embed(x, diagonal)
+    if x.ndim != 2:
+        raise ShapeError("diag", "x is a vector or a matrix", x=x.shape)
+    return apply(Diagonal(diagonal, (0, 1)), x)
+
+
+@op()
+def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The lower triangle of the last two axes, 0 above.
+
+    Args:
+        x: two axes or more.
+        diagonal: the last one that is kept, counted upwards from the main one.
+
+    Returns:
+        The shape and dtype of ``x``.
+
+    Raises:
+        ShapeError: if it has fewer axes.
+    """
+    return where(_on_or_below("tril", x, diagonal), x, 0)
+
+
+@op()
+def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The upper triangle of the last two axes, 0 below; arguments as :func:`tril`'s."""
+    return where(_on_or_below("triu", x, diagonal - 1), 0, x)
+
+
+def _on_or_below(name: str, x: Tensor, diagonal: int) -> Tensor:
+    if x.ndim < 2:
+        raise ShapeError(name, "x has two axes or more", x=x.shape)
+    rows, columns = x.shape[-2:]
+    row = positions(type(x), rows, x.device, start=diagonal)
+    return le(positions(type(x), columns, x.device), reshape(row, (rows, 1)))
+
+
+# Repetition and order.
+
+
+@op(Face.METHOD)
+def repeat(x: Tensor, *sizes: Any) -> Tensor:
+    """``x`` laid end to end, ``sizes[d]`` times along each axis; missing axes come first.
+
+    Raises:
+        ShapeError: if there are fewer sizes than axes, or one is negative.
+    """
+    times = sizes_of(sizes)
+    if len(times) < x.ndim or any(n < 0 for n in times):
+        law = "there is a size, 0 or more, for every axis"
+        raise ShapeError("repeat", law, x=x.shape, sizes=times)
+    shape = (1,) * (len(times) - x.ndim) + x.shape
+    apart = reshape(x, tuple(n for size in shape for n in (1, size)))
+    together = expand(apart, tuple(n for pair in zip(times, shape, strict=True) for n in pair))
+    return reshape(together, tuple(t * n for t, n in zip(times, shape, strict=True)))
+
+
+@op()
+def tile(x: Tensor, *dims: Any) -> Tensor:
+    """As :meth:`repeat`; where there are fewer sizes than axes, the first axes are kept."""
+    times = sizes_of(dims)
+    return repeat(x, (1,) * (x.ndim - len(times)) + times)
+
+
+@op()
+def flip(x: Tensor, *dims: Any) -> Tensor:
+    """Axes in the opposite direction; a copy, as strides are never negative.
+
+    Raises:
+        ShapeError: if an axis is named twice.
+    """
+    return apply(Flip(normalize_dims("flip", sizes_of(dims), x.ndim)), x)
+
+
+@op()
+def fliplr(x: Tensor) -> Tensor:
+    """The second axis in the opposite direction."""
+    return flip(x, 1)
+
+
+@op()
+def flipud(x: Tensor) -> Tensor:
+    """The first axis in the opposite direction."""
+    return flip(x, 0)
+
+
+@op()
+def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """Elements moved along axes; what leaves at one end comes in at the other.
+
+    Args:
+        x: any shape.
+        shifts: by how many positions, for each axis.
+        dims: the axes; None: as if ``x`` were flat.
+
+    Returns:
+        The shape of ``x``.
+
+    Raises:
+        ShapeError: if there are not as many shifts as axes.
+    """
+    steps = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    if dims is None:
+        if len(steps) != 1:
+            raise ShapeError("roll", "without dims there is one shift", shifts=shifts)
+        return reshape(roll(reshape(x, (x.numel(),)), steps, 0), x.shape)
+    axes = (dims,) if isinstance(dims, int) else tuple(dims)
+    if len(axes) != len(steps):
+        raise ShapeError("roll", "there is a shift for each axis", shifts=shifts, dims=dims)
+    for axis, step in zip((normalize_dim("roll", d, x.ndim) for d in axes), steps, strict=True):
+        size = x.shape[axis]
+        kept = (-step) % size if size else 0
+        if kept:
+            x = cat([narrow(x, axis, kept, size - kept), narrow(x, axis, 0, kept)], axis)
+    return x
+
+
+@op()
+def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Turned by ``k`` right angles, from the first axis of ``dims`` towards the second.
+
+    Raises:
+        ShapeError: if ``dims`` are not two different axes.
+    """
+    axes = tuple(normalize_dim("rot90", d, x.ndim) for d in dims)
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise ShapeError("rot90", "dims are two axes", x=x.shape, dims=tuple(dims))
+    turns = k % 4
+    if turns in (0, 2):
+        return flip(x, axes) if turns else x
+    order = list(range(x.ndim))
+    order[axes[0]], order[axes[1]] = axes[1], axes[0]
+    return flip(permute(x, order), axes[0] if turns == 1 else axes[1])
+
+
+# Joining and cutting up.
+
+
+@op(Face.FUNCTION)
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side: along the second axis, or the first of vectors."""
+    parts = [_at_least(x, 1) for x in tensors]
+    return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
+
+
+@op(Face.FUNCTION)
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors below each other: along the first axis; vectors are rows."""
+    return cat([_at_least(x, 2) for x in tensors])
+
+
+@op(Face.FUNCTION)
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors behind each other: along the third axis."""
+    parts = [_at_least(x, 2) for x in tensors]
+    return cat([reshape(x, (*x.shape, 1)) if x.ndim == 2 else x for x in parts], 2)
+
+
+def _at_least(x: Tensor, ndim: int) -> Tensor:
+    return x if x.ndim >= ndim else reshape(x, (1,) * (ndim - x.ndim) + x.shape)
+
+
+@op()
+def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of an axis, without copies.
+
+    Args:
+        x: any shape with an axis.
+        split_size: the length of each piece (the last may be shorter), or all the lengths.
+        dim: the axis.
+
+    Returns:
+        The pieces.
+
+    Raises:
+        ShapeError: if the lengths do not add up to the size of the axis.
+    """
+    axis = _axis("split", x, dim)
+    size = x.shape[axis]
+    if isinstance(split_size, int):
+        if split_size < 0 or (split_size == 0 and size):
+            raise ArgumentError("split", "a piece has a length", split_size=split_size)
+        lengths = [min(split_size, size - s) for s in range(0, size, split_size or 1)] or [0]
+    else:
+        lengths = list(split_size)
+    if sum(lengths) != size or any(n < 0 for n in lengths):
+        law = "lengths add up to the size of the axis"
+        raise ShapeError("split", law, x=x.shape, dim=dim, split_size=split_size)
+    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    return tuple(narrow(x, axis, s, n) for s, n in zip(starts, lengths, strict=True))
+
+
+@op()
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` pieces of an axis, equal but for the last, without copies.
+
+    Raises:
+        ArgumentError: if ``chunks`` is below 1.
+    """
+    if chunks < 1:
+        raise ArgumentError("chunk", "there is one chunk or more", chunks=chunks)
+    axis = _axis("chunk", x, dim)
+    if x.shape[axis] == 0:
+        return split(x, [0] * chunks, axis)
+    return split(x, -(-x.shape[axis] // chunks), axis)
+
+
+@op()
+def tensor_split(
+    x: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """So many pieces of an axis, the first ones longer by 1; or pieces cut at given positions.
+
+    Raises:
+        ArgumentError: if there is no piece.
+    """
+    axis = _axis("tensor_split", x, dim)
+    size = x.shape[axis]
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        if count < 1:
+            raise ArgumentError("tensor_split", "there is one piece or more", sections=count)
+        return split(x, [size // count + (i < size % count) for i in range(count)], axis)
+    cuts = [slice(None, c).indices(size)[1] for c in indices_or_sections]
+    ends = [0, *cuts, size]
+    return tuple(narrow(x, axis, a, max(b - a, 0)) for a, b in pairwise(ends))
+
+
+@op()
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices at every position of an axis, without copies."""
+    axis = _axis("unbind", x, dim)
+    return tuple(select(x, axis, i) for i in range(x.shape[axis]))
+
+
+def _axis(name: str, x: Tensor, dim: int) -> int:
+    if x.ndim == 0:
+        raise ShapeError(name, "x has an axis", x=x.shape)
+    return normalize_dim(name, dim, x.ndim)

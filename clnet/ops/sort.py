@@ -1,0 +1,167 @@
+"""Sorting along an axis, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import int64
+from ..errors import ArgumentError
+from ..kernels.order import sort_lines
+from ..shapes import normalize_dim
+from .function import Function, Saved, apply, op
+from .index import GatherBackward
+from .rearrange import movedim
+from .shape import clone, contiguous, narrow, reshape
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class Ordered(NamedTuple):
+    """Elements in order along an axis, and where they were.
+
+    Attributes:
+        values: the elements.
+        indices: int64.
+    """
+
+    values: Any
+    indices: Any
+
+
+@dataclass(frozen=True)
+class Sort(Function):
+    """The last of two axes in order, and where its elements were."""
+
+    descending: bool
+
+    differentiable = (0,)
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """Dense values and int64 indices."""
+        indices = Array.abstract(x.shape, int64, x.device)
+        return Array.abstract(x.shape, x.dtype, x.device), indices
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch for short lines, else a radix sort."""
+        return sort_lines(target, *outputs, *inputs, descending=self.descending)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The indices."""
+        return (), (1,)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """Every gradient back to where its element was."""
+        back = GatherBackward(1, saved.input_specs[0][0])
+        return (apply(back, contiguous(grads[0]), saved.outputs[1]),)
+
+
+@op()
+def sort(
+    x: Tensor,
+    dim: int = -1,
+    descending: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    stable: bool = False,  # noqa: FBT001, FBT002
+) -> Ordered:
+    """The elements in order along an axis, and where they were.
+
+    Args:
+        x: any shape and dtype; NaN is larger than infinity.
+        dim: the axis.
+        descending: the largest first.
+        stable: taken for PyTorch's sake: equal elements always keep their order.
+
+    Returns:
+        Values and int64 indices, of the shape of ``x``.
+    """
+    axis = normalize_dim("sort", dim, x.ndim)
+    if x.ndim == 0:
+        return Ordered(clone(x), x.new_zeros((), dtype=int64))
+    moved = movedim(x, axis, -1)
+    lines = contiguous(reshape(moved, (prod(moved.shape[:-1]), moved.shape[-1])))
+    found = apply(Sort(descending), lines)
+    return Ordered(*(movedim(reshape(y, moved.shape), -1, axis) for y in found))
+
+
+@op()
+def argsort(
+    x: Tensor,
+    dim: int = -1,
+    descending: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    stable: bool = False,  # noqa: FBT001, FBT002
+) -> Tensor:
+    """The indices that :func:`sort` gives."""
+    return sort(x.detach(), dim, descending, stable).indices
+
+
+@op()
+def msort(x: Tensor) -> Tensor:
+    """The elements in order along the first axis."""
+    return sort(x, 0).values
+
+
+@op()
+def topk(
+    x: Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    sorted: bool = True,  # noqa: A002, FBT001, FBT002
+) -> Ordered:
+    """The ``k`` largest (or smallest) elements along an axis, and where they were.
+
+    Args:
+        x: any shape and dtype; NaN is larger than infinity.
+        k: how many.
+        dim: the axis.
+        largest: whether the largest are asked for.
+        sorted: taken for PyTorch's sake: they always come in order.
+
+    Returns:
+        Values and int64 indices; of equal elements the first ones.
+
+    Raises:
+        ArgumentError: if the axis has fewer than ``k`` elements.
+    """
+    axis = normalize_dim("topk", dim, x.ndim)
+    size = x.shape[axis] if x.ndim else 1
+    if not 0 <= k <= size or (k == 0 and x.ndim == 0):
+        raise ArgumentError("topk", "k lies in [0, size of the axis]", k=k, x=x.shape, dim=dim)
+    found = sort(x, axis, largest)
+    if x.ndim == 0:
+        return found
+    return Ordered(*(narrow(y, axis, 0, k) for y in found))
+
+
+@op()
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:  # noqa: FBT001, FBT002
+    """The ``k``-th smallest element along an axis, counted from 1, and where it was.
+
+    Args:
+        x: one axis or more.
+        k: in ``[1, size of the axis]``.
+        dim: the axis.
+        keepdim: leave the axis with size 1.
+
+    Returns:
+        Values and int64 indices.
+
+    Raises:
+        ArgumentError: if there is no such element.
+    """
+    axis = normalize_dim("kthvalue", dim, x.ndim)
+    if x.ndim == 0 or not 1 <= k <= x.shape[axis]:
+        raise ArgumentError("kthvalue", "k lies in [1, size of the axis]", k=k, x=x.shape, dim=dim)
+    found = (narrow(y, axis, k - 1, 1) for y in sort(x, axis))
+    if keepdim:
+        return Ordered(*found)
+    return Ordered(*(reshape(y, (*x.shape[:axis], *x.shape[axis + 1 :])) for y in found))

@@ -1,0 +1,200 @@
+"""Axes moved, elements in another order, pieces and repetitions, against NumPy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ArgumentError, BoundsError, ShapeError
+from tests.opcase import OpCase, every_check, integers, normal, sliced, transposed
+
+pytestmark = pytest.mark.device
+
+X = normal(4, 3, 5)
+SQUARE = normal(2, 6, 6)
+case = partial(OpCase, layouts=(transposed, sliced), shapes=())
+
+
+def named(name, fn, ref, label="", inputs=(X,), **options):
+    return case(fn, ref, list(inputs), name=name, label=label, **options)
+
+
+def method(name, ref, *args, inputs=(X,), label="", **options):
+    """``x.name(*args)`` against ``ref(x, *args)``."""
+    label = label or ", ".join(map(str, args))
+    return named(
+        name,
+        lambda x: getattr(x, name)(*args),
+        lambda x: ref(x, *args),
+        label,
+        inputs,
+        **options,
+    )
+
+
+def embedded(x, offset, dim1, dim2):
+    """``diag_embed`` written out."""
+    side = x.shape[-1] + abs(offset)
+    y = np.zeros((*x.shape[:-1], side, side))
+    i = np.arange(x.shape[-1])
+    y[..., i + max(-offset, 0), i + max(offset, 0)] = x
+    return np.moveaxis(y, (-2, -1), (dim1, dim2))
+
+
+ANY = [((0, 3, 5),), ((1, 1, 1),)]
+
+CASES = [
+    method("movedim", np.moveaxis, 0, -1),
+    method("movedim", np.moveaxis, (0, 1), (2, 0), label="several"),
+    method("unflatten", lambda x, *_: x.reshape(4, 3, 5, 1), -1, (5, -1)),
+    method("select", lambda x, d, i: np.take(x, i, d), 1, -1),
+    method("diagonal", lambda x, *a: np.diagonal(x, *a), shapes=ANY),
+    method("diagonal", lambda x, *a: np.diagonal(x, *a), 2, 1, 2),
+    method("diagonal", lambda x, *a: np.diagonal(x, *a), -1, -1, 0),
+    method("diag_embed", lambda x: embedded(x, 0, -2, -1), shapes=ANY),
+    method("diag_embed", embedded, -2, 0, -1),
+    method("diag", np.diag, 1, inputs=[normal(5, 7)]),
+    method("diag", np.diag, -2, inputs=[normal(6)], label="vector"),
+    method("tril", np.tril, inputs=[SQUARE], shapes=ANY),
+    method("tril", np.tril, -2),
+    method("tril", np.tril, 1, inputs=[integers(-9, 9, (3, 4))], grad=False, label="integers"),
+    method("triu", np.triu, inputs=[SQUARE], shapes=ANY),
+    method("triu", np.triu, 2),
+    method("repeat", lambda x, *n: np.tile(x, n), 2, 1, 3, 2, k=12),
+    method("tile", lambda x, *n: np.tile(x, n), 2, 3, k=6),
+    method("flip", lambda x, *d: np.flip(x, d), 0, -1, shapes=ANY),
+    method("flip", lambda x, d: np.flip(x, d), (1,), inputs=[integers(0, 9, (3, 4))], grad=False),
+    method("fliplr", np.fliplr),
+    method("flipud", np.flipud),
+    method("roll", np.roll, 7, shapes=ANY),
+    method("roll", np.roll, (-2, 4), (1, 2), shapes=ANY),
+    method("rot90", np.rot90),
+    method("rot90", np.rot90, -1, (2, 0)),
+    method("rot90", np.rot90, 2, (1, 2)),
+    named(
+        "hstack",
+        lambda x, y: ops.hstack([x, y]),
+        lambda x, y: np.hstack([x, y]),
+        inputs=[normal(3, 4), normal(3, 2)],
+        shapes=[((0,), (3,)), ((3, 0), (3, 1))],
+    ),
+    named(
+        "vstack",
+        lambda x, y: ops.vstack([x, y]),
+        lambda x, y: np.vstack([x, y]),
+        inputs=[normal(3, 4), normal(2, 4)],
+        shapes=[((4,), (1, 4))],
+    ),
+    named(
+        "dstack",
+        lambda x, y: ops.dstack([x, y]),
+        lambda x, y: np.dstack([x, y]),
+        inputs=[normal(3, 4), normal(3, 4, 2)],
+        shapes=[((4,), (1, 4, 1))],
+    ),
+    method("split", lambda x, *_: np.split(x, [2, 4], 2), 2, 2),
+    method("split", lambda x, *_: np.split(x, [1], 1), (1, 2), 1),
+    method("split", lambda x, *_: [x], 9, shapes=ANY),
+    method("chunk", lambda x, *_: np.split(x, [2, 4], 2), 4, 2, label="fewer than asked"),
+    method("tensor_split", np.array_split, 3, 2),
+    method("tensor_split", lambda x, *_: np.split(x, [1, 4], 2), (1, -1), 2),
+    method("unbind", lambda x, d: list(np.moveaxis(x, d, 0)), 1),
+]
+
+CASES += [  # the ops are linear: second derivatives show in a composition
+    named(
+        name,
+        lambda x, fn=fn: fn(x * x * x),
+        lambda x, ref=ref: ref(x**3),
+        "of cubes",
+        [normal(4, 4)],
+        grad2=True,
+        layouts=(),
+    )
+    for name, fn, ref in [
+        ("flip", lambda x: x.flip(0), lambda x: np.flip(x, 0)),
+        ("diagonal", lambda x: x.diagonal(1), lambda x: np.diagonal(x, 1)),
+        ("diag_embed", ops.diag_embed, lambda x: embedded(x, 0, -2, -1)),
+        ("tril", ops.tril, np.tril),
+        ("repeat", lambda x: x.repeat(2, 1), lambda x: np.tile(x, (2, 1))),
+        ("roll", lambda x: x.roll(1, 0), lambda x: np.roll(x, 1, 0)),
+        ("split", lambda x: x.split(2)[1], lambda x: x[2:]),
+    ]
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda x: x.movedim(0, 1),
+        lambda x: x.unflatten(-1, (5, 1)),
+        lambda x: x.select(0, 1),
+        lambda x: x.diagonal(),
+        lambda x: x.split(2)[1],
+        lambda x: x.chunk(2)[1],
+        lambda x: x.unbind(1)[2],
+        lambda x: clnet.meshgrid(x[0, 0], x[1, 1])[0],
+    ],
+)
+def test_views_share_memory(look):
+    x = clnet.zeros(4, 3, 5)
+    assert look(x).array.storage is x.array.storage
+
+
+def test_chunks_of_nothing_are_as_many_as_asked():
+    assert [c.shape for c in clnet.zeros(0, 2).chunk(3)] == [(0, 2)] * 3
+    assert [c.shape for c in clnet.zeros(0, 2).split(3)] == [(0, 2)]
+
+
+def test_results_may_be_empty():
+    x = clnet.ones(4, 3)
+    assert x.diagonal(3).shape == x.diagonal(9).shape == (0,)
+    assert x.diagonal(-4).numpy().shape == (0,)
+    assert x.repeat(2, 0, 1).numpy().shape == (2, 0, 3)
+    assert [p.shape for p in x.split((1, 0, 2), 1)] == [(4, 1), (4, 0), (4, 2)]
+
+
+def test_rolling_by_whole_turns_changes_nothing():
+    x = clnet.ones(3, 4)
+    assert x.roll(8, 1) is x
+    assert x.rot90(4) is x
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "law"),
+    [
+        (lambda x: x.movedim((0, 1), 0), ShapeError, "source and destination are as many"),
+        (lambda x: x.movedim(3, 0), BoundsError, "dim lies in"),
+        (lambda x: x.unflatten(1, (3, 2)), ShapeError, "unflatten: it has 6 elements, not 4"),
+        (lambda x: x.select(1, 4), BoundsError, "the index lies inside the axis"),
+        (lambda x: x.diagonal(0, 1, -1), ShapeError, "diagonal: it has two axes"),
+        (lambda x: clnet.zeros(()).diag_embed(), ShapeError, "makes two axes of one"),
+        (lambda x: clnet.zeros(2, 2, 2).diag(), ShapeError, "a vector or a matrix"),
+        (lambda x: x[0].tril(), ShapeError, "tril: x has two axes or more"),
+        (lambda x: x[0].triu(), ShapeError, "triu: x has two axes or more"),
+        (lambda x: x.repeat(2), ShapeError, "for every axis"),
+        (lambda x: x.repeat(2, -1), ShapeError, "for every axis"),
+        (lambda x: x.flip(0, -2), ShapeError, "named once"),
+        (lambda x: x.roll((1, 2)), ShapeError, "there is one shift"),
+        (lambda x: x.roll((1, 2), 0), ShapeError, "a shift for each axis"),
+        (lambda x: x.rot90(1, (0, 0)), ShapeError, "dims are two axes"),
+        (lambda x: x.split((1, 1)), ShapeError, "lengths add up"),
+        (lambda x: x.split(0), ArgumentError, "a piece has a length"),
+        (lambda x: x.chunk(0), ArgumentError, "one chunk or more"),
+        (lambda x: x.tensor_split(0), ArgumentError, "one piece or more"),
+        (lambda x: clnet.zeros(()).unbind(), ShapeError, "unbind: x has an axis"),
+        (lambda x: ops.hstack([]), ShapeError, "one tensor or more"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, error, law):
+    with pytest.raises(error, match=law):
+        call(clnet.ones(3, 4))

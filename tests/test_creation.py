@@ -1,0 +1,177 @@
+"""Ranges, the identity, tensors from the host, and copies of tensors and modules."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError, GradientError, ShapeError
+
+pytestmark = pytest.mark.device
+torch = pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (5,),
+        (0,),
+        (2, 7),
+        (7, 2, -2),
+        (0, 1, 0.1),
+        (1, 2.5, 0.5),
+        (2.5,),
+        (3, -1, -0.75),
+        (-4, 4, 3),
+    ],
+)
+def test_arange_is_pytorchs(args):
+    expected = torch.arange(*args).numpy()
+    x = clnet.arange(*args)
+    np.testing.assert_allclose(x.numpy(), expected, rtol=2e-7)
+    assert (x.shape, x.numpy().dtype) == (expected.shape, expected.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "float16", "bfloat16", "float32"])
+def test_arange_in_other_dtypes(dtype):
+    x = clnet.arange(3, 9, 2, dtype=getattr(clnet, dtype))
+    assert x.dtype.name == dtype
+    assert x.tolist() == [3, 5, 7]
+
+
+@pytest.mark.parametrize(
+    "args", [(0, 1, 11), (-3, 3, 8), (5, 5, 3), (2, 7, 1), (2, 7, 0), (1, 0, 2)]
+)
+def test_linspace_is_pytorchs(args):
+    x = clnet.linspace(*args)
+    np.testing.assert_allclose(x.numpy(), torch.linspace(*args).numpy(), rtol=2e-7, atol=1e-7)
+
+
+def test_linspace_ends_exactly():
+    x = clnet.linspace(0.1, 0.7, 1001).numpy()
+    assert (x[0], x[-1]) == (np.float32(0.1), np.float32(0.7))
+    assert (np.diff(x) > 0).all()
+
+
+def test_logspace_is_pytorchs():
+    x = clnet.logspace(-2, 3, 6)
+    np.testing.assert_allclose(x.numpy(), torch.logspace(-2, 3, 6).numpy(), rtol=3e-6)
+    x = clnet.logspace(0, 4, 5, base=2, requires_grad=True)
+    np.testing.assert_allclose(x.detach().numpy(), [1, 2, 4, 8, 16], rtol=1e-6)
+    assert x.is_leaf
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 5), (5, 3), (0,), (1, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "bfloat16"])
+def test_eye_is_numpys(shape, dtype):
+    x = clnet.eye(*shape, dtype=getattr(clnet, dtype))
+    np.testing.assert_array_equal(x.numpy().astype(np.float32), np.eye(*shape, dtype=np.float32))
+    assert x.dtype.name == dtype
+
+
+def test_made_tensors_may_require_a_gradient():
+    assert clnet.arange(3.0, requires_grad=True).requires_grad
+    assert clnet.linspace(0, 1, 3, requires_grad=True).is_leaf
+    assert clnet.eye(2, requires_grad=True).requires_grad
+
+
+def test_default_dtype_may_be_asked_for_by_none():
+    for make in (clnet.zeros, clnet.ones, clnet.empty):
+        assert make(2, dtype=None).dtype is clnet.float32
+
+
+def test_as_tensor_copies_only_what_it_must():
+    x = clnet.ones(3)
+    assert clnet.as_tensor(x) is x
+    assert clnet.as_tensor(x, dtype=clnet.int32).dtype is clnet.int32
+    assert clnet.as_tensor([1, 2]).tolist() == [1, 2]
+    host = np.arange(3, dtype=np.int16)
+    y = clnet.from_numpy(host)
+    host[:] = 9
+    assert (y.dtype, y.tolist()) == (clnet.int16, [0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "law"),
+    [
+        (lambda: clnet.arange(0, 5, 0), ArgumentError, "the step leads from start to end"),
+        (lambda: clnet.arange(0, 5, -1), ArgumentError, "start=0, end=5, step=-1"),
+        (lambda: clnet.linspace(0, 1, -1), ArgumentError, "steps is 0 or more"),
+        (lambda: clnet.eye(2, -1), ShapeError, "eye: sizes are 0 or more; got n=2, m=-1"),
+        (lambda: clnet.from_numpy([1]), ArgumentError, "takes a NumPy array"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(call, error, law):
+    with pytest.raises(error, match=law):
+        call()
+
+
+# Copies.
+
+
+def model() -> nn.Module:
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+    net.eval()
+    return net
+
+
+def test_deep_copies_of_tensors_share_nothing():
+    x = clnet.ones(2, 3).requires_grad_()
+    x.sum().backward()
+    y = copy.deepcopy(x)
+    assert (y.requires_grad, y.is_leaf, y.dtype) == (True, True, x.dtype)
+    with clnet.no_grad():
+        x.fill_(7)
+        x.grad.fill_(5)
+    assert y.tolist() == [[1, 1, 1]] * 2
+    assert y.grad.tolist() == [[1, 1, 1]] * 2
+
+
+def test_deep_copies_keep_what_is_one_object():
+    x = clnet.ones(2)
+    a, b = copy.deepcopy([x, x])
+    assert a is b
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copied_modules_work_alone(again):
+    net = model()
+    x = clnet.randn(5, 3)
+    before = net(x).detach().numpy()
+    other = again(net)
+    assert not other.training
+    assert [type(p) for p in other.parameters()] == [nn.Parameter] * 6
+    with clnet.no_grad():
+        for p in net.parameters():
+            p.zero_()
+    np.testing.assert_array_equal(other(x).detach().numpy(), before)
+    assert other.state_dict().keys() == net.state_dict().keys()
+
+
+def test_shared_weights_stay_shared_in_a_copy():
+    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    net[1].weight = net[0].weight
+    other = copy.deepcopy(net)
+    assert other[0].weight is other[1].weight
+    assert other[0].weight is not net[0].weight
+
+
+@pytest.mark.parametrize("dtype", [d for d in clnet.dtypes.ALL if d is not clnet.float64], ids=repr)
+def test_pickles_keep_elements_and_dtype(dtype):
+    x = clnet.tensor(np.array([[0, 1, 1], [1, 0, 3]]).T, dtype=dtype)
+    y = pickle.loads(pickle.dumps(x.T))
+    assert (y.dtype, y.shape, y.is_contiguous()) == (dtype, (2, 3), True)
+    np.testing.assert_array_equal(y.numpy(), x.T.numpy())
+
+
+def test_only_leaves_are_copied():
+    x = clnet.ones(2).requires_grad_() * 2
+    with pytest.raises(GradientError, match="deepcopy: only leaves are copied deeply"):
+        copy.deepcopy(x)
+    with pytest.raises(GradientError, match="pickle: only leaves are pickled"):
+        pickle.dumps(x)
