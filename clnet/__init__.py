@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from . import autograd as autograd
 from . import errors as errors
+from . import linalg as linalg
 from . import nn as nn
 from . import ops as ops
 from . import optim as optim
