@@ -156,6 +156,13 @@ def test_chunks_of_nothing_are_as_many_as_asked():
     assert [c.shape for c in clnet.zeros(0, 2).split(3)] == [(0, 2)]
 
 
+def test_dims_may_be_given_by_name():
+    x = clnet.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert x.permute(dims=(1, 0)).shape == x.reshape(shape=(3, -1)).shape == (3, 2)
+    assert ops.flip(x, dims=(0,)).tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert x.tile(dims=(2,)).shape == (2, 6)
+
+
 def test_results_may_be_empty():
     x = clnet.ones(4, 3)
     assert x.diagonal(3).shape == x.diagonal(9).shape == (0,)
