@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..shapes import broadcast_shapes
 from .arithmetic import clamp
 from .function import Face, op
-from .reduce import norm
+from .vector import norm
 from .shape import expand
 
 if TYPE_CHECKING:
