@@ -563,8 +563,7 @@ def _leaf(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:  # n
     """A leaf of a subclass, whatever its constructor takes."""
     made = kind.__new__(kind)
     Tensor.__init__(made, array)
-    made._requires_grad = requires_grad
-    return made
+    return made.requires_grad_(requires_grad)
 
 
 def _unpickled(kind: type[Tensor], host: np.ndarray, requires_grad: bool) -> Tensor:  # noqa: FBT001

@@ -198,6 +198,7 @@ def pointwise(
     face: Face = EVERYWHERE,
     result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
     gradient: Callable[..., Any] | None = None,
+    inplace: bool = False,
 ) -> Any:
     """Declare a pointwise op from a function of symbols.
 
@@ -212,15 +213,21 @@ def pointwise(
         result: the dtypes to compute in and to return for a promoted operand dtype.
         gradient: ``gradient(g, y)``, for an op of one operand whose derivative is simpler in terms
             of its result; only the result is saved then.
+        inplace: the op also takes PyTorch's ``inplace``; the result is a new tensor all the same.
 
     Returns:
         The public op.
     """
     if body is None:
-        return lambda function: pointwise(function, face=face, result=result, gradient=gradient)
+        return lambda function: pointwise(
+            function, face=face, result=result, gradient=gradient, inplace=inplace
+        )
     signature = inspect.signature(body)
     operands = [p.name for p in signature.parameters.values() if p.default is p.empty]
     options = [p.name for p in signature.parameters.values() if p.default is not p.empty]
+    if inplace:
+        last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
+        signature = signature.replace(parameters=[*signature.parameters.values(), last])
 
     def call(*args: Operand, out: Tensor | None = None, **given: float | HostScalar) -> Any:
         bound = signature.bind(*args, **given)
