@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING
 from ..shapes import broadcast_shapes
 from .arithmetic import clamp
 from .function import Face, op
+<<<<<<< HEAD
 from .vector import norm
+=======
+>>>>>>> vocab1
 from .shape import expand
+from .vector import norm
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
