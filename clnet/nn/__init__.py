@@ -8,6 +8,7 @@ from .conv import *
 from .dropout import *
 from .linear import *
 from .loss import *
+from .margin_loss import *
 from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *

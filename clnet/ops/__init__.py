@@ -11,6 +11,7 @@ from .function import Function as Function
 from .function import execute as execute
 from .index import *
 from .loss import *
+from .margin_loss import *
 from .matmul import *
 from .norm import *
 from .pool import *
