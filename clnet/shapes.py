@@ -182,6 +182,20 @@ def pair(value: int | Sequence[int], op: str, name: str) -> tuple[int, int]:
     return (values[0], values[1])
 
 
+def each(value: int | Sequence[int], count: int, op: str, name: str) -> tuple[int, ...]:
+    """An int, or one int for each of ``count`` axes, as a tuple.
+
+    Raises:
+        ShapeError: if it is neither.
+    """
+    values = (value,) * count if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values *= count
+    if len(values) != count or not all(isinstance(v, int) for v in values):
+        raise ShapeError(op, f"{name} is an int or {count} ints", value=value)
+    return values
+
+
 def ceil_div(a: int, b: int) -> int:
     """``a / b`` rounded up."""
     return -(-a // b)

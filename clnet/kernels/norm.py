@@ -131,27 +131,47 @@ def batch_norm(
     channels = Channels.of(x)
     if channels.count == 0:
         return []
-    acc = from_name(x.dtype.compute)
-    memory = Scratch(x.device)
-    parts = channels.parts()
-    means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
-    mean, invstd, var = statistics
-    group = min(_CHANNEL_GROUP, target.traits.max_group_size)
-    sizes = (channels.count, channels.total, channels.part_size(), parts)
-    launches = [
-        _parts(target, channels, (means, squares), (x,), acc),
-        STATISTICS.launch(
-            StatisticsParams(acc.ctype),
-            (*sizes, eps, mean, invstd, var, means, squares),
-            global_size=(round_up(channels.count, group),),
-            local_size=(group,),
-            flops=8 * means.size,
-            bytes=2 * means.nbytes + 3 * mean.nbytes,
-        ),
-    ]
+    launches = _statistics(target, channels, statistics, x, eps)
+    mean, invstd, _ = statistics
     inputs = [x, *(_spread(a, x) for a in (mean, invstd, weight, bias) if a is not None)]
     expr = _normalized(weighted=weight is not None, biased=bias is not None)
-    return launches + pointwise(target, [y], inputs, (expr,), compute=acc)
+    return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
+
+
+def group_norm(
+    target: Target,
+    y: Array,
+    statistics: tuple[Array, Array, Array],
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    *,
+    eps: float,
+) -> list[Launch]:
+    """``y = (x - mean) * invstd * weight + bias`` by the statistics of each group.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        y: dense, ``x``'s shape and dtype.
+        statistics: as for :func:`batch_norm`, ``(n * groups,)`` each.
+        x: dense ``(n, groups, members, inner)``, floating.
+        weight: ``(groups, members)`` or None.
+        bias: ``(groups, members)`` or None.
+        eps: added to the variance.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if x.size == 0:
+        return []
+    n, groups, members, inner = x.shape
+    launches = _statistics(target, Channels(1, n * groups, members * inner), statistics, x, eps)
+    inputs = [x, *(a.view((n, groups, 1, 1), (groups, 1, 1, 1)) for a in statistics[:2])]
+    inputs += [
+        a.view((1, *a.shape, 1), (0, *a.strides, 1)) for a in (weight, bias) if a is not None
+    ]
+    expr = _normalized(weighted=weight is not None, biased=bias is not None)
+    return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
 
 
 def batch_norm_grad(
@@ -210,6 +230,34 @@ def batch_norm_grad(
     share = 1 / max(channels.total, 1)
     expr = _slope(weighted=weight is not None)
     return launches + pointwise(target, [gx], inputs, (expr,), scalars=(share,), compute=acc)
+
+
+def _statistics(
+    target: Target,
+    channels: Channels,
+    statistics: tuple[Array, Array, Array],
+    x: Array,
+    eps: float,
+) -> list[Launch]:
+    """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
+    acc = from_name(x.dtype.compute)
+    memory = Scratch(x.device)
+    parts = channels.parts()
+    means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
+    mean, invstd, var = statistics
+    group = min(_CHANNEL_GROUP, target.traits.max_group_size)
+    sizes = (channels.count, channels.total, channels.part_size(), parts)
+    return [
+        _parts(target, channels, (means, squares), (x,), acc),
+        STATISTICS.launch(
+            StatisticsParams(acc.ctype),
+            (*sizes, eps, mean, invstd, var, means, squares),
+            global_size=(round_up(channels.count, group),),
+            local_size=(group,),
+            flops=8 * means.size,
+            bytes=2 * means.nbytes + 3 * mean.nbytes,
+        ),
+    ]
 
 
 def _spread(channels: Array, x: Array) -> Array:

@@ -5,13 +5,19 @@ from . import init as init
 from .activation import *
 from .container import *
 from .conv import *
+from .distance import *
 from .dropout import *
+from .fold import *
+from .group_norm import *
 from .linear import *
 from .loss import *
 from .margin_loss import *
 from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *
+from .padding import *
 from .pool import *
+from .resize import *
 from .rnn import *
 from .sparse import *
+from .transformer import *

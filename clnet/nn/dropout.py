@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout: of elements, of whole channels, and such that mean and variance stay."""
 
 # ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
@@ -9,10 +9,25 @@ from ..errors import ArgumentError
 from ..tensor import Tensor
 from .module import Module
 
-__all__ = ["Dropout"]
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class Dropout(Module):
+class _Dropout(Module):
+    """What the layers of this file share."""
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise ArgumentError(type(self).__name__, "p lies in [0, 1]", p=p)
+        self.p = p
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
     """In training, 0 with probability ``p``, else ``x / (1 - p)``; in evaluation, ``x``.
 
     Args:
@@ -23,17 +38,86 @@ class Dropout(Module):
         ArgumentError: if ``p`` is no probability.
     """
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ArgumentError("Dropout", "p lies in [0, 1]", p=p)
-        self.p = p
-        self.inplace = inplace
-
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
         return ops.dropout(x, self.p, training=self.training)
 
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"p={self.p}, inplace={self.inplace}"
+
+class Dropout1d(_Dropout):
+    """As :class:`Dropout`, but whole channels of rows ``(n, c, l)``.
+
+    Args:
+        p: in ``[0, 1]``.
+        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+
+    Raises:
+        ArgumentError: if ``p`` is no probability.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``."""
+        return ops.dropout1d(x, self.p, training=self.training)
+
+
+class Dropout2d(_Dropout):
+    """As :class:`Dropout`, but whole channels of images ``(n, c, h, w)``.
+
+    Args:
+        p: in ``[0, 1]``.
+        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+
+    Raises:
+        ArgumentError: if ``p`` is no probability.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``."""
+        return ops.dropout2d(x, self.p, training=self.training)
+
+
+class Dropout3d(_Dropout):
+    """As :class:`Dropout`, but whole channels of volumes ``(n, c, d, h, w)``.
+
+    Args:
+        p: in ``[0, 1]``.
+        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+
+    Raises:
+        ArgumentError: if ``p`` is no probability.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``."""
+        return ops.dropout3d(x, self.p, training=self.training)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout to the floor of :class:`SELU`, such that mean 0 and variance 1 stay.
+
+    Args:
+        p: in ``[0, 1]``.
+        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+
+    Raises:
+        ArgumentError: if ``p`` is no probability.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``."""
+        return ops.alpha_dropout(x, self.p, training=self.training)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """As :class:`AlphaDropout`, but whole channels of ``(n, c, ...)``.
+
+    Args:
+        p: in ``[0, 1]``.
+        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+
+    Raises:
+        ArgumentError: if ``p`` is no probability.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``."""
+        return ops.feature_alpha_dropout(x, self.p, training=self.training)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any
 
 from .. import ops
@@ -12,7 +13,7 @@ from ..tensor import Tensor, empty
 from . import init
 from .module import Module, Parameter
 
-__all__ = ["Flatten", "Identity", "Linear"]
+__all__ = ["Bilinear", "Flatten", "Identity", "Linear"]
 
 
 class Linear(Module):
@@ -62,6 +63,64 @@ class Linear(Module):
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
+        )
+
+
+class Bilinear(Module):
+    """``y[o] = x1 @ weight[o] @ x2 + bias[o]``.
+
+    Args:
+        in1_features: size of the last axis of ``x1``.
+        in2_features: size of the last axis of ``x2``.
+        out_features: size of the last axis of ``y``.
+        bias: whether there is one.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Attributes:
+        weight: ``(out_features, in1_features, in2_features)``, uniform within ``1 /
+            sqrt(in1_features)`` at first.
+        bias: ``(out_features,)``, as the weight at first, or None.
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        own = Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
+        self.register_parameter("bias", own)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        bound = 1 / sqrt(max(self.in1_features, 1))
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """``(..., out_features)`` from ``(..., in1_features)`` and ``(..., in2_features)``."""
+        return ops.bilinear(x1, x2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The sizes and whether there is a bias."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
         )
 
 

@@ -14,18 +14,17 @@ from ..tensor import Tensor, empty, ones, zeros
 from . import init
 from .module import Module, Parameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 
 
-class _BatchNorm(Module):
-    """What the layers of this file share; ``ndims`` is how many axes their input may have."""
+class Normalization(Module):
+    """Parameters and buffers of batch and instance norms."""
 
     weight: Parameter | None
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
-    ndims: ClassVar[tuple[int, ...]]
 
     def __init__(
         self,
@@ -75,6 +74,19 @@ class _BatchNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
+    def extra_repr(self) -> str:
+        """The settings."""
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(Normalization):
+    """What the layers of this file share; ``ndims`` is how many axes their input may have."""
+
+    ndims: ClassVar[tuple[int, ...]]
+
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``.
 
@@ -101,13 +113,6 @@ class _BatchNorm(Module):
         update(_averaged, [mean, batch_mean, counts])
         update(_averaged, [var, batch_var, counts])
         return y
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
-        )
 
     def _normalized(
         self, x: Tensor, mean: Tensor | None, var: Tensor | None, momentum: float
@@ -157,6 +162,12 @@ class BatchNorm2d(_BatchNorm):
     """
 
     ndims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of volumes ``(n, num_features, d, h, w)``; as :class:`BatchNorm2d`."""
+
+    ndims = (5,)
 
 
 def _counted(count: Any) -> tuple[Any, ...]:

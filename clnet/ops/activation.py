@@ -1,25 +1,35 @@
 """Activation functions. Each is one expression: its kernel and its gradient follow from it."""
 
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
 from __future__ import annotations
 
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from typing import TYPE_CHECKING
 
-from ..errors import ArgumentError
-from ..expr import erf, exp, expm1, log1p, maximum, where
+from ..errors import ArgumentError, ShapeError
+from ..expr import erf, exp, expm1, log1p, logical_and, maximum, minimum, where
 from ..expr import tanh as tanh_of
+from ..shapes import normalize_dim
 from .function import Face, op
 from .pointwise import Result, evaluate, pointwise
+from .random import random_like
+from .shape import narrow, reshape
+from .softmax import softmax
 
 if TYPE_CHECKING:
+    from ..dtypes import DType
     from ..tensor import Tensor
 
 _SQRT_HALF = 0.7071067811865476
 _SQRT_2_OVER_PI = 0.7978845608028654
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+_SOFT = Face.FUNCTION | Face.FUNCTIONAL
 
 
-@pointwise(gradient=lambda g, y: where(y <= 0, 0, g))
+@pointwise(gradient=lambda g, y: where(y <= 0, 0, g), inplace=True)
 def relu(x):
     """``max(x, 0)``; its gradient at 0 is 0."""
     return where(x <= 0, 0, x)  # NaN stays NaN
@@ -37,20 +47,20 @@ def sigmoid(x):
     return 1 / (1 + exp(-x))
 
 
-@pointwise(face=Face.FUNCTIONAL)
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
 def leaky_relu(x, negative_slope=0.01):
     """``x`` above 0, ``negative_slope * x`` elsewhere."""
     return where(x > 0, x, negative_slope * x)
 
 
-@pointwise(face=Face.FUNCTIONAL)
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
 def elu(x, alpha=1.0):
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015)."""
     below = where(x > 0, 0, x)  # so that no overflow reaches the gradient of large x
     return where(x > 0, x, alpha * expm1(below))
 
 
-@pointwise(face=Face.FUNCTIONAL)
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
 def silu(x):
     """``x * sigmoid(x)``."""
     e = exp(where(x >= 0, -x, x))  # at most 1: neither it nor its gradient overflows
@@ -64,9 +74,10 @@ def softsign(x):
 
 
 @pointwise(face=Face.FUNCTIONAL)
-def softplus(x):
-    """``log(1 + exp(x))``, stable for large ``|x|``."""
-    return log1p(exp(-abs(x))) + maximum(x, 0)
+def softplus(x, beta=1.0, threshold=20.0):
+    """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x`` is above ``threshold``."""
+    bent = log1p(exp(-abs(beta * x))) / beta + maximum(x, 0)
+    return where(beta * x > threshold, x, bent)
 
 
 def _gelu(x):
@@ -97,3 +108,186 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
             "gelu", "approximate is 'none' or 'tanh'", approximate=repr(approximate)
         )
     return evaluate("gelu", bodies[approximate], [x], result=Result.floating)
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def relu6(x):
+    """``min(max(x, 0), 6)``."""
+    return _held(x, 0, 6)
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def hardtanh(x, min_val=-1.0, max_val=1.0):
+    """``min(max(x, min_val), max_val)``; its gradient at a bound is 0."""
+    return _held(x, min_val, max_val)
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def hardsigmoid(x):
+    """``min(max(x + 3, 0), 6) / 6``."""
+    return where(x <= -3, 0, where(x >= 3, 1, x * (1 / 6) + 0.5))
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def hardswish(x):
+    """``x * hardsigmoid(x)`` (Howard et al. 2019)."""
+    return where(x <= -3, 0, where(x >= 3, x, x * (x * (1 / 6) + 0.5)))
+
+
+@pointwise(face=_SOFT, inplace=True)
+def selu(x):
+    """A scaled :func:`elu` that keeps mean 0 and variance 1 (Klambauer et al. 2017)."""
+    below = where(x > 0, 0, x)
+    return _SELU_SCALE * where(x > 0, x, _SELU_ALPHA * expm1(below))
+
+
+@pointwise(face=_SOFT, inplace=True)
+def celu(x, alpha=1.0):
+    """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017)."""
+    below = where(x > 0, 0, x)
+    return where(x > 0, x, alpha * expm1(below / alpha))
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def mish(x):
+    """``x * tanh(softplus(x))`` (Misra 2019)."""
+    return x * tanh_of(log1p(exp(-abs(x))) + maximum(x, 0))
+
+
+@pointwise(face=Face.FUNCTIONAL)
+def tanhshrink(x):
+    """``x - tanh(x)``."""
+    return x - tanh_of(x)
+
+
+@pointwise(face=Face.FUNCTIONAL)
+def logsigmoid(x):
+    """``log(1 / (1 + exp(-x)))``, stable for large ``|x|``."""
+    return minimum(x, 0) - log1p(exp(-abs(x)))
+
+
+@pointwise(face=_SOFT | Face.METHOD)
+def hardshrink(x, lambd=0.5):
+    """0 where ``|x| <= lambd``, else ``x``."""
+    return where(logical_and(x >= -lambd, x <= lambd), 0, x)
+
+
+@pointwise(face=Face.FUNCTIONAL)
+def softshrink(x, lambd=0.5):
+    """``x`` drawn towards 0 by ``lambd``: 0 where ``|x| <= lambd``."""
+    return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0))  # NaN stays NaN
+
+
+def _held(x, low, high):
+    return where(x <= low, low, where(x >= high, high, x))
+
+
+def _threshold(x, threshold, value):
+    return where(x <= threshold, value, x)
+
+
+@op(_SOFT)
+def threshold(x: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``x`` above ``threshold``, ``value`` elsewhere.
+
+    Args:
+        x: any shape.
+        threshold: the bound, itself not above.
+        value: what replaces the others.
+        inplace: taken as PyTorch does; the result is a new tensor all the same.
+
+    Returns:
+        The same shape and dtype.
+    """
+    return evaluate("threshold", _threshold, [x], [threshold, value])
+
+
+def _prelu(x, weight):
+    return where(x > 0, x, weight * x)
+
+
+@op(_SOFT | Face.METHOD)
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    """``x`` above 0, ``weight * x`` elsewhere, with a learnt slope (He et al. 2015).
+
+    Args:
+        x: any shape, floating.
+        weight: one slope, or ``(c,)``: one for each index of axis 1.
+
+    Returns:
+        The same shape and dtype.
+
+    Raises:
+        ShapeError: if there are neither one nor ``c`` slopes.
+    """
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if weight.ndim > 1 or weight.numel() not in (1, channels):
+        raise ShapeError(
+            "prelu", "weight has one slope, or one a channel", x=x.shape, weight=weight.shape
+        )
+    ones = (1,) * (x.ndim - 2)
+    slopes = reshape(weight, (weight.numel(), *ones) if x.ndim > 1 else ())
+    return evaluate("prelu", _prelu, [x, slopes])
+
+
+@op(_SOFT)
+def rrelu(
+    x: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """``x`` above 0, else times a slope: random in training, the mean in evaluation (Xu 2015).
+
+    Args:
+        x: any shape, floating.
+        lower: the least slope.
+        upper: the largest.
+        training: whether each element draws its own slope.
+        inplace: taken as PyTorch does; the result is a new tensor all the same.
+
+    Returns:
+        The same shape and dtype.
+
+    Raises:
+        ArgumentError: if ``lower > upper``.
+    """
+    if lower > upper:
+        raise ArgumentError("rrelu", "lower is at most upper", lower=lower, upper=upper)
+    if not training:
+        return evaluate("rrelu", _prelu, [x], [(lower + upper) / 2])
+    return evaluate("rrelu", _prelu, [x, random_like(x, low=lower, high=upper)])
+
+
+@op(_SOFT)
+def glu(x: Tensor, dim: int = -1) -> Tensor:
+    """``a * sigmoid(b)`` for the halves ``a`` and ``b`` of an axis (Dauphin et al. 2016).
+
+    Args:
+        x: any shape, floating.
+        dim: the axis, of even size.
+
+    Returns:
+        ``x``'s shape with half of ``dim``.
+
+    Raises:
+        ShapeError: if the axis is odd.
+        BoundsError: if ``x`` has no such axis.
+    """
+    axis = normalize_dim("glu", dim, x.ndim)
+    if x.ndim == 0 or x.shape[axis] % 2:
+        raise ShapeError("glu", "the axis halved has an even size", x=x.shape, dim=dim)
+    half = x.shape[axis] // 2
+    return evaluate("glu", _gated, [narrow(x, axis, 0, half), narrow(x, axis, half, half)])
+
+
+def _gated(a, b):
+    e = exp(-abs(b))
+    return a * (where(b >= 0, 1, e) / (1 + e))
+
+
+@op(Face.FUNCTIONAL)
+def softmin(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """``softmax(-x)``; arguments as :func:`softmax`'s."""
+    return softmax(-x, dim, dtype=dtype)

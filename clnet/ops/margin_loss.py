@@ -20,8 +20,9 @@ from .function import Face, op
 from .index import gather
 from .loss import check_reduction, reduced
 from .pointwise import Result, evaluate
-from .reduce import norm, one_hot
+from .reduce import one_hot
 from .shape import expand, reshape, to_dtype, unsqueeze
+from .vector import norm
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

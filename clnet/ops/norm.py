@@ -197,13 +197,14 @@ def batch_norm(
     function = BatchNorm(weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, contiguous(x), *affine)
     if running_mean is not None and running_var is not None:
-        update(_blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum])
+        update(blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum])
     return y
 
 
-def _blend(
+def blend(
     running_mean: Any, running_var: Any, mean: Any, var: Any, momentum: Any
 ) -> tuple[Any, ...]:
+    """Running statistics with a share of a batch's, for :func:`.update.update`."""
     return (
         running_mean + momentum * (mean - running_mean),
         running_var + momentum * (var - running_var),

@@ -1,5 +1,7 @@
 """Pooling of planes: maxima, means over windows, means over nearly equal parts."""
 
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -211,7 +213,6 @@ def max_pool2d(
     stride: Pair | None = None,
     padding: Pair = 0,
     dilation: Pair = 1,
-    *,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
@@ -234,8 +235,13 @@ def max_pool2d(
         ShapeError: if ``x`` has no planes, or ``oh`` or ``ow`` is below 1.
         ArgumentError: if a size is below 1, or the padding above half the window.
     """
-    window = _window("max_pool2d", kernel_size, stride, padding, dilation)
-    size = _pooled_size("max_pool2d", x.shape, window, ceil_mode=ceil_mode)
+    window = plane_window("max_pool2d", kernel_size, stride, padding, dilation)
+    return max_pool("max_pool2d", x, window, ceil_mode=ceil_mode, return_indices=return_indices)
+
+
+def max_pool(name: str, x: Tensor, window: Window, *, ceil_mode: bool, return_indices: bool) -> Any:
+    """What :func:`max_pool2d` gives, for an op of another name."""
+    size = _pooled_size(name, x.shape, window, ceil_mode=ceil_mode)
     recorded = mode.current().grad and x.requires_grad
     index_dtype = int64 if return_indices else int32 if recorded else None
     result = apply(MaxPool(window, size, index_dtype), contiguous(x))
@@ -248,7 +254,6 @@ def avg_pool2d(
     kernel_size: Pair,
     stride: Pair | None = None,
     padding: Pair = 0,
-    *,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -273,10 +278,25 @@ def avg_pool2d(
     """
     if divisor_override == 0:
         raise ArgumentError("avg_pool2d", "the divisor is not 0", divisor_override=0)
-    window = _window("avg_pool2d", kernel_size, stride, padding, 1)
-    size = _pooled_size("avg_pool2d", x.shape, window, ceil_mode=ceil_mode)
-    function = AvgPool(window, size, count_include_pad, divisor_override or 0)
-    return apply(function, contiguous(x))
+    window = plane_window("avg_pool2d", kernel_size, stride, padding, 1)
+    return avg_pool(
+        "avg_pool2d", x, window, ceil_mode=ceil_mode, include_pad=count_include_pad,
+        divisor=divisor_override or 0,
+    )  # fmt: skip
+
+
+def avg_pool(
+    name: str,
+    x: Tensor,
+    window: Window,
+    *,
+    ceil_mode: bool = False,
+    include_pad: bool = True,
+    divisor: int = 0,
+) -> Tensor:
+    """What :func:`avg_pool2d` gives, for an op of another name."""
+    size = _pooled_size(name, x.shape, window, ceil_mode=ceil_mode)
+    return apply(AvgPool(window, size, include_pad, divisor), contiguous(x))
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
@@ -304,9 +324,14 @@ def adaptive_avg_pool2d(x: Tensor, output_size: int | Sequence[int | None] | Non
     return apply(AdaptiveAvgPool((size[0], size[1])), contiguous(x))
 
 
-def _window(
+def plane_window(
     name: str, kernel_size: Pair, stride: Pair | None, padding: Pair, dilation: Pair
 ) -> Window:
+    """A window from a user's settings.
+
+    Raises:
+        ArgumentError: if a size is below 1, or the padding above half the window.
+    """
     kernel = pair(kernel_size, name, "kernel_size")
     steps = kernel if stride is None else pair(stride, name, "stride")
     pads, within = pair(padding, name, "padding"), pair(dilation, name, "dilation")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import mode
@@ -111,7 +112,12 @@ class Dropout(Function):
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
 def dropout(
-    x: Tensor, p: float = 0.5, *, training: bool = True, generator: Generator | None = None
+    x: Tensor,
+    p: float = 0.5,
+    training: bool = True,  # noqa: FBT001, FBT002 - PyTorch's signature
+    inplace: bool = False,  # noqa: FBT001, FBT002
+    *,
+    generator: Generator | None = None,
 ) -> Tensor:
     """0 with probability ``p``, else ``x / (1 - p)``; ``x`` itself when not training.
 
@@ -119,6 +125,7 @@ def dropout(
         x: any shape, floating.
         p: in ``[0, 1]``.
         training: whether anything is dropped.
+        inplace: taken as PyTorch does; the result is a new tensor all the same.
         generator: where the random numbers come from; None: the mode's generator.
 
     Returns:
@@ -188,6 +195,15 @@ def random_(x: Tensor, low: int, high: int, *, generator: Generator | None = Non
     if low >= high:
         raise ArgumentError("random_", "low is below high", low=low, high=high)
     return _overwrite(x, kernels.integers, {"low": low, "high": high}, generator)
+
+
+def random_like(x: Tensor, *, low: float, high: float, shape: Shape | None = None) -> Tensor:
+    """Uniform numbers in ``[low, high)`` like ``x`` (or of another shape), for other ops."""
+    size = x.shape if shape is None else shape
+    counter = Counter.take(None, prod(size) * (_WIDE if x.dtype.compute == "float64" else 1))
+    settings = (("low", low), ("high", high))
+    function = Random(size, x.dtype, kernels.uniform, settings, counter, x.device)
+    return type(x).__apply_function__(function, ())[0]
 
 
 def _overwrite(

@@ -1,0 +1,208 @@
+"""Convolution of rows and volumes, through that of images.
+
+Rows are images of height 1. A volume's taps in depth become channels of images: one sparse map (see
+:mod:`clnet.ops.axis_map`) and one convolution for all depths together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import ArgumentError, ShapeError
+from ..shapes import each
+from .axis_map import Table, map_axis
+from .conv import conv2d, conv_transpose2d
+from .function import Face, op
+from .shape import contiguous, permute, reshape, squeeze, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Sizes = int | Sequence[int]
+_CONV = Face.FUNCTION | Face.FUNCTIONAL
+_AXES = {1: "length", 3: "d, h, w"}
+
+
+@op(_CONV)
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: str | Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """As :func:`conv2d`, over rows.
+
+    Args:
+        x: ``(n, ic, length)`` or ``(ic, length)``, float32 or float64.
+        weight: ``(oc, ic / groups, k)``, same dtype.
+        bias: ``(oc,)``, same dtype, or None.
+        stride: step from window to window.
+        padding: zeros on each side, ``"valid"`` or ``"same"``.
+        dilation: distance of the filter's taps.
+        groups: divides ``ic`` and ``oc``.
+
+    Returns:
+        ``(n, oc, (length + 2 padding - dilation (k - 1) - 1) // stride + 1)``.
+
+    Raises:
+        ShapeError: if the shapes do not fit each other, or the result would be empty.
+        ArgumentError: if a setting is out of its range.
+        DtypeError: if the dtypes differ, or there is no kernel for them.
+    """
+    _check("conv1d", x, weight, 1)
+    (s,), (d,) = each(stride, 1, "conv1d", "stride"), each(dilation, 1, "conv1d", "dilation")
+    pads = padding if isinstance(padding, str) else (0, *each(padding, 1, "conv1d", "padding"))
+    rows, filters = unsqueeze(x, -2), unsqueeze(weight, -2)
+    return squeeze(conv2d(rows, filters, bias, (1, s), pads, (1, d), groups), -2)
+
+
+@op(_CONV)
+def conv_transpose1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """As :func:`conv_transpose2d`, over rows ``(n, ic, length)`` or ``(ic, length)``."""
+    name = "conv_transpose1d"
+    _check(name, x, weight, 1)
+    (s,), (d,) = each(stride, 1, name, "stride"), each(dilation, 1, name, "dilation")
+    pads = (0, *each(padding, 1, name, "padding"))
+    extra = (0, *each(output_padding, 1, name, "output_padding"))
+    rows, filters = unsqueeze(x, -2), unsqueeze(weight, -2)
+    return squeeze(conv_transpose2d(rows, filters, bias, (1, s), pads, extra, groups, (1, d)), -2)
+
+
+@op(_CONV)
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: str | Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """As :func:`conv2d`, over volumes.
+
+    Args:
+        x: ``(n, ic, d, h, w)`` or ``(ic, d, h, w)``, float32 or float64.
+        weight: ``(oc, ic / groups, kd, kh, kw)``, same dtype.
+        bias: ``(oc,)``, same dtype, or None.
+        stride: an int or a triple ``(depth, vertical, horizontal)``.
+        padding: zeros on each side, an int or a triple; ``"valid"`` or ``"same"``.
+        dilation: distance of the filter's taps, an int or a triple.
+        groups: divides ``ic`` and ``oc``.
+
+    Returns:
+        ``(n, oc, od, oh, ow)``.
+
+    Raises:
+        ShapeError: if the shapes do not fit each other, or the result would be empty.
+        ArgumentError: if a setting is out of its range.
+        DtypeError: if the dtypes differ, or there is no kernel for them.
+    """
+    name = "conv3d"
+    _check(name, x, weight, 3)
+    if x.ndim == 4:
+        return squeeze(conv3d(unsqueeze(x, 0), weight, bias, stride, padding, dilation, groups), 0)
+    (sd, *s), (dd, *d) = each(stride, 3, name, "stride"), each(dilation, 3, name, "dilation")
+    (n, c, depth, h, w), (oc, icg, kd, kh, kw) = x.shape, weight.shape
+    reach = dd * (kd - 1)
+    if isinstance(padding, str):
+        before, after, pads = *(_halves(reach) if padding == "same" else (0, 0)), padding
+        if padding == "same" and sd != 1:
+            raise ArgumentError(name, "padding 'same' needs stride 1", stride=stride)
+    else:
+        before, *pads = each(padding, 3, name, "padding")
+        after = before
+    if min(sd, dd) < 1 or before < 0:
+        raise ArgumentError(
+            name, "strides and dilations are 1 or more, padding is 0 or more", stride=stride,
+            dilation=dilation, padding=padding,
+        )  # fmt: skip
+    od = (depth + before + after - reach - 1) // sd + 1
+    if od < 1:
+        raise ShapeError(
+            name, f"the filter is larger than the padded volume, {od} deep", x=x.shape,
+            weight=weight.shape,
+        )  # fmt: skip
+    taps = map_axis(name, x, 2, _depths(depth, kd, od, sd, before, dd))
+    taps = permute(reshape(taps, (n, c, kd, od, h, w)), (0, 3, 1, 2, 4, 5))
+    images = reshape(taps, (n * od, c * kd, h, w))
+    filters = reshape(weight, (oc, icg * kd, kh, kw))
+    y = conv2d(images, filters, bias, s, pads, d, groups)
+    y = reshape(y, (n, od, oc, *y.shape[2:]))
+    return contiguous(permute(y, (0, 2, 1, 3, 4)))
+
+
+@op(_CONV)
+def conv_transpose3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """As :func:`conv_transpose2d`, over volumes ``(n, ic, d, h, w)`` or ``(ic, d, h, w)``."""
+    name = "conv_transpose3d"
+    _check(name, x, weight, 3)
+    settings = (stride, padding, output_padding, groups, dilation)
+    if x.ndim == 4:
+        return squeeze(conv_transpose3d(unsqueeze(x, 0), weight, bias, *settings), 0)
+    (sd, *s), (dd, *d) = each(stride, 3, name, "stride"), each(dilation, 3, name, "dilation")
+    pd, *p = each(padding, 3, name, "padding")
+    ed, *e = each(output_padding, 3, name, "output_padding")
+    if min(sd, dd) < 1 or pd < 0 or not 0 <= ed < max(sd, dd):
+        raise ArgumentError(
+            name,
+            "strides and dilations are 1 or more, output_padding is less than one of them",
+            stride=stride,
+            dilation=dilation,
+            output_padding=output_padding,
+        )
+    (n, ic, depth, h, w), (_, ocg, kd, kh, kw) = x.shape, weight.shape
+    od = (depth - 1) * sd - 2 * pd + dd * (kd - 1) + ed + 1
+    if od < 1:
+        raise ShapeError(name, f"padding leaves no plane, {od} deep", x=x.shape, padding=padding)
+    images = reshape(permute(x, (0, 2, 1, 3, 4)), (n * depth, ic, h, w))
+    filters = reshape(weight, (weight.shape[0], ocg * kd, kh, kw))
+    taps = conv_transpose2d(images, filters, None, s, p, e, groups, d)
+    oh, ow = taps.shape[2:]
+    taps = permute(reshape(taps, (n, depth, ocg * groups, kd, oh, ow)), (0, 2, 3, 1, 4, 5))
+    taps = reshape(taps, (n, ocg * groups, kd * depth, oh, ow))
+    y = map_axis(name, taps, 2, _depths(od, kd, depth, sd, pd, dd).transposed)
+    return y if bias is None else y + reshape(bias, (1, -1, 1, 1, 1))
+
+
+def _check(name: str, x: Tensor, weight: Tensor, count: int) -> None:
+    if x.ndim not in (count + 1, count + 2):
+        axes = _AXES[count]
+        raise ShapeError(name, f"x is (n, channels, {axes}) or (channels, {axes})", x=x.shape)
+    if weight.ndim != count + 2:
+        raise ShapeError(name, f"weight has {count + 2} axes", weight=weight.shape)
+
+
+def _halves(total: int) -> tuple[int, int]:
+    return total // 2, total - total // 2
+
+
+@lru_cache(maxsize=256)
+def _depths(depth: int, kd: int, od: int, stride: int, before: int, dilation: int) -> Table:
+    """``(kd * od)`` depths that the taps of a filter see; those outside are 0."""
+    taps = np.arange(kd)[:, None] * dilation - before
+    return Table.of(depth, (taps + np.arange(od) * stride).reshape(-1))

@@ -1,0 +1,126 @@
+"""Dropout of whole channels, and dropout that keeps mean and variance."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ArgumentError, ShapeError
+from ..expr import where
+from .function import Face, op, require_floating
+from .pointwise import evaluate
+from .random import random_like
+from .shape import squeeze, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_FACE = Face.FUNCTION | Face.FUNCTIONAL
+_SELU_FLOOR = 1.7580993408473766
+"""Minus the limit of :func:`.activation.selu` at minus infinity."""
+
+
+def _dropped(x: Any, draw: Any, p: Any, scale: Any) -> Any:
+    return where(draw < p, 0, x * scale)
+
+
+def _held(x: Any, draw: Any, p: Any, floor: Any, scale: Any, shift: Any) -> Any:
+    return where(draw < p, floor, x) * scale + shift
+
+
+@op(Face.FUNCTIONAL)
+def dropout1d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """As :func:`dropout2d`, for rows ``(n, c, l)`` or ``(c, l)``."""
+    return _channels("dropout1d", x, p, training, (2, 3))
+
+
+@op(Face.FUNCTIONAL)
+def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Whole channels 0 with probability ``p``, the others divided by ``1 - p``.
+
+    Args:
+        x: images, ``(n, c, h, w)``, or rows ``(n, c, l)``, floating.
+        p: in ``[0, 1]``.
+        training: whether anything is dropped.
+        inplace: taken as PyTorch does; the result is a new tensor all the same.
+
+    Returns:
+        The same shape and dtype.
+
+    Raises:
+        ArgumentError: if ``p`` lies outside ``[0, 1]``.
+        ShapeError: if ``x`` has no channels.
+    """
+    return _channels("dropout2d", x, p, training, (3, 4))
+
+
+@op(Face.FUNCTIONAL)
+def dropout3d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """As :func:`dropout2d`, for volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
+    return _channels("dropout3d", x, p, training, (4, 5))
+
+
+@op(_FACE)
+def alpha_dropout(
+    x: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Elements at :func:`selu`'s floor with probability ``p``; mean 0 and variance 1 stay.
+
+    Args:
+        x: any shape, floating.
+        p: in ``[0, 1]``.
+        training: whether anything is dropped.
+        inplace: taken as PyTorch does; the result is a new tensor all the same.
+
+    Returns:
+        The same shape and dtype.
+
+    Raises:
+        ArgumentError: if ``p`` lies outside ``[0, 1]``.
+    """
+    return _alpha("alpha_dropout", x, p, training, x.shape)
+
+
+@op(_FACE)
+def feature_alpha_dropout(
+    x: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """As :func:`alpha_dropout`, but whole channels of ``(n, c, ...)``."""
+    if x.ndim < 2:
+        raise ShapeError("feature_alpha_dropout", "x has a batch and a channel axis", x=x.shape)
+    shape = (*x.shape[:2], *(1,) * (x.ndim - 2))
+    return _alpha("feature_alpha_dropout", x, p, training, shape)
+
+
+def _channels(name: str, x: Tensor, p: float, training: bool, ndims: tuple[int, int]) -> Tensor:
+    _check(name, x, p)
+    if x.ndim not in ndims:
+        raise ShapeError(name, f"x has {ndims[0]} or {ndims[1]} axes", x=x.shape)
+    if not training or p == 0:
+        return x
+    # PyTorch's dropout2d takes three axes for rows of a batch, its siblings for one example.
+    alone = x.ndim == ndims[0] and name != "dropout2d"
+    batch = unsqueeze(x, 0) if alone else x
+    shape = (*batch.shape[:2], *(1,) * (batch.ndim - 2))
+    draw = random_like(x, low=0.0, high=1.0, shape=shape)
+    y = evaluate(name, _dropped, [batch, draw], [p, 1 / (1 - p) if p < 1 else 0.0])
+    return squeeze(y, 0) if alone else y
+
+
+def _alpha(name: str, x: Tensor, p: float, training: bool, shape: tuple[int, ...]) -> Tensor:
+    _check(name, x, p)
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return x * 0
+    scale = 1 / sqrt((_SELU_FLOOR * _SELU_FLOOR * p + 1) * (1 - p))
+    draw = random_like(x, low=0.0, high=1.0, shape=shape)
+    return evaluate(name, _held, [x, draw], [p, -_SELU_FLOOR, scale, _SELU_FLOOR * scale * p])
+
+
+def _check(name: str, x: Tensor, p: float) -> None:
+    require_floating(name, x.array)
+    if not 0 <= p <= 1:
+        raise ArgumentError(name, "p lies in [0, 1]", p=p)

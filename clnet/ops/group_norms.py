@@ -1,0 +1,355 @@
+"""Normalisation of groups of elements within an example: layer, group, instance, RMS, local."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..array import Array
+from ..device import HostScalar, Launch, Target
+from ..dtypes import float32, from_name
+from ..errors import ArgumentError, ShapeError
+from ..kernels.norm import group_norm as launch_group_norm
+from .arithmetic import rsqrt, square
+from .function import Face, Function, Saved, apply, op, require_floating
+from .norm import BatchNormBackward, batch_norm, blend
+from .padding import pad
+from .pointwise import evaluate
+from .pool import avg_pool2d
+from .shape import contiguous, reshape, to_dtype
+from .update import update
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class GroupNorm(Function):
+    """Each ``(members, inner)`` of ``(n, groups, members, inner)`` by its own statistics.
+
+    Its inputs are x and, where they are, weight and bias of ``(groups, members)``; its outputs y,
+    and of each group the mean, ``1 / sqrt(variance + eps)`` and the unbiased variance.
+    """
+
+    op_name: str
+    weighted: bool
+    biased: bool
+    eps: float
+
+    differentiable = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return self.op_name
+
+    def infer(self, x: Array, *affine: Array) -> tuple[Array, ...]:
+        """``x``'s shape, and three statistics of each group."""
+        acc = from_name(x.dtype.compute)
+        groups = (x.shape[0] * x.shape[1],)
+        statistics = (Array.abstract(groups, acc, x.device) for _ in range(3))
+        return (Array.abstract(x.shape, x.dtype, x.device), *statistics)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Statistics in parts, their joining, the normalisation."""
+        x, weight, bias = self._operands(inputs)
+        y, mean, invstd, var = outputs
+        return launch_group_norm(target, y, (mean, invstd, var), x, weight, bias, eps=self.eps)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The input, the weight and the statistics."""
+        return ((0, 1) if self.weighted else (0,)), (1, 2)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The input's by batch normalisation's, of groups as channels; sums for the others."""
+        gy, x = contiguous(grads[0]), saved.inputs[0]
+        mean, invstd = saved.outputs[1], saved.outputs[2]
+        n, groups, members, inner = x.shape
+        out: list[Any] = [None] * len(needs)
+        if needs[0]:
+            scaled = gy * reshape(saved.inputs[1], (1, groups, members, 1)) if self.weighted else gy
+            flat = (1, n * groups, members * inner)
+            function = BatchNormBackward(weighted=False, wanted=True)
+            gx = apply(function, reshape(scaled, flat), reshape(x, flat), mean, invstd)[2]
+            out[0] = reshape(gx, x.shape)
+        if self.weighted and needs[1]:
+            each = (n, groups, 1, 1)
+            operands = [gy, x, reshape(mean, each), reshape(invstd, each)]
+            out[1] = evaluate(f"{self.op_name}_backward", _share, operands).sum((0, 3))
+        if self.biased and needs[-1]:
+            out[-1] = gy.sum((0, 3))
+        return tuple(out)
+
+    def decompose(self, *inputs: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In means, differences and products."""
+        x, weight, bias = self._operands(inputs)
+        mean = x.mean((2, 3), keepdim=True)
+        distance = x - mean
+        variance = (distance * distance).mean((2, 3), keepdim=True)
+        invstd = rsqrt(variance + self.eps)
+        y = distance * invstd
+        if weight is not None:
+            y = y * reshape(weight, (1, *weight.shape, 1))
+        if bias is not None:
+            y = y + reshape(bias, (1, *bias.shape, 1))
+        count = prod(x.shape[2:])
+        unbiased = variance * (count / max(count - 1, 1))
+        groups = (x.shape[0] * x.shape[1],)
+        return y, *(reshape(s, groups) for s in (mean, invstd, unbiased))
+
+    def _operands(self, inputs: Sequence[Any]) -> tuple[Any, Any, Any]:
+        weight = inputs[1] if self.weighted else None
+        bias = inputs[-1] if self.biased else None
+        return inputs[0], weight, bias
+
+
+def _share(gy: Any, x: Any, mean: Any, invstd: Any) -> Any:
+    return gy * ((x - mean) * invstd)
+
+
+def _normalized(
+    name: str,
+    x: Tensor,
+    shape: tuple[int, int, int, int],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+) -> tuple[Any, Any, Any]:
+    """``x`` normalised as an array of ``shape``, and mean and unbiased variance of its groups."""
+    require_floating(name, x.array)
+    affine = [reshape(a, shape[1:3]) for a in (weight, bias) if a is not None]
+    function = GroupNorm(name, weight is not None, bias is not None, eps)
+    y, mean, _, var = apply(function, reshape(contiguous(x), shape), *affine)
+    return reshape(y, x.shape), mean, var
+
+
+@op(Face.FUNCTIONAL | Face.FUNCTION)
+def layer_norm(
+    x: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the last axes (Ba et al. 2016).
+
+    Args:
+        x: ``(..., *normalized_shape)``, floating.
+        normalized_shape: sizes of the axes that mean and variance are over.
+        weight: ``normalized_shape`` or None.
+        bias: ``normalized_shape`` or None.
+        eps: added to the variance.
+
+    Returns:
+        ``x``'s shape.
+
+    Raises:
+        ShapeError: if a shape does not fit.
+        DtypeError: if ``x`` is not floating.
+    """
+    shape = _last_axes("layer_norm", x, normalized_shape, {"weight": weight, "bias": bias})
+    width = prod(shape)
+    rows = prod(x.shape[: x.ndim - len(shape)])
+    return _normalized("layer_norm", x, (rows, 1, width, 1), weight, bias, eps)[0]
+
+
+@op(Face.FUNCTIONAL | Face.FUNCTION)
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels (Wu and He 2018).
+
+    Args:
+        x: ``(n, c, ...)``, floating.
+        num_groups: divides ``c``.
+        weight: ``(c,)`` or None.
+        bias: ``(c,)`` or None.
+        eps: added to the variance.
+
+    Returns:
+        ``x``'s shape.
+
+    Raises:
+        ShapeError: if the shapes do not fit, or ``num_groups`` does not divide the channels.
+        DtypeError: if ``x`` is not floating.
+    """
+    _check_channels("group_norm", x, {"weight": weight, "bias": bias})
+    n, c = x.shape[:2]
+    if num_groups < 1 or c % num_groups:
+        raise ShapeError(
+            "group_norm", "num_groups divides the channels", x=x.shape, num_groups=num_groups
+        )
+    shape = (n, num_groups, c // num_groups, prod(x.shape[2:]))
+    return _normalized("group_norm", x, shape, weight, bias, eps)[0]
+
+
+@op(Face.FUNCTIONAL)
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float | HostScalar = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel of each example by its own mean and variance (Ulyanov et al. 2016).
+
+    Args:
+        x: ``(n, c, ...)``, floating.
+        running_mean: ``(c,)`` or None: updated in place, or, without input statistics, used.
+        running_var: the same of the variance.
+        weight: ``(c,)`` or None.
+        bias: ``(c,)`` or None.
+        use_input_stats: whether the statistics are ``x``'s own.
+        momentum: share of ``x`` in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        ``x``'s shape.
+
+    Raises:
+        ArgumentError: if running statistics are missing, or a channel has one element.
+        ShapeError: if the shapes do not fit.
+        DtypeError: if ``x`` is not floating.
+    """
+    if not use_input_stats:
+        return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
+    operands = {
+        "running_mean": running_mean,
+        "running_var": running_var,
+        "weight": weight,
+        "bias": bias,
+    }
+    _check_channels("instance_norm", x, operands)
+    n, c = x.shape[:2]
+    inner = prod(x.shape[2:])
+    if inner == 1:
+        raise ArgumentError(
+            "instance_norm", "a channel of an example has more than one value", x=x.shape
+        )
+    y, mean, var = _normalized("instance_norm", x, (n, c, 1, inner), weight, bias, eps)
+    if running_mean is not None and running_var is not None:
+        found = [reshape(s.detach(), (n, c)).mean(0) for s in (mean, var)]
+        update(blend, [running_mean, running_var, *found], [momentum])
+    return y
+
+
+def _mean_square_root(mean: Any, eps: Any) -> Any:
+    return e.rsqrt(mean + eps)
+
+
+def _scaled(x: Any, scale: Any) -> Any:
+    return x * scale
+
+
+def _scaled_twice(x: Any, scale: Any, weight: Any) -> Any:
+    return x * scale * weight
+
+
+@op(Face.FUNCTIONAL | Face.FUNCTION)
+def rms_norm(
+    x: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """``x / sqrt(mean(x * x) + eps) * weight`` over the last axes (Zhang and Sennrich 2019).
+
+    Args:
+        x: ``(..., *normalized_shape)``, floating.
+        normalized_shape: sizes of the axes that the mean is over.
+        weight: ``normalized_shape`` or None.
+        eps: added to the mean square; None: the dtype's spacing at 1.
+
+    Returns:
+        ``x``'s shape.
+
+    Raises:
+        ShapeError: if a shape does not fit.
+        DtypeError: if ``x`` is not floating.
+    """
+    require_floating("rms_norm", x.array)
+    shape = _last_axes("rms_norm", x, normalized_shape, {"weight": weight})
+    dims = tuple(range(x.ndim - len(shape), x.ndim))
+    wide = to_dtype(x, float32) if x.dtype.itemsize == 2 else x
+    mean = square(wide).mean(dims, keepdim=True)
+    spacing = x.dtype.eps if eps is None else eps
+    scale = evaluate("rms_norm", _mean_square_root, [mean], [spacing])
+    if weight is None:
+        return to_dtype(evaluate("rms_norm", _scaled, [wide, scale]), x.dtype)
+    return to_dtype(evaluate("rms_norm", _scaled_twice, [wide, scale, weight]), x.dtype)
+
+
+def _damped(x: Any, mean: Any, alpha: Any, beta: Any, k: Any) -> Any:
+    return x / (mean * alpha + k) ** beta
+
+
+@op(Face.FUNCTIONAL)
+def local_response_norm(
+    x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """``x / (k + alpha * mean(x * x)) ** beta`` over neighbouring channels (Krizhevsky 2012).
+
+    Args:
+        x: ``(n, c, ...)`` with three axes or more, floating.
+        size: how many channels are neighbours; those beyond the ends count as 0.
+        alpha: how much they count.
+        beta: the power.
+        k: what is added.
+
+    Returns:
+        ``x``'s shape.
+
+    Raises:
+        ShapeError: if ``x`` has fewer axes.
+        ArgumentError: if ``size`` is below 1.
+    """
+    if x.ndim < 3:
+        raise ShapeError("local_response_norm", "x is (n, channels, ...)", x=x.shape)
+    if size < 1:
+        raise ArgumentError("local_response_norm", "size is 1 or more", size=size)
+    if x.numel() == 0:
+        return x
+    n, c = x.shape[:2]
+    squares = reshape(square(x), (n, 1, c, prod(x.shape[2:])))
+    padded = pad(squares, (0, 0, size // 2, (size - 1) // 2))
+    mean = reshape(avg_pool2d(padded, (size, 1), 1), x.shape)
+    return evaluate("local_response_norm", _damped, [x, mean], [alpha, beta, k])
+
+
+def _last_axes(
+    name: str, x: Tensor, normalized_shape: int | Sequence[int], affine: dict[str, Tensor | None]
+) -> tuple[int, ...]:
+    several = isinstance(normalized_shape, Sequence)
+    shape = tuple(normalized_shape) if several else (normalized_shape,)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise ShapeError(name, "x ends in normalized_shape", x=x.shape, normalized_shape=shape)
+    for key, operand in affine.items():
+        if operand is not None and operand.shape != shape:
+            got: dict[str, Any] = {"normalized_shape": shape, key: operand.shape}
+            raise ShapeError(name, f"{key} has the normalized_shape", **got)
+    return shape
+
+
+def _check_channels(name: str, x: Tensor, operands: dict[str, Tensor | None]) -> None:
+    if x.ndim < 2:
+        raise ShapeError(name, "x has a batch and a channel axis", x=x.shape)
+    for key, operand in operands.items():
+        if operand is not None and operand.shape != (x.shape[1],):
+            got: dict[str, Any] = {"x": x.shape, key: operand.shape}
+            raise ShapeError(name, f"{key} has one element a channel", **got)

@@ -1,0 +1,148 @@
+"""Padding: by a constant, or by what lies inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import from_name
+from ..errors import ArgumentError, ShapeError
+from ..expr import Scalar
+from ..kernels.pointwise import pointwise as launch_pointwise
+from ..shapes import Shape
+from .axis_map import Table, map_axis
+from .function import Face, Function, Saved, apply, op
+from .shape import Slice, copy_launches, narrow, slice_view
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_MODES = ("constant", "reflect", "replicate", "circular")
+
+
+@dataclass(frozen=True)
+class ConstantPad(Function):
+    """A dense array of ``shape`` and one value, with the input from ``starts`` on."""
+
+    starts: tuple[int, ...]
+    shape: Shape
+    value: float
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "pad"
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(self.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Fill, then copy into the middle."""
+        (y,), (x,) = outputs, inputs
+        compute = from_name(x.dtype.compute)
+        fill = launch_pointwise(
+            target, [y], (), (Scalar(0),), scalars=(self.value,), compute=compute
+        )
+        place = slice_view(y, self.starts, (1,) * x.ndim, x.shape)
+        return fill + copy_launches(target, place, x)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The middle of the gradient."""
+        shape = saved.input_specs[0][0]
+        return (apply(Slice(self.starts, (1,) * len(shape), shape), grads[0]),)
+
+
+@op(Face.FUNCTIONAL)
+def pad(
+    x: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """More elements (or, where a number is negative, fewer) at the ends of the last axes.
+
+    Args:
+        x: any shape.
+        pad: ``(before, after)`` of the last axis, then of the one before it, and so on.
+        mode: ``"constant"``; ``"reflect"``, mirrored at the outermost element; ``"replicate"``,
+            the outermost element; ``"circular"``, from the other end.
+        value: the constant; None: 0.
+
+    Returns:
+        ``x`` with longer axes.
+
+    Raises:
+        ArgumentError: if there is no such mode, a value is given where none is used, or ``pad`` is
+            odd or longer than ``x`` has axes.
+        ShapeError: if an axis has too few elements for the mode, or fewer than none would be left.
+
+    Example:
+        >>> import clnet
+        >>> clnet.nn.functional.pad(clnet.ones(2, 3), (1, 1), value=0.5).shape
+        (2, 5)
+    """
+    pads = tuple(int(p) for p in pad)
+    if mode not in _MODES:
+        raise ArgumentError("pad", f"mode is one of {', '.join(_MODES)}", mode=repr(mode))
+    if value is not None and mode != "constant":
+        raise ArgumentError("pad", "only mode 'constant' has a value", mode=repr(mode), value=value)
+    if len(pads) % 2 or len(pads) > 2 * x.ndim:
+        raise ArgumentError(
+            "pad", "there are two numbers for each padded axis", pad=pads, x=x.shape
+        )
+    ends = {x.ndim - 1 - i // 2: pads[i : i + 2] for i in range(0, len(pads), 2)}
+    if mode == "constant":
+        return _constant(x, ends, 0.0 if value is None else value)
+    for axis, (before, after) in ends.items():
+        if before or after:
+            _check_end(x, axis, before, after, mode)
+            x = map_axis("pad", x, axis, _inside(x.shape[axis], before, after, mode))
+    return x
+
+
+def _constant(x: Tensor, ends: dict[int, tuple[int, ...]], value: float) -> Tensor:
+    for axis, (before, after) in ends.items():
+        length = x.shape[axis] + min(before, 0) + min(after, 0)
+        if length < 0:
+            raise ShapeError("pad", "an axis keeps 0 elements or more", x=x.shape, axis=axis)
+        if length < x.shape[axis]:
+            x = narrow(x, axis, max(-before, 0), length)
+    starts = tuple(max(ends.get(axis, (0, 0))[0], 0) for axis in range(x.ndim))
+    shape = tuple(
+        n + sum(max(end, 0) for end in ends.get(axis, (0, 0))) for axis, n in enumerate(x.shape)
+    )
+    return x if shape == x.shape else apply(ConstantPad(starts, shape, value), x)
+
+
+def _check_end(x: Tensor, axis: int, before: int, after: int, mode: str) -> None:
+    size = x.shape[axis]
+    most = {"reflect": size - 1, "circular": size}.get(mode)
+    if size == 0 or (most is not None and max(before, after) > most):
+        bound = "elements of the axis" + (" but one" if mode == "reflect" else "")
+        raise ShapeError(
+            "pad", f"mode {mode!r} pads by at most the {bound}", x=x.shape, axis=axis,
+            pad=(before, after),
+        )  # fmt: skip
+    if size + before + after < 0:
+        raise ShapeError("pad", "an axis keeps 0 elements or more", x=x.shape, axis=axis)
+
+
+@lru_cache(maxsize=256)
+def _inside(size: int, before: int, after: int, mode: str) -> Table:
+    at = np.arange(-before, size + after)
+    if mode == "replicate":
+        at = at.clip(0, size - 1)
+    elif mode == "circular":
+        at = at % size
+    else:
+        at = np.abs(at)
+        at = np.where(at >= size, 2 * (size - 1) - at, at)
+    return Table.of(size, at)

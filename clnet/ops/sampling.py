@@ -1,0 +1,241 @@
+"""Images and volumes sampled at given places, and the places of an affine map.
+
+Each tap is a pick of rows times a weight, so that gradients to the image add up in fixed order and
+those to the places follow from the weights.
+"""
+
+# ruff: noqa: FBT001 - PyTorch's signatures
+
+from __future__ import annotations
+
+# Bodies are called with symbols.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..dtypes import int64
+from ..errors import ArgumentError, ShapeError
+from .create import positions
+from .function import Face, apply, op, require_same_dtype
+from .index import GatherRows
+from .matmul import bmm
+from .pointwise import evaluate
+from .shape import cat, contiguous, expand, permute, reshape, to_dtype, transpose, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_MODES = ("bilinear", "nearest", "bicubic")
+_PADDINGS = ("zeros", "border", "reflection")
+_CUBIC = -0.75
+
+
+@op(Face.FUNCTIONAL)
+def grid_sample(
+    x: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """``x`` at the places of a grid, by interpolation.
+
+    Args:
+        x: images ``(n, c, h, w)`` or volumes ``(n, c, d, h, w)``, floating.
+        grid: ``(n, oh, ow, 2)`` or ``(n, od, oh, ow, 3)``: places ``(x, y)`` or ``(x, y, z)``, -1
+            to 1 from edge to edge; same dtype.
+        mode: ``"bilinear"`` (in volumes trilinear), ``"nearest"``, or for images ``"bicubic"``.
+        padding_mode: what lies outside: ``"zeros"``; ``"border"``, the outermost element; or
+            ``"reflection"``.
+        align_corners: whether -1 and 1 are centres of elements instead of their edges.
+
+    Returns:
+        ``(n, c, oh, ow)`` or ``(n, c, od, oh, ow)``.
+
+    Raises:
+        ArgumentError: if there is no such mode.
+        ShapeError: if the shapes do not fit, or ``x`` is empty.
+        DtypeError: if the dtypes differ.
+    """
+    _check(x, grid, mode, padding_mode)
+    n, c, *sizes = x.shape
+    places = prod(grid.shape[1:-1])
+    flat = reshape(grid, (n * places, len(sizes)))
+    axes: list[list[tuple[Tensor, Tensor, Tensor]]] = []
+    for axis, size in enumerate(sizes):
+        place = flat.narrow(1, len(sizes) - 1 - axis, 1)
+        scale = (size - 1) / 2 if align_corners else size / 2
+        at = evaluate("grid_sample", _pixel, [place], [scale, (size - 1) / 2])
+        axes.append(_taps(at, size, mode, padding_mode, bool(align_corners)))
+    rows = reshape(contiguous(permute(x, (0, *range(2, x.ndim), 1))), (1, n * prod(sizes), c))
+    first = positions(type(x), n, x.device)
+    image = reshape(expand(reshape(first, (n, 1)), (n, places)), (n * places, 1))
+    y: Any = None
+    for taps in product(*axes):
+        index = image
+        for (at, _, _), size in zip(taps, sizes, strict=True):
+            index = index * size + at
+        picked = apply(GatherRows(wrap=False), rows, reshape(index, (n * places,)))
+        picked = reshape(picked, (n * places, c))
+        operands = [t for _, weight, inside in taps for t in (weight, inside)]
+        y = _added(y, picked, operands)
+    y = reshape(y, (n, places, c))
+    return reshape(contiguous(transpose(y, 1, 2)), (n, c, *grid.shape[1:-1]))
+
+
+@op(Face.FUNCTIONAL)
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The grid of :func:`grid_sample` that shows affine maps of images or volumes.
+
+    Args:
+        theta: maps, ``(n, 2, 3)`` or ``(n, 3, 4)``, floating.
+        size: of the result, ``(n, c, h, w)`` or ``(n, c, d, h, w)``.
+        align_corners: as for :func:`grid_sample`.
+
+    Returns:
+        ``(n, h, w, 2)`` or ``(n, d, h, w, 3)``.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+    """
+    n, _, *sizes = size
+    count = len(sizes)
+    if count not in (2, 3) or theta.shape != (n, count, count + 1):
+        raise ShapeError(
+            "affine_grid",
+            "theta is (n, 2, 3) or (n, 3, 4), size has as many axes",
+            theta=theta.shape,
+            size=tuple(size),
+        )
+    columns: list[Tensor] = []
+    for axis in reversed(range(count)):
+        length = sizes[axis]
+        steps = to_dtype(positions(type(theta), length, theta.device), theta.dtype)
+        ends = max(length - 1, 1) if align_corners else length
+        shift = 0.0 if length == 1 else -(length - 1) / ends
+        line = evaluate("affine_grid", _line, [steps], [2 / ends, shift])
+        along = tuple(length if a == axis else 1 for a in range(count))
+        columns.append(reshape(expand(reshape(line, along), tuple(sizes)), (-1, 1)))
+    columns.append(evaluate("affine_grid", _one, [columns[0]]))
+    base = expand(unsqueeze(cat(columns, 1), 0), (n, prod(sizes), count + 1))
+    return reshape(bmm(base, transpose(theta, 1, 2)), (n, *sizes, count))
+
+
+def _line(i, step, shift):
+    return i * step + shift
+
+
+def _one(x):
+    return x * 0 + 1
+
+
+def _pixel(place, scale, middle):
+    return place * scale + middle
+
+
+def _check(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
+    name = "grid_sample"
+    require_same_dtype(name, x=x.array, grid=grid.array)
+    if mode not in _MODES:
+        raise ArgumentError(name, f"mode is one of {', '.join(_MODES)}", mode=repr(mode))
+    if padding_mode not in _PADDINGS:
+        raise ArgumentError(
+            name, f"padding_mode is one of {', '.join(_PADDINGS)}", padding_mode=repr(padding_mode)
+        )
+    fits = x.ndim in (4, 5) and grid.ndim == x.ndim and grid.shape[0] == x.shape[0]
+    if not fits or grid.shape[-1] != x.ndim - 2 or 0 in x.shape[2:]:
+        raise ShapeError(
+            name, "x is (n, c, h, w) or (n, c, d, h, w) with a grid of (..., 2) or (..., 3)",
+            x=x.shape, grid=grid.shape,
+        )  # fmt: skip
+    if mode == "bicubic" and x.ndim != 4:
+        raise ShapeError(name, "mode 'bicubic' takes images", x=x.shape)
+
+
+def _taps(
+    at: Tensor, size: int, mode: str, padding: str, align_corners: bool
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Along one axis: for each tap the index, its weight, and whether it lies inside."""
+    if mode != "bicubic" and padding != "zeros":
+        at = _brought_in(at, size, padding, align_corners)
+    if mode == "nearest":
+        near = evaluate("grid_sample", _nearest, [at])
+        return [_tap(near, evaluate("grid_sample", _one, [near]), size)]
+    first = evaluate("grid_sample", _floor, [at.detach()])
+    reach = range(-1, 3) if mode == "bicubic" else range(2)
+    weigh = _cubic if mode == "bicubic" else _linear
+    taps: list[tuple[Tensor, Tensor, Tensor]] = []
+    for step in reach:
+        place = first + step
+        weight = evaluate("grid_sample", weigh, [at, place])
+        if mode == "bicubic" and padding != "zeros":
+            place = _brought_in(place, size, padding, align_corners)
+        taps.append(_tap(place, weight, size))
+    return taps
+
+
+def _tap(place: Tensor, weight: Tensor, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    inside = evaluate("grid_sample", _is_inside, [place], [size - 1])
+    index = to_dtype(evaluate("grid_sample", _clipped, [place], [size - 1]), int64)
+    return index, weight, inside
+
+
+def _brought_in(at: Tensor, size: int, padding: str, align_corners: bool) -> Tensor:
+    if padding == "reflection":
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        at = evaluate("grid_sample", _reflected, [at], [low, span]) if span else at * 0
+    return evaluate("grid_sample", _clipped, [at], [size - 1])
+
+
+def _nearest(at):
+    return e.rint(at)
+
+
+def _floor(at):
+    return e.floor(at)
+
+
+def _is_inside(place, last):
+    return e.where(e.logical_and(place >= 0, place <= last), 1, 0)
+
+
+def _clipped(place, last):
+    return e.where(place > 0, e.where(place < last, place, last), 0)  # NaN gives 0
+
+
+def _reflected(at, low, span):
+    away = abs(at - low)
+    turns = e.floor(away / span)
+    rest = away - turns * span
+    return e.where(e.fmod(turns, 2) > 0, span - rest, rest) + low
+
+
+def _linear(at, place):
+    return 1 - abs(at - place)
+
+
+def _cubic(at, place):
+    d = abs(at - place)
+    near = ((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * _CUBIC - 4 * _CUBIC
+    return e.where(d <= 1, near, e.where(d < 2, far, 0))
+
+
+def _term(picked: Any, *factors: Any) -> Any:
+    weight, inside = factors[0], factors[1]
+    for at in range(2, len(factors), 2):
+        weight, inside = weight * factors[at], inside * factors[at + 1]
+    return e.where(inside > 0, picked * weight, 0)
+
+
+def _sum_term(total: Any, picked: Any, *factors: Any) -> Any:
+    return total + _term(picked, *factors)
+
+
+def _added(total: Any, picked: Tensor, operands: list[Tensor]) -> Any:
+    body: Callable[..., Any] = _term if total is None else _sum_term
+    before = [] if total is None else [total]
+    return evaluate("grid_sample", body, [*before, picked, *operands])

@@ -1,0 +1,80 @@
+"""Padding beside PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, ShapeError
+from clnet.nn import functional as F
+from tests.opcase import every_check, normal
+from tests.torchcase import torch_case
+
+pytestmark = pytest.mark.device
+
+ROWS, IMAGES, VOLUMES = normal(2, 3, 7), normal(2, 3, 5, 6), normal(1, 2, 3, 4, 5)
+
+CASES = [
+    torch_case("pad", [IMAGES], (2, 1, 0, 3), "constant", 3.5, shapes=[[(2, 0, 1, 1)]]),
+    torch_case("pad", [IMAGES], (-1, 2, 0, -2, 1, 0), shapes=[]),
+    torch_case("pad", [ROWS], (3, 2), "reflect", shapes=[[(1, 1, 4)]]),
+    torch_case("pad", [IMAGES], (3, 2, 1, 4), "reflect", shapes=[]),
+    torch_case("pad", [VOLUMES], (3, 2, 1, 3, 2, 0), "reflect", shapes=[]),
+    torch_case("pad", [ROWS], (9, 2), "replicate", shapes=[[(1, 1, 1)]]),
+    torch_case("pad", [IMAGES], (3, 2, 1, 4), "replicate", shapes=[]),
+    torch_case("pad", [IMAGES], (3, 6, 1, 4), "circular", shapes=[]),
+    torch_case("pad", [VOLUMES], (3, 2, 1, 3, 2, 0), "circular", shapes=[]),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "circular", "constant"])
+def test_second_gradients_flow(mode):
+    x = clnet.tensor(np.arange(5.0, dtype=np.float32).reshape(1, 1, 5), requires_grad=True)
+    y = F.pad(x * x, (2, 1), mode)
+    (g,) = clnet.autograd.grad([(y * y).sum()], [x], create_graph=True)
+    g.sum().backward()
+    shown = np.pad(np.ones(5), (2, 1), "constant")
+    del shown
+    counts = np.bincount(np.pad(np.arange(5), (2, 1), {"circular": "wrap"}.get(mode, mode)), minlength=5)
+    if mode == "constant":
+        counts = np.ones(5)
+    np.testing.assert_allclose(x.grad.numpy().ravel(), 12 * np.arange(5.0) ** 2 * counts, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "bool"])
+def test_padding_keeps_other_dtypes(dtype):
+    x = clnet.tensor([[[1, 0, 1]]]).to(dtype=getattr(clnet, dtype))
+    for mode in ("constant", "replicate", "circular"):
+        y = F.pad(x, (1, 2), mode)
+        assert y.dtype is x.dtype
+        expected = np.pad([1, 0, 1], (1, 2), {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
+        np.testing.assert_array_equal(y.numpy().ravel().astype(int), expected)
+
+
+def test_infinite_values_pad():
+    y = F.pad(clnet.ones(2), (1, 1), value=-float("inf")).numpy()
+    np.testing.assert_array_equal(y, [-np.inf, 1, 1, -np.inf])
+
+
+def test_errors_say_what_is_wrong():
+    x = clnet.ones(1, 2, 3)
+    with pytest.raises(ArgumentError, match=r"^pad: mode is one of constant, reflect, .*'mirror'"):
+        F.pad(x, (1, 1), "mirror")
+    with pytest.raises(ArgumentError, match="^pad: only mode 'constant' has a value"):
+        F.pad(x, (1, 1), "reflect", 1.0)
+    with pytest.raises(ArgumentError, match="^pad: there are two numbers for each padded axis"):
+        F.pad(x, (1, 1, 1))
+    with pytest.raises(ShapeError, match="^pad: mode 'reflect' pads by at most the elements of"):
+        F.pad(x, (3, 0), "reflect")
+    with pytest.raises(ShapeError, match="^pad: mode 'circular' pads by at most"):
+        F.pad(x, (4, 0), "circular")
+    with pytest.raises(ShapeError, match="^pad: an axis keeps 0 elements or more"):
+        F.pad(x, (-2, -2))
+    with pytest.raises(ShapeError, match="^pad: an axis keeps 0 elements or more"):
+        F.pad(x, (-2, -2), "replicate")

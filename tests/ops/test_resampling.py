@@ -1,0 +1,143 @@
+"""Interpolation, sampling and pixel shuffles beside PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.nn import functional as F
+from tests.opcase import OpCase, every_check, normal, sliced, uniform
+from tests.torchcase import by_torch, torch_case
+
+pytestmark = pytest.mark.device
+
+ROWS, IMAGES, VOLUMES = normal(2, 3, 7), normal(2, 2, 5, 6), normal(1, 2, 3, 4, 5)
+OF = {1: ROWS, 2: IMAGES, 3: VOLUMES}
+SIZES = (9, 4, 7)
+MODES = [
+    *(("nearest", n) for n in OF),
+    *(("nearest-exact", n) for n in OF),
+    *(("area", n) for n in OF),
+    ("linear", 1),
+    ("bilinear", 2),
+    ("trilinear", 3),
+    ("bicubic", 2),
+]
+CORNERED = [(m, n) for m, n in MODES if "linear" in m or "cubic" in m]
+
+
+def resize(axes: int, *args, **settings) -> OpCase:
+    return torch_case("interpolate", [OF[axes]], *args, shapes=[], layouts=(sliced,), **settings)
+
+
+def sample(axes: int, **settings) -> OpCase:
+    # Places within cells of the grid: the reference's differences must not cross a kink.
+    shape = (2, 4, 3, 2) if axes == 2 else (1, 2, 3, 2, 3)
+    place = uniform(-1.2, 1.2, shape, grad=settings["mode"] == "bilinear")
+    sizes = {2: (2, 3, 5, 6), 3: (1, 2, 3, 4, 5)}
+    case = torch_case("grid_sample", [normal(*sizes[axes]), place], **settings, shapes=[])
+    return case
+
+
+CASES = [
+    *(resize(n, SIZES[:n], mode=m) for m, n in MODES),
+    *(resize(n, scale_factor=1.7, mode=m) for m, n in MODES),
+    *(resize(n, SIZES[:n], mode=m, align_corners=True) for m, n in CORNERED),
+    resize(2, scale_factor=(0.6, 2.5), mode="bilinear", recompute_scale_factor=True),
+    resize(2, (1, 1), mode="bicubic", align_corners=True),
+    *(
+        resize(2, (3, 9), mode=m, antialias=True, align_corners=corners)
+        for m in ("bilinear", "bicubic")
+        for corners in (False, True)
+    ),
+    *(
+        sample(n, mode=m, padding_mode=p, align_corners=corners)
+        for m, n in [("bilinear", 2), ("nearest", 2), ("bicubic", 2), ("bilinear", 3), ("nearest", 3)]
+        for p in ("zeros", "border", "reflection")
+        for corners in (False, True)
+    ),
+    *(
+        OpCase(
+            lambda t, s=size, c=corners: F.affine_grid(t, s, align_corners=c),
+            lambda t, s=size, c=corners: by_torch("affine_grid", list(s), align_corners=c)(t),
+            [normal(2, len(size) - 2, len(size) - 1)],
+            shapes=[],
+            name="affine_grid",
+            label=f"{size}, {corners}",
+        )
+        for size in ((2, 3, 4, 5), (2, 1, 3, 1, 4))
+        for corners in (False, True)
+    ),
+    torch_case("pixel_shuffle", [normal(2, 8, 3, 4)], 2, shapes=[[(0, 4, 1, 1)]]),
+    torch_case("pixel_unshuffle", [normal(2, 2, 4, 6)], 2, shapes=[[(1, 1, 2, 2)]]),
+    torch_case("channel_shuffle", [normal(2, 6, 3, 4)], 3, shapes=[[(1, 3, 1, 1)]]),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def test_gradients_of_gradients_flow_through_interpolation():
+    case = torch_case("interpolate", [IMAGES], (9, 4), mode="bilinear", shapes=[])
+    cubed = OpCase(
+        lambda x: case.fn(x * x * x), lambda x: case.ref(x**3), [IMAGES], grad2=True, shapes=[],
+        name="interpolate", layouts=(),
+    )  # fmt: skip
+    for _, check in (p.values for p in every_check([cubed])):
+        check(cubed, clnet.device())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "uint8"])
+def test_nearest_keeps_the_dtype(dtype):
+    x = clnet.tensor([[[1, 2, 3]]]).to(dtype=getattr(clnet, dtype))
+    y = F.interpolate(x, 6)
+    assert y.dtype is x.dtype
+    np.testing.assert_array_equal(y.numpy().ravel().astype(int), [1, 1, 2, 2, 3, 3])
+
+
+def test_errors_say_what_is_wrong():
+    x = clnet.ones(1, 2, 3, 4)
+    with pytest.raises(ArgumentError, match="^interpolate: mode is one of nearest, "):
+        F.interpolate(x, 2, mode="best")
+    with pytest.raises(ArgumentError, match="^interpolate: either size or scale_factor is given"):
+        F.interpolate(x)
+    with pytest.raises(ArgumentError, match="^interpolate: recompute_scale_factor needs"):
+        F.interpolate(x, 2, recompute_scale_factor=True)
+    with pytest.raises(ArgumentError, match="^interpolate: there is one number for each of 2 axes"):
+        F.interpolate(x, (2, 3, 4))
+    with pytest.raises(ArgumentError, match="^interpolate: align_corners goes with linear"):
+        F.interpolate(x, 2, align_corners=True)
+    with pytest.raises(ArgumentError, match="^interpolate: antialias goes with bilinear"):
+        F.interpolate(x, 2, antialias=True)
+    with pytest.raises(ShapeError, match="^interpolate: for mode 'linear' x has 3 axes"):
+        F.interpolate(x, 2, mode="linear")
+    with pytest.raises(ShapeError, match="^interpolate: sizes are 1 or more"):
+        F.interpolate(x, 0)
+    with pytest.raises(DtypeError, match="^interpolate: operands are floating"):
+        F.interpolate(x.long(), 2, mode="bilinear")
+    with pytest.raises(ArgumentError, match="^grid_sample: mode is one of"):
+        F.grid_sample(x, clnet.ones(1, 2, 2, 2), mode="linear")
+    with pytest.raises(ArgumentError, match="^grid_sample: padding_mode is one of"):
+        F.grid_sample(x, clnet.ones(1, 2, 2, 2), padding_mode="ones")
+    with pytest.raises(ShapeError, match="^grid_sample: x is "):
+        F.grid_sample(x, clnet.ones(1, 2, 2, 3))
+    with pytest.raises(ShapeError, match="^grid_sample: mode 'bicubic' takes images"):
+        F.grid_sample(clnet.ones(1, 1, 2, 2, 2), clnet.ones(1, 2, 2, 2, 3), mode="bicubic")
+    with pytest.raises(ShapeError, match=r"^affine_grid: theta is \(n, 2, 3\)"):
+        F.affine_grid(clnet.ones(1, 2, 2), (1, 1, 2, 2))
+    with pytest.raises(ShapeError, match="^pixel_shuffle: channels are a multiple"):
+        F.pixel_shuffle(x, 2)
+    with pytest.raises(ArgumentError, match="^pixel_unshuffle: the factor is 1 or more"):
+        F.pixel_unshuffle(x, 0)
+    with pytest.raises(ShapeError, match="^pixel_unshuffle: sides are multiples"):
+        F.pixel_unshuffle(x, 2)
+    with pytest.raises(ShapeError, match="^pixel_shuffle: x is "):
+        F.pixel_shuffle(clnet.ones(2, 3), 2)
+    with pytest.raises(ShapeError, match="^channel_shuffle: groups divides the channels"):
+        F.channel_shuffle(x, 3)
+    with pytest.raises(ArgumentError, match="^channel_shuffle: groups is 1 or more"):
+        F.channel_shuffle(x, 0)
