@@ -9,14 +9,6 @@ from typing import TYPE_CHECKING
 from ..shapes import broadcast_shapes
 from .arithmetic import clamp
 from .function import Face, op
-<<<<<<< HEAD
-<<<<<<< HEAD
-from .vector import norm
-=======
->>>>>>> vocab1
-=======
-from .vector import norm
->>>>>>> vocab4
 from .shape import expand
 from .vector import norm
 
