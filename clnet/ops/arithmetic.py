@@ -410,7 +410,7 @@ def _select(condition, x, other):
     return e.where(condition, x, other)
 
 
-@op(_BOTH)
+@op(Face.FUNCTION)
 def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
     """``x`` where the condition is true, else ``other``, broadcast."""
     return evaluate("where", _select, [condition, x, other], promoted=[x, other])
