@@ -537,29 +537,41 @@ def full(
 
 
 def zeros(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Zeros of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of(sizes, size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
     )
 
 
 def ones(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of(sizes, size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
     )
 
 
 def empty(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    made = uninitialized(Tensor, sizes_of(size), dtype or float32, target)
+    made = uninitialized(Tensor, sizes_of(sizes, size), dtype or float32, target)
     return made.requires_grad_(requires_grad)
 
 

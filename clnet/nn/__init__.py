@@ -11,6 +11,7 @@ from .fold import *
 from .group_norm import *
 from .linear import *
 from .loss import *
+from .margin_loss import *
 from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *
@@ -19,3 +20,4 @@ from .pool import *
 from .resize import *
 from .rnn import *
 from .sparse import *
+from .transformer import *

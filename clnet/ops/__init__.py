@@ -20,6 +20,7 @@ from .group_norms import *
 from .index import *
 from .inplace import *
 from .loss import *
+from .margin_loss import *
 from .masked import *
 from .mathematics import *
 from .matmul import *
