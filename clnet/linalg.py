@@ -8,7 +8,7 @@ from .ops.function import PUBLIC_OPS, Face
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
     from .ops.matmul import matmul as matmul
-    from .ops.vector import linalg_norm as norm  # noqa: F401
+    from .ops.vector import linalg_norm as norm  # noqa: F401 # pyright: ignore[reportUnusedImport] - the alias is what is exported
     from .ops.vector import matrix_norm as matrix_norm
     from .ops.vector import vector_norm as vector_norm
 
