@@ -80,7 +80,7 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
     if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
-    params = _Copy(y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, len(shape))
+    params = _Copy(*_types(y, x), len(shape))
     global_size, local_size = items(target, y.size)
     args = (y.size, *shape, *y_strides, *x_strides, y, x)
     return [_launch(_ELEMENTS, params, args, y, x, global_size, local_size)]
@@ -160,11 +160,18 @@ def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | 
     return None
 
 
+def _types(y: Array, x: Array) -> tuple[str, str, bool]:
+    """The types copied between; 16-bit numbers of one dtype are copied as bits."""
+    if y.dtype is x.dtype and y.dtype.ctype == "half":  # a type that not every device has
+        return "ushort", "ushort", False
+    return y.dtype.ctype, x.dtype.ctype, y.dtype is bool_
+
+
 def _rows(
     target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
 ) -> Launch:
     outer, columns = shape[:-1] or (1,), shape[-1]
-    params = _Copy(y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, len(outer))
+    params = _Copy(*_types(y, x), len(outer))
     (width,), (group,) = items(target, columns)
     args = (
         columns,
@@ -191,7 +198,7 @@ def _transposed(
     last = len(shape) - 1
     others = [d for d in range(last) if d != axis]
     rows, columns = shape[axis], shape[last]
-    dtypes = (y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, max(len(others), 1))
+    dtypes = (*_types(y, x), max(len(others), 1))
     args = (
         rows,
         columns,
