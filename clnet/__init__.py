@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from . import autograd as autograd
 from . import errors as errors
+from . import linalg as linalg
 from . import nn as nn
 from . import ops as ops
 from . import optim as optim
@@ -42,7 +43,6 @@ from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
 from .ops.function import PUBLIC_OPS, Face
-from .random import bernoulli as bernoulli
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed
@@ -50,6 +50,7 @@ from .random import normal as normal
 from .random import rand as rand
 from .random import rand_like as rand_like
 from .random import randint as randint
+from .random import randint_like as randint_like
 from .random import randn as randn
 from .random import randn_like as randn_like
 from .random import randperm as randperm

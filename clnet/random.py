@@ -8,15 +8,15 @@ from typing import Any
 from . import mode, ops
 from .device import current_device
 from .device import device as open_device
-from .dtypes import DType, float32, int64
+from .dtypes import DType, int64
 from .errors import ArgumentError
 from .generator import Generator
 from .ops.permutation import NUMBERS_PER_ELEMENT, Permutation
 from .ops.random import Counter
+from .shapes import broadcast_shapes
 from .tensor import Tensor, empty
 
 __all__ = [
-    "bernoulli",
     "get_rng_state",
     "initial_seed",
     "manual_seed",
@@ -24,6 +24,7 @@ __all__ = [
     "rand",
     "rand_like",
     "randint",
+    "randint_like",
     "randn",
     "randn_like",
     "randperm",
@@ -70,76 +71,98 @@ def set_rng_state(state: dict[str, int]) -> None:
 
 
 def rand(
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
     generator: Generator | None = None,
-    dtype: DType = float32,
+    dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform numbers in ``[0, 1)``.
 
     Args:
-        *size: the shape, as numbers or as one sequence.
+        *sizes: the shape, as numbers or as one sequence.
+        size: the same by name.
         generator: where they come from; None: the default one.
-        dtype: floating.
+        dtype: floating; None: float32.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
     Returns:
         A leaf of that shape.
     """
-    x = empty(*size, dtype=dtype, device=device)
+    x = empty(*sizes, size=size, dtype=dtype, device=device)
     return ops.uniform_(x, generator=generator).requires_grad_(requires_grad)
 
 
 def randn(
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
     generator: Generator | None = None,
-    dtype: DType = float32,
+    dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Normally distributed numbers of mean 0 and variance 1; arguments as :func:`rand`'s."""
-    x = empty(*size, dtype=dtype, device=device)
+    x = empty(*sizes, size=size, dtype=dtype, device=device)
     return ops.normal_(x, generator=generator).requires_grad_(requires_grad)
 
 
-def rand_like(x: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """:func:`rand` with the shape, device and (unless given) dtype of ``x``."""
-    return rand(x.shape, dtype=dtype or x.dtype, device=x.device)
+def rand_like(
+    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """:func:`rand` with the shape and (unless given) dtype and device of ``x``."""
+    y = ops.empty_like(x, dtype=dtype, device=device)
+    return ops.uniform_(y).requires_grad_(requires_grad)
 
 
-def randn_like(x: Tensor, *, dtype: DType | None = None) -> Tensor:
-    """:func:`randn` with the shape, device and (unless given) dtype of ``x``."""
-    return randn(x.shape, dtype=dtype or x.dtype, device=x.device)
+def randn_like(
+    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """:func:`randn` with the shape and (unless given) dtype and device of ``x``."""
+    y = ops.empty_like(x, dtype=dtype, device=device)
+    return ops.normal_(y).requires_grad_(requires_grad)
 
 
 def normal(
-    mean: float,
-    std: float,
-    size: Sequence[int],
+    mean: float | Tensor = 0.0,
+    std: float | Tensor = 1.0,
+    size: Sequence[int] | None = None,
     *,
     generator: Generator | None = None,
-    dtype: DType = float32,
+    dtype: DType | None = None,
     device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Normally distributed numbers.
 
     Args:
-        mean: their mean.
-        std: their standard deviation, 0 or more.
-        size: the shape.
+        mean: their mean; a tensor gives each element its own.
+        std: their standard deviation, 0 or more; a tensor gives each element its own.
+        size: the shape; None if the mean or the deviation is a tensor, whose shape it is.
         generator: where they come from; None: the default one.
-        dtype: floating.
+        dtype: floating; None: float32. Like the device, that of the tensor if one is given.
         device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
 
     Returns:
-        A tensor of that shape.
+        A tensor of that shape, off the tape.
 
     Raises:
-        ArgumentError: if ``std`` is negative.
+        ArgumentError: if ``std`` is a negative number, or neither a size nor a tensor is given.
     """
-    return ops.normal_(empty(size, dtype=dtype, device=device), mean, std, generator=generator)
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        if size is None:
+            raise ArgumentError("normal", "numbers need a size", mean=mean, std=std)
+        x = empty(size, dtype=dtype, device=device)
+        return ops.normal_(x, mean, std, generator=generator).requires_grad_(requires_grad)
+    if not isinstance(std, Tensor) and std < 0:
+        raise ArgumentError("normal", "std is 0 or more", std=std)
+    given = [t.detach() for t in (mean, std) if isinstance(t, Tensor)]
+    shape = broadcast_shapes("normal", *(t.shape for t in given))
+    x = ops.normal_(given[0].new_empty(shape), generator=generator)
+    with mode.using(grad=False):
+        return (mean + std * x).requires_grad_(requires_grad)
 
 
 def randint(
@@ -182,10 +205,19 @@ def randint(
     return ops.random_(x, first, end, generator=generator)
 
 
-def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that an element of ``p`` gives, else 0; ``p``'s shape and dtype."""
-    drawn = rand(p.shape, generator=generator, dtype=p.dtype, device=p.device)
-    return (drawn < p.detach()).to(p.dtype)
+def randint_like(
+    x: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """:func:`randint` with the shape and (unless given) dtype and device of ``x``."""
+    first, end = (0, low) if high is None else (low, high)
+    y = ops.empty_like(x, dtype=dtype, device=device)
+    return ops.random_(y, first, end).requires_grad_(requires_grad)
 
 
 def randperm(

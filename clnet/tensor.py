@@ -13,7 +13,7 @@ from . import mode, ops
 from .array import Array
 from .device import Device, current_device
 from .device import device as open_device
-from .dtypes import DType, bool_, float16, float32, float64, from_numpy, int64
+from .dtypes import DType, bool_, float32, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .ops.create import Full, uninitialized
 from .ops.function import PUBLIC_OPS, Face, Function, execute
@@ -320,26 +320,6 @@ class Tensor:
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
         return moved.requires_grad_(result.requires_grad)
 
-    def float(self) -> Tensor:
-        """As float32."""
-        return to_dtype(self, float32)
-
-    def double(self) -> Tensor:
-        """As float64."""
-        return to_dtype(self, float64)
-
-    def half(self) -> Tensor:
-        """As float16."""
-        return to_dtype(self, float16)
-
-    def long(self) -> Tensor:
-        """As int64."""
-        return to_dtype(self, int64)
-
-    def bool(self) -> Tensor:
-        """As bool: whether it is not 0."""
-        return to_dtype(self, bool_)
-
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
 
@@ -398,7 +378,7 @@ class Tensor:
 
     __neg__ = ops.neg
     __abs__ = ops.abs
-    __invert__ = ops.logical_not
+    __invert__ = ops.bitwise_not
     __matmul__ = ops.matmul
     __add__, __radd__ = ops.add, _reflected(ops.add)
     __sub__, __rsub__ = ops.sub, _reflected(ops.sub)
@@ -407,7 +387,11 @@ class Tensor:
     __floordiv__, __rfloordiv__ = ops.floor_divide, _reflected(ops.floor_divide)
     __mod__, __rmod__ = ops.remainder, _reflected(ops.remainder)
     __pow__, __rpow__ = ops.pow, _reflected(ops.pow)
-    __and__, __or__ = ops.logical_and, ops.logical_or
+    __and__, __rand__ = ops.bitwise_and, _reflected(ops.bitwise_and)
+    __or__, __ror__ = ops.bitwise_or, _reflected(ops.bitwise_or)
+    __xor__, __rxor__ = ops.bitwise_xor, _reflected(ops.bitwise_xor)
+    __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
+    __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
     __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
     __eq__, __ne__ = ops.eq, ops.ne  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
     __hash__ = object.__hash__
@@ -549,29 +533,41 @@ def full(
 
 
 def zeros(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Zeros of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of(sizes, size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
     )
 
 
 def ones(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of(sizes, size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
     )
 
 
 def empty(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    made = uninitialized(Tensor, sizes_of(size), dtype or float32, target)
+    made = uninitialized(Tensor, sizes_of(sizes, size), dtype or float32, target)
     return made.requires_grad_(requires_grad)
 
 
@@ -579,8 +575,7 @@ def _leaf(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:  # n
     """A leaf of a subclass, whatever its constructor takes."""
     made = kind.__new__(kind)
     Tensor.__init__(made, array)
-    made._requires_grad = requires_grad
-    return made
+    return made.requires_grad_(requires_grad)
 
 
 def _unpickled(kind: type[Tensor], host: np.ndarray, requires_grad: bool) -> Tensor:  # noqa: FBT001

@@ -32,7 +32,7 @@ LAYERS = (
     {"kernels"},
     {"ops"},
     {"tape", "tensor", "creation", "random", "gradcheck", "autograd"},
-    {"compile", "nn"},
+    {"compile", "nn", "linalg"},
     {"optim", "data", "io", "parallel"},
     {"train", "models", "onnx"},
     {"bench"},

@@ -16,6 +16,7 @@ from clnet import expr as E
 from clnet.errors import ArgumentError, DtypeError
 from clnet.expr.derivative import RULES
 from clnet.expr.printing import CType
+from clnet.kernels.template import render
 
 X, Y, Z = E.Input(0), E.Input(1), E.Input(2)
 P, Q = E.Input(3, boolean=True), E.Input(4, boolean=True)
@@ -50,7 +51,7 @@ def _trunc_divide(a, b):
 
 SAME_NAME_IN_NUMPY = """
     floor ceil trunc minimum maximum fmin fmax fmod remainder floor_divide copysign isnan isinf
-    exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan sinh cosh tanh where
+    hypot exp exp2 expm1 log log1p log2 log10 sqrt sin cos tan sinh cosh tanh where
     logical_and logical_or logical_xor logical_not
     bitwise_and bitwise_or bitwise_xor bitwise_not left_shift right_shift"""
 OPERATORS = "neg abs add sub mul lt le gt ge eq ne"
@@ -128,7 +129,9 @@ def _source(exprs, ctype, *, width, num_scalars):
 #define STORE(v, k) vstore{width}(v, i, numbers + (k) * n)
 #define PUT(v, k) vstore{width}(convert_uchar{width}(-(v)), i, flags + (k) * n)"""
     body = "\n    ".join(lines)
+    own = {"functions": printed.functions, "ctype": ctype, "lanes": width}
     return f"""{E.PRAGMA}
+{render("lib/elementary.mako", "define", own)}
 {access}
 __kernel void run(const int n, __global {ctype} *numbers, __global uchar *flags,
     __global const {ctype} *xs, __global const {ctype} *ys, __global const {ctype} *zs,
@@ -413,6 +416,7 @@ def _kink_pairs():
         "power 0": (lambda t, a, b: a**0 + b, lambda a, b: a**0 + b),
         "base 2": (lambda t, a, b: 2**b, lambda a, b: 2**b),
         "atan2": (lambda t, a, b: t.atan2(a, b), E.atan2),
+        "hypot": (lambda t, a, b: t.hypot(a, b), E.hypot),
         "copysign": (lambda t, a, b: t.copysign(a, b), E.copysign),
         "fmod": (lambda t, a, b: t.fmod(a, b), E.fmod),
         "remainder": (lambda t, a, b: t.remainder(a, b), E.remainder),
@@ -505,12 +509,12 @@ def test_foldings_keep_every_bit():
 def test_shared_sub_expressions_are_printed_once():
     shared = E.exp(X * Y)
     text = E.print_c([shared + 1, shared * shared, E.sqrt(shared)], "float", inputs=["x", "y"])
-    assert text.statements == ("const float t0 = exp((x * y));",)
-    assert text.results == ("(t0 + 1.0f)", "(t0 * t0)", "sqrt(t0)")
+    assert text.statements == ("const float t0 = clnet_exp((x * y));",)
+    assert text[1:] == (("(t0 + 1.0f)", "(t0 * t0)", "sqrt(t0)"), ("exp",))
     assert E.flops(shared + 1, shared * shared, E.sqrt(shared)) == 5
     assert E.flops(E.fma(X, Y, X), E.where(P, X, Y), X) == 2
     renamed = E.print_c([shared, shared], "double", inputs={0: "a", 1: "b"}, prefix="v")
-    assert renamed == (("const double v0 = exp((a * b));",), ("v0", "v0"))
+    assert renamed == (("const double v0 = exp((a * b));",), ("v0", "v0"), ())
 
 
 def test_deep_chains_do_not_recurse_or_nest():
@@ -569,26 +573,28 @@ def test_construction_errors():
 
 
 def _grow(inner):
-    """Expressions over primitives that IEEE 754 rounds exactly: results agree to the bit."""
+    """Expressions over primitives that IEEE 754 rounds exactly: results agree to the bit.
+
+    No copysign, since a NaN's sign is anybody's; no fmod, NAN or INFINITY as constants, since PoCL
+    3.1 folds floor(NAN) and fmod(1, 0) to numbers.
+    """
     unary = st.sampled_from([abs, operator.neg, E.floor, E.rint, E.trunc, E.sign, E.sqrt])
-    arithmetic = [operator.add, operator.sub, operator.mul, operator.truediv, E.fmod, E.copysign]
+    arithmetic = [operator.add, operator.sub, operator.mul, operator.truediv]
     logic = [operator.lt, operator.ge, E.eq, E.ne, E.logical_and, E.logical_or, E.logical_xor]
     binary = st.sampled_from(arithmetic * 3 + logic)
     return st.one_of(
         st.builds(lambda f, a: f(a), unary, inner),
-        st.builds(lambda f, a, b: f(a, b), binary, inner, inner),
-        st.builds(lambda f, a, b: f(a, b), binary, inner, inner),
+        *[st.builds(lambda f, a, b: f(a, b), binary, inner, inner)] * 2,
         st.builds(E.where, inner, inner, inner),
         st.builds(lambda a: ~E.cast_boolean(a), inner),
     )
 
 
-LEAVES = st.sampled_from([X, Y, Z, P, Q])
-CONSTANTS = st.sampled_from([0, 1, -2, 0.1, -0.0, math.inf, math.nan]).map(E.as_expr)
-EXPRESSIONS = _grow(_grow(st.recursive(LEAVES | LEAVES | CONSTANTS, _grow, max_leaves=12)))
+LEAVES = st.sampled_from([X, Y, Z, P, Q] * 2 + [E.as_expr(c) for c in (0, 1, -2, 0.1, -0.0)])
+EXPRESSIONS = _grow(_grow(st.recursive(LEAVES, _grow, max_leaves=12)))
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12)
 @given(st.lists(EXPRESSIONS, min_size=8, max_size=24))
 def test_random_expressions_agree_to_the_bit(queue, exprs):
     values = _cross(np.array([math.nan, math.inf, 0.0, -0.0, 0.3, -1.7, 2.5, 1e200, -1e-200]))

@@ -78,6 +78,32 @@ def test_like_another_tensor(device):
         assert draw(x, dtype=clnet.float32).dtype is clnet.float32
 
 
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=repr)
+def test_16_bit_numbers_are_rounded_ones(dtype):
+    for draw in (clnet.rand, clnet.randn):
+        narrow = draw(50, dtype=dtype, generator=clnet.Generator(1))
+        wide = draw(50, generator=clnet.Generator(1))
+        np.testing.assert_array_equal(narrow.numpy(), wide.numpy().astype(dtype.numpy))
+
+
+def test_normal_takes_tensors():
+    mean, std = clnet.tensor([[0.0], [100.0]]), clnet.full((10_000,), 2.0)
+    x = clnet.normal(mean, std, generator=clnet.Generator(2))
+    assert x.shape == (2, 10_000)
+    np.testing.assert_allclose(x.numpy().mean(1), [0, 100], atol=0.1)
+    np.testing.assert_allclose(x.numpy().std(1), [2, 2], rtol=0.05)
+    assert clnet.normal(mean, 0.0).tolist() == [[0], [100]]
+    assert clnet.normal(5.0, clnet.zeros(2)).tolist() == [5, 5]
+    assert not clnet.normal(mean.requires_grad_(), std).requires_grad
+
+
+def test_whole_numbers_like_another_tensor():
+    x = clnet.randint_like(clnet.zeros(40, 50), -3, 4)
+    assert (x.dtype, x.shape) == (clnet.float32, (40, 50))
+    assert set(np.unique(x.numpy())) == set(range(-3, 4))
+    assert clnet.randint_like(x, 2, dtype=clnet.int8).numpy().max() == 1
+
+
 def test_probabilities_of_the_elements():
     clnet.manual_seed(0)
     p = clnet.tensor([0.0, 0.2, 1.0]).expand(4000, 3)
@@ -117,9 +143,11 @@ def test_every_place_of_a_permutation_is_as_likely():
         (lambda: clnet.randint(0, 3), ArgumentError, "randint: size is a shape; got size=None"),
         (lambda: clnet.randperm(-1), ArgumentError, r"n lies in \[0, 2\*\*31\); got n=-1"),
         (lambda: clnet.normal(0.0, -1.0, (2,)), ArgumentError, "std is 0 or more; got std=-1"),
+        (lambda: clnet.normal(clnet.zeros(2), -1.0), ArgumentError, "std is 0 or more; got std=-1"),
+        (lambda: clnet.normal(0.0, 1.0), ArgumentError, "numbers need a size"),
         (lambda: clnet.rand(2, dtype=clnet.int32), DtypeError, "operands are floating"),
     ],
-    ids=["seed", "range", "size", "length", "deviation", "dtype"],
+    ids=["seed", "range", "size", "length", "deviation", "deviations", "no size", "dtype"],
 )
 def test_what_cannot_be_drawn(draw, error, message):
     before = clnet.get_rng_state()

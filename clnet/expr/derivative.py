@@ -187,6 +187,7 @@ RULES: dict[str, tuple[Rule | None, ...]] = {
         lambda g, y, a, b: _angle(g, a, b) * b,
         lambda g, y, a, b: _angle(g, a, b) * -a,
     ),
+    "hypot": (lambda g, y, a, b: g * (a / y), lambda g, y, a, b: g * (b / y)),
     "copysign": (lambda g, y, a, b: g * where(eq(a, 0), 0, y / a), None),
     "where": (None, lambda g, y, c, a, b: where(c, g, 0), lambda g, y, c, a, b: where(c, 0, g)),
     "exp": (lambda g, y, x: g * y,),

@@ -74,6 +74,7 @@ remainder = _binary("remainder", "``a - floor(a / b) * b``, with the sign of ``b
 floor_divide = _binary("floor_divide", "``floor(a / b)``; 0 for an integer ``b == 0``.")
 trunc_divide = _binary("trunc_divide", "``trunc(a / b)``; 0 for an integer ``b == 0``.")
 atan2 = _binary("atan2", "Angle of the point ``(b, a)``, in radians.")
+hypot = _binary("hypot", "``sqrt(a * a + b * b)`` without overflow.")
 copysign = _binary("copysign", "``|a|`` with the sign of ``b``.")
 logical_and = _binary("logical_and", "Whether both are not 0.")
 logical_or = _binary("logical_or", "Whether one is not 0.")

@@ -73,7 +73,7 @@ def _primitives() -> dict[str, Primitive]:
     add("number", "b>n", Domain.ANY, 0)
     add("exp exp2 expm1 log log1p log2 log10 sqrt rsqrt erf erfc", "n>n", Domain.FLOATING)
     add("sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh", "n>n", Domain.FLOATING)
-    add("div pow atan2 copysign", "nn>n", Domain.FLOATING)
+    add("div pow atan2 hypot copysign", "nn>n", Domain.FLOATING)
     add("bitwise_not", "n>n", Domain.INTEGER)
     add("bitwise_and bitwise_or bitwise_xor left_shift right_shift", "nn>n", Domain.INTEGER)
     return table

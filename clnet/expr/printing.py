@@ -44,6 +44,10 @@ from .nodes import (
 PRAGMA = "#pragma OPENCL FP_CONTRACT OFF"
 """What a kernel source says once, before its kernels: ``a * b + c`` rounds twice everywhere."""
 
+ELEMENTARY = ("exp", "expm1", "log", "log2", "log1p", "tanh", "erf")
+"""Functions that float kernels define themselves, named ``clnet_exp``, of vectors ``clnet_exp16``:
+with the same bits on every device, and inlined where the device's own are not."""
+
 _LONGEST = (
     72  # A longer text gets a name: readable, and C compilers limit the depth of parentheses.
 )
@@ -62,10 +66,12 @@ class Printed(NamedTuple):
     Attributes:
         statements: declarations of temporaries, in order, each with its semicolon.
         results: for each expression, C text of its value, without side effects.
+        functions: names of the ``ELEMENTARY`` functions that the kernel must define.
     """
 
     statements: tuple[str, ...]
     results: tuple[str, ...]
+    functions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -157,7 +163,7 @@ def _nearest_single(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _c_tables() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+def _c_tables() -> tuple[dict[str, str], ...]:
     infix = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
     infix |= {"eq": "==", "ne": "!=", "logical_and": "&", "logical_or": "|", "logical_xor": "^"}
     both = {name: f"({{0}} {symbol} {{1}})" for name, symbol in infix.items()}
@@ -183,6 +189,10 @@ def _c_tables() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
         "minimum": "((({0} < {1}) | ({0} != {0})) ? {0} : {1})",
         "maximum": "((({0} > {1}) | ({0} != {0})) ? {0} : {1})",
     }
+    # A kernel's own functions, or operations on bits, instead of calls of OpenCL's library.
+    magnitude = "as_{t}(as_{mask}({0}) & 0x7fffffff)"
+    single = floating | {name: f"clnet_{name}{{lanes}}({{0}})" for name in ELEMENTARY}
+    single |= {"abs": magnitude, "isinf": f"({magnitude} == {{inf}})"}
     smaller, larger = "({0} < {1} ? {0} : {1})", "({0} > {1} ? {0} : {1})"
     # Division by 0 and of the least value by -1 would trap on CPUs: they divide by 1 instead.
     divisor = "((({1} == {zero}) | ({1} == {minus})) ? {one} : {1})"
@@ -209,10 +219,10 @@ def _c_tables() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
         "trunc_divide": "({1} == {zero} ? {zero} : {0} / ({1} == {zero} ? {one} : {1}))",
         "right_shift": "({1} >= {bits} ? {zero} : {0} >> {1})",
     }
-    return floating, signed, unsigned
+    return floating, single, signed, unsigned
 
 
-_C_FLOATING, _C_SIGNED, _C_UNSIGNED = _c_tables()
+_C_DOUBLE, _C_SINGLE, _C_SIGNED, _C_UNSIGNED = _c_tables()
 
 
 def _remainder(a: Expr, b: Expr) -> Expr:
@@ -281,8 +291,9 @@ class _Printer:
         literal = ctype.literal
         self.words = {"t": ctype.name, "zero": literal(0), "one": literal(1)}
         if ctype.floating:
-            self.templates = _C_FLOATING
-            self.words["inf"] = literal(math.inf)
+            self.templates = _C_SINGLE if ctype.element == "float" else _C_DOUBLE
+            self.words |= {"inf": literal(math.inf), "mask": ctype.boolean}
+            self.words["lanes"] = str(ctype.width) if ctype.width > 1 else ""
         else:
             bits = _BITS[ctype.element]
             self.templates = _C_UNSIGNED if ctype.element == "uchar" else _C_SIGNED
@@ -347,7 +358,7 @@ def print_c(
         prefix: what the names of temporaries begin with.
 
     Returns:
-        The statements and, for each expression, its value.
+        The statements, for each expression its value, and what both need.
 
     Raises:
         DtypeError: if a primitive or a constant does not exist in the compute type.
@@ -357,7 +368,8 @@ def print_c(
         >>> from clnet.expr import Input, print_c
         >>> x = Input(0)
         >>> print_c([x * x + 1, x * x], "float", inputs=["x"])
-        Printed(statements=('const float t0 = (x * x);',), results=('(t0 + 1.0f)', 't0'))
+        Printed(statements=('const float t0 = (x * x);',), results=('(t0 + 1.0f)', 't0'),
+                functions=())
     """
     target = CType.parse(ctype)
     printer = _Printer(target, inputs, scalars)
@@ -376,4 +388,6 @@ def print_c(
             statements.append(f"const {kind} {name} = {text};")
             text = name
         texts[node] = text
-    return Printed(tuple(statements), tuple(texts[e] for e in exprs))
+    called = {node.primitive.name for node in order if isinstance(node, Call)}
+    own = [name for name in ELEMENTARY if name in called and target.element == "float"]
+    return Printed(tuple(statements), tuple(texts[e] for e in exprs), tuple(own))

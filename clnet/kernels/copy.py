@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import Kind, bool_
+from ..dtypes import DType, Kind, bool_
 from ..shapes import Shape, Strides, ceil_div, collapse
 from .grid import items
 from .kernel import Constraint, Kernel
@@ -67,7 +69,8 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
     Args:
         target: what to choose the kernel for.
         y: any shape and strides that do not overlap themselves.
-        x: the same shape, any strides; it does not overlap ``y``.
+        x: the same shape, any strides; it does not overlap ``y``. A float of 16 bits has the
+            dtype of ``y``.
 
     Returns:
         The launches; none for no elements.
@@ -92,7 +95,7 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     Args:
         target: what to choose the kernel for.
         y: any shape and strides that do not overlap themselves.
-        value: a number of ``y``'s kind, or a cell of one.
+        value: a number of ``y``'s kind; or a cell of one, but for floats of 16 bits.
 
     Returns:
         The launches; none for no elements.
@@ -103,8 +106,8 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     global_size, local_size = items(target, y.size)
     return [
         _FILL.launch(
-            _Fill(y.dtype.ctype, len(shape)),
-            (y.size, *shape, *strides, y, value),
+            _Fill(y.dtype.moved_as, len(shape)),
+            (y.size, *shape, *strides, y, _stored(y.dtype, value)),
             global_size=global_size,
             local_size=local_size,
             flops=0,
@@ -139,6 +142,20 @@ def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
             bytes=y.nbytes,
         )
     ]
+
+
+def _types(y: Array, x: Array) -> tuple[str, str, bool]:
+    """The C types of both, and whether truth values are made of what is none."""
+    if y.dtype is x.dtype:
+        return y.dtype.moved_as, y.dtype.moved_as, False
+    return y.dtype.ctype, x.dtype.ctype, y.dtype is bool_
+
+
+def _stored(dtype: DType, value: float | HostScalar) -> float | HostScalar:
+    """A number as the kernel takes it: a float of 16 bits as its bits."""
+    if dtype.is_floating_point and dtype.itemsize == 2:
+        return int(np.array(value, dtype.numpy).view(np.uint16))
+    return value
 
 
 def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ...]]:

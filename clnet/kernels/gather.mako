@@ -6,6 +6,7 @@
 ## param  wrap: bool                 indices in [-limit, 0) count from the end
 ## param  ndim: int                  axes of the index
 ## param  count: int                 arrays of indices
+## param  add: bool                  elements are added to what is there, else they replace it
 ## def    gather_rows, gather_row_elements
 ## arg    outer: int                 batches; all share the index
 ## arg    n: int                     indices
@@ -35,7 +36,7 @@
 ## arg    size_{d}: int              the shape of the lines
 ## arg    y_stride_{d}: int          steps in y from line to line
 ## arg    index_stride_{d}: int      steps in index and x from line to line
-## arg    y: inout ctype             y[..., index[..., i, ...], ...] += x[..., i, ...]
+## arg    y: inout ctype             y[..., index[..., i, ...], ...] += x[..., i, ...], or =
 ## arg    x: in ctype
 ## arg    index: in index_type
 ## def    keys_along
@@ -141,7 +142,7 @@ __kernel void gather_along(
     }
 }
 </%def>
-<%def name="scatter_lines(ctype, index_type, ndim, wrap)">
+<%def name="scatter_lines(ctype, index_type, ndim, wrap, add)">
 __kernel void scatter_lines(
     const int lines, const int n, const int limit, const int y_step, const int index_step,
 % for d in range(ndim):
@@ -157,7 +158,7 @@ __kernel void scatter_lines(
     __global const ${ctype} *restrict x, const long x_offset,
     __global const ${index_type} *restrict index, const long index_offset)
 {
-    /* One item owns a line of y: it can add there in order, and no other writes to it. */
+    /* One item owns a line of y: it writes there in order, and no other does. */
     const int line = get_global_id(0);
     if (line < lines) {
         ${strided.locate(ndim, "line", ("y", "index"))}
@@ -168,7 +169,7 @@ __kernel void scatter_lines(
             ${index_type} at = index[i * index_step];
             ${checked(index_type, wrap)}
             if (inside)
-                y[(int)at * y_step] += x[i * index_step];
+                y[(int)at * y_step] ${"+=" if add else "="} x[i * index_step];
         }
     }
 }

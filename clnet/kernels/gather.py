@@ -44,6 +44,7 @@ class _Lines(NamedTuple):
     index_type: str
     ndim: int
     wrap: bool
+    add: bool
 
 
 class _KeysAlong(NamedTuple):
@@ -89,7 +90,7 @@ def gather_rows(
     if y.size == 0:
         return []
     outer, n, inner = y.shape
-    params = _Rows(y.dtype.ctype, index.dtype.ctype, _missing(y.dtype), wrap)
+    params = _Rows(y.dtype.moved_as, index.dtype.ctype, _missing(y.dtype), wrap)
     args = (outer, n, inner, x.shape[1], x.strides[0], x.strides[1], y, x, index)
     kernel, (global_size, local_size) = _ROW_ELEMENTS, items(target, y.size)
     if not target.traits.dedicated_local_memory and inner >= _CPU_LEAST_ROW:
@@ -180,7 +181,7 @@ def gather_along(
     sizes = (y.size, x.shape[dim], x.strides[dim])
     return [
         _ALONG.launch(
-            _Along(y.dtype.ctype, index.dtype.ctype, len(shape), _missing(y.dtype), wrap),
+            _Along(y.dtype.moved_as, index.dtype.ctype, len(shape), _missing(y.dtype), wrap),
             (*sizes, *shape, *x_strides, *index_strides, y, x, index),
             global_size=global_size,
             local_size=local_size,
@@ -208,16 +209,28 @@ def gather_along_gradient(
     """
     if gx.size == 0 or index.size == 0:
         return fill(target, gx, 0)
-    length = index.shape[dim]
-    lines = index.size // length
-    traits = target.traits
-    enough = _GPU_LEAST_LINES if traits.dedicated_local_memory else traits.compute_units
-    if length <= _SHORT_LINE or lines >= enough:
-        return [
-            *fill(target, gx, 0),
-            _scatter_lines(target, gx, gy, index, lines, dim=dim, wrap=wrap),
-        ]
-    return _sorted_along(target, gx, gy, index, dim=dim, wrap=wrap)
+    return _scatter(target, gx, gy, index, dim=dim, wrap=wrap, add=True)
+
+
+def put_along(
+    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool = False
+) -> list[Launch]:
+    """``y[..., index[..., i, ...], ...] = x[..., i, ...]`` at ``dim``; the last one stays.
+
+    Args:
+        target: what to choose the kernels for.
+        y: dense; elements without an index stay as they are.
+        x: the shape of ``index``, dense.
+        index: dense, int32 or int64; sizes at most those of ``y``, but for ``dim``.
+        dim: the axis that is indexed.
+        wrap: negative indices count from the end.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0 or index.size == 0:
+        return []
+    return _scatter(target, y, x, index, dim=dim, wrap=wrap, add=False)
 
 
 def fold_indices(
@@ -250,7 +263,8 @@ def fold_indices(
 
 
 def _missing(dtype: DType) -> str:
-    return "NAN" if dtype.is_floating_point else "0"
+    bits = {"float16": "0x7e00", "bfloat16": "0x7fc0"}  # moved as whole numbers
+    return bits.get(dtype.name, "NAN" if dtype.is_floating_point else "0")
 
 
 def _along(index: Array, strides: Strides, dim: int) -> tuple[Shape, Strides, Strides]:
@@ -260,48 +274,78 @@ def _along(index: Array, strides: Strides, dim: int) -> tuple[Shape, Strides, St
     return shape, x_strides, index_strides
 
 
+def _scatter(
+    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool, add: bool
+) -> list[Launch]:
+    """In one pass if there are lines enough to keep the device busy, else by a sort.
+
+    With ``add`` the elements of ``y`` begin at 0.
+    """
+    length = index.shape[dim]
+    lines = index.size // length
+    traits = target.traits
+    enough = _GPU_LEAST_LINES if traits.dedicated_local_memory else traits.compute_units
+    if length <= _SHORT_LINE or lines >= enough:
+        zeros = fill(target, y, 0) if add else []
+        return [*zeros, _scatter_lines(target, y, x, index, lines, dim=dim, wrap=wrap, add=add)]
+    memory, n = Scratch(y.device), index.size
+    runs = _sorted_along(target, memory, y, index, dim=dim, wrap=wrap)
+    flat = y.view((1, y.size, 1), (y.size, 1, 1))
+    picked = x.view((1, n, 1), (n, 1, 1))
+    finish = segment_sum if add else segment_last
+    return [*runs.launches, *finish(target, memory, flat, picked, runs)]
+
+
 def _scatter_lines(
-    target: Target, gx: Array, gy: Array, index: Array, lines: int, *, dim: int, wrap: bool
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    lines: int,
+    *,
+    dim: int,
+    wrap: bool,
+    add: bool,
 ) -> Launch:
     def others(values: tuple[int, ...]) -> tuple[int, ...]:
         return (*values[:dim], *values[dim + 1 :])
 
-    shape, (x_strides, index_strides) = collapse(
-        others(index.shape), [others(gx.strides), others(index.strides)]
+    shape, (y_strides, index_strides) = collapse(
+        others(index.shape), [others(y.strides), others(index.strides)]
     )
     length = index.shape[dim]
-    sizes = (lines, length, gx.shape[dim], gx.strides[dim], index.strides[dim])
+    sizes = (lines, length, y.shape[dim], y.strides[dim], index.strides[dim])
     global_size, local_size = items(target, lines)
     return _LINES.launch(
-        _Lines(gx.dtype.ctype, index.dtype.ctype, len(shape), wrap),
-        (*sizes, *shape, *x_strides, *index_strides, gx, gy, index),
+        _Lines(
+            y.dtype.ctype if add else y.dtype.moved_as, index.dtype.ctype, len(shape), wrap, add
+        ),
+        (*sizes, *shape, *y_strides, *index_strides, y, x, index),
         global_size=global_size,
         local_size=local_size,
-        flops=gy.size,
-        bytes=3 * gy.nbytes + index.nbytes,
+        flops=x.size,
+        bytes=3 * x.nbytes + index.nbytes,
     )
 
 
 def _sorted_along(
-    target: Target, gx: Array, gy: Array, index: Array, *, dim: int, wrap: bool
-) -> list[Launch]:
-    memory, n = Scratch(gx.device), index.size
+    target: Target, memory: Scratch, y: Array, index: Array, *, dim: int, wrap: bool
+) -> Sorted:
+    n = index.size
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
-    shape, x_strides, index_strides = _along(index, gx.strides, dim)
+    shape, y_strides, index_strides = _along(index, y.strides, dim)
     global_size, local_size = items(target, n)
-    sizes = (n, gx.shape[dim], gx.strides[dim], gx.size)
+    sizes = (n, y.shape[dim], y.strides[dim], y.size)
     launch = _KEYS_ALONG.launch(
         _KeysAlong(index.dtype.ctype, len(shape), wrap),
-        (*sizes, *shape, *x_strides, *index_strides, keys, order, index),
+        (*sizes, *shape, *y_strides, *index_strides, keys, order, index),
         global_size=global_size,
         local_size=local_size,
         flops=0,
         bytes=index.nbytes + keys.nbytes + order.nbytes,
     )
-    runs = sort(target, memory, keys, order, limit=gx.size)
-    flat = gx.view((1, gx.size, 1), (gx.size, 1, 1))
-    picked = gy.view((1, n, 1), (n, 1, 1))
-    return [launch, *runs.launches, *segment_sum(target, memory, flat, picked, runs)]
+    runs = sort(target, memory, keys, order, limit=y.size)
+    return Sorted(runs.keys, runs.order, [launch, *runs.launches])
 
 
 def _sorted_rows(

@@ -5,6 +5,7 @@
 ##          inner axis and `outer` others
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of each output's value
+## param    functions: tuple[str]     elementary functions of float that they call
 ## param    compute: str              C type the expressions are computed in
 ## param    outputs: tuple[(str, str)]  type in memory (of C, or bfloat16) and inner step of each
 ##                                    output: "unit", "none" or "any"
@@ -27,6 +28,7 @@
 ## arg      n: index                  elements along the inner axis
 ## launch   global (>= n, >= product of size_a); any local size; no local memory
 ## numerics contraction off, no relaxed mathematics: fusing expressions does not change a bit
+<%namespace name="elementary" file="lib/elementary.mako"/>
 <%namespace name="stored" file="lib/stored.mako"/>
 <%def name="position(operand, step, outer)">
     const long ${operand}_at = ${operand}_offset
@@ -47,8 +49,9 @@
     const ${index} ${operand}_step_${a},
 % endfor
 </%def>
-<%def name="pointwise(statements, results, compute, outputs, inputs, scalars, outer, index)">
+<%def name="pointwise(statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
 #pragma OPENCL FP_CONTRACT OFF
+${elementary.define(functions, compute, 1)}
 __kernel void pointwise(
 % for j, (ctype, step) in enumerate(outputs):
     ${parameter("y_%d" % j, ctype, step, outer, index, "")}

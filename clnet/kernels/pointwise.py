@@ -24,6 +24,7 @@ class PointwiseParams(NamedTuple):
 
     statements: tuple[str, ...]
     results: tuple[str, ...]
+    functions: tuple[str, ...]
     compute: str
     outputs: tuple[tuple[str, str], ...]
     inputs: tuple[tuple[str, str, bool], ...]
@@ -184,6 +185,7 @@ def _params(
     return PointwiseParams(
         printed.statements,
         printed.results,
+        printed.functions,
         compute.ctype,
         tuple((ctype, step) for ctype, step, _ in operands[:num_outputs]),
         tuple(operands[num_outputs:]),

@@ -11,10 +11,13 @@ from .fold import *
 from .group_norm import *
 from .linear import *
 from .loss import *
+from .margin_loss import *
 from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *
 from .padding import *
 from .pool import *
 from .resize import *
+from .rnn import *
 from .sparse import *
+from .transformer import *

@@ -2,11 +2,15 @@
 
 from .activation import *
 from .arithmetic import *
+from .attention import *
 from .bilinear_form import *
+from .contraction import *
 from .conv import *
 from .conv_nd import *
+from .convert import *
 from .create import *
 from .distance import *
+from .draw import *
 from .dropouts import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
@@ -14,7 +18,11 @@ from .function import Function as Function
 from .function import execute as execute
 from .group_norms import *
 from .index import *
+from .inplace import *
 from .loss import *
+from .margin_loss import *
+from .masked import *
+from .mathematics import *
 from .matmul import *
 from .norm import *
 from .padding import *
@@ -26,9 +34,15 @@ from .random import *
 from .rearrange import *
 from .reduce import *
 from .resampling import *
+from .rnn import *
 from .sampling import *
+from .scan import *
+from .scatter import *
 from .shape import *
 from .softmax import *
 from .softmax import softmax as softmax
 from .sort import *
 from .sort import sort as sort
+from .statistic import *
+from .subscript import *
+from .vector import *

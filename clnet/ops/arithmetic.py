@@ -15,7 +15,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..dtypes import Kind
+from ..dtypes import DType, Kind
 from ..errors import ArgumentError, DtypeError
 from .function import Face, op
 from .pointwise import Operand, Result, evaluate, pointwise, result_type
@@ -41,19 +41,19 @@ def _scaled_sum(x, other, alpha):
 
 
 @op(_BOTH)
-def add(x: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """``x + alpha * other``, broadcast."""
+def add(x: Operand, other: Operand, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+    """``x + alpha * other``, broadcast; written into ``out`` if given."""
     if alpha == 1:
-        return evaluate("add", _sum, [x, other])
-    return evaluate("add", _scaled_sum, [x, other], [alpha])
+        return evaluate("add", _sum, [x, other], out=out)
+    return evaluate("add", _scaled_sum, [x, other], [alpha], out=out)
 
 
 @op(_BOTH)
-def sub(x: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """``x - alpha * other``, broadcast."""
+def sub(x: Operand, other: Operand, *, alpha: float = 1, out: Tensor | None = None) -> Tensor:
+    """``x - alpha * other``, broadcast; written into ``out`` if given."""
     if alpha == 1:
-        return evaluate("sub", _difference, [x, other])
-    return evaluate("sub", _scaled_sum, [x, other], [-alpha])
+        return evaluate("sub", _difference, [x, other], out=out)
+    return evaluate("sub", _scaled_sum, [x, other], [-alpha], out=out)
 
 
 @pointwise(face=_BOTH)
@@ -62,10 +62,44 @@ def mul(x, other):
     return x * other
 
 
-@pointwise(face=_BOTH, result=Result.floating)
-def div(x, other):
-    """``x / other``, broadcast; integers give float32."""
+def _quotient(x, other):
     return x / other
+
+
+_QUOTIENTS = {"floor": e.floor_divide, "trunc": e.trunc_divide}
+
+
+@op(_BOTH)
+def div(
+    x: Operand,
+    other: Operand,
+    *,
+    rounding_mode: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``x / other``, broadcast; integers give float32, unless the quotient is rounded.
+
+    Args:
+        x: a tensor or a number.
+        other: a tensor or a number; whole numbers over 0 give 0 when rounded.
+        rounding_mode: ``"floor"``, ``"trunc"`` (towards 0), or None.
+        out: what to overwrite with the result.
+
+    Returns:
+        The broadcast shape, of the promoted dtype when rounded; then its gradient is 0.
+
+    Raises:
+        ArgumentError: if there is no such ``rounding_mode``.
+    """
+    if rounding_mode is None:
+        return evaluate("div", _quotient, [x, other], result=Result.floating, out=out)
+    if rounding_mode not in _QUOTIENTS:
+        raise ArgumentError(
+            "div",
+            "rounding_mode is None, 'floor' or 'trunc'",
+            rounding_mode=repr(rounding_mode),
+        )
+    return evaluate("div", _QUOTIENTS[rounding_mode], [x, other], out=out)
 
 
 @pointwise(face=_BOTH)
@@ -188,10 +222,36 @@ def ceil(x):
     return e.ceil(x)
 
 
-@pointwise(face=_BOTH)
-def round(x):  # noqa: A001 - PyTorch's name
-    """The nearest whole number, halves to even."""
+def _nearest(x):
     return e.rint(x)
+
+
+def _nearest_part(x, parts):
+    return e.rint(x * parts) / parts
+
+
+def _nearest_multiple(x, unit):
+    return e.rint(x / unit) * unit
+
+
+@op(_BOTH)
+def round(  # noqa: A001 - PyTorch's name
+    x: Tensor, *, decimals: int = 0, out: Tensor | None = None
+) -> Tensor:
+    """The nearest number with so many decimals, halves to even.
+
+    Args:
+        x: any shape.
+        decimals: digits behind the point; below 0 those before it are rounded away.
+        out: what to overwrite with the result.
+
+    Returns:
+        The same shape and dtype; its gradient is 0.
+    """
+    if decimals == 0 or not x.dtype.is_floating_point:
+        return evaluate("round", _nearest, [x], out=out)
+    body = _nearest_part if decimals > 0 else _nearest_multiple
+    return evaluate("round", body, [x], [10.0 ** builtins.abs(decimals)], out=out)
 
 
 def _power(x, exponent):
@@ -206,25 +266,66 @@ def _fixed_power(exponent: float) -> Callable[[Any], Any]:
     return power
 
 
+@lru_cache(maxsize=64)
+def _whole_power(bits: int) -> Callable[[Any, Any], Any]:
+    """Repeated squaring, exact (modulo the type's range) for exponents of so many bits."""
+
+    def power(x, exponent):
+        result, square = e.where(exponent & 1, x, 1), x
+        for bit in range(1, bits):
+            square = square * square
+            result = e.where((exponent >> bit) & 1, result * square, result)
+        parity = e.where(exponent & 1, x, 1)
+        below_one = e.where(e.eq(builtins.abs(x), 1), parity, 0)
+        return e.where(exponent < 0, below_one, result)
+
+    return power
+
+
+def _power_of_whole_numbers(
+    x: Operand, exponent: Operand, dtype: DType, out: Tensor | None
+) -> Tensor:
+    given = exponent if isinstance(exponent, Real) else None
+    if given is not None and given < 0:
+        raise ArgumentError(
+            "pow",
+            "whole numbers are not raised to a power below 0",
+            exponent=given,
+            remedy="Convert them with .float()",
+        )
+    if dtype.kind is Kind.BOOL:
+        raise DtypeError("pow", "booleans have no powers", dtype=dtype)
+    bits = 8 * dtype.itemsize - 1 if given is None else builtins.max(int(given).bit_length(), 1)
+    return evaluate("pow", _whole_power(bits), [x, exponent], out=out)
+
+
 @op(_BOTH)
-def pow(x: Operand, exponent: Operand) -> Tensor:  # noqa: A001 - PyTorch's name
-    """``x ** exponent``, broadcast; whole and half exponents up to 3 are multiplied out.
+def pow(  # noqa: A001 - PyTorch's name
+    x: Operand, exponent: Operand, *, out: Tensor | None = None
+) -> Tensor:
+    """``x ** exponent``, broadcast; whole numbers by repeated products.
+
+    Args:
+        x: a tensor or a number.
+        exponent: a tensor or a number; half and whole numbers up to 3 are multiplied out.
+        out: what to overwrite with the result.
+
+    Returns:
+        The broadcast shape. Whole numbers wrap around; to a power below 0 (of a tensor) they give
+        0 but for 1 and -1.
 
     Raises:
-        DtypeError: if both operands are whole and the exponent is not 0, 1, 2 or 3.
+        ArgumentError: if whole numbers are raised to a number below 0.
+        DtypeError: if both operands are booleans.
     """
-    number = float(exponent) if isinstance(exponent, Real) else None
-    whole = result_type(x, exponent).kind is not Kind.FLOATING
-    if whole and number not in _WHOLE_POWERS:
-        raise DtypeError(
-            "pow",
-            "whole numbers are raised to 0, 1, 2 or 3 only",
-            exponent=exponent,
-            remedy="Convert one with .float()",
-        )
-    if number is not None and number in _MULTIPLIED_OUT:
-        return evaluate("pow", _fixed_power(number), [x], promoted=[x, exponent])
-    return evaluate("pow", _power, [x, exponent])
+    dtype = result_type(x, exponent)
+    fixed = isinstance(exponent, Real) and exponent in _MULTIPLIED_OUT
+    whole = dtype.kind is not Kind.FLOATING
+    if whole and not (fixed and exponent >= 0):
+        return _power_of_whole_numbers(x, exponent, dtype, out)
+    if fixed:
+        return evaluate("pow", _fixed_power(exponent), [x], promoted=[x, exponent], out=out)
+    return evaluate("pow", _power, [x, exponent], out=out)
 
 
 @pointwise(face=_BOTH)
@@ -328,13 +429,20 @@ def _between(x, low, high):
 
 
 @op(_BOTH)
-def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:  # noqa: A002 - PyTorch's names
+def clamp(
+    x: Tensor,
+    min: Operand | None = None,  # noqa: A002 - PyTorch's name
+    max: Operand | None = None,  # noqa: A002 - PyTorch's name
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """``x`` held between ``min`` and ``max``, either of which may be None.
 
     Args:
         x: any shape.
         min: a number, or a tensor that broadcasts with ``x``.
         max: the same.
+        out: what to overwrite with the result.
 
     Returns:
         The broadcast shape; the gradient is 0 where a bound took over, 1 at a bound.
@@ -346,4 +454,4 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     if not bounds:
         raise ArgumentError("clamp", "min or max is given")
     body = _between if len(bounds) == 2 else _at_most if min is None else _at_least
-    return evaluate("clamp", body, [x, *bounds])
+    return evaluate("clamp", body, [x, *bounds], out=out)

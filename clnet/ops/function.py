@@ -105,6 +105,7 @@ class Face(Flag):
     FUNCTION = auto()
     METHOD = auto()
     FUNCTIONAL = auto()
+    LINALG = auto()
 
 
 EVERYWHERE = Face.FUNCTION | Face.METHOD | Face.FUNCTIONAL
@@ -119,7 +120,8 @@ def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> 
 
     Args:
         face: where it can be called from.
-        name: the public name, if not the function's.
+        name: the public name, if not the function's; ``"linalg.norm"`` for one that its module
+            shows as ``norm``.
     """
 
     def declare(function: F) -> F:

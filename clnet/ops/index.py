@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import bool_, int32, int64
-from ..errors import ArgumentError, BoundsError, DtypeError, ShapeError
+from ..dtypes import bool_, from_name, int32, int64
+from ..errors import BoundsError, DtypeError, ShapeError
 from ..kernels import gather as kernels
 from ..shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ne
 from .function import Face, Function, Saved, apply, op
-from .shape import CopyInto, Slice, contiguous, expand, permute, reshape, to_dtype
+from .shape import contiguous, copy_launches, expand, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -49,7 +47,7 @@ class GatherRows(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Rows added up where they came from."""
         function = GatherRowsBackward(saved.input_specs[0][0][1], self.wrap, -1)
-        return apply(function, contiguous(grads[0]), saved.inputs[1]), None
+        return added_up(function, grads[0], saved.inputs[1]), None
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Embedding(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Rows added up where they came from, but for the padding's."""
         function = GatherRowsBackward(saved.input_specs[0][0][1], False, self.padding)
-        return apply(function, contiguous(grads[0]), saved.inputs[1]), None
+        return added_up(function, grads[0], saved.inputs[1]), None
 
 
 @dataclass(frozen=True)
@@ -172,7 +170,7 @@ class Gather(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Elements added up where they came from."""
         function = GatherBackward(self.dim, saved.input_specs[0][0])
-        return apply(function, contiguous(grads[0]), contiguous(saved.inputs[1])), None
+        return added_up(function, grads[0], contiguous(saved.inputs[1])), None
 
 
 @dataclass(frozen=True)
@@ -201,6 +199,83 @@ class GatherBackward(Function):
         return apply(Gather(self.dim), grads[0], saved.inputs[1]), None
 
 
+def added_up(function: GatherRowsBackward | GatherBackward, x: Tensor, index: Tensor) -> Tensor:
+    """The sums of ``x`` that a function makes; those of 16-bit floats in float32."""
+    wide = to_dtype(x, from_name(x.dtype.compute))
+    return to_dtype(apply(function, contiguous(wide), index), x.dtype)
+
+
+@dataclass(frozen=True)
+class Scatter(Function):
+    """The first input with the second at ``index`` along ``dim``; of equal indices the last."""
+
+    dim: int
+
+    def infer(self, x: Array, src: Array, index: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """A copy, then the elements put into it."""
+        (y,), (x, src, index) = outputs, inputs
+        return [
+            *copy_launches(target, y, x),
+            *kernels.put_along(target, y, src, index, dim=self.dim),
+        ]
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The index."""
+        return (2,), ()
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """What stayed keeps its gradient; what was put in gathers its own, all equal ones too."""
+        index = saved.inputs[2]
+        gx = gsrc = None
+        if needs[0]:
+            gx = apply(self, grads[0], grads[0].new_zeros(index.shape), index)
+        if needs[1]:
+            gsrc = apply(Gather(self.dim), grads[0], index)
+        return gx, gsrc, None
+
+
+@dataclass(frozen=True)
+class ReplaceRows(Function):
+    """As :class:`PutRows`, in a copy."""
+
+    wrap: bool
+
+    def infer(self, x: Array, value: Array, index: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """A copy, then the rows put into it."""
+        (y,), (x, value, index) = outputs, inputs
+        return [
+            *copy_launches(target, y, x),
+            *kernels.put_rows(target, y, value, index, wrap=self.wrap),
+        ]
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The index."""
+        return (2,), ()
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """What stayed keeps its gradient; what was put in gathers its own, all equal ones too."""
+        g, index = contiguous(grads[0]), saved.inputs[2]
+        gx = gvalue = None
+        if needs[0]:
+            zeros = g.new_zeros(g.shape[0], index.shape[0], g.shape[2])
+            gx = apply(self, g, zeros, index)
+        if needs[1]:
+            gvalue = apply(GatherRows(self.wrap), g, index)
+        return gx, gvalue, None
+
+
 @op(Face.FUNCTIONAL)
 def embedding(
     input: Tensor,  # noqa: A002 - PyTorch's name
@@ -223,7 +298,7 @@ def embedding(
         DtypeError: if ``input`` does not hold indices.
         BoundsError: if ``padding_idx`` is not a row.
     """
-    _require_index("embedding", input)
+    require_index("embedding", input)
     if weight.ndim != 2:
         raise ShapeError("embedding", "weight is (rows, width)", weight=weight.shape)
     rows, width = weight.shape
@@ -234,7 +309,7 @@ def embedding(
                 "embedding", "padding_idx is a row", padding_idx=padding_idx, rows=rows
             )
         padding = padding_idx % rows
-    table = reshape(_dense_rows(weight), (1, rows, width))
+    table = reshape(dense_rows(weight), (1, rows, width))
     result = apply(Embedding(padding), table, reshape(input, (input.numel(),)))
     return reshape(result, (*input.shape, width))
 
@@ -256,11 +331,42 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         ShapeError: if ``index`` has not one axis.
         DtypeError: if it does not hold indices.
     """
-    _require_index("index_select", index)
+    require_index("index_select", index)
     if index.ndim != 1:
         raise ShapeError("index_select", "the index has one axis", index=index.shape)
     axis = normalize_dim("index_select", dim, x.ndim)
-    return _pick(x, axis, axis + 1, contiguous(index), wrap=False)
+    return pick(x, axis, axis + 1, contiguous(index), wrap=False)
+
+
+@op()
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """As :func:`gather`, with shapes broadcast together but for ``dim``.
+
+    Args:
+        x: any shape.
+        indices: as many axes, int64 or int32.
+        dim: the axis; None: as if both were flat.
+
+    Returns:
+        The broadcast shape, with the size of ``indices`` at ``dim``.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DtypeError: if ``indices`` does not hold indices.
+    """
+    if dim is None:
+        return gather(reshape(x, (x.numel(),)), 0, reshape(indices, (indices.numel(),)))
+    if indices.ndim != x.ndim:
+        law = "the indices have as many axes as x"
+        raise ShapeError("take_along_dim", law, x=x.shape, indices=indices.shape)
+    axis = normalize_dim("take_along_dim", dim, x.ndim)
+
+    def at(shape: Shape, size: int) -> Shape:
+        return (*shape[:axis], size, *shape[axis + 1 :])
+
+    common = broadcast_shapes("take_along_dim", at(x.shape, 1), at(indices.shape, 1))
+    wide = expand(x, at(common, x.shape[axis]))
+    return gather(wide, axis, expand(indices, at(common, indices.shape[axis])))
 
 
 @op()
@@ -280,7 +386,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices.
     """
-    _require_index("gather", index)
+    require_index("gather", index)
     axis = normalize_dim("gather", dim, x.ndim)
     others = [d for d in range(x.ndim) if d != axis]
     if index.ndim != x.ndim or any(index.shape[d] > x.shape[d] for d in others):
@@ -294,174 +400,29 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     return apply(Gather(axis), x, index)
 
 
-@op(Face.METHOD, name="__getitem__")
-def getitem(x: Tensor, key: Any) -> Tensor:
-    """``x[key]``: ints, slices, None and ``...`` give a view, index tensors a copy.
-
-    Args:
-        x: any shape.
-        key: one of these, or a tuple of them. Steps are positive. Index tensors (int64 or int32;
-            lists and NumPy arrays become ones) broadcast together; negative indices count from
-            the end; one out of range gives NaN (0 for integers). Their axes take the place of
-            the first one if they are neighbours, else the front.
-
-    Returns:
-        The picked elements.
-
-    Raises:
-        BoundsError: if an int lies outside its axis, or there are more indices than axes.
-        ArgumentError: if the key holds something else.
-    """
-    view, indexed = _basic(x, key)
-    if not indexed:
-        return view
-    view, first, last, index, shape = _advanced(view, indexed)
-    picked = _pick(view, first, last, reshape(index, (index.numel(),)), wrap=True)
-    return reshape(picked, (*view.shape[:first], *shape, *view.shape[last:]))
-
-
-@op(Face.METHOD, name="__setitem__")
-def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """``x[key] = value`` in place; of equal indices the last one stays.
-
-    Args:
-        x: off the tape.
-        key: as :func:`getitem` takes it; indices out of range write nothing.
-        value: a number or a tensor that broadcasts to ``x[key]``.
-
-    Raises:
-        ShapeError: if ``value`` does not broadcast.
-        GradientError: if ``x`` is on the tape and gradients are recorded.
-    """
-    if not isinstance(value, type(x)):
-        host = np.asarray(value, x.dtype.numpy)
-        value = type(x)(Array.from_numpy(host, x.device))
-    view, indexed = _basic(x, key)
-    if not indexed:
-        apply(CopyInto(), view, value)
-        return
-    view, first, last, index, shape = _advanced(view, indexed)
-    outer, inner = prod(view.shape[:first]), prod(view.shape[last:])
-    picked = (*view.shape[:first], *shape, *view.shape[last:])
-    rows = prod(view.shape[first:last])
-    source = contiguous(expand(to_dtype(value, x.dtype), picked))
-    source = reshape(source, (outer, index.numel(), inner))
-    flat = reshape(contiguous(view), (outer, rows, inner))
-    apply(PutRows(wrap=True), flat, source, reshape(index, (index.numel(),)))
-    if not view.array.contiguous:
-        apply(CopyInto(), view, reshape(flat, view.shape))
-
-
-def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
-    """The view that all but the index tensors take, and these with the axes of it they index."""
-    parts = _expanded(x, key if isinstance(key, tuple) else (key,))
-    starts: list[int] = []
-    steps: list[int] = []
-    sizes: list[int] = []
-    shape: list[int] = []
-    indexed: list[tuple[int, Tensor]] = []
-    for part in parts:
-        if part is None:
-            shape.append(1)
-            continue
-        size = x.shape[len(sizes)]
-        if isinstance(part, int):
-            if not -size <= part < size:
-                raise BoundsError("index", "it lies inside its axis", index=part, size=size)
-            start, step, length = part % size, 1, 1
-        elif isinstance(part, slice):
-            start, step, length = _range(part, size)
-            shape.append(length)
-        else:
-            indexed.append((len(shape), part))
-            start, step, length = 0, 1, size
-            shape.append(length)
-        starts.append(start if length else 0)
-        steps.append(step)
-        sizes.append(length)
-    whole = tuple(sizes) == x.shape and set(steps) <= {1}
-    view = x if whole else apply(Slice(tuple(starts), tuple(steps), tuple(sizes)), x)
-    return reshape(view, tuple(shape)), indexed
-
-
-def _expanded(x: Tensor, key: tuple[Any, ...]) -> list[Any]:
-    """One part for each axis: None, int, slice or an index tensor; ``...`` filled in."""
-    parts: list[Any] = []
-    for part in key:
-        if part is None or part is Ellipsis or isinstance(part, slice):
-            parts.append(part)
-        elif isinstance(part, int | np.integer) and not isinstance(part, bool):
-            parts.append(int(part))
-        else:
-            parts.append(_index_tensor(x, part))
-    taken = sum(part is not None and part is not Ellipsis for part in parts)
-    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
-    if taken > x.ndim or len(dots) > 1:
-        law = "one ... at most, and no more indices than axes"
-        raise BoundsError("index", law, indices=taken, x=x.shape)
-    at = dots[0] if dots else len(parts)
-    rest = [slice(None)] * (x.ndim - taken)
-    return [*parts[:at], *rest, *parts[at + 1 :]]
-
-
-def _index_tensor(x: Tensor, part: Any) -> Tensor:
-    if not isinstance(part, type(x)):
-        host = np.asarray(part)
-        if host.dtype.kind not in "iu" and host.size:
-            raise ArgumentError(
-                "index",
-                "a key holds ints, slices, None, ... and whole-number tensors",
-                part=type(part).__name__,
-                dtype=host.dtype,
-            )
-        part = type(x)(Array.from_numpy(host.astype(np.int64), x.device))
-    _require_index("index", part)
-    return part
-
-
-def _range(part: slice, size: int) -> tuple[int, int, int]:
-    step = 1 if part.step is None else part.step
-    if step < 1:
-        raise ArgumentError("index", "the step of a slice is positive", step=step)
-    start, stop, step = part.indices(size)
-    return start, step, max(0, -(-(stop - start) // step))
-
-
-def _advanced(
-    x: Tensor, indexed: list[tuple[int, Tensor]]
-) -> tuple[Tensor, int, int, Tensor, Shape]:
-    """The tensor with its indexed axes together, their range, one index for them and its shape."""
-    axes = [axis for axis, _ in indexed]
-    if axes != list(range(axes[0], axes[0] + len(axes))):
-        x = permute(x, (*axes, *(d for d in range(x.ndim) if d not in axes)))
-        axes = list(range(len(axes)))
-    first, last = axes[0], axes[-1] + 1
-    if len(indexed) == 1:
-        index = contiguous(indexed[0][1])
-        return x, first, last, index, index.shape
-    shape = broadcast_shapes("index", *(index.shape for _, index in indexed))
-    together = [contiguous(expand(to_dtype(index, int64), shape)) for _, index in indexed]
-    return x, first, last, apply(FoldIndices(x.shape[first:last]), *together), shape
-
-
-def _pick(x: Tensor, first: int, last: int, index: Tensor, *, wrap: bool) -> Tensor:
+def pick(x: Tensor, first: int, last: int, index: Tensor, *, wrap: bool) -> Tensor:
     """Rows of axes ``first`` to ``last``, taken together, by a dense index of one axis."""
     outer, rows, inner = (
         prod(x.shape[:first]),
         prod(x.shape[first:last]),
         prod(x.shape[last:]),
     )
-    flat = _dense_rows(reshape(x, (outer, rows, inner)))
+    flat = dense_rows(reshape(x, (outer, rows, inner)))
     picked = apply(GatherRows(wrap), flat, index)
     return reshape(picked, (*x.shape[:first], index.numel(), *x.shape[last:]))
 
 
-def _dense_rows(x: Tensor) -> Tensor:
+def dense_rows(x: Tensor) -> Tensor:
     """``x`` itself if its last axis is dense, else a dense copy."""
     return x if x.shape[-1] == 1 or x.array.strides[-1] == 1 else contiguous(x)
 
 
-def _require_index(name: str, index: Tensor) -> None:
+def require_index(name: str, index: Tensor) -> None:
+    """Check that a tensor holds indices.
+
+    Raises:
+        DtypeError: if it is neither int64 nor int32.
+    """
     if index.dtype is bool_:
         raise DtypeError(name, "a mask is not an index", dtype=index.dtype, remedy="Use where")
     if index.dtype not in (int32, int64):

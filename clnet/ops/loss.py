@@ -194,7 +194,7 @@ def cross_entropy(
         raise ArgumentError(
             "cross_entropy", "label_smoothing lies in [0, 1]", label_smoothing=label_smoothing
         )
-    _check_reduction("cross_entropy", reduction)
+    check_reduction("cross_entropy", reduction)
     if target.dtype.is_floating_point:
         return _soft_cross_entropy(x, target, weight, reduction, label_smoothing)
     settings = Settings(reduction, ignore_index, float(label_smoothing), normalize=True)
@@ -211,7 +211,7 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``-x[target]``: the loss of log-probabilities; otherwise as :func:`cross_entropy`."""
-    _check_reduction("nll_loss", reduction)
+    check_reduction("nll_loss", reduction)
     settings = Settings(reduction, ignore_index, 0.0, normalize=False)
     return _against_classes(x, target, weight, settings)
 
@@ -246,7 +246,12 @@ def _soft_cross_entropy(
     return losses if reduction == "none" else losses.sum()
 
 
-def _check_reduction(name: str, reduction: str) -> None:
+def check_reduction(name: str, reduction: str) -> None:
+    """Check that a reduction has one of PyTorch's names.
+
+    Raises:
+        ArgumentError: if it has not.
+    """
     if reduction not in _REDUCTIONS:
         raise ArgumentError(name, "reduction is none, sum or mean", reduction=repr(reduction))
 
@@ -260,13 +265,18 @@ def _elementwise(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The loss of every element, weighted, then its reduction."""
-    _check_reduction(name, reduction)
+    check_reduction(name, reduction)
     x, target = operands[:2]
     if x.shape != target.shape:
         raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
     losses = evaluate(name, body, operands, options, result=Result.floating)
     if weight is not None:
         losses = losses * weight
+    return reduced(losses, reduction)
+
+
+def reduced(losses: Tensor, reduction: str) -> Tensor:
+    """The losses of the elements, their mean or their sum."""
     if reduction == "none":
         return losses
     return losses.mean() if reduction == "mean" else losses.sum()

@@ -129,7 +129,7 @@ def _repeated(x: Array, batch: tuple[int, ...]) -> Array:
     return x.view(shape, broadcast_strides(x.shape, x.strides, shape))
 
 
-@op()
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
 def matmul(x: Tensor, other: Tensor) -> Tensor:
     """The matrix product, as NumPy's ``@``: vectors are rows on the left and columns on the right.
 

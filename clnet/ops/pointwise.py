@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import DType, Kind, bool_, float32, from_name, of_scalar, promote
-from ..errors import DtypeError
+from ..errors import DtypeError, ShapeError
 from ..expr import Const, Expr, Input, Scalar, as_number, inputs_of, substitute, vjp
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..shapes import broadcast_shapes
@@ -90,6 +90,49 @@ class Pointwise(Function):
 
 
 @dataclass(frozen=True)
+class Overwrite(Function):
+    """A pointwise op whose result overwrites the first input; the others are its operands."""
+
+    function: Pointwise
+    mutates = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op it belongs to."""
+        return self.function.op_name
+
+    def infer(self, out: Array, *inputs: Array) -> tuple[Array, ...]:
+        """No outputs; ``out`` has the result's shape and can hold its kind of numbers."""
+        shape = broadcast_shapes(self.name, *(x.shape for x in inputs))
+        if shape != out.shape or 0 in (s for n, s in zip(shape, out.strides, strict=True) if n > 1):
+            raise ShapeError(
+                self.name,
+                "what is overwritten has the result's shape and no repeated element",
+                out=out.shape,
+                strides=out.strides,
+                result=shape,
+            )
+        if self.function.dtypes[0].kind > out.dtype.kind:
+            raise DtypeError(
+                self.name,
+                "the result does not fit the dtype of what is overwritten",
+                out=out.dtype,
+                result=self.function.dtypes[0],
+                remedy="Use the op that returns a new tensor",
+            )
+        return ()
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        of = self.function
+        return launch_pointwise(
+            target, inputs[:1], inputs[1:], of.exprs, scalars=of.scalars, compute=of.compute
+        )
+
+
+@dataclass(frozen=True)
 class Gradients:
     """Gradient expressions over the saved inputs, the saved outputs and the output gradients."""
 
@@ -161,7 +204,8 @@ def pointwise(
 
     The function is called with expressions, never with numbers, and returns an expression. Its
     positional parameters are operands (tensors, or numbers beside at least one tensor); those with
-    a default are run-time scalars, so that another value compiles nothing anew.
+    a default are run-time scalars, so that another value compiles nothing anew. The public op also
+    takes ``out``, a tensor to overwrite with the result.
 
     Args:
         body: the function; its docstring becomes the op's.
@@ -185,7 +229,7 @@ def pointwise(
         last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
         signature = signature.replace(parameters=[*signature.parameters.values(), last])
 
-    def call(*args: Operand, **given: float | HostScalar) -> Any:
+    def call(*args: Operand, out: Tensor | None = None, **given: float | HostScalar) -> Any:
         bound = signature.bind(*args, **given)
         bound.apply_defaults()
         return evaluate(
@@ -195,12 +239,16 @@ def pointwise(
             [bound.arguments[n] for n in options],
             result=result,
             gradient=gradient,
+            out=out,
         )
 
     call.__name__ = call.__qualname__ = body.__name__
     call.__doc__ = body.__doc__
     call.__module__ = body.__module__
-    call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
+    place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+    call.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
+        parameters=[*signature.parameters.values(), place]
+    )
     return op(face)(call)
 
 
@@ -213,6 +261,7 @@ def evaluate(
     result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
     promoted: Sequence[Operand] | None = None,
     gradient: Callable[..., Any] | None = None,
+    out: Tensor | None = None,
 ) -> Any:
     """Apply a function of symbols to tensors and numbers.
 
@@ -224,11 +273,13 @@ def evaluate(
         result: as for :func:`pointwise`.
         promoted: the operands whose dtypes are promoted, None for all.
         gradient: as for :func:`pointwise`.
+        out: a tensor to overwrite with the result; it may be one of the operands.
 
     Returns:
-        The result tensor.
+        The result tensor, ``out`` if it is given.
 
     Raises:
+        ShapeError: if ``out`` has not the result's shape.
         DtypeError: if no operand is a tensor, or one is neither a tensor nor a number.
     """
     kinds = tuple(_operand_kind(name, x) for x in operands)
@@ -239,7 +290,17 @@ def evaluate(
     expr = _symbolic(body, kinds, len(options))
     compute, returned = result(result_type(*(operands if promoted is None else promoted)))
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
-    return apply(function, *tensors)
+    if out is None:
+        return apply(function, *tensors)
+    type(out).__apply_function__(Overwrite(function), (out, *(_apart(x, out) for x in tensors)))
+    return out
+
+
+def _apart(x: Tensor, out: Tensor) -> Tensor:
+    """An operand that writing ``out`` element by element does not change before it is read."""
+    a, b = x.array, out.array
+    same = (a.offset, a.shape, a.strides) == (b.offset, b.shape, b.strides)
+    return x if same or a.storage is not b.storage else x.clone()
 
 
 def result_type(*operands: Operand) -> DType:

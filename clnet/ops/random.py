@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import mode
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
-from ..dtypes import DType
+from ..dtypes import DType, from_name
 from ..errors import ArgumentError
 from ..generator import Generator
 from ..kernels import random as kernels
@@ -214,6 +214,7 @@ def _overwrite(
 ) -> Tensor:
     wide = draw is kernels.integers or x.dtype.compute == "float64"
     counter = Counter.take(generator, x.numel() * (_WIDE if wide else 1))
-    function = Random(x.shape, x.dtype, draw, tuple(settings.items()), counter, x.device)
+    dtype = from_name(x.dtype.compute)  # the copy rounds to 16 bits
+    function = Random(x.shape, dtype, draw, tuple(settings.items()), counter, x.device)
     apply(CopyInto(), x, *type(x).__apply_function__(function, ()))
     return x

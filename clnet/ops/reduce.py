@@ -1,5 +1,6 @@
-"""Reductions over axes, in PyTorch's names: sums, extremes, and what is made of them."""
+"""Reductions over axes, in PyTorch's names: sums, products, extremes, truth."""
 
+# ruff: noqa: FBT001, FBT002 - PyTorch takes `keepdim` by position
 from __future__ import annotations
 
 import builtins
@@ -9,20 +10,17 @@ from math import inf
 from math import prod as product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType, bool_, int64
+from ..dtypes import DType, bool_, int64, uint8
 from ..errors import ArgumentError
 from ..kernels.arg_reduce import arg_reduce
 from ..kernels.reduce import Reduction, reduce
 from ..shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, maximum, minimum, where
-from .arithmetic import pow as power
 from .create import positions
 from .function import Function, Saved, apply, op, require_floating
-from .pointwise import evaluate
 from .shape import expand, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ class Reduce(Function):
             raise ArgumentError(self.name, "an extreme is among elements", x=x.shape, dim=self.dims)
         dtype = x.dtype
         if self.kind in (Reduction.ANY, Reduction.ALL):
-            dtype = bool_
+            dtype = uint8 if dtype is uint8 else bool_  # as PyTorch
         elif self.kind not in _EXTREMES and not dtype.is_floating_point:
             dtype = int64
         shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
@@ -218,7 +216,7 @@ def _reduce(kind: Reduction, x: Tensor, dim: Dims, *, keepdim: bool) -> Tensor:
 
 @op()
 def sum(  # noqa: A001 - PyTorch's name
-    x: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """The sum over axes; booleans and integers give int64.
 
@@ -240,7 +238,7 @@ def sum(  # noqa: A001 - PyTorch's name
 
 @op()
 def mean(
-    x: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """The mean over axes; arguments as :func:`sum`'s, ``x`` floating; NaN over no elements."""
     x = x if dtype is None else to_dtype(x, dtype)
@@ -249,7 +247,7 @@ def mean(
 
 @op()
 def prod(
-    x: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DType | None = None
+    x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
     """The product along an axis, or of all elements; arguments as :func:`sum`'s."""
     x = x if dtype is None else to_dtype(x, dtype)
@@ -257,7 +255,7 @@ def prod(
 
 
 @op()
-def amax(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
+def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The largest elements over axes; equal ones share the gradient evenly.
 
     Args:
@@ -276,13 +274,13 @@ def amax(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
 
 
 @op()
-def amin(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
+def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The smallest elements over axes; otherwise as :func:`amax`."""
     return _reduce(Reduction.MIN, x, dim, keepdim=keepdim)
 
 
 @op()
-def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
+def max(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The largest element, the largest along an axis and where, or the larger of two tensors.
 
     Args:
@@ -302,7 +300,7 @@ def max(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A
 
 
 @op()
-def min(x: Tensor, dim: Any = None, *, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
+def min(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The smallest element, along an axis with its index, or of two tensors; as :func:`max`."""
     return _extremes(Reduction.MIN, x, dim, keepdim=keepdim)
 
@@ -321,7 +319,7 @@ def _extremes(kind: Reduction, x: Tensor, dim: Any, *, keepdim: bool) -> Any:
 
 
 @op()
-def argmax(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor:
+def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the largest element is: along an axis, or in the flattened tensor.
 
     Args:
@@ -340,7 +338,7 @@ def argmax(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tenso
 
 
 @op()
-def argmin(x: Tensor, dim: int | None = None, *, keepdim: bool = False) -> Tensor:
+def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Where the smallest element is; otherwise as :func:`argmax`."""
     return _arg_extreme(Reduction.MIN, x, dim, keepdim=keepdim)
 
@@ -355,91 +353,19 @@ def _arg_extreme(kind: Reduction, x: Tensor, dim: int | None, *, keepdim: bool) 
 
 
 @op()
-def any(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
+def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether an element is not 0, over axes; arguments as :func:`sum`'s."""
     return _reduce(Reduction.ANY, x, dim, keepdim=keepdim)
 
 
 @op()
-def all(x: Tensor, dim: Dims = None, *, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
+def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether no element is 0, over axes; arguments as :func:`sum`'s."""
     return _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
 
 
 @op()
-def var(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-    """The variance over axes: squared distances from the mean over ``n - correction``.
-
-    Args:
-        x: any shape, floating.
-        dim: an axis, several, or None for all.
-        correction: 1 for the unbiased estimate, 0 for the mean square.
-        keepdim: leave the axes with size 1.
-
-    Returns:
-        ``x``'s shape without the axes; NaN where ``n`` is not above ``correction``.
-
-    Raises:
-        BoundsError: if ``x`` has no such axis.
-        DtypeError: if ``x`` is not floating.
-    """
-    dims = normalize_dims("var", None if dim == () else dim, x.ndim)
-    distance = x - mean(x, dims or None, keepdim=True)
-    count = product(x.shape[d] for d in dims) - correction
-    total = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), distance)
-    return total * (1 / count) if count > 0 else total * inf * 0
-
-
-@op()
-def std(x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
-    """The square root of :func:`var`."""
-    return _root_of("std", var(x, dim, correction=correction, keepdim=keepdim))
-
-
-def _root(x: Any) -> Any:
-    return e.sqrt(x)
-
-
-def _root_gradient(g: Any, y: Any) -> Any:
-    return e.where(y <= 0, 0, g / (2 * y))
-
-
-def _root_of(name: str, x: Tensor) -> Tensor:
-    """A square root whose gradient at 0 is 0, as that of PyTorch's norms is."""
-    return evaluate(name, _root, [x], gradient=_root_gradient)
-
-
-@op()
-def norm(x: Tensor, p: float = 2, dim: Dims = None, *, keepdim: bool = False) -> Tensor:
-    """``sum(|x| ** p) ** (1 / p)`` over axes: the length of vectors.
-
-    Args:
-        x: any shape, floating.
-        p: 2, 1, another number above 0, or ``inf`` for the largest ``|x|``.
-        dim: an axis, several, or None for all.
-        keepdim: leave the axes with size 1.
-
-    Returns:
-        ``x``'s shape without the axes.
-
-    Raises:
-        ArgumentError: if ``p`` is not above 0.
-        BoundsError: if ``x`` has no such axis.
-        DtypeError: if ``x`` is not floating.
-    """
-    if p <= 0:
-        raise ArgumentError("norm", "p is above 0", p=p)
-    if p == 2:
-        return _root_of("norm", _reduce(Reduction.SUM_SQUARES, x, dim, keepdim=keepdim))
-    if p == inf:
-        return amax(magnitude(x), dim, keepdim=keepdim)
-    if p == 1:
-        return sum(magnitude(x), dim, keepdim=keepdim)
-    return power(sum(power(magnitude(x), p), dim, keepdim=keepdim), 1 / p)
-
-
-@op()
-def logsumexp(x: Tensor, dim: Dims, *, keepdim: bool = False) -> Tensor:
+def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` over axes, without overflow.
 
     Args:

@@ -13,6 +13,7 @@ from clnet.kernels.gather import (
     gather_along_gradient,
     gather_rows,
     gather_rows_gradient,
+    put_along,
     put_rows,
 )
 from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
@@ -150,6 +151,23 @@ def test_gather_along_and_its_gradient(shape, index_shape, dim, shaped):
     expected = np.zeros(shape)
     np.add.at(expected, where, gy.astype(np.float64))
     np.testing.assert_allclose(gx.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@both_shapes
+@pytest.mark.parametrize(
+    ("shape", "picked", "dim"),
+    [((40, 7), (40, 50), 1), ((3, 90), (2, 70), 1), ((90,), (500,), 0), ((6, 4, 5), (3, 4, 2), 0)],
+)
+def test_put_along_keeps_the_last_one(shape, picked, dim, shaped):
+    before, x = (RNG.normal(size=s).astype(np.float32) for s in (shape, picked))
+    index = RNG.integers(0, shape[dim] + 1, picked)  # the size itself is left out
+    y = on_device(before)
+    run(put_along(shaped(device()), y, on_device(x), on_device(index), dim=dim))
+    expected = before.copy()
+    for place in np.ndindex(*picked):
+        if index[place] < shape[dim]:
+            expected[(*place[:dim], index[place], *place[dim + 1 :])] = x[place]
+    np.testing.assert_array_equal(y.numpy(), expected)
 
 
 @both_shapes

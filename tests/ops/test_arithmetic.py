@@ -98,6 +98,24 @@ CASES = [
         [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)],
         label="negative",
     ),
+    compared(
+        lambda x, y: ops.div(x, y, rounding_mode="trunc"),
+        lambda x, y: np.trunc(x / y).astype(np.int64),
+        [integers(-99, 99, SHAPE), integers(-9, 0, SHAPE)],
+        name="div",
+        label="trunc integers",
+    ),
+    *(
+        pointwise(
+            lambda x, y, mode=mode: ops.div(x, y, rounding_mode=mode),
+            lambda x, y, rounded=rounded: rounded(x / y),
+            [specials(-3.3, -1.9, 1.9, 3.3), uniform(1.25, 1.45, SHAPE)],
+            flat=True,
+            name="div",
+            label=mode,
+        )
+        for mode, rounded in (("floor", np.floor), ("trunc", np.trunc))
+    ),
     # Quotients between two whole numbers: away from the jumps.
     pointwise(
         ops.floor_divide,
@@ -141,6 +159,17 @@ CASES = [
     pointwise(ops.ceil, np.ceil, [normal(*SHAPE, scale=3, dodge=range(-12, 13))], flat=True),
     pointwise(ops.round, np.round, [normal(*SHAPE, scale=3)], flat=True),
     compared(ops.round, np.round, [specials(-2.5, -1.5, -0.5, 0.5, 1.5, 2.5)], label="halves"),
+    *(
+        pointwise(
+            lambda x, n=n: ops.round(x, decimals=n),
+            lambda x, n=n: np.round(x, n),
+            [normal(*SHAPE, scale=50)],
+            flat=True,
+            name="round",
+            label=f"decimals={n}",
+        )
+        for n in (1, -1)
+    ),
     smooth(ops.pow, np.power, [POSITIVE, NORMAL], ulps=16),
     *(power(exponent) for exponent in (-2, -1, -0.5, 0.5, 2, 3, 2.5)),
     smooth(lambda x: 2**x, lambda x: 2**x, [NORMAL], name="pow", label="reflected", ulps=16),
@@ -235,15 +264,45 @@ def test_clamp_needs_a_bound():
         clnet.ones(2).clamp()
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: -1, lambda: 4, lambda: clnet.tensor([2, 3])], ids=["-1", "4", "tensor"]
-)
-def test_whole_numbers_have_few_whole_powers(make):
-    with pytest.raises(
-        DtypeError,
-        match=r"^pow: whole numbers are raised to 0, 1, 2 or 3 only; .* with \.float\(\)$",
-    ):
-        clnet.tensor([1, 2]) ** make()
+def test_whole_numbers_have_no_power_below_zero():
+    with pytest.raises(ArgumentError) as raised:
+        clnet.tensor([1, 2]) ** -1
+    assert str(raised.value) == (
+        "pow: whole numbers are not raised to a power below 0; got exponent=-1. "
+        "Convert them with .float()"
+    )
+
+
+def test_booleans_have_no_powers():
+    flags = clnet.tensor([True, False])
+    with pytest.raises(DtypeError, match=r"^pow: booleans have no powers; got dtype=clnet.bool"):
+        flags**flags
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_whole_powers_wrap_around_as_numpys(dtype):
+    base = np.array([0, 1, 2, 3, 7, 100], dtype)
+    exponent = np.array([0, 127, 7, 5, 31, 3], dtype)
+    with np.errstate(over="ignore"):
+        expected = base**exponent
+        fixed = base ** np.array(13, dtype)
+    actual = clnet.tensor(base) ** clnet.tensor(exponent)
+    assert actual.dtype.name == dtype
+    np.testing.assert_array_equal(actual.numpy(), expected)
+    np.testing.assert_array_equal((clnet.tensor(base) ** 13).numpy(), fixed)
+
+
+def test_whole_powers_below_zero_of_a_tensor_are_zero_but_of_one():
+    base, exponent = clnet.tensor([2, 1, -1, -1, -3]), clnet.tensor([-1, -2, -3, -4, -2])
+    assert (base**exponent).tolist() == [0, 1, -1, 1, 0]
+
+
+def test_div_has_three_roundings():
+    with pytest.raises(ArgumentError) as raised:
+        clnet.ones(2).div(2, rounding_mode="up")
+    assert str(raised.value) == (
+        "div: rounding_mode is None, 'floor' or 'trunc'; got rounding_mode='up'"
+    )
 
 
 def test_whole_numbers_and_real_powers():

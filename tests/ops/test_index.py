@@ -58,14 +58,34 @@ CASES = [
         lambda x, index: ops.index_select(x, 1, index),
         lambda x, index: x[:, index],
         [normal(3, 5, 4), integers(0, 5, (8,))],
+        dtypes=["float16", "bfloat16"],
         shapes=[[(3, 5, 0), (2,)], [(1, 5, 1), (0,)]],
         k=4,
         name="index_select",
     ),
     OpCase(
+        lambda x, index: ops.take_along_dim(x, index, 1),
+        lambda x, index: np.take_along_axis(x, index, 1),
+        [normal(1, 5, 3), integers(0, 5, (4, 7, 1))],
+        layouts=[dense],
+        shapes=[[(2, 5, 1), (2, 0, 1)], [(1, 5, 1), (1, 1, 1)]],
+        k=28,
+        name="take_along_dim",
+    ),
+    OpCase(
+        lambda x, index: x.take_along_dim(index),
+        lambda x, index: x.ravel()[index.ravel()],
+        [normal(4, 5), integers(0, 20, (3, 2))],
+        shapes=[],
+        k=6,
+        name="take_along_dim",
+        label="flat",
+    ),
+    OpCase(
         lambda x, index: ops.gather(x, 1, index),
         lambda x, index: np.take_along_axis(x[: len(index)], index, 1),
         [normal(6, 5), integers(0, 5, (4, 9))],
+        dtypes=["float16", "bfloat16"],
         layouts=[dense],
         shapes=[[(2, 5), (2, 0)], [(3, 5), (1, 1)]],
         k=9,
@@ -214,6 +234,17 @@ def test_index_out_of_range_reads_nan_and_gets_no_gradient():
     np.testing.assert_array_equal(picked.numpy(), [1, np.nan, np.nan])
 
 
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=repr)
+def test_16_bit_gradients_add_up_in_float32(dtype):
+    x = clnet.ones(2, 3, dtype=dtype).requires_grad_()
+    y = x[clnet.zeros(3000, dtype=clnet.int64)]
+    y.backward(clnet.ones(3000, 3, dtype=dtype))
+    assert x.grad.dtype is dtype
+    expected = np.array([[3000] * 3, [0] * 3]).astype(dtype.numpy)
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    assert np.isnan(x.detach()[clnet.tensor([5])].float().numpy()).all()
+
+
 def test_gradient_of_a_repeated_index_has_the_same_bits_again():
     host = RNG.normal(size=(3, 40)).astype(np.float32)
     index = clnet.tensor(RNG.integers(0, 3, 5000))
@@ -234,13 +265,15 @@ def test_gradient_of_a_repeated_index_has_the_same_bits_again():
         (lambda x: x[..., ...], BoundsError, "one ... at most"),
         (lambda x: x[::-1], ArgumentError, "positive"),
         (lambda x: x[0.5], ArgumentError, "a key holds"),
-        (lambda x: x[x > 0], DtypeError, "a mask is not an index"),
+        (lambda x: x[(x > 0)[1:]], BoundsError, "a mask has the size of its axes"),
+        (lambda x: ops.index_select(x, 0, x[0] > 0), DtypeError, "a mask is not an index"),
         (lambda x: x[clnet.tensor([0]), clnet.tensor([0]), 0], BoundsError, "no more indices"),
         (lambda x: ops.embedding(x, x), DtypeError, "int64 or int32"),
         (lambda x: ops.embedding(clnet.tensor([0]), x[0]), ShapeError, r"\(rows, width\)"),
         (lambda x: ops.embedding(clnet.tensor([0]), x, 3), BoundsError, "padding_idx is a row"),
         (lambda x: ops.index_select(x, 0, clnet.tensor([[0]])), ShapeError, "one axis"),
         (lambda x: ops.gather(x, 0, clnet.tensor([0])), ShapeError, "as many axes"),
+        (lambda x: x.take_along_dim(clnet.tensor([0]), 0), ShapeError, "as many axes as x"),
         (lambda x: ops.gather(x, 1, clnet.zeros(4, 1).long()), ShapeError, "none longer"),
     ],
 )

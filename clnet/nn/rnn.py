@@ -1,0 +1,479 @@
+"""Recurrent layers and their cells, with PyTorch's parameters."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from typing import Any, ClassVar
+
+from .. import ops
+from ..dtypes import DType, float32
+from ..errors import ArgumentError, ShapeError
+from ..ops.rnn import gru_gates, lstm_gates, steps
+from ..tensor import Tensor, empty, zeros
+from . import init
+from .module import Module, Parameter
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
+
+States = tuple[Tensor, ...]
+
+
+class _Recurrent(Module):
+    """Layers of a recurrent network in one or both directions.
+
+    Subclasses say how many gates and states a step has, and what it computes.
+    """
+
+    gates: ClassVar[int]
+    states: ClassVar[int]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        bias: bool,
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+        proj_size: int,
+        device: Any,
+        dtype: DType,
+    ) -> None:
+        super().__init__()
+        name = type(self).__name__
+        if num_layers < 1 or input_size < 0 or hidden_size < 1:
+            raise ArgumentError(
+                name,
+                "there are layers, each with a state",
+                input_size=input_size,
+                hidden_size=hidden_size,
+                num_layers=num_layers,
+            )
+        if not 0 <= dropout <= 1:
+            raise ArgumentError(name, "dropout lies in [0, 1]", dropout=dropout)
+        if proj_size:
+            raise ArgumentError(
+                name,
+                "hidden states are not projected here",
+                proj_size=proj_size,
+                remedy="Put an nn.Linear behind the layer",
+            )
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        rows = self.gates * hidden_size
+        for layer, suffix in self._places():
+            below = input_size if layer == 0 else hidden_size * self._directions
+            shapes = {"weight_ih": (rows, below), "weight_hh": (rows, hidden_size)}
+            if bias:
+                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+            for kind, shape in shapes.items():
+                made = Parameter(empty(shape, device=device, dtype=dtype))
+                self.register_parameter(kind + suffix, made)
+        self.reset_parameters()
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    def _places(self) -> list[tuple[int, str]]:
+        """Layer and suffix of the parameters' names, in order."""
+        ways = ("", "_reverse")[: self._directions]
+        return [(layer, f"_l{layer}{way}") for layer in range(self.num_layers) for way in ways]
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, uniform within ``1 / sqrt(hidden_size)``."""
+        bound = 1 / sqrt(self.hidden_size)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """The settings that are not the defaults."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if not self.bias:
+            text += f", bias={self.bias}"
+        if self.batch_first:
+            text += f", batch_first={self.batch_first}"
+        if self.dropout:
+            text += f", dropout={self.dropout}"
+        if self.bidirectional:
+            text += f", bidirectional={self.bidirectional}"
+        return text
+
+    def _step(self, x: Tensor, h: Tensor, states: States) -> States:
+        """The next states from both shares of the gates."""
+        raise NotImplementedError
+
+    def _run(self, x: Tensor, given: Sequence[Tensor] | None) -> tuple[Tensor, States]:
+        """Outputs of the last layer, and the last states of every layer and direction."""
+        name = type(self).__name__
+        if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
+            raise ShapeError(
+                name, "x has two or three axes, the last input_size", x=x.shape,
+                input_size=self.input_size,
+            )  # fmt: skip
+        batched = x.ndim == 3
+        x = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)
+        if x.shape[0] == 0:
+            raise ShapeError(name, "a sequence has one step or more", x=x.shape)
+        shape = (self.num_layers * self._directions, x.shape[1], self.hidden_size)
+        states = self._initial(x, shape, given, batched=batched)
+        ends: list[States] = []
+        outputs: list[Tensor] = []
+        for place, (layer, suffix) in enumerate(self._places()):
+            backwards = place % self._directions == 1
+            first = tuple(s[place] for s in states)
+            sequence, last = self._direction(x, first, suffix, backwards=backwards)
+            outputs.append(sequence)
+            ends.append(last)
+            if len(outputs) == self._directions:
+                x = outputs[0] if len(outputs) == 1 else ops.cat(outputs, -1)
+                outputs = []
+                if self.dropout and layer < self.num_layers - 1:
+                    x = ops.dropout(x, self.dropout, training=self.training)
+        found = tuple(ops.stack([end[i] for end in ends]) for i in range(self.states))
+        if not batched:
+            return x.squeeze(1), tuple(s.squeeze(1) for s in found)
+        return (x.transpose(0, 1) if self.batch_first else x), found
+
+    def _initial(
+        self, x: Tensor, shape: tuple[int, ...], given: Sequence[Tensor] | None, *, batched: bool
+    ) -> States:
+        if given is None:
+            return (zeros(shape, dtype=x.dtype, device=x.device),) * self.states
+        states = tuple(given) if batched else tuple(s.unsqueeze(1) for s in given)
+        if any(s.shape != shape for s in states):
+            raise ShapeError(
+                type(self).__name__,
+                "states are (layers * directions, n, hidden_size)",
+                states=[s.shape for s in states],
+                expected=shape,
+            )
+        return states
+
+    def _direction(
+        self, x: Tensor, states: States, suffix: str, *, backwards: bool
+    ) -> tuple[Tensor, States]:
+        """One layer in one direction: one product for all steps' inputs, one in each step."""
+        part: Callable[[str], Any] = lambda kind: getattr(self, kind + suffix)  # noqa: E731
+        own = steps(ops.linear(x, part("weight_ih"), part("bias_ih") if self.bias else None))
+        bias = part("bias_hh") if self.bias else None
+        outputs: list[Tensor] = []
+        for gates in reversed(own) if backwards else own:
+            states = self._step(gates, ops.linear(states[0], part("weight_hh"), bias), states)
+            outputs.append(states[0])
+        return ops.stack(outputs[::-1] if backwards else outputs), states
+
+
+class RNN(_Recurrent):
+    """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence, in layers.
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state.
+        num_layers: how many, each reading the one below.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        bias: whether there are biases.
+        batch_first: sequences are ``(n, steps, features)`` instead of ``(steps, n, features)``.
+        dropout: of the outputs of all layers but the last.
+        bidirectional: read in both directions; outputs are joined.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: the first layer's; ``_reverse`` follows
+            for the other direction.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    gates = 1
+    states = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        _check_nonlinearity("RNN", nonlinearity)
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
+            device, dtype,
+        )  # fmt: skip
+        self.nonlinearity = nonlinearity
+
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``."""
+        y, (h,) = self._run(x, None if hx is None else (hx,))
+        return y, h
+
+    def _step(self, x: Tensor, h: Tensor, states: States) -> States:
+        return ((ops.tanh if self.nonlinearity == "tanh" else ops.relu)(x + h),)
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory (Hochreiter, Schmidhuber 1997) over a sequence, in layers.
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of both states.
+        num_layers: how many, each reading the one below.
+        bias: whether there are biases.
+        batch_first: sequences are ``(n, steps, features)`` instead of ``(steps, n, features)``.
+        dropout: of the outputs of all layers but the last.
+        bidirectional: read in both directions; outputs are joined.
+        proj_size: 0; hidden states are not projected.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: the first layer's, of the input, forget,
+            cell and output gate; ``_reverse`` follows for the other direction.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    gates = 4
+    states = 2
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            proj_size, device, dtype,
+        )  # fmt: skip
+
+    def forward(
+        self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Outputs of all steps, and the last hidden and cell states."""
+        y, (h, c) = self._run(x, hx)
+        return y, (h, c)
+
+    def _step(self, x: Tensor, h: Tensor, states: States) -> States:
+        return lstm_gates(x, h, states[1])
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units (Cho et al. 2014) over a sequence; arguments as :class:`LSTM`'s.
+
+    Args:
+        input_size: features of a step.
+        hidden_size: features of the state.
+        num_layers: how many, each reading the one below.
+        bias: whether there are biases.
+        batch_first: sequences are ``(n, steps, features)`` instead of ``(steps, n, features)``.
+        dropout: of the outputs of all layers but the last.
+        bidirectional: read in both directions; outputs are joined.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Attributes:
+        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: the first layer's, of the reset, update
+            and new gate; ``_reverse`` follows for the other direction.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    gates = 3
+    states = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
+            device, dtype,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``."""
+        y, (h,) = self._run(x, None if hx is None else (hx,))
+        return y, h
+
+    def _step(self, x: Tensor, h: Tensor, states: States) -> States:
+        return (gru_gates(x, h, states[0]),)
+
+
+class _Cell(Module):
+    """One step of a recurrent network."""
+
+    gates: ClassVar[int]
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: DType
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = self.gates * hidden_size
+        like: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight_ih = Parameter(empty(rows, input_size, **like))
+        self.weight_hh = Parameter(empty(rows, hidden_size, **like))
+        self.register_parameter("bias_ih", Parameter(empty(rows, **like)) if bias else None)
+        self.register_parameter("bias_hh", Parameter(empty(rows, **like)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew, uniform within ``1 / sqrt(hidden_size)``."""
+        bound = 1 / sqrt(self.hidden_size) if self.hidden_size else 0.0
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def extra_repr(self) -> str:
+        """The sizes, and that there is no bias."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        return text if self.bias else f"{text}, bias={self.bias}"
+
+    def _zeros(self, x: Tensor) -> Tensor:
+        return zeros((*x.shape[:-1], self.hidden_size), dtype=x.dtype, device=x.device)
+
+    def _weights(self) -> tuple[Any, ...]:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+
+class RNNCell(_Cell):
+    """One step of :class:`RNN`.
+
+    Args:
+        input_size: features of ``x``.
+        hidden_size: features of the state.
+        bias: whether there are biases.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Raises:
+        ArgumentError: if ``nonlinearity`` is neither.
+    """
+
+    gates = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        _check_nonlinearity("RNNCell", nonlinearity)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def extra_repr(self) -> str:
+        """The sizes, and what is not the default."""
+        text = super().extra_repr()
+        return text if self.nonlinearity == "tanh" else f"{text}, nonlinearity={self.nonlinearity}"
+
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
+        """The next state, ``(n, hidden_size)`` or ``(hidden_size,)``; zeros stand for no state."""
+        step = ops.rnn_tanh_cell if self.nonlinearity == "tanh" else ops.rnn_relu_cell
+        return step(x, self._zeros(x) if hx is None else hx, *self._weights())
+
+
+class LSTMCell(_Cell):
+    """One step of :class:`LSTM`.
+
+    Args:
+        input_size: features of ``x``.
+        hidden_size: features of both states.
+        bias: whether there are biases.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+    """
+
+    gates = 4
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+
+    def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """The next hidden and cell state; zeros stand for none."""
+        states = (self._zeros(x), self._zeros(x)) if hx is None else hx
+        return ops.lstm_cell(x, states, *self._weights())
+
+
+class GRUCell(_Cell):
+    """One step of :class:`GRU`.
+
+    Args:
+        input_size: features of ``x``.
+        hidden_size: features of the state.
+        bias: whether there are biases.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+    """
+
+    gates = 3
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
+        """The next state; zeros stand for none."""
+        return ops.gru_cell(x, self._zeros(x) if hx is None else hx, *self._weights())
+
+
+def _check_nonlinearity(name: str, nonlinearity: str) -> None:
+    if nonlinearity not in ("tanh", "relu"):
+        raise ArgumentError(
+            name, "nonlinearity is 'tanh' or 'relu'", nonlinearity=repr(nonlinearity)
+        )

@@ -1,0 +1,224 @@
+"""Scaled dot-product attention: one Function over the attention kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import Kind, from_name
+from ..errors import ArgumentError, DtypeError, ShapeError
+from ..kernels.attention import Scores
+from ..kernels.attention import attention as launch_attention
+from ..kernels.attention import attention_grad as launch_attention_grad
+from ..shapes import broadcast_shapes
+from .arithmetic import ge, logical_and, where
+from .create import new_ones
+from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
+from .matmul import matmul
+from .random import dropout
+from .rearrange import tril
+from .shape import contiguous, expand, reshape, to_dtype, unsqueeze
+from .softmax import softmax
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Attention(Function):
+    """Inputs q, k, v of four axes, and a mask of four axes or none; outputs y and what it keeps."""
+
+    scores: Scores
+
+    differentiable = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "scaled_dot_product_attention"
+
+    def infer(self, q: Array, k: Array, v: Array, *mask: Array) -> tuple[Array, ...]:
+        """The result, and the logarithm of the sum of exponentials of each row."""
+        compute = from_name(q.dtype.compute)
+        return (
+            Array.abstract((*q.shape[:3], v.shape[3]), q.dtype, q.device),
+            Array.abstract(q.shape[:3], compute, q.device),
+        )
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        q, k, v, *mask = inputs
+        one = mask[0] if mask else None
+        y, lse = outputs
+        return launch_attention(target, y, lse, q, k, v, one, scores=self.scores)
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The inputs and both outputs."""
+        return range(len(needs)), (0, 1)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """Two fused launches; the scores are computed again."""
+        y, lse = saved.outputs[0].detach(), saved.outputs[1].detach()
+        gy = contiguous(grads[0])
+        delta = contiguous(to_dtype(gy * y, lse.dtype).sum(-1))
+        inputs = [saved.inputs[i] for i in range(len(needs))]
+        found = apply(AttentionBackward(self.scores), gy, lse, delta, *inputs)
+        return (*found, *[None] * (len(needs) - 3))
+
+    def decompose(self, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """In products and a softmax."""
+        scores = _scores(q, k, mask[0] if mask else None, self.scores)
+        return _weights(scores) @ v, scores.detach().logsumexp(-1)
+
+
+@dataclass(frozen=True)
+class AttentionBackward(Function):
+    """The gradients of :class:`Attention`: inputs gy, lse, delta, and its inputs."""
+
+    scores: Scores
+
+    @property
+    def name(self) -> str:
+        """The public op's, and that it is its gradient."""
+        return "scaled_dot_product_attention_backward"
+
+    def infer(
+        self, gy: Array, lse: Array, delta: Array, q: Array, k: Array, v: Array, *mask: Array
+    ) -> tuple[Array, ...]:
+        """The shapes of q, k and v."""
+        return tuple(Array.abstract(x.shape, x.dtype, x.device) for x in (q, k, v))
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch for q, one for k and v."""
+        gy, lse, delta, q, k, v, *mask = inputs
+        one = mask[0] if mask else None
+        gq, gk, gv = outputs
+        return launch_attention_grad(
+            target, (gq, gk, gv), gy, lse, delta, q, k, v, one, scores=self.scores
+        )
+
+
+@op(Face.FUNCTIONAL)
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    scale: float | None = None,
+    enable_gqa: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> Tensor:
+    """``softmax(scale * query @ key.T + attn_mask) @ value``, without storing the scores.
+
+    With dropout, or a mask that requires a gradient, it is composed of products and a softmax.
+
+    Args:
+        query: ``(..., rows, head)``, floating.
+        key: ``(..., keys, head)``, same dtype.
+        value: ``(..., keys, value_head)``, same dtype.
+        attn_mask: broadcasts to ``(..., rows, keys)``: added to the scores, or, of booleans, true
+            where a key counts.
+        dropout_p: probability that a weight is dropped.
+        is_causal: row ``i`` sees keys up to ``i`` alone.
+        scale: of the products; None: ``1 / sqrt(head)``.
+        enable_gqa: repeat the heads (axis -3) of ``key`` and ``value`` to as many as ``query`` has.
+
+    Returns:
+        ``(..., rows, value_head)``; a row for which no key counts is 0.
+
+    Raises:
+        ArgumentError: if a mask and ``is_causal`` are given, or ``dropout_p`` is no probability.
+        DtypeError: if the dtypes differ or are not floating, or the mask is of whole numbers.
+        ShapeError: if the shapes do not fit.
+    """
+    name = "scaled_dot_product_attention"
+    _check(name, query, key, value, attn_mask)
+    if is_causal and attn_mask is not None:
+        raise ArgumentError(
+            name, "a mask and is_causal exclude each other", remedy="Put both into the mask"
+        )
+    if not 0 <= dropout_p <= 1:
+        raise ArgumentError(name, "dropout_p lies in [0, 1]", dropout_p=dropout_p)
+    if enable_gqa:
+        key, value = (_repeat_heads(name, x, query) for x in (key, value))
+    head = query.shape[-1]
+    settings = Scores((1 / sqrt(head) if head else 1.0) if scale is None else scale, is_causal)
+    masked = attn_mask is not None and attn_mask.requires_grad
+    if dropout_p > 0 or masked:
+        weights = _weights(_scores(query, key, attn_mask, settings))
+        return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+    lead = broadcast_shapes(name, *(x.shape[:-2] for x in (query, key, value)))
+    operands = [_four_axes(x, lead, x.shape[-2:]) for x in (query, key, value)]
+    if attn_mask is not None:
+        mask = to_dtype(attn_mask, query.dtype) if _adds(attn_mask) else attn_mask
+        operands.append(_four_axes(mask, lead, (query.shape[-2], key.shape[-2]), dense=False))
+    y = apply(Attention(settings), *operands)[0]
+    return reshape(y, (*lead, query.shape[-2], value.shape[-1]))
+
+
+def _adds(mask: Tensor) -> bool:
+    return mask.dtype.kind is not Kind.BOOL
+
+
+def _check(name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    require_floating(name, query.array)
+    require_same_dtype(name, query=query.array, key=key.array, value=value.array)
+    shapes: dict[str, Any] = {"query": query.shape, "key": key.shape, "value": value.shape}
+    if min(x.ndim for x in (query, key, value)) < 2:
+        raise ShapeError(name, "operands have two axes or more", **shapes)
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise ShapeError(
+            name, "query and key share the head, key and value the number of keys", **shapes
+        )
+    if mask is not None and mask.dtype.kind is Kind.INTEGER:
+        raise DtypeError(name, "a mask is boolean or floating", attn_mask=mask.dtype)
+
+
+def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Tensor:
+    heads, wanted = x.shape[-3], query.shape[-3]
+    if heads == 0 or wanted % heads:
+        raise ShapeError(
+            name, "the query's heads are a multiple of the key's", query=query.shape, key=x.shape
+        )
+    times = wanted // heads
+    repeated = expand(unsqueeze(x, -3), (*x.shape[:-2], times, *x.shape[-2:]))
+    return reshape(repeated, (*x.shape[:-3], wanted, *x.shape[-2:]))
+
+
+def _four_axes(
+    x: Tensor, lead: tuple[int, ...], last: tuple[int, ...], *, dense: bool = True
+) -> Tensor:
+    """Over the common leading axes, all but the last of them joined; a mask may stay expanded."""
+    full = expand(x, (*lead, *last))
+    heads = lead[-1] if lead else 1
+    shaped = reshape(full, (prod(lead[:-1]), heads, *last)) if len(lead) != 2 else full
+    return contiguous(shaped) if dense else shaped
+
+
+def _scores(query: Tensor, key: Tensor, mask: Tensor | None, settings: Scores) -> Tensor:
+    scores = matmul(query * settings.scale, key.transpose(-1, -2))
+    minus = float("-inf")
+    if settings.causal:
+        every = new_ones(scores.detach(), scores.shape[-2:])
+        scores = where(tril(every) > 0, scores, minus)
+    if mask is None:
+        return scores
+    return scores + mask if _adds(mask) else where(mask, scores, minus)
+
+
+def _weights(scores: Tensor) -> Tensor:
+    """Softmax over the keys; 0 in rows for which no key counts."""
+    counts = ge(scores.detach().amax(-1, keepdim=True), -3e38)
+    everywhere = logical_and(counts, ge(scores.detach(), float("-inf")))
+    return where(counts, softmax(where(everywhere, scores, 0.0), -1), 0.0)

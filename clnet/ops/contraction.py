@@ -1,0 +1,377 @@
+"""Products of vectors and matrices beyond matmul: outer, added, over labelled axes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import ArgumentError, ShapeError
+from ..shapes import broadcast_shapes, normalize_dim
+from .arithmetic import mul
+from .function import apply, op
+from .matmul import bmm, matmul, mm
+from .pointwise import evaluate
+from .reduce import sum as total
+from .shape import Slice, permute, reshape, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+_TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+
+
+@op()
+def mv(x: Tensor, vec: Tensor) -> Tensor:
+    """A matrix times a vector, ``(m, k)`` and ``(k,)``.
+
+    Raises:
+        ShapeError: if they are not a matrix and a vector, or the sizes differ.
+    """
+    if x.ndim != 2 or vec.ndim != 1:
+        raise ShapeError("mv", "operands are a matrix and a vector", a=x.shape, b=vec.shape)
+    return matmul(x, vec)
+
+
+@op()
+def dot(x: Tensor, other: Tensor) -> Tensor:
+    """The sum of the products of two vectors' elements.
+
+    Raises:
+        ShapeError: if they are not vectors of one size.
+    """
+    if x.ndim != 1 or x.shape != other.shape:
+        raise ShapeError("dot", "operands are vectors of one size", a=x.shape, b=other.shape)
+    return matmul(x, other)
+
+
+@op()
+def inner(x: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last axes of both; a product, if one has no axes.
+
+    Args:
+        x: ``(..., k)``.
+        other: ``(..., k)``.
+
+    Returns:
+        ``x``'s other axes, then those of ``other``.
+
+    Raises:
+        ShapeError: if the last sizes differ.
+    """
+    if x.ndim == 0 or other.ndim == 0:
+        return mul(x, other)
+    if x.shape[-1] != other.shape[-1]:
+        raise ShapeError("inner", "the last sizes are equal", a=x.shape, b=other.shape)
+    return tensordot(x, other, ([-1], [-1]))
+
+
+@op()
+def outer(x: Tensor, vec2: Tensor) -> Tensor:
+    """All products of two vectors' elements: ``(n,)`` and ``(m,)`` give ``(n, m)``.
+
+    Raises:
+        ShapeError: if they are not vectors.
+    """
+    if x.ndim != 1 or vec2.ndim != 1:
+        raise ShapeError("outer", "operands are vectors", a=x.shape, b=vec2.shape)
+    return mul(unsqueeze(x, 1), vec2)
+
+
+@op()
+def kron(x: Tensor, other: Tensor) -> Tensor:
+    """Kronecker's product: every element of ``x`` times all of ``other``, as blocks.
+
+    Args:
+        x: any shape; the one with fewer axes gets leading axes of size 1.
+        other: any shape.
+
+    Returns:
+        The sizes of both multiplied, axis by axis.
+    """
+    ndim = max(x.ndim, other.ndim)
+    a, b = ((1,) * (ndim - t.ndim) + t.shape for t in (x, other))
+    blocks = reshape(x, tuple(n for size in a for n in (size, 1)))
+    inside = reshape(other, tuple(n for size in b for n in (1, size)))
+    return reshape(mul(blocks, inside), tuple(n * m for n, m in zip(a, b, strict=True)))
+
+
+def _blend(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    return beta * x + alpha * product
+
+
+def _product_alone(x: Any, product: Any, alpha: Any) -> Any:
+    return alpha * product
+
+
+def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """``beta * x + alpha * product``; with ``beta`` 0, NaN in ``x`` stays out."""
+    if broadcast_shapes(name, x.shape, product.shape) != product.shape:
+        raise ShapeError(name, "x broadcasts to the product", x=x.shape, product=product.shape)
+    if beta == 0:
+        return evaluate(name, _product_alone, [x, product], [alpha])
+    return evaluate(name, _blend, [x, product], [beta, alpha])
+
+
+@op()
+def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * x + alpha * (mat1 @ mat2)``.
+
+    Args:
+        x: broadcasts to ``(m, n)``; of no effect if ``beta`` is 0.
+        mat1: ``(m, k)``.
+        mat2: ``(k, n)``.
+        beta: a number.
+        alpha: a number.
+
+    Returns:
+        ``(m, n)``.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+    """
+    return _added("addmm", x, mm(mat1, mat2), beta, alpha)
+
+
+@op()
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * x + alpha * (mat @ vec)``, ``(m,)``; otherwise as :func:`addmm`."""
+    return _added("addmv", x, mv(mat, vec), beta, alpha)
+
+
+@op()
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """``beta * x + alpha * outer(vec1, vec2)``; otherwise as :func:`addmm`."""
+    return _added("addr", x, outer(vec1, vec2), beta, alpha)
+
+
+@op()
+def baddbmm(
+    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """``beta * x + alpha * bmm(batch1, batch2)``, ``(b, m, n)``; otherwise as :func:`addmm`."""
+    return _added("baddbmm", x, bmm(batch1, batch2), beta, alpha)
+
+
+@op()
+def addbmm(
+    x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """``beta * x + alpha * bmm(batch1, batch2).sum(0)``, one product; otherwise as :func:`addmm`.
+
+    Args:
+        x: broadcasts to ``(m, n)``.
+        batch1: ``(b, m, k)``.
+        batch2: ``(b, k, n)``.
+        beta: a number.
+        alpha: a number.
+
+    Returns:
+        ``(m, n)``.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+    """
+    if batch1.ndim != 3 or batch2.ndim != 3:
+        raise ShapeError("addbmm", "operands are stacks", a=batch1.shape, b=batch2.shape)
+    product = tensordot(batch1, batch2, ([0, 2], [0, 1]))
+    return _added("addbmm", x, product, beta, alpha)
+
+
+@op()
+def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
+    """Sums of products over pairs of axes, as one matrix product.
+
+    Args:
+        x: any shape.
+        other: any shape, same dtype.
+        dims: how many of the last axes of ``x`` meet the first of ``other``, or the axes of ``x``
+            and those of ``other`` that meet, pair by pair.
+
+    Returns:
+        ``x``'s other axes, then those of ``other``.
+
+    Raises:
+        ShapeError: if axes that meet differ in size, or in number.
+    """
+    if isinstance(dims, int):
+        left, right = range(x.ndim - dims, x.ndim), range(dims)
+    else:
+        left, right = ((d,) if isinstance(d, int) else tuple(int(i) for i in d) for d in dims)
+    left = [normalize_dim("tensordot", d, x.ndim) for d in left]
+    right = [normalize_dim("tensordot", d, other.ndim) for d in right]
+    met = [x.shape[d] for d in left]
+    if met != [other.shape[d] for d in right]:
+        raise ShapeError(
+            "tensordot", "axes that meet have one size", a=x.shape, b=other.shape, dims=dims
+        )
+    free = [d for d in range(x.ndim) if d not in left]
+    other_free = [d for d in range(other.ndim) if d not in right]
+    shape = (*(x.shape[d] for d in free), *(other.shape[d] for d in other_free))
+    rows = prod(x.shape[d] for d in free)
+    columns = prod(other.shape[d] for d in other_free)
+    a = reshape(permute(x, (*free, *left)), (rows, prod(met)))
+    b = reshape(permute(other, (*right, *other_free)), (prod(met), columns))
+    return reshape(mm(a, b), shape)
+
+
+class _Labelled(NamedTuple):
+    """A tensor with a label on each axis, no label twice."""
+
+    x: Tensor
+    labels: tuple[str, ...]
+
+    def size(self, label: str) -> int:
+        """The size of a label's axis; 1 where it has none."""
+        return self.x.shape[self.labels.index(label)] if label in self.labels else 1
+
+
+@op()
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sums of products over labelled axes, in Einstein's notation.
+
+    Operands are joined from the left, two at a time, each pair as one batched matrix product.
+
+    Args:
+        equation: a term of letters for each operand, separated by commas, then, optionally,
+            ``->`` and the result's letters. ``...`` stands for further axes, which broadcast.
+            Without ``->`` the result has, in alphabetical order, the letters that occur once.
+        *operands: tensors, or one sequence of them.
+
+    Returns:
+        A tensor with the result's axes; the other letters are summed over.
+
+    Raises:
+        ArgumentError: if the equation is malformed, or has another number of terms.
+        ShapeError: if a term has not the operand's number of axes, or a letter has two sizes.
+
+    Example:
+        >>> import clnet
+        >>> clnet.einsum("bij,bjk->bik", clnet.ones(2, 3, 4), clnet.ones(2, 4, 5)).shape
+        (2, 3, 5)
+    """
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    terms, result = _parsed(equation, operands)
+    _check_sizes(equation, terms, operands)
+    given = [_diagonals(x, term) for x, term in zip(operands, terms, strict=True)]
+    for i in range(len(given)):
+        later = set(result).union(*(g.labels for g in given[:i] + given[i + 1 :]))
+        given[i] = _summed(given[i], later)
+    joined = given[0]
+    for i, following in enumerate(given[1:], 1):
+        later = set(result).union(*(g.labels for g in given[i + 1 :]))
+        joined = _joined(joined, following, later)
+    return permute(joined.x, tuple(joined.labels.index(label) for label in result))
+
+
+def _parsed(
+    equation: str, operands: Sequence[Tensor]
+) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """The labels of each operand's axes and of the result's; an ellipsis' axes are "0", "1" ..."""
+    text = equation.replace(" ", "")
+    match = re.fullmatch(rf"({_TERM}(?:,{_TERM})*)(->({_TERM}))?", text)
+    if match is None:
+        raise ArgumentError("einsum", "an equation has letters, ',', '...' and '->'", got=equation)
+    written = match[1].split(",")
+    if len(written) != len(operands) or not operands:
+        raise ArgumentError(
+            "einsum", "there is a term for each operand", equation=equation, operands=len(operands)
+        )
+    free = [x.ndim - len(t.replace("...", "")) for x, t in zip(operands, written, strict=True)]
+    most = max((n for n, t in zip(free, written, strict=True) if "..." in t), default=0)
+    terms = []
+    for x, term, count in zip(operands, written, free, strict=True):
+        if count < 0 or (count and "..." not in term):
+            raise ShapeError("einsum", f"{term!r} labels every axis", x=x.shape)
+        terms.append(_labels(term, range(most - count, most)))
+    if match[2] is not None:
+        return terms, _result_labels(equation, _labels(match[3], range(most)), terms)
+    letters = [label for term in terms for label in term if label.isalpha()]
+    once = sorted(label for label in set(letters) if letters.count(label) == 1)
+    return terms, (*map(str, range(most)), *once)
+
+
+def _labels(term: str, free: Sequence[int]) -> tuple[str, ...]:
+    before, dots, after = term.partition("...")
+    return (*before, *(map(str, free) if dots else ()), *after)
+
+
+def _result_labels(
+    equation: str, result: tuple[str, ...], terms: Sequence[tuple[str, ...]]
+) -> tuple[str, ...]:
+    known = set[str]().union(*terms)
+    if len(set(result)) != len(result) or not set(result) <= known:
+        raise ArgumentError(
+            "einsum", "the result's letters occur once there and in a term", equation=equation
+        )
+    return result
+
+
+def _check_sizes(
+    equation: str, terms: Sequence[tuple[str, ...]], operands: Sequence[Tensor]
+) -> None:
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, operands, strict=True):
+        for label, size in zip(term, x.shape, strict=True):
+            if sizes.setdefault(label, size) == 1:
+                sizes[label] = size
+            elif size not in (1, sizes[label]):
+                raise ShapeError(
+                    "einsum",
+                    f"label {label!r} of {equation!r} has two sizes",
+                    shapes=[t.shape for t in operands],
+                )
+
+
+def _diagonals(x: Tensor, term: tuple[str, ...]) -> _Labelled:
+    """Axes that share a label become one, their diagonal."""
+    labels = list(term)
+    for label in dict.fromkeys(term):
+        while labels.count(label) > 1:
+            first = labels.index(label)
+            second = labels.index(label, first + 1)
+            rest = [d for d in range(x.ndim) if d not in (first, second)]
+            n = x.shape[first]
+            if n != x.shape[second]:
+                raise ShapeError("einsum", f"axes of one label {label!r} are equal", x=x.shape)
+            x = permute(x, (*rest, first, second))
+            x = reshape(x, (*x.shape[:-2], n * n))
+            starts, steps = (0,) * x.ndim, (*(1,) * (x.ndim - 1), n + 1)
+            x = apply(Slice(starts, steps, (*x.shape[:-1], n)), x)
+            labels = [labels[d] for d in rest] + [label]
+    return _Labelled(x, tuple(labels))
+
+
+def _summed(given: _Labelled, wanted: set[str]) -> _Labelled:
+    """Summed over the labels that nothing else has."""
+    dims = [i for i, label in enumerate(given.labels) if label not in wanted]
+    if not dims:
+        return given
+    return _Labelled(total(given.x, dims), tuple(c for c in given.labels if c in wanted))
+
+
+def _joined(a: _Labelled, b: _Labelled, later: set[str]) -> _Labelled:
+    """The product of two, summed over what only they have, as one batched matrix product."""
+    both = [label for label in a.labels if label in b.labels]
+    # An axis of size 1 that broadcasts is summed apart: it is no inner axis of a matrix product.
+    met = [c for c in both if c not in later and a.size(c) == b.size(c)]
+    batch = [label for label in both if label not in met]
+    left = [label for label in a.labels if label not in both]
+    right = [label for label in b.labels if label not in both]
+    rows, columns = prod(map(a.size, left)), prod(map(b.size, right))
+    inner_size = prod(map(a.size, met))
+    stack, other_stack = (tuple(t.size(label) for label in batch) for t in (a, b))
+    first = _arranged(a, (*batch, *left, *met), (*stack, rows, inner_size))
+    second = _arranged(b, (*batch, *met, *right), (*other_stack, inner_size, columns))
+    product = matmul(first, second) if met else mul(first, second)
+    labels = (*batch, *left, *right)
+    shape = tuple(a.size(c) if b.size(c) == 1 else b.size(c) for c in labels)
+    return _summed(_Labelled(reshape(product, shape), labels), later)
+
+
+def _arranged(given: _Labelled, order: Sequence[str], shape: tuple[int, ...]) -> Tensor:
+    moved = permute(given.x, tuple(given.labels.index(label) for label in order))
+    return reshape(moved, shape)

@@ -1,0 +1,96 @@
+"""Random choices whose probabilities are tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ArgumentError, ShapeError
+from ..expr import log1p, maximum, where
+from ..generator import Generator
+from .function import op, require_floating
+from .pointwise import evaluate
+from .random import uniform_
+from .reduce import argmax
+from .shape import expand, to_dtype, unsqueeze
+from .sort import topk
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_LEAST_TIME = 2.0**-25
+"""Stands for a uniform number of 0, which means less than ``2**-24``."""
+
+
+@op()
+def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that an element gives, else 0.
+
+    Args:
+        x: the probabilities, in ``[0, 1]``; with ``p`` only their shape and dtype count.
+        p: one probability for all.
+        generator: where the random numbers come from; None: the mode's generator.
+
+    Returns:
+        The shape and dtype of ``x``, off the tape.
+
+    Raises:
+        DtypeError: if ``x`` is not floating.
+        ArgumentError: if ``p`` lies outside ``[0, 1]``.
+    """
+    if p is not None:
+        return x.new_empty(x.shape).bernoulli_(p, generator=generator)
+    require_floating("bernoulli", x.array)
+    drawn = uniform_(x.new_empty(x.shape), generator=generator)
+    return to_dtype(drawn < x.detach(), x.dtype)
+
+
+@op()
+def multinomial(
+    x: Tensor,
+    num_samples: int,
+    replacement: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Categories drawn with the probabilities that weights give.
+
+    Every category runs a race of exponential times, faster the larger its weight; the first ones
+    are drawn. With replacement there is a race for each sample: ``num_samples`` random numbers for
+    every category.
+
+    Args:
+        x: ``(categories,)`` or ``(rows, categories)``: weights, 0 or more, of any sum above 0.
+        num_samples: how many to draw from each row.
+        replacement: whether a category may be drawn again. If not, those of weight 0 come last.
+        generator: where the random numbers come from; None: the mode's generator.
+
+    Returns:
+        ``(num_samples,)`` or ``(rows, num_samples)``, int64.
+
+    Raises:
+        ShapeError: if ``x`` has other axes, or no category.
+        DtypeError: if it is not floating.
+        ArgumentError: if there are not as many categories to draw.
+    """
+    require_floating("multinomial", x.array)
+    if x.ndim not in (1, 2) or x.shape[-1] == 0:
+        raise ShapeError("multinomial", "x is (categories,) or (rows, categories)", x=x.shape)
+    if num_samples < 1 or (num_samples > x.shape[-1] and not replacement):
+        raise ArgumentError(
+            "multinomial",
+            "without replacement there are num_samples categories, 1 or more",
+            num_samples=num_samples,
+            x=x.shape,
+        )
+    weights = x.detach()
+    if not replacement:
+        times = uniform_(x.new_empty(x.shape), generator=generator)
+        return topk(evaluate("multinomial", _speed, [weights, times]), num_samples).indices
+    shape = (*x.shape[:-1], num_samples, x.shape[-1])
+    times = uniform_(x.new_empty(shape), generator=generator)
+    weights = expand(unsqueeze(weights, -2), shape)
+    return argmax(evaluate("multinomial", _speed, [weights, times]), -1)
+
+
+def _speed(weight: Any, u: Any) -> Any:
+    return where(weight > 0, weight / maximum(-log1p(-u), _LEAST_TIME), 0.0)

@@ -1,0 +1,528 @@
+"""Losses of likelihoods, pairs, triplets and margins, in PyTorch's names; composed of ops."""
+
+from __future__ import annotations
+
+# Bodies are called with symbols and say so here, once.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+import builtins
+from collections.abc import Callable
+from math import log as number_log
+from math import pi
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..dtypes import int64
+from ..errors import ArgumentError, ShapeError
+from ..shapes import broadcast_shapes
+from .arithmetic import eq, logical_and, lt, minimum, sqrt, where
+from .create import full_like, positions
+from .function import Face, op
+from .index import gather
+from .loss import check_reduction, reduced
+from .pointwise import Result, evaluate
+from .reduce import one_hot
+from .shape import expand, reshape, to_dtype, unsqueeze
+from .vector import norm
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_EPS = 1e-12  # of squared lengths, in cosines
+_HALF_LOG_TAU = 0.5 * number_log(2 * pi)
+
+
+def _broadcast(
+    name: str, body: Callable[..., Any], operands: list[Any], options: list[float], reduction: str
+) -> Tensor:
+    """The loss of every element of the operands' common shape, then its reduction."""
+    check_reduction(name, reduction)
+    broadcast_shapes(name, *(x.shape for x in operands))
+    return reduced(evaluate(name, body, operands, options, result=Result.floating), reduction)
+
+
+def _hinge(z):
+    return e.where(z < 0, 0, z)  # its gradient at 0 is 1, as clamp's
+
+
+@op(Face.FUNCTIONAL)
+def kl_div(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False
+) -> Tensor:
+    """``target * (log(target) - x)``: the divergence of ``exp(x)`` from ``target``.
+
+    Args:
+        x: log-probabilities.
+        target: probabilities, broadcast; or their logarithms.
+        reduction: ``"batchmean"`` (the sum over the first axis' size), ``"mean"``, ``"sum"`` or
+            ``"none"``.
+        log_target: whether ``target`` holds logarithms.
+
+    Returns:
+        One element, or the broadcast shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes do not broadcast.
+    """
+    body = _kl_of_logs if log_target else _kl
+    if reduction != "batchmean":
+        return _broadcast("kl_div", body, [x, target], [], reduction)
+    total = _broadcast("kl_div", body, [x, target], [], "sum")
+    return total / (x.shape[0] if x.ndim else 1)
+
+
+def _kl(x, target):
+    safe = e.where(target > 0, target, 1)
+    return e.where(e.eq(target, 0), 0, target * e.log(e.where(target < 0, target, safe))) - (
+        target * x
+    )
+
+
+def _kl_of_logs(x, target):
+    return e.exp(target) * (target - x)
+
+
+@op(Face.FUNCTIONAL)
+def poisson_nll_loss(
+    x: Tensor,
+    target: Tensor,
+    *,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """``exp(x) - target * x``: the loss of a Poisson distribution's logarithmic rate.
+
+    Args:
+        x: logarithms of rates, or rates.
+        target: counts, broadcast.
+        log_input: whether ``x`` holds logarithms; else the loss is ``x - target * log(x + eps)``.
+        full: add Stirling's approximation of ``log(target!)`` where ``target > 1``.
+        eps: keeps the logarithm finite.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or the broadcast shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes do not broadcast.
+    """
+    bodies = {
+        (True, False): _poisson_log,
+        (True, True): _poisson_log_full,
+        (False, False): _poisson,
+        (False, True): _poisson_full,
+    }
+    body = bodies[bool(log_input), bool(full)]
+    return _broadcast("poisson_nll_loss", body, [x, target], [eps], reduction)
+
+
+def _poisson_log(x, target, eps):
+    return e.exp(x) - target * x
+
+
+def _poisson(x, target, eps):
+    return x - target * e.log(x + eps)
+
+
+def _poisson_log_full(x, target, eps):
+    return _poisson_log(x, target, eps) + _stirling(target)
+
+
+def _poisson_full(x, target, eps):
+    return _poisson(x, target, eps) + _stirling(target)
+
+
+def _stirling(target):
+    n = e.where(target > 1, target, 1)
+    return e.where(target > 1, n * e.log(n) - n + 0.5 * e.log(2 * pi * n), 0)
+
+
+@op(Face.FUNCTIONAL)
+def gaussian_nll_loss(
+    x: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    *,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """``(log(var) + (x - target) ** 2 / var) / 2``: the loss of a normal distribution.
+
+    Args:
+        x: expectations.
+        target: samples, of ``x``'s shape or broadcast.
+        var: variances, 0 or more: of ``x``'s shape, with a last axis of size 1 or without it, or a
+            number. They are not checked, which would wait for the device.
+        full: add ``log(2 pi) / 2``.
+        eps: smaller variances count as this; the gradient passes as if they did not.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or the broadcast shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these, or ``eps`` is not above 0.
+        ShapeError: if the shapes do not fit.
+    """
+    name = "gaussian_nll_loss"
+    if eps <= 0:
+        raise ArgumentError(name, "eps is above 0", eps=eps)
+    if isinstance(var, int | float):
+        var = full_like(x, var)
+    if var.shape != x.shape:
+        if var.shape == x.shape[:-1]:
+            var = unsqueeze(var, -1)
+        elif var.shape != (*x.shape[:-1], 1):
+            raise ShapeError(name, "there is a variance for each element or row", x=x.shape,
+                             var=var.shape)  # fmt: skip
+    held = var + (where(var.detach() < eps, eps, var.detach()) - var.detach())
+    body = _gaussian_full if full else _gaussian
+    return _broadcast(name, body, [x, target, held], [], reduction)
+
+
+def _gaussian(x, target, var):
+    return 0.5 * (e.log(var) + (x - target) * (x - target) / var)
+
+
+def _gaussian_full(x, target, var):
+    return _gaussian(x, target, var) + _HALF_LOG_TAU
+
+
+@op(Face.FUNCTIONAL)
+def hinge_embedding_loss(
+    x: Tensor, target: Tensor, *, margin: float = 1.0, reduction: str = "mean"
+) -> Tensor:
+    """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1.
+
+    Args:
+        x: distances.
+        target: 1 or -1, broadcast.
+        margin: distance from which unlike pairs cost nothing.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or the broadcast shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes do not broadcast.
+    """
+    return _broadcast("hinge_embedding_loss", _hinge_embedding, [x, target], [margin], reduction)
+
+
+def _hinge_embedding(x, target, margin):
+    far = e.where(e.eq(target, 1), 0, _hinge(margin - x))
+    return far + e.where(e.eq(target, -1), 0, x)
+
+
+@op(Face.FUNCTIONAL)
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    *,
+    margin: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, margin - target * (input1 - input2))``; 1 ranks ``input1`` higher, -1 lower.
+
+    Args:
+        input1: scores.
+        input2: scores, broadcast.
+        target: 1 or -1, broadcast.
+        margin: difference from which a right order costs nothing.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or the broadcast shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes do not broadcast.
+    """
+    operands = [input1, input2, target]
+    return _broadcast("margin_ranking_loss", _margin_ranking, operands, [margin], reduction)
+
+
+def _margin_ranking(x, other, target, margin):
+    return _hinge(margin - target * (x - other))
+
+
+@op(Face.FUNCTIONAL)
+def soft_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """``log(1 + exp(-target * x))`` with ``target`` 1 or -1, broadcast.
+
+    Raises:
+        ArgumentError: if ``reduction`` is no reduction.
+        ShapeError: if the shapes do not broadcast.
+    """
+    return _broadcast("soft_margin_loss", _soft_margin, [x, target], [], reduction)
+
+
+def _soft_margin(x, target):
+    return _softplus(-target * x)
+
+
+def _softplus(z):
+    return e.log1p(e.exp(-builtins.abs(z))) + e.maximum(z, 0)
+
+
+@op(Face.FUNCTIONAL)
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    *,
+    margin: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
+
+    Args:
+        input1: ``(n, d)`` or ``(d,)``.
+        input2: of the same shape.
+        target: 1 or -1, ``(n,)`` or ``()``.
+        margin: cosine up to which unlike pairs cost nothing.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or ``target``'s shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes do not fit.
+    """
+    name = "cosine_embedding_loss"
+    shapes: dict[str, Any] = {"input1": input1.shape, "input2": input2.shape}
+    if input1.ndim not in (1, 2) or target.ndim != input1.ndim - 1:
+        raise ShapeError(name, "inputs have one axis more than the target", **shapes,
+                         target=target.shape)  # fmt: skip
+    products = (input1 * input2).sum(-1)
+    lengths = sqrt(((input1 * input1).sum(-1) + _EPS) * ((input2 * input2).sum(-1) + _EPS))
+    return _broadcast(name, _cosine_embedding, [products / lengths, target], [margin], reduction)
+
+
+def _cosine_embedding(cosine, target, margin):
+    like = e.where(e.eq(target, 1), 1 - cosine, 0)
+    return like + e.where(e.eq(target, -1), _hinge(cosine - margin), 0)
+
+
+@op(Face.FUNCTIONAL)
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
+
+    Args:
+        anchor: ``(n, d)`` or ``(d,)``.
+        positive: broadcasts with it; to be near.
+        negative: broadcasts with it; to be far.
+        margin: above 0.
+        p: of the norm that is the distance.
+        eps: added to every difference.
+        swap: take the distance of positive and negative where it is less (Balntas et al. 2016).
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or the shape without the last axis.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these, or ``margin`` is not above 0.
+        ShapeError: if the shapes do not broadcast.
+    """
+
+    def distance(x: Tensor, y: Tensor) -> Tensor:
+        return norm(x - y + eps, p, -1)
+
+    return _triplets(
+        "triplet_margin_loss", (anchor, positive, negative), distance, margin, swap, reduction
+    )
+
+
+@op(Face.FUNCTIONAL)
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """:func:`triplet_margin_loss` with a distance of one's own; None: the Euclidean.
+
+    Raises:
+        ArgumentError: if ``reduction`` is no reduction, or ``margin`` is not above 0.
+        ShapeError: if the shapes do not broadcast.
+    """
+    if distance_function is None:
+        return triplet_margin_loss(
+            anchor, positive, negative, margin, swap=swap, reduction=reduction
+        )
+    return _triplets(
+        "triplet_margin_with_distance_loss",
+        (anchor, positive, negative),
+        distance_function,
+        margin,
+        swap,
+        reduction,
+    )
+
+
+def _triplets(
+    name: str,
+    triplet: tuple[Tensor, Tensor, Tensor],
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,  # noqa: FBT001
+    reduction: str,
+) -> Tensor:
+    if margin <= 0:
+        raise ArgumentError(name, "margin is above 0", margin=margin)
+    check_reduction(name, reduction)
+    anchor, positive, negative = triplet
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return _broadcast(name, _exceeding, [near, far], [margin], reduction)
+
+
+def _exceeding(near, far, margin):
+    return _hinge(near - far + margin)
+
+
+@op(Face.FUNCTIONAL)
+def multi_margin_loss(
+    x: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over other classes ``j`` of ``max(0, margin - x[target] + x[j]) ** p``.
+
+    Args:
+        x: scores, ``(n, c)`` or ``(c,)``.
+        target: classes, ``(n,)`` or ``()``.
+        p: 1 or 2.
+        margin: by how much the right score exceeds the others.
+        weight: of each class, ``(c,)``, or None.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or ``target``'s shape.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these, or ``p`` is neither.
+        ShapeError: if the shapes do not fit.
+    """
+    name = "multi_margin_loss"
+    check_reduction(name, reduction)
+    if p not in (1, 2):
+        raise ArgumentError(name, "p is 1 or 2", p=p)
+    if x.ndim not in (1, 2) or target.shape != x.shape[:-1]:
+        raise ShapeError(name, "the target has x's shape without the classes", x=x.shape,
+                         target=target.shape)  # fmt: skip
+    classes = unsqueeze(to_dtype(target, int64), -1)
+    others = one_hot(classes, x.shape[-1], x.ndim - 1)
+    body = _margins if p == 1 else _square_margins
+    right = gather(x, -1, classes)
+    losses = evaluate(name, body, [x, right, others], [margin], result=Result.floating)
+    if weight is not None:
+        rows = expand(reshape(weight, (1,) * (x.ndim - 1) + weight.shape), x.shape)
+        losses = losses * gather(rows, -1, classes)
+    return reduced(losses.sum(-1) / x.shape[-1], reduction)
+
+
+def _margins(x, right, is_target, margin):
+    return e.where(is_target, 0, _hinge(margin - right + x))
+
+
+def _square_margins(x, right, is_target, margin):
+    z = _hinge(margin - right + x)
+    return e.where(is_target, 0, z * z)
+
+
+@op(Face.FUNCTIONAL)
+def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+    """The sum over labels ``i`` and other classes ``j`` of ``max(0, 1 - x[i] + x[j]) / c``.
+
+    Args:
+        x: scores, ``(n, c)`` or ``(c,)``.
+        target: of ``x``'s shape, int64: each row's labels, -1 behind the last.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or ``x``'s shape without the last axis.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes differ, or there are more axes.
+    """
+    name = "multilabel_margin_loss"
+    check_reduction(name, reduction)
+    if x.ndim not in (1, 2) or target.shape != x.shape:
+        raise ShapeError(name, "x has one or two axes, and the target its shape", x=x.shape,
+                         target=target.shape)  # fmt: skip
+    classes = x.shape[-1]
+    place = positions(type(x), classes, x.device)
+    last = where(lt(target, 0), place, classes).amin(-1, keepdim=True)
+    counts = lt(place, last)
+    labels = where(counts, target, 0)
+    named = logical_and(
+        eq(unsqueeze(target, -1), place), unsqueeze(counts, -1)
+    ).any(-2, keepdim=True)  # fmt: skip
+    pairs = logical_and(unsqueeze(counts, -1), eq(named, 0))
+    scores = [unsqueeze(gather(x, -1, labels), -1), unsqueeze(x, -2), pairs]
+    losses = evaluate(name, _label_margin, scores, result=Result.floating)
+    return reduced(losses.sum((-2, -1)) / classes, reduction)
+
+
+def _label_margin(label, other, counts):
+    return e.where(counts, _hinge(1 - label + other), 0)
+
+
+@op(Face.FUNCTIONAL)
+def multilabel_soft_margin_loss(
+    x: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
+) -> Tensor:
+    """The mean over the classes of binary cross entropies of ``sigmoid(x)``.
+
+    Args:
+        x: scores, ``(..., c)``.
+        target: probabilities of the classes, of ``x``'s shape.
+        weight: of each class, ``(c,)``, or None.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns:
+        One element, or ``x``'s shape without the last axis.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+        ShapeError: if the shapes differ.
+    """
+    name = "multilabel_soft_margin_loss"
+    if x.shape != target.shape:
+        raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
+    losses = _broadcast(name, _logistic, [x, target], [], "none")
+    check_reduction(name, reduction)
+    return reduced((losses if weight is None else losses * weight).mean(-1), reduction)
+
+
+def _logistic(x, target):
+    return _softplus(x) - target * x

@@ -1,0 +1,193 @@
+"""Elements picked by truth values. Where the size of a result depends on them, the host waits once.
+
+``nonzero``, ``masked_select`` and indexing with a mask count the true elements and read that number
+on the host; so they cannot be traced by ``clnet.compile``. ``masked_fill``, ``where`` and the
+assignment of one value to a mask need no such number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Scratch, Target
+from ..dtypes import bool_, int32, int64, of_scalar
+from ..errors import DtypeError, ShapeError
+from ..expr import Const, Input, Scalar, floor_divide, logical_not, remainder, where
+from ..kernels.copy import arange
+from ..kernels.pointwise import pointwise as launch_pointwise
+from ..kernels.sort import sort
+from ..shapes import Shape, broadcast_shapes, contiguous_strides
+from .arithmetic import ne
+from .function import Function, apply, op
+from .index import pick
+from .pointwise import Operand, evaluate
+from .rearrange import unbind
+from .shape import CopyInto, contiguous, copy_launches, expand, narrow, reshape
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Partition(Function):
+    """Positions of a flat mask: those of true elements first, then those of false ones."""
+
+    def infer(self, mask: Array) -> tuple[Array, ...]:
+        """A dense int32 output."""
+        return (Array.abstract(mask.shape, int32, mask.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """A stable sort by keys of one bit."""
+        (y,), (mask,) = outputs, inputs
+        memory = Scratch(y.device)
+        keys = Array.scratch(memory, y.shape, int32)
+        order = Array.scratch(memory, y.shape, int32)
+        key = where(logical_not(Input(0, True)), Const(1), Const(0))
+        launches = launch_pointwise(target, [keys], [mask], (key,), compute=int32)
+        launches += arange(target, order, 0, 1)
+        found = sort(target, memory, keys, order, limit=1)
+        return [*launches, *found.launches, *copy_launches(target, y, found.order)]
+
+
+@dataclass(frozen=True)
+class Unravel(Function):
+    """Row-major positions in a shape as coordinates, one row for each."""
+
+    shape: Shape
+
+    def infer(self, flat: Array) -> tuple[Array, ...]:
+        """A dense int64 output."""
+        return (Array.abstract((flat.size, len(self.shape)), int64, flat.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        (y,) = outputs
+        count, ndim = y.shape
+        columns = [y.view((count,), (ndim,), y.offset + d) for d in range(ndim)]
+        exprs = tuple(
+            remainder(floor_divide(Input(0), Scalar(2 * d)), Scalar(2 * d + 1)) for d in range(ndim)
+        )
+        sizes = zip(contiguous_strides(self.shape), self.shape, strict=True)
+        scalars = [n for pair in sizes for n in pair]
+        return launch_pointwise(target, columns, inputs, exprs, scalars=scalars, compute=int64)
+
+
+def positions_of(mask: Tensor) -> Tensor:
+    """Flat positions of a mask's true elements, ascending, int32; the host waits for their number.
+
+    Raises:
+        TraceError: inside a function that ``clnet.compile`` traces.
+    """
+    flat = reshape(contiguous(mask), (mask.numel(),))
+    count = int(flat.sum().item())
+    return narrow(apply(Partition(), flat), 0, 0, count)
+
+
+@op()
+def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
+    """Coordinates of the elements that are not 0, in row-major order; the host waits once.
+
+    Args:
+        x: any shape and dtype.
+        as_tuple: give a vector for each axis, as indexing takes them.
+
+    Returns:
+        ``(count, axes)``, int64; with ``as_tuple`` its columns (of a number: one).
+
+    Raises:
+        TraceError: inside a function that ``clnet.compile`` traces.
+    """
+    if as_tuple and x.ndim == 0:
+        x = reshape(x, 1)
+    mask = x.detach() if x.dtype is bool_ else ne(x.detach(), 0)
+    flat = positions_of(mask)
+    if x.ndim == 0:
+        return flat.new_empty(flat.numel(), 0, dtype=int64)
+    found = apply(Unravel(x.shape), flat)
+    return unbind(found, 1) if as_tuple else found
+
+
+@op()
+def argwhere(x: Tensor) -> Tensor:
+    """As :func:`nonzero`."""
+    return nonzero(x)
+
+
+@op()
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements at which a mask is true, in row-major order; the host waits once.
+
+    Args:
+        x: any shape.
+        mask: bool; both are broadcast together.
+
+    Returns:
+        A vector.
+
+    Raises:
+        DtypeError: if the mask is not bool.
+        TraceError: inside a function that ``clnet.compile`` traces.
+    """
+    require_mask("masked_select", mask)
+    shape = broadcast_shapes("masked_select", x.shape, mask.shape)
+    flat = reshape(expand(x, shape), (prod(shape),))
+    return pick(flat, 0, 1, positions_of(expand(mask, shape)), wrap=False)
+
+
+def _filled(mask: Any, value: Any, x: Any) -> Any:
+    return where(mask, value, x)
+
+
+@op()
+def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """``x`` with ``value`` where a mask is true.
+
+    Args:
+        x: any shape and dtype.
+        mask: bool, broadcast together with ``x``.
+        value: a number or a tensor without axes.
+
+    Returns:
+        The broadcast shape, in the dtype of ``x``.
+
+    Raises:
+        DtypeError: if the mask is not bool, or the dtype of ``x`` cannot hold the value.
+        ShapeError: if the value has axes.
+    """
+    require_mask("masked_fill", mask)
+    tensor = hasattr(value, "__apply_function__")
+    if tensor and value.ndim:
+        raise ShapeError("masked_fill", "the value has no axes", value=value.shape)
+    dtype = value.dtype if tensor else of_scalar(value)
+    if dtype.kind > x.dtype.kind:
+        raise DtypeError("masked_fill", "x holds the value", x=x.dtype, value=dtype)
+    return evaluate("masked_fill", _filled, [mask, value, x], promoted=[x])
+
+
+@op()
+def masked_fill_(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """:func:`masked_fill` in place; returns the tensor.
+
+    Raises:
+        GradientError: if it is on the tape and gradients are recorded.
+        ShapeError: if the mask does not broadcast to it.
+    """
+    apply(CopyInto(), x, masked_fill(x, mask, value))
+    return x
+
+
+def require_mask(name: str, mask: Tensor) -> None:
+    """Check that a tensor holds truth values.
+
+    Raises:
+        DtypeError: if it does not.
+    """
+    if mask.dtype is not bool_:
+        raise DtypeError(name, "a mask is bool", dtype=mask.dtype, remedy="Compare, or .bool()")

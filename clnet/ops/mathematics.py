@@ -1,0 +1,348 @@
+"""Elementwise functions of mathematics beyond arithmetic, in PyTorch's names."""
+
+from __future__ import annotations
+
+# Bodies are called with symbols and say so here, once.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+
+from .. import expr as e
+from ..errors import DtypeError
+from .function import Face, op
+from .pointwise import Operand, Result, evaluate, pointwise
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_BOTH = Face.FUNCTION | Face.METHOD
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def exp2(x):
+    """``2 ** x``."""
+    return e.exp2(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def log10(x):
+    """The logarithm to base 10."""
+    return e.log10(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def tan(x):
+    """The tangent of radians."""
+    return e.tan(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def asin(x):
+    """The inverse sine, in radians; NaN outside [-1, 1]."""
+    return e.asin(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def acos(x):
+    """The inverse cosine, in radians; NaN outside [-1, 1]."""
+    return e.acos(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def atan(x):
+    """The inverse tangent, in radians."""
+    return e.atan(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def atan2(x, other):
+    """The angle of the point ``(other, x)``, in radians; its gradient at the origin is 0."""
+    return e.atan2(x, other)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def sinh(x):
+    """The hyperbolic sine."""
+    return e.sinh(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def cosh(x):
+    """The hyperbolic cosine."""
+    return e.cosh(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def asinh(x):
+    """The inverse hyperbolic sine."""
+    return e.asinh(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def acosh(x):
+    """The inverse hyperbolic cosine; NaN below 1."""
+    return e.acosh(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def atanh(x):
+    """The inverse hyperbolic tangent; NaN outside [-1, 1]."""
+    return e.atanh(x)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def hypot(x, other):
+    """``sqrt(x * x + other * other)`` without overflow."""
+    return e.hypot(x, other)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def erfc(x):
+    """``1 - erf(x)``, precise for large ``x``."""
+    return e.erfc(x)
+
+
+@pointwise(face=_BOTH)
+def trunc(x):
+    """The whole part, towards 0."""
+    return e.trunc(x)
+
+
+@pointwise(face=_BOTH)
+def frac(x):
+    """What :func:`trunc` takes away, with the sign of ``x``."""
+    return x - e.trunc(x)
+
+
+@pointwise(face=_BOTH)
+def fmax(x, other):
+    """The larger of two; the other one if one is NaN."""
+    return e.fmax(x, other)
+
+
+@pointwise(face=_BOTH)
+def fmin(x, other):
+    """The smaller of two; the other one if one is NaN."""
+    return e.fmin(x, other)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def copysign(x, other):
+    """``|x|`` with the sign of ``other``."""
+    return e.copysign(x, other)
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def logaddexp(x, other):
+    """``log(exp(x) + exp(other))`` without overflow."""
+    larger = e.maximum(x, other)
+    # Equal infinities: their difference would be NaN.
+    equal = e.logical_and(e.eq(x, other), e.isinf(x))
+    return e.where(equal, x, larger + e.log1p(e.exp(-abs(x - other))))
+
+
+@pointwise(face=_BOTH, result=Result.floating)
+def xlogy(x, other):
+    """``x * log(other)``, 0 where ``x`` is 0; NaN where ``other`` is."""
+    # Where x is 0 and the logarithm is finite, the product is 0 and its gradient log(other).
+    infinite = e.logical_or(other <= 0, e.isinf(other))
+    product = e.where(e.logical_and(e.eq(x, 0), infinite), 0, x * e.log(other))
+    return e.where(e.isnan(other), other, product)
+
+
+@pointwise(face=_BOTH, result=Result.boolean)
+def isfinite(x):
+    """Whether it is neither infinite nor NaN."""
+    return e.logical_not(e.logical_or(e.isnan(x), e.isinf(x)))
+
+
+def _logit(x):
+    return e.log(x / (1 - x))
+
+
+def _clamped_logit(x, eps):
+    held = e.where(x < eps, eps, x)
+    return _logit(e.where(held > 1 - eps, 1 - eps, held))
+
+
+@op(_BOTH)
+def logit(x: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``log(x / (1 - x))``, the inverse of :func:`sigmoid`.
+
+    Args:
+        x: any shape.
+        eps: hold ``x`` between ``eps`` and ``1 - eps`` first; None leaves it as it is.
+        out: what to overwrite with the result.
+
+    Returns:
+        The same shape; NaN outside [0, 1] without ``eps``.
+    """
+    if eps is None:
+        return evaluate("logit", _logit, [x], result=Result.floating, out=out)
+    return evaluate("logit", _clamped_logit, [x], [eps], result=Result.floating, out=out)
+
+
+def _lerp(x, end, weight):
+    # From the nearer end: so weight 1 gives ``end`` exactly.
+    step = end - x
+    near = e.where(weight < 0, -weight, weight) < 0.5
+    return e.where(near, x + weight * step, end - step * (1 - weight))
+
+
+@op(_BOTH)
+def lerp(x: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) -> Tensor:
+    """``x + weight * (end - x)``, broadcast; exact at weights 0 and 1.
+
+    Args:
+        x: any shape, floating.
+        end: broadcasts with ``x``, same dtype.
+        weight: a number, or a tensor that broadcasts with both.
+        out: what to overwrite with the result.
+
+    Returns:
+        The broadcast shape.
+
+    Raises:
+        DtypeError: if ``x`` and ``end`` differ in dtype, or are not floating.
+    """
+    if x.dtype is not end.dtype or not x.dtype.is_floating_point:
+        raise DtypeError("lerp", "both ends have one floating dtype", x=x.dtype, end=end.dtype)
+    return evaluate("lerp", _lerp, [x, end, weight], promoted=[x, end], out=out)
+
+
+def _add_product(x, first, second, value):
+    return x + value * first * second
+
+
+def _add_quotient(x, first, second, value):
+    return x + value * (first / second)
+
+
+@op(_BOTH)
+def addcmul(
+    x: Tensor,
+    tensor1: Tensor,
+    tensor2: Tensor,
+    *,
+    value: float = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``x + value * tensor1 * tensor2``, broadcast, in one pass."""
+    return evaluate("addcmul", _add_product, [x, tensor1, tensor2], [value], out=out)
+
+
+@op(_BOTH)
+def addcdiv(
+    x: Tensor,
+    tensor1: Tensor,
+    tensor2: Tensor,
+    *,
+    value: float = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``x + value * tensor1 / tensor2``, broadcast, in one pass; floating operands.
+
+    Raises:
+        DtypeError: if both divided operands are whole numbers.
+    """
+    if not (tensor1.dtype.is_floating_point or tensor2.dtype.is_floating_point):
+        raise DtypeError(
+            "addcdiv",
+            "whole numbers are not divided",
+            tensor1=tensor1.dtype,
+            tensor2=tensor2.dtype,
+            remedy="Convert one with .float()",
+        )
+    return evaluate("addcdiv", _add_quotient, [x, tensor1, tensor2], [value], out=out)
+
+
+def _itself(x):
+    return x
+
+
+def _numbers_only(x, nan, posinf, neginf):
+    finite = e.where(e.isinf(x), e.where(x > 0, posinf, neginf), x)
+    return e.where(e.isnan(x), nan, finite)
+
+
+@op(_BOTH)
+def nan_to_num(
+    x: Tensor,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """NaN and infinities replaced by numbers.
+
+    Args:
+        x: any shape.
+        nan: what replaces NaN.
+        posinf: what replaces infinity; None: the largest number of the dtype.
+        neginf: what replaces -infinity; None: the least.
+        out: what to overwrite with the result.
+
+    Returns:
+        The same shape and dtype; the gradient is 0 where a number was replaced.
+    """
+    if not x.dtype.is_floating_point:
+        return evaluate("nan_to_num", _itself, [x], out=out)
+    largest = float(ml_dtypes.finfo(x.dtype.numpy).max)
+    ends = [largest if posinf is None else posinf, -largest if neginf is None else neginf]
+    return evaluate("nan_to_num", _numbers_only, [x], [nan, *ends], out=out)
+
+
+def _whole(dtype: Any) -> tuple[Any, Any]:
+    """The dtypes of an op on bits."""
+    if dtype.is_floating_point:
+        raise DtypeError(
+            "bitwise",
+            "only booleans and integers have bits",
+            dtype=dtype,
+            remedy="Compare it, or convert it with .to(dtype)",
+        )
+    return Result.promoted(dtype)
+
+
+@pointwise(face=_BOTH, result=_whole)
+def bitwise_not(x):
+    """``~x``: every bit flipped; of booleans, the opposite."""
+    return e.bitwise_not(x)
+
+
+@pointwise(face=_BOTH, result=_whole)
+def bitwise_and(x, other):
+    """``x & other``, bit by bit; of booleans, whether both are true."""
+    return e.bitwise_and(x, other)
+
+
+@pointwise(face=_BOTH, result=_whole)
+def bitwise_or(x, other):
+    """``x | other``, bit by bit; of booleans, whether one is true."""
+    return e.bitwise_or(x, other)
+
+
+@pointwise(face=_BOTH, result=_whole)
+def bitwise_xor(x, other):
+    """``x ^ other``, bit by bit; of booleans, whether exactly one is true."""
+    return e.bitwise_xor(x, other)
+
+
+@pointwise(face=_BOTH, result=_whole)
+def bitwise_left_shift(x, other):
+    """``x << other``; 0 when as many bits as there are, or more, are shifted out."""
+    return x << other
+
+
+@pointwise(face=_BOTH, result=_whole)
+def bitwise_right_shift(x, other):
+    """``x >> other``: the sign stays."""
+    return x >> other
+
+
+@pointwise(face=_BOTH, result=Result.boolean)
+def logical_xor(x, other):
+    """Whether exactly one is true (not 0)."""
+    return e.logical_xor(x, other)

@@ -1,0 +1,238 @@
+"""Elements and slices put, or added up, where an index says; the same bits every time."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from ..dtypes import int64
+from ..errors import ShapeError
+from ..shapes import Shape, normalize_dim
+from .arithmetic import eq
+from .create import positions
+from .function import Face, apply, op, require_same_dtype
+from .index import GatherBackward, GatherRowsBackward, ReplaceRows, Scatter, added_up, require_index
+from .pointwise import Operand
+from .shape import CopyInto, Slice, contiguous, reshape, to_dtype, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@op()
+def scatter(
+    x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Any = None
+) -> Tensor:
+    """``y[i][index[i][j][k]][k] = src[i][j][k]`` for ``dim = 1``, elsewhere ``y = x``.
+
+    Args:
+        x: any shape.
+        dim: the axis.
+        index: as many axes, sizes at most those of ``x`` but for ``dim``; int64 or int32, in
+            ``[0, size)``; of equal ones the last stays, one out of range writes nothing.
+        src: a number, or a tensor no axis of which is shorter than the index's.
+        value: a number, as ``src``.
+
+    Returns:
+        The shape of ``x``.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+        DtypeError: if ``index`` does not hold indices, or the dtypes differ.
+    """
+    source = value if src is None else src
+    if not isinstance(source, type(x.detach())):
+        source = x.new_full(index.shape, source)
+    axis, flat = _checked("scatter", x, dim, index, source)
+    return reshape(apply(Scatter(axis), *flat), x.shape)
+
+
+@op()
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """``y[i][index[i][j][k]][k] += src[i][j][k]`` for ``dim = 1``, beginning with ``y = x``.
+
+    Sums are made in the order of the index: the same bits every time.
+
+    Args:
+        x: any shape.
+        dim: the axis.
+        index: as :func:`scatter` takes it.
+        src: no axis shorter than the index's.
+
+    Returns:
+        The shape of ``x``.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+        DtypeError: if ``index`` does not hold indices, or the dtypes differ.
+    """
+    axis, (y, source, places) = _checked("scatter_add", x, dim, index, src)
+    return reshape(y + added_up(GatherBackward(axis, y.shape), source, places), x.shape)
+
+
+def _checked(
+    name: str, x: Tensor, dim: int, index: Tensor, src: Tensor
+) -> tuple[int, tuple[Tensor, Tensor, Tensor]]:
+    """The axis, and the operands dense, with an axis at least, and the source cut to the index."""
+    require_index(name, index)
+    require_same_dtype(name, x=x.array, src=src.array)
+    axis = normalize_dim(name, dim, x.ndim)
+    fits = index.ndim == x.ndim == src.ndim and all(
+        i <= s and (d == axis or i <= n)
+        for d, (n, i, s) in enumerate(zip(x.shape, index.shape, src.shape, strict=True))
+    )
+    if not fits:
+        raise ShapeError(
+            name,
+            "the index has as many axes as x and src, none longer but x's for dim",
+            x=x.shape,
+            index=index.shape,
+            src=src.shape,
+            dim=dim,
+        )
+    if src.shape != index.shape:
+        src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
+    if x.ndim == 0:
+        x, index, src = reshape(x, 1), reshape(index, 1), reshape(src, 1)
+    return axis, (x, contiguous(src), contiguous(index))
+
+
+@op()
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """``x`` with the slices of ``source``, times ``alpha``, added to those an index names.
+
+    Args:
+        x: any shape.
+        dim: the axis.
+        index: ``(n,)``, int64 or int32; one out of range adds nothing.
+        source: as ``x``, with ``n`` at ``dim``.
+        alpha: a factor.
+
+    Returns:
+        The shape of ``x``; sums are made in the order of the index.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+        DtypeError: if ``index`` does not hold indices, or the dtypes differ.
+    """
+    _, rows, places = _slices("index_add", x, dim, index, source)
+    function = GatherRowsBackward(x.shape[normalize_dim("index_add", dim, x.ndim)], False, -1)
+    added = reshape(added_up(function, rows, places), x.shape)
+    return x + added if alpha == 1 else x + alpha * added
+
+
+@op()
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """``x`` with the slices of ``source`` in place of those an index names.
+
+    Args:
+        x: any shape.
+        dim: the axis.
+        index: ``(n,)``, int64 or int32; of equal ones the last stays, one out of range writes
+            nothing.
+        source: as ``x``, with ``n`` at ``dim``.
+
+    Returns:
+        The shape of ``x``.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+        DtypeError: if ``index`` does not hold indices, or the dtypes differ.
+    """
+    y, rows, places = _slices("index_copy", x, dim, index, source)
+    return reshape(apply(ReplaceRows(wrap=False), y, rows, places), x.shape)
+
+
+@op()
+def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+    """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s."""
+    axis = normalize_dim("index_fill", dim, x.ndim)
+    shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
+    return index_copy(x, dim, index, x.new_full(shape, value))
+
+
+def _slices(
+    name: str, x: Tensor, dim: int, index: Tensor, source: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``x`` and the source as ``(outer, rows, inner)``, and the index, all dense."""
+    require_index(name, index)
+    require_same_dtype(name, x=x.array, source=source.array)
+    axis = normalize_dim(name, dim, x.ndim)
+    expected: Shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
+    if index.ndim != 1 or x.ndim == 0 or source.shape != expected:
+        raise ShapeError(
+            name,
+            "the index has one axis, and source as many slices as it has elements",
+            x=x.shape,
+            dim=dim,
+            index=index.shape,
+            source=source.shape,
+        )
+    outer, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+    rows = reshape(x, (outer, x.shape[axis], inner))
+    return rows, contiguous(reshape(source, (outer, index.numel(), inner))), contiguous(index)
+
+
+# In place.
+
+
+@op(Face.METHOD)
+def scatter_(
+    x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Any = None
+) -> Tensor:
+    """:func:`scatter` in place; returns the tensor."""
+    return _overwritten(x, scatter(x, dim, index, src, value=value))
+
+
+@op(Face.METHOD)
+def scatter_add_(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """:func:`scatter_add` in place; returns the tensor."""
+    return _overwritten(x, scatter_add(x, dim, index, src))
+
+
+@op(Face.METHOD)
+def index_add_(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
+    """:func:`index_add` in place; returns the tensor."""
+    return _overwritten(x, index_add(x, dim, index, source, alpha=alpha))
+
+
+@op(Face.METHOD)
+def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """:func:`index_copy` in place; returns the tensor."""
+    return _overwritten(x, index_copy(x, dim, index, source))
+
+
+@op(Face.METHOD)
+def index_fill_(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+    """:func:`index_fill` in place; returns the tensor."""
+    return _overwritten(x, index_fill(x, dim, index, value))
+
+
+def _overwritten(x: Tensor, y: Tensor) -> Tensor:
+    apply(CopyInto(), x, y)
+    return x
+
+
+@op(Face.FUNCTIONAL)
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """1 at the position each element names along a new last axis, else 0.
+
+    Args:
+        tensor: classes in ``[0, num_classes)``, any shape, int64 or int32; one out of range gives
+            a row of zeros.
+        num_classes: the size of the new axis; -1: the largest class and 1, for which the host
+            waits.
+
+    Returns:
+        ``(*tensor.shape, num_classes)``, int64.
+
+    Raises:
+        DtypeError: if ``tensor`` does not hold indices.
+        ShapeError: if it is empty and ``num_classes`` is -1.
+    """
+    require_index("one_hot", tensor)
+    if num_classes < 0 and tensor.numel() == 0:
+        raise ShapeError("one_hot", "no elements tell the number of classes", x=tensor.shape)
+    count = int(tensor.max().item()) + 1 if num_classes < 0 else num_classes
+    classes = positions(type(tensor), count, tensor.device)
+    return to_dtype(eq(unsqueeze(tensor, -1), classes), int64)

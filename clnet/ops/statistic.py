@@ -1,0 +1,155 @@
+"""Variances and counts over axes, in PyTorch's names."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch takes `unbiased` and `keepdim` by position
+from __future__ import annotations
+
+from math import inf, prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import expr as e
+from ..dtypes import DType
+from ..kernels.reduce import Reduction
+from ..shapes import normalize_dims
+from .arithmetic import isnan, logical_not, ne, where
+from .function import apply, op, require_floating
+from .pointwise import evaluate
+from .reduce import Dims, Reduce, mean, reduced_shape
+from .reduce import sum as total
+from .shape import reshape
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class Moments(NamedTuple):
+    """A variance or standard deviation, and the mean it was taken around."""
+
+    spread: Any
+    mean: Any
+
+
+def _root(x: Any) -> Any:
+    return e.sqrt(x)
+
+
+def _root_gradient(g: Any, y: Any) -> Any:
+    return e.where(y <= 0, 0, g / (2 * y))
+
+
+def root_of(name: str, x: Tensor) -> Tensor:
+    """A square root whose gradient at 0 is 0, as that of PyTorch's norms is."""
+    return evaluate(name, _root, [x], gradient=_root_gradient)
+
+
+def _moments(
+    name: str,
+    x: Tensor,
+    dim: Dims | bool,
+    unbiased: bool | None,
+    keepdim: bool,
+    correction: float | None,
+) -> Moments:
+    """The variance and the mean over the same axes."""
+    if isinstance(dim, bool):  # PyTorch's var(x, unbiased)
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    require_floating(name, x.array)
+    dims = normalize_dims(name, None if dim == () else dim, x.ndim)
+    center = mean(x, dims or None, True)
+    count = prod(x.shape[d] for d in dims) - correction
+    squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
+    spread = squares * (1 / count) if count > 0 else squares * inf * 0
+    left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
+    return Moments(spread, left)
+
+
+@op()
+def var(
+    x: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The variance over axes: squared distances from the mean over ``n - correction``.
+
+    Args:
+        x: any shape, floating.
+        dim: an axis, several, or None for all.
+        unbiased: False stands for a ``correction`` of 0.
+        keepdim: leave the axes with size 1.
+        correction: 1, unless given, for the unbiased estimate, 0 for the mean square.
+
+    Returns:
+        ``x``'s shape without the axes; NaN where ``n`` is not above ``correction``.
+
+    Raises:
+        BoundsError: if ``x`` has no such axis.
+        DtypeError: if ``x`` is not floating.
+    """
+    return _moments("var", x, dim, unbiased, keepdim, correction).spread
+
+
+@op()
+def std(
+    x: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The square root of :func:`var`; its gradient at 0 is 0."""
+    return root_of("std", _moments("std", x, dim, unbiased, keepdim, correction).spread)
+
+
+@op()
+def var_mean(
+    x: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Moments:
+    """:func:`var` and the mean, over the same axes."""
+    return _moments("var_mean", x, dim, unbiased, keepdim, correction)
+
+
+@op()
+def std_mean(
+    x: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Moments:
+    """:func:`std` and the mean, over the same axes."""
+    found = _moments("std_mean", x, dim, unbiased, keepdim, correction)
+    return found._replace(spread=root_of("std_mean", found.spread))
+
+
+@op()
+def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements are not 0, over an axis, several, or all; int64."""
+    return total(ne(x, 0), dim)
+
+
+@op()
+def nansum(
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """The sum of what is not NaN, over axes; arguments as :func:`sum`'s."""
+    return total(where(isnan(x), 0, x), dim, keepdim, dtype=dtype)
+
+
+@op()
+def nanmean(
+    x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """The mean of what is not NaN, over axes; arguments as :func:`mean`'s."""
+    count = total(logical_not(isnan(x)), dim, keepdim)
+    return nansum(x, dim, keepdim, dtype=dtype) / count

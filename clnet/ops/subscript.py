@@ -1,0 +1,336 @@
+"""What stands between brackets: ``x[key]``, ``x[key] = value`` and ``index_put``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..array import Array
+from ..dtypes import bool_, int64
+from ..errors import ArgumentError, BoundsError
+from ..shapes import Shape, broadcast_shapes
+from .arithmetic import where
+from .function import Face, apply, op, require_same_dtype
+from .index import (
+    FoldIndices,
+    GatherRowsBackward,
+    PutRows,
+    ReplaceRows,
+    added_up,
+    pick,
+    require_index,
+)
+from .masked import nonzero
+from .shape import CopyInto, Slice, contiguous, expand, permute, reshape, to_dtype
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Located:
+    """What a key means for a tensor.
+
+    Attributes:
+        view: the tensor without what ints and slices leave out, its indexed axes together.
+        order: the axes of ``view`` before they were put together, None if they were.
+        first, last: the range of the indexed axes; empty for a key without index tensors.
+        index: one dense index into these axes taken together, or None.
+        shape: the index's.
+    """
+
+    view: Tensor
+    order: tuple[int, ...] | None = None
+    first: int = 0
+    last: int = 0
+    index: Tensor | None = None
+    shape: Shape = ()
+
+    @property
+    def picked(self) -> Shape:
+        """The shape of what the key picks."""
+        if self.index is None:
+            return self.view.shape
+        return (*self.view.shape[: self.first], *self.shape, *self.view.shape[self.last :])
+
+    @property
+    def rows(self) -> Shape:
+        """``view`` as batches, rows that the index names, and what lies in a row."""
+        shape = self.view.shape
+        between = shape[self.first : self.last]
+        return prod(shape[: self.first]), prod(between), prod(shape[self.last :])
+
+    def source(self, value: Tensor) -> Tensor:
+        """A value, broadcast, as the rows that the index names; dense."""
+        outer, _, inner = self.rows
+        wide = contiguous(expand(to_dtype(value, self.view.dtype), self.picked))
+        return reshape(wide, (outer, prod(self.shape), inner))
+
+    def restored(self, rows: Tensor) -> Tensor:
+        """Rows in the shape and the order of axes that ``view`` had at first."""
+        y = reshape(rows, self.view.shape)
+        if self.order is None:
+            return y
+        return permute(y, tuple(self.order.index(d) for d in range(y.ndim)))
+
+
+@op(Face.METHOD, name="__getitem__")
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """``x[key]``: ints, slices, None and ``...`` give a view, index tensors and masks a copy.
+
+    Args:
+        x: any shape.
+        key: one of these, or a tuple of them. Steps are positive. Index tensors (int64 or int32;
+            lists and NumPy arrays become ones) broadcast together; negative indices count from
+            the end; one out of range gives NaN (0 for integers). A mask (bool) of several axes
+            stands for the coordinates of its true elements; to count them the host waits once.
+            The axes of the indices take the place of the first one if they are neighbours, else
+            the front.
+
+    Returns:
+        The picked elements.
+
+    Raises:
+        BoundsError: if an int lies outside its axis, a mask has another size than its axes, or
+            there are more indices than axes.
+        ArgumentError: if the key holds something else.
+        TraceError: for a mask inside a function that ``clnet.compile`` traces.
+    """
+    at = _located(x, key)
+    if at.index is None:
+        return at.view
+    return reshape(pick(at.view, at.first, at.last, at.index, wrap=True), at.picked)
+
+
+@op(Face.METHOD, name="__setitem__")
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """``x[key] = value`` in place; of equal indices the last one stays.
+
+    Args:
+        x: off the tape.
+        key: as :func:`getitem` takes it; indices out of range write nothing. For one value and a
+            single mask the host does not wait.
+        value: a number or a tensor that broadcasts to ``x[key]``.
+
+    Raises:
+        ShapeError: if ``value`` does not broadcast.
+        GradientError: if ``x`` is on the tape and gradients are recorded.
+    """
+    if not isinstance(value, type(x.detach())):
+        host = np.asarray(value, x.dtype.numpy)
+        value = type(x.detach())(Array.from_numpy(host, x.device))
+    mask = _only_mask(x, key)
+    if mask is not None and value.numel() == 1:
+        value = reshape(to_dtype(value, x.dtype), ())
+        apply(CopyInto(), x, where(mask, value, x))
+        return
+    at = _located(x, key)
+    if at.index is None:
+        apply(CopyInto(), at.view, _without_leading_ones(value, at.view.ndim))
+        return
+    flat = reshape(contiguous(at.view), at.rows)
+    value = _without_leading_ones(value, len(at.picked))
+    apply(PutRows(wrap=True), flat, at.source(value), at.index)
+    if flat.array.storage is not x.array.storage:
+        apply(CopyInto(), at.view, reshape(flat, at.view.shape))
+
+
+@op()
+def index_put(
+    x: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> Tensor:
+    """``x`` with ``values`` at ``x[indices]``.
+
+    Args:
+        x: any shape.
+        indices: index tensors and masks for the first axes; None stands for a whole one.
+        values: of the dtype of ``x``; they broadcast to ``x[indices]``.
+        accumulate: add them; else they replace what was there, and of equal indices the last
+            one stays. Sums are made in the order of the indices.
+
+    Returns:
+        The shape of ``x``.
+
+    Raises:
+        ShapeError: if ``values`` do not broadcast.
+        DtypeError: if the dtypes differ.
+        ArgumentError: if no index is given.
+    """
+    require_same_dtype("index_put", x=x.array, values=values.array)
+    key = tuple(slice(None) if index is None else index for index in indices)
+    at = _located(x, key)
+    if at.index is None:
+        raise ArgumentError("index_put", "there is an index tensor or more", indices=len(key))
+    rows, source = reshape(at.view, at.rows), at.source(values)
+    if accumulate:
+        function = GatherRowsBackward(at.rows[1], wrap=True, skip=-1)
+        return x + at.restored(added_up(function, source, at.index))
+    return at.restored(apply(ReplaceRows(wrap=True), rows, source, at.index))
+
+
+@op(Face.METHOD)
+def index_put_(
+    x: Tensor,
+    indices: Sequence[Tensor | None],
+    values: Tensor,
+    accumulate: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> Tensor:
+    """:func:`index_put` in place; returns the tensor."""
+    apply(CopyInto(), x, index_put(x, indices, values, accumulate))
+    return x
+
+
+def _only_mask(x: Tensor, key: Any) -> Tensor | None:
+    """The mask, with axes to broadcast to ``x``, if the key is nothing else."""
+    if isinstance(key, tuple) and len(key) == 1:
+        key = key[0]
+    if not isinstance(key, type(x.detach())) or key.dtype is not bool_ or not key.ndim:
+        return None
+    _check_mask(key, x.shape[: key.ndim])
+    return reshape(key, (*key.shape, *(1,) * (x.ndim - key.ndim)))
+
+
+def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    """A value whose axes of size 1 that its place lacks are dropped, as PyTorch does."""
+    extra = value.ndim - ndim
+    if extra > 0 and value.shape[:extra] == (1,) * extra:
+        return reshape(value, value.shape[extra:])
+    return value
+
+
+# The meaning of a key.
+
+
+def _located(x: Tensor, key: Any) -> Located:
+    view, indexed = _basic(x, key)
+    if not indexed:
+        return Located(view)
+    axes = [axis for axis, _ in indexed]
+    order = None
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        order = (*axes, *(d for d in range(view.ndim) if d not in axes))
+        view = permute(view, order)
+        axes = list(range(len(axes)))
+    first, last = axes[0], axes[-1] + 1
+    shape = broadcast_shapes("index", *(index.shape for _, index in indexed))
+    if len(indexed) == 1:
+        index = contiguous(indexed[0][1])
+    else:
+        together = [contiguous(expand(to_dtype(index, int64), shape)) for _, index in indexed]
+        index = apply(FoldIndices(view.shape[first:last]), *together)
+    return Located(view, order, first, last, reshape(index, (prod(shape),)), shape)
+
+
+def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """The view that all but the index tensors take, and these with the axes of it they index."""
+    starts: list[int] = []
+    steps: list[int] = []
+    sizes: list[int] = []
+    shape: list[int] = []
+    indexed: list[tuple[int, Tensor]] = []
+    for part in _expanded(x, key if isinstance(key, tuple) else (key,)):
+        if part is None:
+            shape.append(1)
+            continue
+        if isinstance(part, int | slice):
+            size = x.shape[len(sizes)]
+            start, step, length = _range(part, size)
+            shape += [length] if isinstance(part, slice) else []
+            starts.append(start if length else 0)
+            steps.append(step)
+            sizes.append(length)
+            continue
+        indices, axes = _indices(part, x.shape[len(sizes) :])
+        indexed += [(len(shape) + i, index) for i, index in enumerate(indices)]
+        shape += axes or (1,)
+        starts += [0] * len(axes)
+        steps += [1] * len(axes)
+        sizes += axes
+    whole = tuple(sizes) == x.shape and set(steps) <= {1}
+    view = x if whole else apply(Slice(tuple(starts), tuple(steps), tuple(sizes)), x)
+    return reshape(view, tuple(shape)), indexed
+
+
+def _indices(part: Tensor, rest: Shape) -> tuple[list[Tensor], Shape]:
+    """An index tensor or a mask as indices, one for each axis it takes, and the axes' sizes.
+
+    A mask without axes takes none: it indexes a new axis of size 1.
+    """
+    if part.dtype is not bool_:
+        return [part], rest[:1]
+    _check_mask(part, rest[: part.ndim])
+    found = nonzero(part)
+    if part.ndim == 0:
+        return [found.new_zeros(found.shape[0])], ()
+    return [found.select(1, axis) for axis in range(part.ndim)], part.shape
+
+
+def _check_mask(mask: Tensor, axes: Shape) -> None:
+    if mask.shape != axes:
+        raise BoundsError("index", "a mask has the size of its axes", mask=mask.shape, axes=axes)
+
+
+def _expanded(x: Tensor, key: tuple[Any, ...]) -> list[Any]:
+    """None, ints, slices, index tensors and masks for all axes; ``...`` filled in."""
+    parts: list[Any] = []
+    for part in key:
+        if part is None or part is Ellipsis or isinstance(part, slice):
+            parts.append(part)
+        elif isinstance(part, int | np.integer) and not isinstance(part, bool):
+            parts.append(int(part))
+        else:
+            parts.append(_index_tensor(x, part))
+    taken = sum(map(_axes_taken, parts))
+    dots = [i for i, part in enumerate(parts) if part is Ellipsis]
+    if taken > x.ndim or len(dots) > 1:
+        law = "one ... at most, and no more indices than axes"
+        raise BoundsError("index", law, indices=taken, x=x.shape)
+    at = dots[0] if dots else len(parts)
+    rest = [slice(None)] * (x.ndim - taken)
+    return [*parts[:at], *rest, *parts[at + 1 :]]
+
+
+def _axes_taken(part: Any) -> int:
+    if part is None or part is Ellipsis:
+        return 0
+    if isinstance(part, int | slice) or part.dtype is not bool_:
+        return 1
+    return part.ndim
+
+
+def _index_tensor(x: Tensor, part: Any) -> Tensor:
+    kind = type(x.detach())
+    if not isinstance(part, kind):
+        host = np.asarray(part)
+        if host.dtype.kind not in "iub" and host.size:
+            raise ArgumentError(
+                "index",
+                "a key holds ints, slices, None, ..., whole-number tensors and masks",
+                part=type(part).__name__,
+                dtype=host.dtype,
+            )
+        host = host if host.dtype.kind == "b" else host.astype(np.int64)
+        part = kind(Array.from_numpy(host, x.device))
+    if part.dtype is not bool_:
+        require_index("index", part)
+    return part
+
+
+def _range(part: int | slice, size: int) -> tuple[int, int, int]:
+    """Start, step and number of the elements that an int or a slice takes."""
+    if isinstance(part, int):
+        if not -size <= part < size:
+            raise BoundsError("index", "it lies inside its axis", index=part, size=size)
+        return part % size, 1, 1
+    step = 1 if part.step is None else part.step
+    if step < 1:
+        raise ArgumentError("index", "the step of a slice is positive", step=step)
+    start, stop, step = part.indices(size)
+    return start, step, max(0, -(-(stop - start) // step))

@@ -1,0 +1,192 @@
+"""Norms of vectors and matrices, in the names of ``torch`` and ``torch.linalg``."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch takes `keepdim` by position
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..dtypes import DType
+from ..errors import ArgumentError, ShapeError
+from ..kernels.reduce import Reduction
+from ..shapes import normalize_dim, normalize_dims
+from .arithmetic import abs as magnitude
+from .arithmetic import pow as power
+from .function import Face, apply, op, require_floating
+from .pointwise import evaluate
+from .reduce import Dims, Reduce, amax, amin, reduced_shape
+from .reduce import sum as total
+from .shape import reshape, to_dtype
+from .statistic import root_of
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Order = float | str | None
+
+
+def _counts(x: Any) -> Any:
+    return e.where(e.ne(x, 0), 1, 0)
+
+
+def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
+    """``sum(|x| ** p) ** (1 / p)`` and its limits, over vectors."""
+    require_floating(name, x.array)
+    dims = normalize_dims(name, None if isinstance(dim, Sequence) and not dim else dim, x.ndim)
+    given = dims or None
+    if p == 2:
+        return root_of(name, apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x))
+    if p in (inf, -inf):
+        return (amax if p > 0 else amin)(magnitude(x), given, keepdim)
+    if p == 0:
+        return total(evaluate(name, _counts, [x]), given, keepdim)
+    if p == 1:
+        return total(magnitude(x), given, keepdim)
+    return power(total(power(magnitude(x), p), given, keepdim), 1 / p)
+
+
+@op()
+def norm(
+    x: Tensor,
+    p: Order = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """``sum(|x| ** p) ** (1 / p)`` over axes: the length of vectors.
+
+    Args:
+        x: any shape, floating.
+        p: a number: 2 and ``"fro"`` for the usual length, ``inf`` for the largest ``|x|``, 0 for
+            how many are not 0.
+        dim: an axis, several, or None for all.
+        keepdim: leave the axes with size 1.
+        dtype: what to convert ``x`` to first.
+
+    Returns:
+        ``x``'s shape without the axes.
+
+    Raises:
+        ArgumentError: if ``p`` is another word.
+        BoundsError: if ``x`` has no such axis.
+        DtypeError: if ``x`` is not floating.
+    """
+    if isinstance(p, str) and p != "fro":
+        raise ArgumentError("norm", "p is a number or 'fro'", p=repr(p))
+    x = x if dtype is None else to_dtype(x, dtype)
+    order = 2 if p is None or isinstance(p, str) else p
+    return _length("norm", x, order, dim, keepdim)
+
+
+@op(Face.LINALG, name="linalg.vector_norm")
+def vector_norm(
+    x: Tensor,
+    ord: float = 2,  # noqa: A002 - PyTorch's name
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """``sum(|x| ** ord) ** (1 / ord)`` over axes, taken as one vector.
+
+    Args:
+        x: any shape, floating.
+        ord: any number, also 0 (how many are not 0), ``inf`` and ``-inf`` (the largest and the
+            smallest ``|x|``).
+        dim: an axis, several, or None for all.
+        keepdim: leave the axes with size 1.
+        dtype: what to convert ``x`` to first.
+
+    Returns:
+        ``x``'s shape without the axes.
+
+    Raises:
+        BoundsError: if ``x`` has no such axis.
+        DtypeError: if ``x`` is not floating.
+    """
+    x = x if dtype is None else to_dtype(x, dtype)
+    return _length("vector_norm", x, ord, dim, keepdim)
+
+
+@op(Face.LINALG, name="linalg.matrix_norm")
+def matrix_norm(
+    x: Tensor,
+    ord: float | str = "fro",  # noqa: A002 - PyTorch's name
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """A norm of matrices.
+
+    Args:
+        x: two axes or more, floating.
+        ord: ``"fro"`` for the length of all elements; ``inf`` and ``-inf`` for the largest and
+            smallest sum of ``|x|`` over a row; 1 and -1 over a column.
+        dim: the axes of the rows and of the columns.
+        keepdim: leave the axes with size 1.
+        dtype: what to convert ``x`` to first.
+
+    Returns:
+        ``x``'s shape without the axes.
+
+    Raises:
+        ArgumentError: if ``ord`` is another: those are made of singular values, which clnet does
+            not compute.
+        ShapeError: if ``dim`` is not two axes.
+    """
+    x = x if dtype is None else to_dtype(x, dtype)
+    if ord != "fro" and ord not in (1, -1, inf, -inf):
+        raise ArgumentError("matrix_norm", "ord is 'fro', 1, -1, inf or -inf", ord=repr(ord))
+    if len(dim) != 2 or x.ndim < 2:
+        raise ShapeError("matrix_norm", "a matrix has two axes", x=x.shape, dim=tuple(dim))
+    dims = normalize_dims("matrix_norm", dim, x.ndim)
+    if ord == "fro":
+        return _length("matrix_norm", x, 2, dims, keepdim)
+    require_floating("matrix_norm", x.array)
+    row, column = (normalize_dim("matrix_norm", d, x.ndim) for d in dim)
+    summed, kept = (row, column) if ord in (1, -1) else (column, row)
+    sums = total(magnitude(x), summed, True)
+    found = (amax if ord in (1, inf) else amin)(sums, kept, True)
+    return found if keepdim else reshape(found, reduced_shape(x.shape, dims, keepdim=False))
+
+
+@op(Face.LINALG, name="linalg.norm")
+def linalg_norm(
+    x: Tensor,
+    ord: Order = None,  # noqa: A002 - PyTorch's name
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """A norm of vectors or of matrices, as the number of axes tells.
+
+    Args:
+        x: any shape, floating; one axis or two where ``ord`` is given without ``dim``.
+        ord: None for the length of all elements; else as :func:`vector_norm` for one axis, and as
+            :func:`matrix_norm` for two.
+        dim: an axis, two, or None for all.
+        keepdim: leave the axes with size 1.
+        dtype: what to convert ``x`` to first.
+
+    Returns:
+        ``x``'s shape without the axes.
+
+    Raises:
+        ArgumentError: if ``ord`` is none of these.
+        ShapeError: if ``ord`` is given for more than two axes.
+    """
+    if ord is None:
+        return vector_norm(x, 2, dim, keepdim, dtype=dtype)
+    dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(dims) == 2:
+        return matrix_norm(x, ord, dims, keepdim, dtype=dtype)
+    if isinstance(ord, str):
+        raise ArgumentError("linalg.norm", "a word names a norm of matrices", ord=repr(ord))
+    if len(dims) > 2:
+        raise ShapeError("linalg.norm", "ord is for one axis or two", x=x.shape, ord=ord)
+    return vector_norm(x, ord, dims, keepdim, dtype=dtype)

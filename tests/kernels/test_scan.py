@@ -1,0 +1,75 @@
+"""The scan kernels of both shapes, about the length of a part and across several."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import device
+from clnet.dtypes import float32
+from clnet.kernels.scan import Scan, scan
+from tests.kernels.launching import both_shapes, offset, poisoned, run
+
+pytestmark = pytest.mark.device
+
+RNG = np.random.default_rng(5)
+SIZES = [1, 2, 31, 33, 127, 128, 129, 1023, 1024, 1025, 2048, 2049, 5000]
+
+
+def reference(x: np.ndarray, dim: int, kind: Scan, *, reverse: bool) -> np.ndarray:
+    cumulate = np.cumsum if kind is Scan.SUM else np.cumprod
+    x = np.flip(x, dim) if reverse else x
+    y = cumulate(x, dim, dtype=np.float64 if x.dtype.kind == "f" else x.dtype)
+    return np.flip(y, dim) if reverse else y
+
+
+@both_shapes
+@pytest.mark.parametrize("reverse", [False, True], ids=["", "reverse"])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize(("outer", "inner"), [(1, 1), (3, 2), (2, 40)], ids=str)
+def test_scan_is_numpys(outer, inner, n, reverse, shaped):
+    x = RNG.normal(size=(outer, n, inner)).astype(np.float32)
+    y = poisoned(x.shape)
+    run(scan(shaped(device()), y, offset(x), dim=1, kind=Scan.SUM, reverse=reverse))
+    expected = reference(x, 1, Scan.SUM, reverse=reverse)
+    tolerance = 4 * np.finfo(np.float32).eps * n**0.5 * max(1, np.abs(expected).max())
+    np.testing.assert_allclose(y.numpy(), expected, rtol=0, atol=tolerance)
+
+
+@both_shapes
+@pytest.mark.parametrize("kind", Scan)
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32])
+def test_other_dtypes_and_products(dtype, kind, shaped):
+    x = RNG.integers(1, 3, (2, 1500)).astype(dtype)
+    x[:, 30:] = np.where(RNG.random((2, 1470)) < 0.5, 1, -1)
+    y = poisoned(x.shape, dtype)
+    run(scan(shaped(device()), y, offset(x), dim=1, kind=kind))
+    np.testing.assert_array_equal(y.numpy(), reference(x, 1, kind, reverse=False).astype(dtype))
+
+
+@both_shapes
+def test_totals_of_totals_are_scanned_too(shaped):
+    n = 1024 * 1025 + 5
+    x = np.ones((n,), np.int32)
+    y = poisoned(x.shape, np.int32)
+    launches = scan(shaped(device()), y, offset(x), dim=0, kind=Scan.SUM)
+    assert len(launches) == 5
+    run(launches)
+    np.testing.assert_array_equal(y.numpy(), np.arange(1, n + 1))
+
+
+@both_shapes
+def test_a_line_scans_alike_alone_and_in_a_batch(shaped):
+    x = RNG.normal(size=(5, 3000)).astype(np.float32)
+    results = []
+    for rows in (x, x[:1]):
+        y = poisoned(rows.shape)
+        run(scan(shaped(device()), y, offset(rows), dim=1, kind=Scan.SUM))
+        results.append(y.numpy()[0].tobytes())
+    assert results[0] == results[1]
+
+
+def test_nothing_is_launched_for_nothing():
+    empty = Array.abstract((3, 0), float32, device())
+    assert scan(device().target, empty, empty, dim=1, kind=Scan.SUM) == []

@@ -1,0 +1,176 @@
+"""Attention against NumPy and PyTorch, in both shapes of its kernels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.kernels.attention import Scores
+from clnet.nn import functional as F
+from clnet.ops.attention import Attention, AttentionBackward
+from tests.kernels.launching import cpu_shaped, gpu_shaped
+from tests.opcase import OpCase, booleans, every_check, normal
+
+pytestmark = pytest.mark.device
+
+
+def attention_ref(q, k, v, mask=None, *, causal=False, scale=None):
+    scores = q @ np.swapaxes(k, -1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    e = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = e.sum(-1, keepdims=True)
+    return e / np.where(total > 0, total, 1) @ v
+
+
+CASES = [
+    OpCase(
+        F.scaled_dot_product_attention,
+        attention_ref,
+        [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 6)],
+        k=40,
+        grad2=True,
+        shapes=[
+            ((2, 3, 1, 4), (2, 3, 1, 4), (2, 3, 1, 6)),
+            ((0, 3, 5, 4), (0, 3, 7, 4), (0, 3, 7, 6)),
+            ((5, 4), (7, 4), (7, 6)),
+        ],
+        dtypes=("float64",),
+    ),
+    OpCase(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.7),
+        lambda q, k, v: attention_ref(q, k, v, causal=True, scale=0.7),
+        [normal(2, 9, 4), normal(2, 9, 4), normal(2, 9, 4)],
+        k=40,
+        grad2=True,
+        name="scaled_dot_product_attention",
+        label="causal",
+    ),
+    OpCase(
+        F.scaled_dot_product_attention,
+        attention_ref,
+        [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), booleans(2, 1, 5, 7)],
+        k=40,
+        grad2=True,
+        label="boolean mask",
+    ),
+    OpCase(
+        F.scaled_dot_product_attention,
+        attention_ref,
+        [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), normal(5, 7)],
+        k=40,
+        grad2=True,
+        label="mask with gradient",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_attention(case, check, device):
+    check(case, device)
+
+
+MASKS = ("none", "causal", "add", "keep")
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+@pytest.mark.parametrize("rows_keys", [(1, 1), (17, 33), (70, 67)], ids=str)
+def test_both_shapes_agree_with_pytorch(rows_keys, shaped, mask, device, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    target = shaped(device)
+    for kind in (Attention, AttentionBackward):
+        lower = kind.lower
+        monkeypatch.setattr(
+            kind, "lower", lambda self, _, outs, ins, lower=lower: lower(self, target, outs, ins)
+        )
+    rows, keys = rows_keys
+    rng = np.random.default_rng(0)
+    hosts = [
+        rng.standard_normal(s).astype("f4")
+        for s in ((2, 2, rows, 8), (2, 2, keys, 8), (2, 2, keys, 8))
+    ]
+    given = {
+        "none": None,
+        "causal": None,
+        "add": rng.standard_normal((2, 1, rows, keys)).astype("f4"),
+        "keep": (rng.random((rows, keys)) < 0.7) | (np.arange(keys) == 0),
+    }[mask]
+    causal = mask == "causal"
+    upstream = rng.standard_normal((2, 2, rows, 8)).astype("f4")
+    ours = [clnet.tensor(x, requires_grad=True) for x in hosts]
+    theirs = [torch.tensor(x, requires_grad=True) for x in hosts]
+    y = F.scaled_dot_product_attention(
+        *ours, None if given is None else clnet.tensor(given), is_causal=causal
+    )
+    z = torch.nn.functional.scaled_dot_product_attention(
+        *theirs, None if given is None else torch.tensor(given), is_causal=causal
+    )
+    y.backward(clnet.tensor(upstream))
+    z.backward(torch.tensor(upstream))
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), atol=1e-5)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=2e-5)
+
+
+def test_rows_longer_than_local_memory_are_read_in_place(device):
+    target = gpu_shaped(device)
+    target = replace(target, traits=replace(target.traits, local_memory_bytes=64))
+    q = clnet.randn(1, 1, 5, 12)
+    function = Attention(Scores(12**-0.5, causal=False))
+    outputs = function.infer(*(q.array,) * 3)
+    for output in outputs:
+        output.storage.materialize()
+    for launch in function.lower(target, outputs, (q.array,) * 3):
+        device.queue.launch(launch)
+    expected = attention_ref(*(q.numpy().astype(np.float64),) * 3)
+    np.testing.assert_allclose(outputs[0].numpy(), expected, atol=1e-5)
+
+
+def test_grouped_heads_and_dropout(device):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    rng = np.random.default_rng(0)
+    q, k = (
+        rng.standard_normal((2, 6, 5, 4)).astype("f4"),
+        rng.standard_normal((2, 2, 5, 4)).astype("f4"),
+    )
+    y = F.scaled_dot_product_attention(*map(clnet.tensor, (q, k, k)), enable_gqa=True)
+    z = torch.nn.functional.scaled_dot_product_attention(
+        *map(torch.tensor, (q, k, k)), enable_gqa=True
+    )
+    np.testing.assert_allclose(y.numpy(), z.numpy(), atol=1e-5)
+    ones = clnet.ones(1, 64, 64)
+    dropped = F.scaled_dot_product_attention(ones, ones, ones, dropout_p=0.5).numpy()
+    assert 0.05 < dropped.std() < 0.3
+    assert abs(dropped.mean() - 1) < 0.05
+
+
+def test_a_row_without_keys_is_zero(device):
+    x = clnet.ones(2, 3, 4).requires_grad_()
+    y = F.scaled_dot_product_attention(x, x, x, clnet.tensor([[True], [False], [True]]))
+    assert y[:, 1].tolist() == [[0.0] * 4] * 2
+    y.sum().backward()
+    assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_errors_name_what_is_wrong(device):
+    x = clnet.ones(2, 3, 4)
+    with pytest.raises(ShapeError, match="share the head"):
+        F.scaled_dot_product_attention(x, clnet.ones(2, 3, 5), x)
+    with pytest.raises(ShapeError, match="two axes or more"):
+        F.scaled_dot_product_attention(clnet.ones(4), x, x)
+    with pytest.raises(DtypeError, match="boolean or floating"):
+        F.scaled_dot_product_attention(x, x, x, clnet.tensor([[1, 0, 1]]))
+    with pytest.raises(ArgumentError, match="exclude each other"):
+        F.scaled_dot_product_attention(x, x, x, clnet.ones(3, 3), is_causal=True)
+    with pytest.raises(ArgumentError, match="dropout_p"):
+        F.scaled_dot_product_attention(x, x, x, dropout_p=2)
+    with pytest.raises(ShapeError, match="multiple of the key's"):
+        F.scaled_dot_product_attention(x, clnet.ones(3, 3, 4), clnet.ones(3, 3, 4), enable_gqa=True)

@@ -1,0 +1,183 @@
+"""Contractions against NumPy, and einsum's grammar."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ArgumentError, DtypeError, ShapeError
+from tests.opcase import OpCase, every_check, normal, sliced, transposed
+
+pytestmark = pytest.mark.device
+
+contraction = partial(OpCase, layouts=(transposed, sliced), shapes=())
+
+EQUATIONS = [
+    ("ij,jk->ik", (7, 33), (33, 5)),
+    ("bij,bjk", (2, 3, 4), (2, 4, 5)),
+    ("ij->ji", (3, 4)),
+    ("ii->i", (4, 4)),
+    ("iij->j", (3, 3, 2)),
+    ("i,j->ij", (3,), (4,)),
+    ("...ij,...jk->...ik", (2, 1, 3, 4), (5, 4, 6)),
+    ("bhqd,bhkd->bhqk", (2, 3, 4, 5), (2, 3, 6, 5)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    ("ijk,jk->ik", (2, 3, 4), (3, 4)),
+    ("b...,b->...", (2, 3, 4), (2,)),
+    ("ij,kj->ik", (3, 1), (4, 1)),
+]
+
+
+def einsum(equation, *shapes):
+    """A case of einsum; NumPy's is the reference."""
+    return contraction(
+        lambda *xs: ops.einsum(equation, *xs),
+        lambda *xs: np.einsum(equation, *xs),
+        [normal(*s) for s in shapes],
+        k=max(max(s) for s in shapes) ** (len(shapes) - 1),
+        ulps=16,
+        grad2=len(shapes) > 1,
+        name="einsum",
+        label=equation,
+        layouts=(transposed,),
+    )
+
+
+CASES = [
+    contraction(ops.mv, np.matmul, [normal(7, 33), normal(33)], k=33, grad2=True),
+    contraction(
+        lambda x, y, s: ops.dot(x, y) * s,
+        lambda x, y, s: np.dot(x, y) * s,
+        [normal(33), normal(33), normal(9, grad=False)],
+        k=33,
+        name="dot",
+        layouts=(sliced,),
+        ulps=16,
+    ),
+    contraction(ops.inner, np.inner, [normal(2, 3, 9), normal(5, 9)], k=9, grad2=True),
+    contraction(ops.outer, np.outer, [normal(7), normal(5)], k=7, layouts=(sliced,), grad2=True),
+    contraction(ops.kron, np.kron, [normal(2, 3), normal(4, 5)], k=20, grad2=True),
+    contraction(ops.kron, np.kron, [normal(3), normal(2, 2, 4)], k=20, label="axes"),
+    contraction(
+        lambda x, a, b: ops.addmm(x, a, b, beta=0.5, alpha=-2),
+        lambda x, a, b: 0.5 * x - 2 * (a @ b),
+        [normal(5), normal(7, 33), normal(33, 5)],
+        k=33,
+        name="addmm",
+        grad2=True,
+    ),
+    contraction(
+        lambda x, a, b: ops.addmv(x, a, b, alpha=3),
+        lambda x, a, b: x + 3 * (a @ b),
+        [normal(7), normal(7, 33), normal(33)],
+        k=33,
+        name="addmv",
+    ),
+    contraction(
+        lambda x, a, b: ops.addr(x, a, b, beta=2),
+        lambda x, a, b: 2 * x + np.outer(a, b),
+        [normal(7, 5), normal(7), normal(5)],
+        k=7,
+        name="addr",
+    ),
+    contraction(
+        lambda x, a, b: ops.baddbmm(x, a, b, beta=0.5),
+        lambda x, a, b: 0.5 * x + a @ b,
+        [normal(7, 1), normal(3, 7, 9), normal(3, 9, 5)],
+        k=15,
+        name="baddbmm",
+    ),
+    contraction(
+        lambda x, a, b: ops.addbmm(x, a, b, alpha=0.5),
+        lambda x, a, b: x + 0.5 * (a @ b).sum(0),
+        [normal(7, 5), normal(3, 7, 9), normal(3, 9, 5)],
+        k=27,
+        name="addbmm",
+    ),
+    contraction(ops.tensordot, np.tensordot, [normal(2, 3, 4), normal(3, 4, 5)], k=12, grad2=True),
+    contraction(
+        lambda a, b: ops.tensordot(a, b, ([0, -1], [1, 0])),
+        lambda a, b: np.tensordot(a, b, ([0, -1], [1, 0])),
+        [normal(2, 3, 4), normal(4, 2, 5)],
+        k=8,
+        name="tensordot",
+        label="pairs",
+    ),
+    contraction(
+        lambda a, b: ops.tensordot(a, b, 0),
+        lambda a, b: np.tensordot(a, b, 0),
+        [normal(2, 3), normal(4)],
+        k=6,
+        name="tensordot",
+        label="none",
+    ),
+    *(einsum(*row) for row in EQUATIONS),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def test_beta_zero_keeps_nan_out():
+    x = clnet.full((2, 2), float("nan"))
+    assert ops.addmm(x, clnet.ones(2, 3), clnet.ones(3, 2), beta=0).tolist() == [[3, 3], [3, 3]]
+
+
+def test_einsum_takes_a_sequence_and_spaces():
+    x = clnet.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert ops.einsum("i j -> ", [x]).item() == 10
+    assert ops.einsum("ii", x).item() == 5
+
+
+def test_einsum_of_nothing():
+    assert ops.einsum("ij,jk->ik", clnet.ones(3, 0), clnet.ones(0, 5)).tolist() == [[0.0] * 5] * 3
+    assert ops.einsum("ij,jk->ki", clnet.ones(0, 3), clnet.ones(3, 4)).shape == (4, 0)
+
+
+def test_einsum_of_a_label_of_size_one_and_another():
+    x, y = clnet.tensor([[1.0], [2.0]]), clnet.tensor([[1.0, 2.0, 3.0]])
+    assert ops.einsum("ij,kj->ik", x, y).tolist() == [[6.0], [12.0]]
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "error", "message"),
+    [
+        ("i.j", [(2, 2)], ArgumentError, r"an equation has letters, ',', '\.\.\.' and '->'"),
+        ("i,j->ij", [(2,)], ArgumentError, r"there is a term for each operand; got .*operands=1"),
+        ("ij->k", [(2, 2)], ArgumentError, "the result's letters occur once there and in a term"),
+        ("ij->ii", [(2, 2)], ArgumentError, "the result's letters occur once there and in a term"),
+        ("ij", [(2,)], ShapeError, r"'ij' labels every axis; got x=\(2,\)"),
+        ("i", [(2, 3)], ShapeError, r"'i' labels every axis; got x=\(2, 3\)"),
+        ("ij,jk", [(2, 3), (4, 5)], ShapeError, r"label 'j' of 'ij,jk' has two sizes; got shapes="),
+        ("ii", [(1, 3)], ShapeError, r"axes of one label 'i' are equal; got x=\(1, 3\)"),
+    ],
+)
+def test_einsum_refuses_what_it_cannot_read(equation, shapes, error, message):
+    with pytest.raises(error, match=rf"^einsum: {message}"):
+        ops.einsum(equation, *(clnet.ones(*s) for s in shapes))
+
+
+def test_errors_name_what_is_wrong():
+    matrix, vector = clnet.ones(2, 3), clnet.ones(3)
+    with pytest.raises(ShapeError, match=r"^mv: operands are a matrix and a vector; got a=\(3,\)"):
+        ops.mv(vector, vector)
+    with pytest.raises(ShapeError, match=r"^dot: operands are vectors of one size; got"):
+        ops.dot(vector, clnet.ones(4))
+    with pytest.raises(ShapeError, match=r"^inner: the last sizes are equal; got"):
+        ops.inner(matrix, clnet.ones(2))
+    with pytest.raises(ShapeError, match=r"^outer: operands are vectors; got"):
+        ops.outer(matrix, vector)
+    with pytest.raises(ShapeError, match=r"^tensordot: axes that meet have one size; got"):
+        ops.tensordot(matrix, matrix, 1)
+    with pytest.raises(ShapeError, match=r"^addmm: x broadcasts to the product; got x=\(4, 2, 2\)"):
+        ops.addmm(clnet.ones(4, 2, 2), matrix, matrix.T)
+    with pytest.raises(ShapeError, match=r"^addbmm: operands are stacks; got"):
+        ops.addbmm(matrix, matrix, matrix)
+    with pytest.raises(DtypeError, match=r"^mm: operands have one dtype; got"):
+        ops.addmm(matrix, matrix, matrix.T.long())

@@ -1,0 +1,103 @@
+"""Methods that overwrite: the same results as the ops, in the same memory, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import DtypeError, GradientError, ShapeError
+from clnet.ops.inplace import OVERWRITING
+
+pytestmark = pytest.mark.device
+
+OTHERWISE_TESTED = {f"{name}_": "test_a_method_overwrites_with_its_op" for name in OVERWRITING}
+OTHER_ARGUMENTS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "fmod", "remainder", "floor_divide"), (2,)),
+    **dict.fromkeys(("pow", "atan2", "hypot", "copysign", "xlogy"), ("other",)),
+    **dict.fromkeys((n for n in OVERWRITING if n.startswith("bitwise_")), ("other",)),
+    "bitwise_not": (),
+    "clamp": (0.2, 0.6),
+    "lerp": ("other", 0.3),
+    "addcmul": ("other", "other"),
+    "addcdiv": ("other", "other"),
+}
+
+
+@pytest.mark.parametrize("name", OVERWRITING)
+def test_a_method_overwrites_with_its_op(name):
+    bits = name.startswith("bitwise")
+    values = np.array([1, 5, 7]) if bits else np.array([0.1, 0.5, 0.8], np.float32)
+    if name == "acosh":
+        values += 1
+    x, other = clnet.tensor(values), clnet.tensor(values[::-1].copy())
+    given = OTHER_ARGUMENTS.get(name, ())
+    given = [other if isinstance(a, str) else a for a in given]
+    expected = getattr(ops, name)(x, *given).numpy()
+    version, storage = x.array.storage.version, x.array.storage
+    assert getattr(x, f"{name}_")(*given) is x
+    assert x.array.storage is storage
+    assert storage.version == version + 1
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_a_view_is_overwritten_in_its_tensor():
+    x = clnet.zeros(2, 3)
+    x[:, 1].add_(5).mul_(2)
+    assert x.tolist() == [[0, 10, 0], [0, 10, 0]]
+
+
+def test_operands_that_share_memory_are_read_first():
+    x = clnet.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert x.add_(x.T).tolist() == [[2, 5], [5, 8]]
+    assert x.sub_(x[0]).tolist() == [[0, 0], [3, 3]]
+
+
+def test_a_bias_broadcasts_into_whole_numbers():
+    x = clnet.tensor([[1, 2], [3, 4]])
+    assert x.add_(clnet.tensor([10, 20])).tolist() == [[11, 22], [13, 24]]
+
+
+def test_out_takes_the_result():
+    out = clnet.zeros(2)
+    assert clnet.exp(clnet.zeros(2), out=out) is out
+    assert out.tolist() == [1, 1]
+    clnet.add(clnet.ones(2), 1, alpha=3, out=out)
+    assert out.tolist() == [4, 4]
+
+
+def test_parameters_are_overwritten_without_gradients():
+    weight = clnet.ones(2, requires_grad=True)
+    with pytest.raises(GradientError, match=r"^add: a tensor on the tape is not changed in place"):
+        weight.add_(1)
+    with clnet.no_grad():
+        weight.add_(1)
+    assert weight.detach().tolist() == [2, 2]
+
+
+def test_a_result_that_does_not_fit_is_refused():
+    whole = clnet.tensor([1, 2])
+    with pytest.raises(DtypeError) as raised:
+        whole.div_(2)
+    assert str(raised.value) == (
+        "div: the result does not fit the dtype of what is overwritten; "
+        "got out=clnet.int64, result=clnet.float32. Use the op that returns a new tensor"
+    )
+    for x in (clnet.ones(3), clnet.ones(1, 3).expand(2, 3)):
+        with pytest.raises(
+            ShapeError, match=r"^add: what is overwritten has the result's shape and no repeated"
+        ):
+            x.add_(clnet.ones(2, 3))
+
+
+def test_a_compiled_step_overwrites_at_every_call():
+    x = clnet.zeros(2)
+
+    @clnet.compile
+    def step(y):
+        x.add_(y)
+        return x * 1
+
+    for count in (1, 2, 3):
+        assert step(clnet.ones(2)).tolist() == [count, count]

@@ -1,0 +1,96 @@
+"""Running sums and products against NumPy; the kernels' own tests are in tests/kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import BoundsError
+from clnet.tensor import grad, tensor
+from tests.opcase import OpCase, booleans, every_check, integers, normal, uniform
+
+pytestmark = pytest.mark.device
+
+CASES = [
+    OpCase(
+        lambda x: ops.cumsum(x, 1),
+        lambda x: np.cumsum(x, 1),
+        [normal(4, 19, 3)],
+        k=19,
+        name="cumsum",
+        dtypes=("float16", "float64"),
+    ),
+    OpCase(
+        lambda x: ops.cumsum(x, -1),
+        lambda x: np.cumsum(x, -1),
+        [normal(2, 2100)],
+        k=2100,
+        name="cumsum",
+        label="long",
+        shapes=[((0, 4),), ((3, 0),), ((1, 1),)],
+    ),
+    OpCase(
+        lambda x: ops.cumsum(x, 0),
+        lambda x: np.cumsum(x, 0),
+        [integers(-9, 9, (30, 4), dtype=np.int32)],
+        grad=False,
+        name="cumsum",
+        label="integers",
+    ),
+    OpCase(
+        lambda x: ops.cumprod(x, 0),
+        lambda x: np.cumprod(x, 0),
+        [uniform(0.7, 1.4, (9, 5))],
+        k=9,
+        name="cumprod",
+        grad2=True,
+        ulps=16,
+    ),
+    OpCase(
+        lambda x: ops.cumprod(x, 1),
+        lambda x: np.cumprod(x, 1),
+        [booleans(6, 9)],
+        grad=False,
+        name="cumprod",
+        label="bool",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def test_dtypes_of_results(device):
+    assert ops.cumsum(tensor([True, True]), 0).dtype is clnet.int64
+    assert ops.cumsum(tensor([1, 2]), 0, dtype=clnet.float32).tolist() == [1.0, 3.0]
+    assert ops.cumprod(tensor([1.5, 2.5]), 0, dtype=clnet.int32).tolist() == [1, 2]
+
+
+def test_a_tensor_without_axes(device):
+    assert ops.cumsum(tensor(3.0), 0).tolist() == 3.0
+    assert ops.cumprod(tensor(3.0), -1).shape == ()
+
+
+@pytest.mark.parametrize(
+    "x",
+    [[2.0, 0.0, 3.0, 4.0], [0.0, 2.0, 0.0, 5.0], [0.0, 0.0, 0.0], [2.0, 3.0, 0.0], [0.0]],
+    ids=str,
+)
+def test_gradient_of_a_running_product_with_zeros(device, x):
+    weights = np.arange(1.0, len(x) + 1)
+    leaf = tensor(x, requires_grad=True)
+    found = grad([ops.cumprod(leaf, 0)], [leaf], [tensor(weights.astype(np.float32))])[0]
+    expected = [
+        sum(w * np.prod(np.delete(x[: i + 1], k)) for i, w in enumerate(weights) if i >= k)
+        for k in range(len(x))
+    ]
+    np.testing.assert_allclose(found.numpy(), expected)
+
+
+def test_errors_name_what_is_wrong(device):
+    with pytest.raises(BoundsError, match=r"^cumsum: dim lies in \[-2, 2\); got dim=2, ndim=2"):
+        ops.cumsum(clnet.ones(2, 3), 2)

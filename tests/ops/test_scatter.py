@@ -1,0 +1,312 @@
+"""Elements and slices put, or added up, where an index says; against NumPy and PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
+from clnet.nn import functional as F
+from tests.opcase import OpCase, booleans, dense, every_check, integers, normal
+
+pytestmark = pytest.mark.device
+torch = pytest.importorskip("torch")
+
+RNG = np.random.default_rng(11)
+
+
+def permuted(n, *shape):
+    """Indices without equal ones: where a gradient is unique."""
+
+    def sample(rng, s):
+        return np.argsort(rng.random((*s[:-1], n)), -1)[..., : s[-1]]
+
+    draw = integers(0, n, shape)
+    return type(draw)(shape, sample)
+
+
+def put(x, index, src, *, add=False):
+    """NumPy's way to put, or add, along the last axis."""
+    y = x.copy()
+    for place in np.ndindex(*index.shape):
+        to = (*place[:-1], index[place])
+        y[to] = src[place] + (y[to] if add else 0)
+    return y
+
+
+def sliced_along(function, dim):
+    """A reference that changes slices of a copy, with the axis in front."""
+
+    def reference(x, index, source):
+        y = np.moveaxis(x.copy(), dim, 0)
+        function(y, index, np.moveaxis(source, dim, 0))
+        return np.moveaxis(y, 0, dim)
+
+    return reference
+
+
+def put_slices(y, index, source):
+    y[index] = source
+
+
+CASES = [
+    OpCase(
+        lambda x, index, src: x.scatter(1, index, src),
+        put,
+        [normal(6, 9), permuted(9, 4, 5), normal(5, 8)],
+        layouts=[dense],
+        shapes=[[(2, 9), (2, 0), (2, 3)], [(1, 9), (1, 1), (1, 1)]],
+        dtypes=["float16", "bfloat16"],
+        name="scatter",
+    ),
+    OpCase(
+        lambda x, index, src: ops.scatter(x * x, -1, index, src * src * src),
+        lambda x, index, src: put(x * x, index, src**3),
+        [normal(3, 9), permuted(9, 3, 5), normal(3, 5)],
+        grad2=True,
+        shapes=[],
+        layouts=[],
+        name="scatter",
+        label="of powers",
+    ),
+    OpCase(
+        lambda x, index: x.scatter(1, index, 2.5),
+        lambda x, index: put(x, index, np.full(index.shape, 2.5)),
+        [normal(2, 90), integers(0, 90, (2, 70))],
+        shapes=[],
+        name="scatter",
+        label="a number",
+    ),
+    OpCase(
+        lambda x, index, src: x.scatter_add(1, index, src),
+        lambda x, index, src: put(x, index, src, add=True),
+        [normal(6, 4), integers(0, 4, (5, 9)), normal(5, 9)],
+        layouts=[dense],
+        shapes=[[(2, 5), (2, 0), (2, 3)], [(1, 1), (1, 1), (1, 1)]],
+        dtypes=["float16", "bfloat16"],
+        k=9,
+        name="scatter_add",
+    ),
+    OpCase(
+        lambda x, index, src: ops.scatter_add(x * x, 0, index, src * src * src),
+        lambda x, index, src: put(x * x, index, src**3, add=True),
+        [normal(9), integers(0, 9, (100,)), normal(120)],
+        grad2=True,
+        k=20,
+        shapes=[],
+        layouts=[],
+        name="scatter_add",
+        label="of powers",
+    ),
+    OpCase(
+        lambda x, index, source: x.index_add(1, index, source, alpha=3),
+        sliced_along(lambda y, index, source: np.add.at(y, index, 3 * source), 1),
+        [normal(3, 5, 2), integers(0, 5, (9,)), normal(3, 9, 2)],
+        shapes=[[(3, 5, 0), (2,), (3, 2, 0)], [(1, 5), (0,), (1, 0)]],
+        layouts=[dense],
+        k=9,
+        name="index_add",
+    ),
+    OpCase(
+        lambda x, index, source: x.index_add(0, index, source),
+        sliced_along(np.add.at, 0),
+        [integers(-9, 9, (5, 2)), integers(0, 5, (9,)), integers(-9, 9, (9, 2))],
+        shapes=[],
+        layouts=[dense],
+        grad=False,
+        name="index_add",
+        label="integers",
+    ),
+    OpCase(
+        lambda x, index, source: x.index_copy(1, index, source),
+        sliced_along(put_slices, 1),
+        [normal(3, 9, 2), permuted(9, 5), normal(3, 5, 2)],
+        shapes=[[(3, 5, 0), (2,), (3, 2, 0)], [(1, 5), (0,), (1, 0)]],
+        layouts=[dense],
+        name="index_copy",
+    ),
+    OpCase(
+        lambda x, index, source: ops.index_copy(x * x, 0, index, source * source * source),
+        lambda x, index, source: sliced_along(put_slices, 0)(x * x, index, source**3),
+        [normal(6, 2), permuted(6, 3), normal(3, 2)],
+        grad2=True,
+        shapes=[],
+        layouts=[],
+        name="index_copy",
+        label="of powers",
+    ),
+    OpCase(
+        lambda x, index: x.index_fill(-1, index, -1.5),
+        lambda x, index: put(x, np.tile(index, (len(x), 1)), np.full((len(x), len(index)), -1.5)),
+        [normal(3, 9), permuted(9, 4)],
+        shapes=[],
+        name="index_fill",
+    ),
+    OpCase(
+        lambda x, i, values: ops.index_put(x, (i, i), values),
+        lambda x, i, values: put_at(x, (i, i), values),
+        [normal(6, 6, 2), permuted(6, 4), normal(4, 2)],
+        shapes=[],
+        layouts=[dense],
+        dtypes=["float16", "bfloat16"],
+        name="index_put",
+    ),
+    OpCase(
+        lambda x, i, values: x.index_put((None, i), values * values, True),
+        lambda x, i, values: put_at(x, (slice(None), i), values**2, add=True),
+        [normal(3, 5, 2), integers(-5, 5, (9,)), normal(9, 1)],
+        grad2=True,
+        k=27,
+        shapes=[],
+        layouts=[dense],
+        name="index_put",
+        label="accumulate",
+    ),
+    OpCase(
+        lambda x, i, values: x.index_put((i, None, i), values * values * values),
+        lambda x, i, values: put_at(x, (i, slice(None), i), values**3),
+        [normal(6, 2, 6), permuted(6, 4), normal(4, 2)],
+        grad2=True,
+        shapes=[],
+        layouts=[dense],
+        name="index_put",
+        label="apart",
+    ),
+    OpCase(
+        lambda x, mask, values: x.index_put((mask,), values),
+        lambda x, mask, values: put_at(x, (mask,), values),
+        [normal(6, 3), booleans(6), normal(3)],
+        k=6,
+        shapes=[],
+        layouts=[dense],
+        name="index_put",
+        label="mask",
+    ),
+    OpCase(
+        lambda x: F.one_hot(x, 5),
+        lambda x: np.eye(5, dtype=np.int64)[x],
+        [integers(0, 5, (4, 3))],
+        grad=False,
+        name="one_hot",
+    ),
+    OpCase(
+        lambda x: F.one_hot(x),
+        lambda x: np.eye(x.max() + 1, dtype=np.int64)[x],
+        [integers(0, 5, (7,))],
+        grad=False,
+        shapes=[],
+        name="one_hot",
+        label="counted",
+    ),
+]
+
+
+def put_at(x, key, values, *, add=False):
+    y = x.copy()
+    if add:
+        np.add.at(y, key, values)
+    else:
+        y[key] = values
+    return y
+
+
+OTHERWISE_TESTED = dict.fromkeys(
+    ["scatter_", "scatter_add_", "index_add_", "index_copy_", "index_fill_", "index_put_"],
+    "test_in_place_is_the_same_op",
+)
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+ROWS = clnet.tensor([2, 0])
+GRID = clnet.tensor([[2, 0], [1, 1], [0, 3]])
+IN_PLACE = {
+    "scatter_": (1, GRID, 2.5),
+    "scatter_add_": (1, GRID, clnet.ones(3, 2)),
+    "index_add_": (0, ROWS, clnet.ones(2, 4)),
+    "index_copy_": (0, ROWS, clnet.ones(2, 4)),
+    "index_fill_": (1, ROWS, 7),
+    "index_put_": ((None, ROWS), clnet.ones(2), True),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_in_place_is_the_same_op(name):
+    args = IN_PLACE[name]
+    x = clnet.tensor(RNG.normal(size=(3, 4)).astype(np.float32))
+    expected = getattr(ops, name[:-1])(x, *args).numpy()
+    assert (expected != x.numpy()).any()
+    assert getattr(x, name)(*args) is x
+    np.testing.assert_array_equal(x.numpy(), expected)
+    with pytest.raises(GradientError, match="not changed in place"):
+        getattr(x.requires_grad_(), name)(*args)
+
+
+@pytest.mark.parametrize("length", [5, 3000])
+def test_sums_have_the_same_bits_again(length):
+    index = clnet.tensor(RNG.integers(0, 3, length))
+    src = clnet.tensor(RNG.normal(size=length).astype(np.float32))
+    results = {ops.scatter_add(clnet.zeros(3), 0, index, src).numpy().tobytes() for _ in range(3)}
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize("shape", [(40, 70), (2, 500)])
+def test_of_equal_indices_the_last_stays(shape):
+    index = RNG.integers(0, 9, shape)
+    src = RNG.normal(size=shape).astype(np.float32)
+    y = clnet.zeros(shape[0], 9).scatter(1, clnet.tensor(index), clnet.tensor(src))
+    np.testing.assert_array_equal(y.numpy(), put(np.zeros((shape[0], 9)), index, src))
+
+
+def test_indices_out_of_range_write_nothing():
+    index = clnet.tensor([[0, 4, -1]])
+    assert clnet.zeros(1, 4).scatter(1, index, 1.0).tolist() == [[1, 0, 0, 0]]
+    assert clnet.zeros(1, 4).scatter_add(1, index, clnet.ones(1, 3)).tolist() == [[1, 0, 0, 0]]
+
+
+def test_of_numbers():
+    x, index = clnet.tensor(2.0), clnet.tensor(0)
+    assert x.scatter(0, index, clnet.tensor(5.0)).item() == 5
+    assert x.scatter_add(0, index, clnet.tensor(5.0)).item() == 7
+
+
+def test_gradients_are_pytorchs():
+    host, source = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 2))
+    index = np.array([[2, 0], [1, 1], [0, 3]])
+    found = []
+    for module in (clnet, torch):
+        x = module.tensor(host.astype(np.float32), requires_grad=True)
+        src = module.tensor(source.astype(np.float32), requires_grad=True)
+        i = module.tensor(index)
+        y = x.scatter(1, i, src) * x.scatter_add(1, i, src)
+        y.index_put((module.tensor([0, 0]),), src[0, 0], accumulate=True).sum().backward()
+        found.append((x.grad.numpy(), src.grad.numpy()))
+    # PyTorch too gives every equal index the gradient, whichever stayed.
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found[0][1][[0, 2]], found[1][1][[0, 2]], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "law"),
+    [
+        (lambda x, i: x.scatter(1, i, x[:1]), ShapeError, "none longer but x's for dim"),
+        (lambda x, i: x.scatter(1, i[0], x), ShapeError, "as many axes"),
+        (lambda x, i: x.scatter_add(1, x, x), DtypeError, "int64 or int32"),
+        (lambda x, i: x.scatter_add(1, i, i), DtypeError, "one dtype"),
+        (lambda x, i: x.index_add(0, i, x), ShapeError, "index_add: the index has one axis"),
+        (lambda x, i: x.index_copy(0, i[0], x), ShapeError, "as many slices"),
+        (lambda x, i: x.index_put((None,), x), ArgumentError, "an index tensor or more"),
+        (lambda x, i: x.index_put((i[0],), x), ShapeError, "expand"),
+        (lambda x, i: x.index_put((i[0],), i), DtypeError, "one dtype"),
+        (lambda x, i: F.one_hot(x), DtypeError, "int64 or int32"),
+        (lambda x, i: F.one_hot(i[:0]), ShapeError, "no elements tell the number of classes"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, error, law):
+    with pytest.raises(error, match=law):
+        call(clnet.ones(3, 4), clnet.tensor([[0, 1], [1, 2], [2, 2]]))

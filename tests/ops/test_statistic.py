@@ -1,0 +1,185 @@
+"""Variances, counts and norms against NumPy, and what PyTorch says about their corners."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
+from clnet.tensor import grad, tensor
+from tests.opcase import Draw, OpCase, every_check, integers, normal, sliced, transposed
+
+pytestmark = pytest.mark.device
+
+SPOTTED = Draw((6, 9), lambda rng, s: np.where(rng.random(s) < 0.3, np.nan, rng.normal(size=s)))
+ORDERS = (2, 1, 3, 0.5, np.inf, -np.inf, -1)
+MATRIX_ORDERS = ("fro", 1, -1, np.inf, -np.inf)
+
+CASES = [
+    OpCase(
+        lambda x: ops.var(x, (0, 2)),
+        lambda x: x.var((0, 2), ddof=1),
+        [normal(6, 5, 7)],
+        k=42,
+        grad2=True,
+        name="var",
+        shapes=[((2, 3, 1),)],
+    ),
+    OpCase(
+        lambda x, s: ops.var(x, False) * s,
+        lambda x, s: x.var() * s,
+        [normal(6, 5), normal(9, grad=False)],
+        k=30,
+        name="var",
+        label="biased",
+        shapes=(),
+    ),
+    OpCase(
+        lambda x: ops.std(x, 1, correction=0, keepdim=True),
+        lambda x: x.std(1, keepdims=True),
+        [normal(6, 9)],
+        k=9,
+        name="std",
+        shapes=[((3, 2),)],
+    ),
+    OpCase(
+        lambda x: tuple(ops.var_mean(x, 1, True, True)),
+        lambda x: (x.var(1, ddof=1, keepdims=True), x.mean(1, keepdims=True)),
+        [normal(6, 9)],
+        k=9,
+        name="var_mean",
+        grad2=True,
+        shapes=[((3, 2),)],
+    ),
+    OpCase(
+        lambda x: tuple(ops.std_mean(x, (0, -1))),
+        lambda x: (x.std((0, 2), ddof=1), x.mean((0, 2))),
+        [normal(4, 3, 5)],
+        k=20,
+        name="std_mean",
+        shapes=[((2, 3, 1),)],
+    ),
+    OpCase(
+        lambda x: ops.count_nonzero(x, 1),
+        lambda x: np.count_nonzero(x, 1),
+        [integers(-1, 2, (5, 40))],
+        grad=False,
+        name="count_nonzero",
+        shapes=[((3, 0),), ((3, 1),)],
+    ),
+    OpCase(
+        lambda x: ops.nansum(x, 1),
+        lambda x: np.nansum(x, 1),
+        [SPOTTED],
+        k=9,
+        name="nansum",
+        shapes=[((3, 0),)],
+    ),
+    OpCase(
+        lambda x: ops.nanmean(x, 0, True),
+        lambda x: np.nanmean(x, 0, keepdims=True),
+        [SPOTTED],
+        k=6,
+        name="nanmean",
+        shapes=(),
+        layouts=(transposed, sliced),
+    ),
+    *(
+        OpCase(
+            lambda x, p=p: ops.norm(x, p, 1),
+            lambda x, p=p: np.linalg.norm(x, p, 1),
+            [normal(6, 9, dodge=(0,))],
+            k=9,
+            ulps=64 if p in (3, 0.5, -1) else 8,
+            name="norm",
+            label=f"p={p}",
+            shapes=[((3, 2),)],
+            grad2=p == 2,
+        )
+        for p in ORDERS
+    ),
+    OpCase(
+        lambda x: ops.vector_norm(x, 3, (0, 2), True),
+        lambda x: (np.abs(x) ** 3).sum((0, 2), keepdims=True) ** (1 / 3),
+        [normal(4, 5, 3, dodge=(0,))],
+        k=12,
+        ulps=32,
+        name="linalg.vector_norm",
+    ),
+    *(
+        OpCase(
+            lambda x, p=p: ops.matrix_norm(x, p, (2, 0)),
+            lambda x, p=p: np.linalg.norm(x, p, (2, 0)),
+            [normal(4, 5, 3, dodge=(0,))],
+            k=12,
+            name="linalg.matrix_norm",
+            label=str(p),
+            shapes=(),
+        )
+        for p in MATRIX_ORDERS
+    ),
+    OpCase(
+        lambda x, s: ops.linalg_norm(x) * s,
+        lambda x, s: np.sqrt((x * x).sum()) * s,
+        [normal(4, 5, 3), normal(9, grad=False)],
+        k=60,
+        name="linalg.norm",
+        shapes=(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def gradient(fn, x):
+    leaf = tensor(np.asarray(x, np.float32), requires_grad=True)
+    return grad([fn(leaf)], [leaf])[0].numpy()
+
+
+def test_gradients_at_nothing_are_zero(device):
+    np.testing.assert_array_equal(gradient(ops.norm, [0, 0, 0]), [0, 0, 0])
+    np.testing.assert_array_equal(gradient(ops.std, [2, 2]), [0, 0])
+    np.testing.assert_array_equal(gradient(lambda x: ops.norm(x, 0), [3, 0]), [0, 0])
+
+
+def test_norm_zero_counts(device):
+    assert clnet.linalg.vector_norm(tensor([3.0, 0.0, -1.0]), 0).item() == 2
+
+
+def test_linalg_norm_tells_vectors_from_matrices(device):
+    x = tensor(np.array([[1, -2], [3, 4]], np.float32))
+    assert clnet.linalg.norm(x, 1).item() == 6  # the largest column
+    assert clnet.linalg.norm(x, 1, 0).tolist() == [4, 6]
+    assert clnet.linalg.norm(x, float("inf"), (0, 1), True).tolist() == [[7]]
+    assert clnet.linalg.norm(x[0], 1).item() == 3
+
+
+def test_too_few_elements_have_no_variance(device):
+    assert np.isnan(ops.var(tensor(np.ones(1, np.float32))).item())
+
+
+def test_errors_name_what_is_wrong(device):
+    x = clnet.ones(2, 3, 4)
+    with pytest.raises(ArgumentError, match=r"^norm: p is a number or 'fro'; got p='nuc'"):
+        ops.norm(x, "nuc")
+    with pytest.raises(
+        ArgumentError, match=r"^matrix_norm: ord is 'fro', 1, -1, inf or -inf; got ord=2"
+    ):
+        clnet.linalg.matrix_norm(x, 2)
+    with pytest.raises(ShapeError, match=r"^matrix_norm: a matrix has two axes; got x=\(3,\)"):
+        clnet.linalg.matrix_norm(clnet.ones(3))
+    with pytest.raises(ShapeError, match=r"^linalg.norm: ord is for one axis or two; got x="):
+        clnet.linalg.norm(x, 2)
+    with pytest.raises(ArgumentError, match=r"^linalg.norm: a word names a norm of matrices"):
+        clnet.linalg.norm(x, "fro")
+    with pytest.raises(DtypeError, match=r"^vector_norm: operands are floating; got dtype="):
+        clnet.linalg.vector_norm(tensor([1, 2]))
+    with pytest.raises(DtypeError, match=r"^var: operands are floating; got dtype="):
+        ops.var(tensor([1, 2]))
+    with pytest.raises(BoundsError, match=r"^std_mean: dim lies in"):
+        ops.std_mean(x, 3)
