@@ -1,0 +1,600 @@
+"""Attention with several heads, and transformers, with PyTorch's parameters."""
+
+# ruff: noqa: FBT001, FBT002, PLR0913 - PyTorch's signatures
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from .. import ops
+from ..dtypes import DType, Kind, float32
+from ..errors import ArgumentError, ShapeError
+from ..tensor import Tensor, empty, ones
+from . import init
+from .container import ModuleList
+from .dropout import Dropout
+from .group_norm import LayerNorm
+from .linear import Linear
+from .module import Module, Parameter
+
+__all__ = [
+    "MultiheadAttention",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
+
+Activation = Callable[[Tensor], Tensor]
+
+
+class MultiheadAttention(Module):
+    """``Linear(concat(attention(q W_q, k W_k, v W_v) for each head))`` (Vaswani et al. 2017).
+
+    Args:
+        embed_dim: features of queries and results.
+        num_heads: divides ``embed_dim``.
+        dropout: of the attention weights.
+        bias: whether the projections have biases.
+        add_bias_kv: append a trained key and value.
+        add_zero_attn: append a key and a value of zeros.
+        kdim: features of keys; None: ``embed_dim``.
+        vdim: features of values; None: ``embed_dim``.
+        batch_first: sequences are ``(n, length, features)`` instead of ``(length, n, features)``.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Attributes:
+        in_proj_weight: ``(3 * embed_dim, embed_dim)``; ``q_proj_weight``, ``k_proj_weight`` and
+            ``v_proj_weight`` instead where keys or values have other features.
+        in_proj_bias: ``(3 * embed_dim,)`` or None.
+        out_proj: the :class:`Linear` over the joined heads.
+
+    Raises:
+        ArgumentError: if ``num_heads`` does not divide ``embed_dim``.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
+            raise ArgumentError(
+                "MultiheadAttention",
+                "num_heads divides embed_dim",
+                embed_dim=embed_dim,
+                num_heads=num_heads,
+            )
+        self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.add_zero_attn = add_zero_attn
+        like: dict[str, Any] = {"device": device, "dtype": dtype}
+        joined = self.kdim == self.vdim == embed_dim
+        shapes: dict[str, tuple[int, ...] | None] = {
+            "in_proj_weight": (3 * embed_dim, embed_dim) if joined else None,
+            "q_proj_weight": None if joined else (embed_dim, embed_dim),
+            "k_proj_weight": None if joined else (embed_dim, self.kdim),
+            "v_proj_weight": None if joined else (embed_dim, self.vdim),
+            "in_proj_bias": (3 * embed_dim,) if bias else None,
+            "bias_k": (1, 1, embed_dim) if add_bias_kv else None,
+            "bias_v": (1, 1, embed_dim) if add_bias_kv else None,
+        }
+        for name, shape in shapes.items():
+            made = None if shape is None else Parameter(empty(shape, **like))
+            self.register_parameter(name, made)
+        self.out_proj = Linear(embed_dim, embed_dim, bias, **like)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            if getattr(self, name) is not None:
+                init.xavier_uniform_(getattr(self, name))
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.normal_(bias, 0.0, (2 / (1 + self.embed_dim)) ** 0.5)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attention of every query to all keys.
+
+        Args:
+            query: ``(length, n, embed_dim)``, ``(n, length, embed_dim)`` with ``batch_first``, or
+                ``(length, embed_dim)``.
+            key: the same with ``kdim`` features.
+            value: the same with ``vdim`` features.
+            key_padding_mask: ``(n, keys)``: true where a key does not count, or added to scores.
+            need_weights: give the weights too; without them the fused kernel never stores scores.
+            attn_mask: ``(length, keys)`` or ``(n * num_heads, length, keys)``: true where a key
+                does not count, or added to scores.
+            average_attn_weights: of all heads.
+            is_causal: that ``attn_mask`` is causal: a hint, which needs the mask.
+
+        Returns:
+            The result, shaped as ``query``; the weights, ``(n, length, keys)``, or with an axis of
+            heads behind ``n``, or None.
+
+        Raises:
+            ArgumentError: if ``is_causal`` is given without its mask.
+            ShapeError: if a shape does not fit.
+        """
+        if is_causal and attn_mask is None:
+            raise ArgumentError(
+                "MultiheadAttention", "is_causal is a hint about attn_mask", attn_mask=None
+            )
+        batched = query.ndim == 3
+        if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
+            raise ShapeError(
+                "MultiheadAttention",
+                "operands have two or three axes, all as many",
+                query=query.shape,
+                key=key.shape,
+                value=value.shape,
+            )
+        operands = [self._batch_first(x, batched=batched) for x in (query, key, value)]
+        if key_padding_mask is not None and not batched:
+            key_padding_mask = key_padding_mask.unsqueeze(0)
+        q, k, v = self._projected(*operands)
+        k, v, added = self._extended(k, v)
+        q, k, v = (self._heads(x) for x in (q, k, v))
+        mask = self._mask(q, key_padding_mask, attn_mask, added)
+        share = self.dropout if self.training else 0.0
+        weights = None
+        if need_weights:
+            y, weights = self._with_weights(q, k, v, mask, share)
+            weights = weights.mean(1) if average_attn_weights else weights
+        else:
+            y = ops.scaled_dot_product_attention(q, k, v, mask, share)
+        y = self.out_proj(y.transpose(1, 2).reshape(q.shape[0], q.shape[2], self.embed_dim))
+        if not batched:
+            return y.squeeze(0), None if weights is None else weights.squeeze(0)
+        return (y if self.batch_first else y.transpose(0, 1)), weights
+
+    def _batch_first(self, x: Tensor, *, batched: bool) -> Tensor:
+        if not batched:
+            return x.unsqueeze(0)
+        return x if self.batch_first else x.transpose(0, 1)
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        size = self.embed_dim
+        if self.in_proj_weight is None:
+            matrices = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        else:
+            if query is key and key is value:
+                joined = ops.linear(query, self.in_proj_weight, self.in_proj_bias)
+                return tuple(joined.narrow(-1, i * size, size) for i in range(3))
+            matrices = [self.in_proj_weight.narrow(0, i * size, size) for i in range(3)]
+        bias = self.in_proj_bias
+        biases = [None if bias is None else bias.narrow(0, i * size, size) for i in range(3)]
+        return tuple(
+            ops.linear(x, matrix, one)
+            for x, matrix, one in zip((query, key, value), matrices, biases, strict=True)
+        )
+
+    def _extended(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, int]:
+        """Keys and values with the appended ones, and how many these are."""
+        n, size, added = k.shape[0], self.embed_dim, 0
+        if self.bias_k is not None:
+            k = ops.cat([k, self.bias_k.expand(n, 1, size)], 1)
+            v = ops.cat([v, self.bias_v.expand(n, 1, size)], 1)
+            added += 1
+        if self.add_zero_attn:
+            zeros = ops.zeros_like(k.detach()[:, :1])
+            k, v = ops.cat([k, zeros], 1), ops.cat([v, zeros], 1)
+            added += 1
+        return k, v, added
+
+    def _heads(self, x: Tensor) -> Tensor:
+        n, length, size = x.shape
+        return x.reshape(n, length, self.num_heads, size // self.num_heads).transpose(1, 2)
+
+    def _mask(
+        self, q: Tensor, padding: Tensor | None, attn_mask: Tensor | None, added: int
+    ) -> Tensor | None:
+        """Both masks as one that is added to ``(n, heads, length, keys)`` scores."""
+        masks: list[Tensor] = []
+        if attn_mask is not None:
+            mask = additive_mask(attn_mask, q.dtype)
+            if mask.ndim == 3:
+                mask = mask.reshape(q.shape[0], self.num_heads, *mask.shape[1:])
+            masks.append(mask)
+        if padding is not None:
+            mask = additive_mask(padding, q.dtype)
+            masks.append(mask.reshape(q.shape[0], 1, 1, mask.shape[-1]))
+        if not masks:
+            return None
+        if added:
+            masks = [
+                ops.cat([m, ops.zeros_like(m.detach()[..., :1].expand(*m.shape[:-1], added))], -1)
+                for m in masks
+            ]
+        return masks[0] if len(masks) == 1 else masks[0] + masks[1]
+
+    def _with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, share: float
+    ) -> tuple[Tensor, Tensor]:
+        scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+        weights = ops.softmax(scores if mask is None else scores + mask, -1)
+        dropped = ops.dropout(weights, share) if share else weights
+        return dropped @ v, dropped
+
+
+class TransformerEncoderLayer(Module):
+    """Self-attention and two dense layers, each with a residual and a norm.
+
+    Args:
+        d_model: features.
+        nhead: heads, which divide ``d_model``.
+        dim_feedforward: features between the dense layers.
+        dropout: of the weights, between the dense layers, and of each branch.
+        activation: ``"relu"``, ``"gelu"`` or a function.
+        layer_norm_eps: of the norms.
+        batch_first: sequences are ``(n, length, features)``.
+        norm_first: norms stand before their branch instead of behind the sum.
+        bias: whether dense layers and norms have biases.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Raises:
+        ArgumentError: if a setting is no good.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        like: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, batch_first=batch_first, **like
+        )
+        self.linear1 = Linear(d_model, dim_feedforward, **like)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **like)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **like)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **like)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.activation = _activation("TransformerEncoderLayer", activation)
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """The shape of ``src``; masks as :class:`MultiheadAttention`'s."""
+        masks = (src_mask, src_key_padding_mask)
+        x = src
+        if self.norm_first:
+            x = x + self._attend(self.norm1(x), *masks)
+            return x + self._dense(self.norm2(x))
+        x = self.norm1(x + self._attend(x, *masks))
+        return self.norm2(x + self._dense(x))
+
+    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+        y, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)
+        return self.dropout1(y)
+
+    def _dense(self, x: Tensor) -> Tensor:
+        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerDecoderLayer(Module):
+    """Self-attention, attention to an encoder's results, and two dense layers.
+
+    Args:
+        d_model: features.
+        nhead: heads, which divide ``d_model``.
+        dim_feedforward: features between the dense layers.
+        dropout: of the weights, between the dense layers, and of each branch.
+        activation: ``"relu"``, ``"gelu"`` or a function.
+        layer_norm_eps: of the norms.
+        batch_first: sequences are ``(n, length, features)``.
+        norm_first: norms stand before their branch instead of behind the sum.
+        bias: whether dense layers and norms have biases.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Raises:
+        ArgumentError: if a setting is no good.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        like: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        heads: dict[str, Any] = {"batch_first": batch_first, **like}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, **heads)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, **heads)
+        self.linear1 = Linear(d_model, dim_feedforward, **like)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **like)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **like)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **like)
+        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **like)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.dropout3 = Dropout(dropout)
+        self.activation = _activation("TransformerDecoderLayer", activation)
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The shape of ``tgt``; ``memory`` is the encoder's result."""
+        own = (tgt_mask, tgt_key_padding_mask)
+        other = (memory, memory_mask, memory_key_padding_mask)
+        x = tgt
+        if self.norm_first:
+            x = x + self._attend(self.norm1(x), *own)
+            x = x + self._look(self.norm2(x), *other)
+            return x + self._dense(self.norm3(x))
+        x = self.norm1(x + self._attend(x, *own))
+        x = self.norm2(x + self._look(x, *other))
+        return self.norm3(x + self._dense(x))
+
+    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+        y, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)
+        return self.dropout1(y)
+
+    def _look(
+        self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None
+    ) -> Tensor:
+        y, _ = self.multihead_attn(
+            x, memory, memory, padding, need_weights=False, attn_mask=mask
+        )
+        return self.dropout2(y)
+
+    def _dense(self, x: Tensor) -> Tensor:
+        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerEncoder(Module):
+    """Copies of an encoder layer, one on the other.
+
+    Args:
+        encoder_layer: the layer, copied with its values.
+        num_layers: how many copies.
+        norm: applied to the last result, or None.
+        enable_nested_tensor: taken as PyTorch does; nothing depends on it.
+        mask_check: the same.
+    """
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        """The shape of ``src``."""
+        x = src
+        for layer in self.layers:
+            x = layer(x, mask, src_key_padding_mask)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerDecoder(Module):
+    """Copies of a decoder layer, one on the other.
+
+    Args:
+        decoder_layer: the layer, copied with its values.
+        num_layers: how many copies.
+        norm: applied to the last result, or None.
+    """
+
+    def __init__(
+        self, decoder_layer: Module, num_layers: int, norm: Module | None = None
+    ) -> None:
+        super().__init__()
+        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The shape of ``tgt``."""
+        masks = (tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
+        x = tgt
+        for layer in self.layers:
+            x = layer(x, memory, *masks)
+        return x if self.norm is None else self.norm(x)
+
+
+class Transformer(Module):
+    """An encoder and a decoder (Vaswani et al. 2017).
+
+    Args:
+        d_model: features.
+        nhead: heads, which divide ``d_model``.
+        num_encoder_layers: of the encoder.
+        num_decoder_layers: of the decoder.
+        dim_feedforward: features between the dense layers.
+        dropout: everywhere in the layers.
+        activation: ``"relu"``, ``"gelu"`` or a function.
+        custom_encoder: instead of the encoder built here.
+        custom_decoder: instead of the decoder built here.
+        layer_norm_eps: of the norms.
+        batch_first: sequences are ``(n, length, features)``.
+        norm_first: norms stand before their branch instead of behind the sum.
+        bias: whether dense layers and norms have biases.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Raises:
+        ArgumentError: if a setting is no good.
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Activation = "relu",
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__()
+        settings: Any = (
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias, device, dtype,
+        )  # fmt: skip
+        like: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.encoder = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(*settings),
+            num_encoder_layers,
+            LayerNorm(d_model, eps=layer_norm_eps, **like),
+        )
+        self.decoder = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(*settings),
+            num_decoder_layers,
+            LayerNorm(d_model, eps=layer_norm_eps, **like),
+        )
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The shape of ``tgt``; masks as :class:`MultiheadAttention`'s."""
+        memory = self.encoder(src, src_mask, src_key_padding_mask)
+        return self.decoder(
+            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(
+        sz: int, device: Any = None, dtype: DType = float32
+    ) -> Tensor:
+        """``(sz, sz)``: 0 up to the diagonal, minus infinity above."""
+        return additive_mask(ops.triu(ones(sz, sz, device=device), 1) > 0, dtype)
+
+
+def additive_mask(mask: Tensor, dtype: DType) -> Tensor:
+    """Minus infinity where a boolean mask is true, else 0; a floating mask as it is."""
+    if mask.dtype.kind is not Kind.BOOL:
+        return mask.to(dtype)
+    nothing = ops.zeros_like(mask, dtype=dtype)
+    return ops.where(mask, float("-inf"), nothing)
+
+
+def _activation(name: str, activation: str | Activation) -> Activation:
+    known: dict[str, Activation] = {"relu": ops.relu, "gelu": ops.gelu}
+    if callable(activation):
+        return activation
+    if activation not in known:
+        raise ArgumentError(
+            name, "activation is 'relu', 'gelu' or a function", activation=repr(activation)
+        )
+    return known[activation]
