@@ -177,13 +177,6 @@ def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | 
     return None
 
 
-def _types(y: Array, x: Array) -> tuple[str, str, bool]:
-    """The types copied between; 16-bit numbers of one dtype are copied as bits."""
-    if y.dtype is x.dtype and y.dtype.ctype == "half":  # a type that not every device has
-        return "ushort", "ushort", False
-    return y.dtype.ctype, x.dtype.ctype, y.dtype is bool_
-
-
 def _rows(
     target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
 ) -> Launch:

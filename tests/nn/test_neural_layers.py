@@ -34,7 +34,7 @@ LAYERS = dict(
         plain("Threshold", 0.1, 20.0),
         plain("Softplus", 2.0, 1.0),
         plain("GLU"),
-        plain("GLU", 1, shape=ROWS[:1] + (4, 5)),
+        plain("GLU", 1, shape=(3, 4, 5)),
         plain("PReLU"),
         plain("PReLU", 4, shape=IMAGES),
         plain("Softmin", 1),

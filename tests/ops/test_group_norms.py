@@ -191,3 +191,36 @@ def test_errors_say_what_is_wrong():
         F.bilinear(clnet.ones(2, 3), clnet.ones(2, 4), clnet.ones(1, 3, 4), clnet.ones(2))
     with pytest.raises(ShapeError, match=r"^cosine_similarity: sizes differ"):
         F.cosine_similarity(clnet.ones(2, 3), clnet.ones(2, 4))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.layer_norm(x, (6,)),
+        lambda x: F.group_norm(x, 2),
+        lambda x: F.instance_norm(x),
+        lambda x: F.rms_norm(x, (6,)),
+    ],
+    ids=["layer", "group", "instance", "rms"],
+)
+def test_norms_of_16_bits_compute_in_32(call, dtype):
+    kind = getattr(clnet, dtype)
+    x = clnet.randn(2, 4, 6).to(dtype=kind).requires_grad_()
+    y = call(x)
+    assert y.dtype is kind
+    expected = call(x.detach().float()).numpy()
+    np.testing.assert_allclose(
+        y.detach().float().numpy(), expected, atol=4 * kind.eps, rtol=kind.eps
+    )
+    y.float().sum().backward()
+    assert x.grad.dtype is kind
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_dropouts_keep_the_dtype(dtype):
+    kind = getattr(clnet, dtype)
+    x = clnet.ones(30, 40, 3).to(dtype=kind)
+    for y in (F.dropout1d(x, 0.5), F.alpha_dropout(x, 0.5, True), F.rrelu(-x, training=True)):
+        assert y.dtype is kind
+        assert 1 < len(np.unique(y.float().numpy()))
