@@ -392,7 +392,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     return x if shape == x.shape else apply(Expand(shape), x)
 
 
-@op(Face.FUNCTION)
+@op()
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     """As ``x.expand(shape)``."""
     return expand(x, tuple(shape))
