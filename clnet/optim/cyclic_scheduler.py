@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
-from .lr_scheduler import LRScheduler
 from .optimizer import Group, Optimizer
+from .scheduler import LRScheduler
 
 
 class ConstantLR(LRScheduler):
@@ -23,9 +23,7 @@ class ConstantLR(LRScheduler):
         ArgumentError: if ``factor`` lies outside.
     """
 
-    def __init__(
-        self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5) -> None:
         if not 0 <= factor <= 1:
             raise ArgumentError("ConstantLR", "factor lies in [0, 1]", factor=factor)
         self.factor = factor
@@ -83,7 +81,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     ) -> None:
         if T_0 < 1 or T_mult < 1:
             raise ArgumentError(
-                "CosineAnnealingWarmRestarts", "T_0 and T_mult are 1 or more", T_0=T_0, T_mult=T_mult
+                "CosineAnnealingWarmRestarts",
+                "T_0 and T_mult are 1 or more",
+                T_0=T_0,
+                T_mult=T_mult,
             )
         self.T_0 = T_0
         self.T_mult = T_mult

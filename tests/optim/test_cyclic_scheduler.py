@@ -20,16 +20,24 @@ CASES = [
     ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 4}),
     ("CyclicLR", {"base_lr": [0.1, 0.2], "max_lr": 0.5, "step_size_up": 4, "step_size_down": 2}),
     ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "triangular2"}),
-    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9}),
+    (
+        "CyclicLR",
+        {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9},
+    ),
     ("OneCycleLR", {"max_lr": 0.5, "total_steps": 24}),
-    ("OneCycleLR", {"max_lr": [0.5, 1.0], "epochs": 4, "steps_per_epoch": 6, "anneal_strategy": "linear"}),
-    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 25, "three_phase": True, "cycle_momentum": False}),
+    (
+        "OneCycleLR",
+        {"max_lr": [0.5, 1.0], "epochs": 4, "steps_per_epoch": 6, "anneal_strategy": "linear"},
+    ),
+    (
+        "OneCycleLR",
+        {"max_lr": 0.5, "total_steps": 25, "three_phase": True, "cycle_momentum": False},
+    ),
 ]
 
 
 def optimizer_of(lib, kind):
-    make = lib.ones if lib is clnet else lib.ones
-    groups = [{"params": [make(2, requires_grad=True)]} for _ in range(2)]
+    groups = [{"params": [lib.ones(2, requires_grad=True)]} for _ in range(2)]
     groups[1]["lr"] = 0.2
     options = {"momentum": 0.9} if kind == "SGD" else {}
     return getattr(lib.optim, kind)(groups, lr=0.4, **options)
@@ -58,7 +66,10 @@ def test_a_chain_multiplies():
     for lib in (clnet, torch):
         s, optimizer = lib.optim.lr_scheduler, optimizer_of(lib, "SGD")
         chain = s.ChainedScheduler(
-            [s.ConstantLR(optimizer, factor=0.5, total_iters=3), s.ExponentialLR(optimizer, gamma=0.9)]
+            [
+                s.ConstantLR(optimizer, factor=0.5, total_iters=3),
+                s.ExponentialLR(optimizer, gamma=0.9),
+            ]
         )
         found = []
         for _ in range(8):

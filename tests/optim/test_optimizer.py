@@ -32,10 +32,10 @@ CASES = [
     ("Adagrad", {"lr": 0.1}),
     (
         "Adagrad",
-        {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.05, "initial_accumulator_value": 0.5},
+        {"lr": 0.5, "lr_decay": 0.01, "weight_decay": 0.05, "initial_accumulator_value": 0.5},
     ),
     ("Adadelta", {}),
-    ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.05}),
+    ("Adadelta", {"lr": 5.0, "rho": 0.8, "weight_decay": 0.05}),
     ("NAdam", {"lr": 0.01}),
     ("NAdam", {"lr": 0.01, "weight_decay": 0.05, "momentum_decay": 0.1}),
     ("NAdam", {"lr": 0.01, "weight_decay": 0.05, "decoupled_weight_decay": True}),
