@@ -1,6 +1,6 @@
 """Attention with several heads, and transformers, with PyTorch's parameters."""
 
-# ruff: noqa: FBT001, FBT002, PLR0913 - PyTorch's signatures
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
 from __future__ import annotations
 
