@@ -8,7 +8,7 @@
 ## param functions: tuple[str]       their names in OpenCL
 ## param ctype: str                  element type; for all but float OpenCL's functions are left
 ## param lanes: int                  lanes of the vector, 1 for a scalar
-## param function: str               name of one
+## param function: str               name of a logarithm
 ## param real: str                   the type: float or a vector of it
 ## param whole: str                  its integer type
 ## param suffix: str                 of the names: the lanes, nothing for a scalar
@@ -22,8 +22,7 @@
 ##          in Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23, 1969.
 ##          Polynomials are minimax for the relative error of the result, by Remez's algorithm.
 ##
-## `define` declares functions and those they are made of; `called` is what C calls one.
-<%def name="called(function, ctype, lanes)">${f"clnet_{function}{lanes if lanes > 1 else ''}" if ctype == "float" else function}</%def>
+## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
 <%def name="define(functions, ctype, lanes)">
 % if ctype == "float":
 <%
