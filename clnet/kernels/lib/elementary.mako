@@ -18,8 +18,9 @@
 ## numerics at most 2 ulp (tests/test_elementary.py asserts each); subnormals where the device has
 ##          them; contraction off. Arguments are reduced as in Cody and Waite, Software Manual for
 ##          the Elementary Functions, 1980; the error of a rounded sum is kept as in Muller,
-##          Elementary Functions, 3rd ed. 2016, ch. 4 and 11 (2Sum, expm1, log1p). erf is split as
-##          in Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23, 1969.
+##          Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near 0, and from 1
+##          on 1 - erfc, as in Cody, Rational Chebyshev approximations for the error function, Math.
+##          Comp. 23, 1969, except that erfc is exp of a polynomial here.
 ##          Polynomials are minimax for the relative error of the result, by Remez's algorithm.
 ##
 ## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
