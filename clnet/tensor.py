@@ -340,10 +340,6 @@ class Tensor:
         """Overwrite every element; returns the tensor."""
         return self.copy_(full((), value, dtype=self.dtype, device=self.device))
 
-    def where(self, condition: Tensor, other: Any) -> Tensor:
-        """The elements where the condition is true, else those of ``other``."""
-        return ops.where(condition, self, other)
-
     def zero_(self) -> Tensor:
         """Overwrite every element with 0; returns the tensor."""
         return self.fill_(0)

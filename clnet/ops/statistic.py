@@ -3,7 +3,8 @@
 # ruff: noqa: FBT001, FBT002 - PyTorch takes `unbiased` and `keepdim` by position
 from __future__ import annotations
 
-from math import inf, prod
+from math import nan as not_a_number
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -60,7 +61,7 @@ def _moments(
     center = mean(x, dims or None, True)
     count = prod(x.shape[d] for d in dims) - correction
     squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
-    spread = squares * (1 / count) if count > 0 else squares * inf * 0
+    spread = squares * (1 / count) if count > 0 else squares * not_a_number
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(to_dtype(spread, kept), to_dtype(left, kept))
 

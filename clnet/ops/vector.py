@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+import math
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
@@ -39,7 +39,7 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     if p == 2:
         squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), widened(x))
         return to_dtype(root_of(name, squares), x.dtype)
-    if p in (inf, -inf):
+    if p in (math.inf, -math.inf):
         return (amax if p > 0 else amin)(magnitude(x), given, keepdim)
     if p == 0:
         return total(evaluate(name, _counts, [x]), given, keepdim)
@@ -140,7 +140,7 @@ def matrix_norm(
         ShapeError: if ``dim`` is not two axes.
     """
     x = x if dtype is None else to_dtype(x, dtype)
-    if ord != "fro" and ord not in (1, -1, inf, -inf):
+    if ord != "fro" and ord not in (1, -1, math.inf, -math.inf):
         raise ArgumentError("matrix_norm", "ord is 'fro', 1, -1, inf or -inf", ord=repr(ord))
     if len(dim) != 2 or x.ndim < 2:
         raise ShapeError("matrix_norm", "a matrix has two axes", x=x.shape, dim=tuple(dim))
@@ -151,7 +151,7 @@ def matrix_norm(
     row, column = (normalize_dim("matrix_norm", d, x.ndim) for d in dim)
     summed, kept = (row, column) if ord in (1, -1) else (column, row)
     sums = total(magnitude(x), summed, True)
-    found = (amax if ord in (1, inf) else amin)(sums, kept, True)
+    found = (amax if ord in (1, math.inf) else amin)(sums, kept, True)
     return found if keepdim else reshape(found, reduced_shape(x.shape, dims, keepdim=False))
 
 

@@ -223,4 +223,4 @@ def test_dropouts_keep_the_dtype(dtype):
     x = clnet.ones(30, 40, 3).to(dtype=kind)
     for y in (F.dropout1d(x, 0.5), F.alpha_dropout(x, 0.5, True), F.rrelu(-x, training=True)):
         assert y.dtype is kind
-        assert 1 < len(np.unique(y.float().numpy()))
+        assert len(np.unique(y.float().numpy())) > 1
