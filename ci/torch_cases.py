@@ -346,7 +346,7 @@ F.hinge_embedding_loss(x, signs)
 F.margin_ranking_loss(x, y, signs, margin=0.2)
 F.cosine_embedding_loss(x, y, signs[:, 0])
 F.triplet_margin_loss(x, y, p)
-F.soft_margin_loss(x, signs)
+F.soft_margin_loss(x, signs.detach())
 F.multi_margin_loss(x, index)
 F.ctc_loss(F.log_softmax(sequence, 2), labels, lengths, label_lengths)
 """
@@ -488,7 +488,7 @@ nn.HingeEmbeddingLoss() | x, signs
 nn.MarginRankingLoss() | x, y, signs
 nn.CosineEmbeddingLoss() | x, y, signs[:, 0]
 nn.TripletMarginLoss() | x, y, p
-nn.SoftMarginLoss() | x, signs
+nn.SoftMarginLoss() | x, signs.detach()
 nn.MultiMarginLoss() | x, index
 nn.CTCLoss() | F.log_softmax(sequence, 2), labels, lengths, label_lengths
 nn.RNN(4, 5, 2, batch_first=True, bidirectional=True) | t

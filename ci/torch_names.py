@@ -86,7 +86,8 @@ def every_case() -> Iterator[Case]:
         method = re.match(r"m\.(\w+)\((\w+)(?:, (?=.)|(?=\)))(.*)$", text)
         # where takes the condition first as a function, and second as a method.
         if method and method[1] in set(cases.METHODS.split()) - {"where"}:
-            yield _case(f"{method[2]}.{method[1]}({method[3]}", compare_call)
+            text = f"{method[2]}.{method[1]}({method[3]}"
+            yield Case("methods", method[1], text, compare_call)
     for text in _lines(cases.IN_PLACE):
         yield _case(text, compare_values)
     for text in _lines(cases.DRAWN):

@@ -320,6 +320,10 @@ class Tensor:
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
         return moved.requires_grad_(result.requires_grad)
 
+    def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
+        """Its elements where the condition is true, else those of ``other``, broadcast."""
+        return ops.where(condition, self, other)
+
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
 

@@ -47,7 +47,6 @@
 ## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
 ##          mean: one group.
 ## numerics the largest score is subtracted first; sums in a fixed order
-<%namespace name="elementary" file="lib/elementary.mako"/>
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>
 <%def name="outputs(normalize, weighted, ctype)">
@@ -108,10 +107,6 @@
 ${lib.fold("sum", acc, lanes)}
 ${lib.fold("max", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
-% if normalize:
-${elementary.define(("exp",), acc, lanes)}
-${elementary.define(("log",), acc, 1)}
-% endif
 __kernel void cross_entropy_rows(
     const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
     ${outputs(normalize, weighted, ctype)}
@@ -127,8 +122,8 @@ __kernel void cross_entropy_rows(
             tops = max_join${lanes}(tops, load_ragged(from + i, n - i, -INFINITY));
         const ${acc} top = max_fold(tops);
         for (int i = 0; i < n; i += ${lanes})
-            sums += ${elementary.called("exp", acc, lanes)}(load_ragged(from + i, n - i, -INFINITY) - top);
-        log_sum = top + ${elementary.called("log", acc, 1)}(sum_fold(sums));
+            sums += exp(load_ragged(from + i, n - i, -INFINITY) - top);
+        log_sum = top + log(sum_fold(sums));
 % endif
 % if smooth:
         ${vector} weight_sums = 0, dots = 0;
@@ -222,9 +217,6 @@ __kernel void cross_entropy_mean(
 ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
-% if normalize:
-${elementary.define(("exp",), acc, lanes)}
-% endif
 __kernel void cross_entropy_grad_rows(
     const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
     ${inputs(normalize, weighted, reduction, ctype)}
@@ -246,7 +238,7 @@ __kernel void cross_entropy_grad_rows(
             ${vector} v = 0;
             if (target != ignored) {
 % if normalize:
-                v = ${elementary.called("exp", acc, lanes)}(load_ragged(from + i, n - i, 0) - lse[lse_offset + row]) * every;
+                v = exp(load_ragged(from + i, n - i, 0) - lse[lse_offset + row]) * every;
 % endif
 % if smooth:
                 v -= spread${" * load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else ""};

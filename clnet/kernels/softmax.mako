@@ -51,7 +51,6 @@
 ## launch   rows: local 1, rows_per_item rows an item. columns: local 1, one vector of columns an
 ##          item. group: a group computes (group / reduce_items) sums.
 ## numerics the largest x is subtracted first; sums in a fixed order
-<%namespace name="elementary" file="lib/elementary.mako"/>
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>
 <%def name="softmax_rows(log, ctype, acc, lanes)">
@@ -59,10 +58,6 @@ ${lib.fold("sum", acc, lanes)}
 ${lib.fold("max", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
-${elementary.define(("exp",), acc, lanes)}
-% if log:
-${elementary.define(("log",), acc, 1)}
-% endif
 __kernel void softmax_rows(
     const int rows, const int rows_per_item, const int n,
     __global ${ctype} *restrict y, const long y_offset,
@@ -78,14 +73,14 @@ __kernel void softmax_rows(
             tops = max_join${lanes}(tops, load_ragged(from + i, n - i, -INFINITY));
         const ${acc} top = max_fold(tops);
         for (int i = 0; i < n; i += ${lanes}) {
-            const ${acc}${lanes} e = ${elementary.called("exp", acc, lanes)}(load_ragged(from + i, n - i, -INFINITY) - top);
+            const ${acc}${lanes} e = exp(load_ragged(from + i, n - i, -INFINITY) - top);
             sums += e;
 % if not log:
             store_ragged(to + i, n - i, e);
 % endif
         }
 % if log:
-        const ${acc} log_sum = top + ${elementary.called("log", acc, 1)}(sum_fold(sums));
+        const ${acc} log_sum = top + log(sum_fold(sums));
         for (int i = 0; i < n; i += ${lanes})
             store_ragged(to + i, n - i, load_ragged(from + i, n - i, 0) - log_sum);
 % else:
@@ -100,7 +95,6 @@ __kernel void softmax_rows(
 ${lib.join("max", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
-${elementary.define(("exp", "log") if log else ("exp",), acc, lanes)}
 __kernel void softmax_columns(
     const int blocks, const int n, const int inner,
     __global ${ctype} *restrict y, const long y_offset,
@@ -115,14 +109,14 @@ __kernel void softmax_columns(
     for (long i = 0; i < (long)n * inner; i += inner)
         top = max_join${lanes}(top, load_ragged(from + i, count, 0));
     for (long i = 0; i < (long)n * inner; i += inner) {
-        const ${acc}${lanes} e = ${elementary.called("exp", acc, lanes)}(load_ragged(from + i, count, 0) - top);
+        const ${acc}${lanes} e = exp(load_ragged(from + i, count, 0) - top);
         sum += e;
 % if not log:
         store_ragged(to + i, count, e);
 % endif
     }
 % if log:
-    const ${acc}${lanes} log_sum = top + ${elementary.called("log", acc, lanes)}(sum);
+    const ${acc}${lanes} log_sum = top + log(sum);
     for (long i = 0; i < (long)n * inner; i += inner)
         store_ragged(to + i, count, load_ragged(from + i, count, 0) - log_sum);
 % else:
@@ -174,9 +168,6 @@ __kernel void softmax_group(
 ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
-% if log:
-${elementary.define(("exp",), acc, lanes)}
-% endif
 __kernel void softmax_grad_rows(
     const int rows, const int rows_per_item, const int n,
     __global ${ctype} *restrict gx, const long gx_offset,
@@ -195,11 +186,7 @@ __kernel void softmax_grad_rows(
         const ${acc} sum = sum_fold(sums);
         for (int i = 0; i < n; i += ${lanes}) {
             const ${acc}${lanes} v = load_ragged(from + i, n - i, 0), gv = load_ragged(g + i, n - i, 0);
-% if log:
-            store_ragged(to + i, n - i, gv - ${elementary.called("exp", acc, lanes)}(v) * sum);
-% else:
-            store_ragged(to + i, n - i, v * (gv - sum));
-% endif
+            store_ragged(to + i, n - i, ${"gv - exp(v) * sum" if log else "v * (gv - sum)"});
         }
     }
 }
@@ -207,9 +194,6 @@ __kernel void softmax_grad_rows(
 <%def name="softmax_grad_columns(log, ctype, acc, lanes)">
 ${ragged.load(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
-% if log:
-${elementary.define(("exp",), acc, lanes)}
-% endif
 __kernel void softmax_grad_columns(
     const int blocks, const int n, const int inner,
     __global ${ctype} *restrict gx, const long gx_offset,
@@ -227,11 +211,7 @@ __kernel void softmax_grad_columns(
         sum += load_ragged(g + i, count, 0)${"" if log else " * load_ragged(from + i, count, 0)"};
     for (long i = 0; i < (long)n * inner; i += inner) {
         const ${acc}${lanes} v = load_ragged(from + i, count, 0), gv = load_ragged(g + i, count, 0);
-% if log:
-        store_ragged(to + i, count, gv - ${elementary.called("exp", acc, lanes)}(v) * sum);
-% else:
-        store_ragged(to + i, count, v * (gv - sum));
-% endif
+        store_ragged(to + i, count, ${"gv - exp(v) * sum" if log else "v * (gv - sum)"});
     }
 }
 </%def>

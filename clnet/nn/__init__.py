@@ -2,6 +2,7 @@
 
 from . import functional as functional
 from . import init as init
+from . import parameters as utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .activation import *
 from .container import *
 from .conv import *
@@ -16,6 +17,7 @@ from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *
 from .padding import *
+from .parameter_container import *
 from .pool import *
 from .resize import *
 from .rnn import *

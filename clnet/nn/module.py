@@ -40,6 +40,35 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
+class HookHandle:
+    """A hook of a module; ``remove()`` or the end of a ``with`` block takes it away.
+
+    Args:
+        module: whose hook it is.
+        table: its hooks, where this one is entered.
+        hook: the function.
+    """
+
+    def __init__(
+        self, module: Module, table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any]
+    ) -> None:
+        self._module = module
+        self._table = table
+        table[id(self)] = hook
+        module.__dict__["_num_changes"] += 1
+
+    def remove(self) -> None:
+        """Take the hook away; a second time changes nothing."""
+        if self._table.pop(id(self), None) is not None:
+            self._module.__dict__["_num_changes"] += 1
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
 class Module:
     """A layer or model: a callable with parameters.
 
@@ -60,6 +89,8 @@ class Module:
             "_buffers": OrderedDict(),
             "_modules": OrderedDict(),
             "_path": "",
+            "_pre_hooks": OrderedDict(),
+            "_hooks": OrderedDict(),
         }
         self.__dict__.update(fields)
 
@@ -76,11 +107,40 @@ class Module:
         path = (f"{now.module_path}.{self._path}" if now.module_path else self._path) or name
         with mode.using(module_path=path):
             try:
+                if self._pre_hooks or self._hooks:
+                    return self._with_hooks(args, kwargs)
                 return self.forward(*args, **kwargs)
             except ClnetError as error:
                 if error.module is None:  # the innermost module is the one that helps
                     error.module = path if path == name else f"{path}, {name}"
                 raise
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(module, args)`` before every ``forward``; what it returns replaces the args.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return HookHandle(self, self._pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(module, args, result)`` after ``forward``; what it returns counts.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return HookHandle(self, self._hooks, hook)
+
+    def _with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook in list(self._pre_hooks.values()):
+            given = hook(self, args)
+            if given is not None:
+                args = given if isinstance(given, tuple) else (given,)
+        result = self.forward(*args, **kwargs)
+        for hook in list(self._hooks.values()):
+            given = hook(self, args, result)
+            result = result if given is None else given
+        return result
 
     @property
     def version(self) -> tuple[int, bool]:

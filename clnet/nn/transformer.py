@@ -1,6 +1,6 @@
 """Attention with several heads, and transformers, with PyTorch's parameters."""
 
-# ruff: noqa: FBT001, FBT002, PLR0913 - PyTorch's signatures
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
 from __future__ import annotations
 
@@ -403,9 +403,7 @@ class TransformerDecoderLayer(Module):
     def _look(
         self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None
     ) -> Tensor:
-        y, _ = self.multihead_attn(
-            x, memory, memory, padding, need_weights=False, attn_mask=mask
-        )
+        y, _ = self.multihead_attn(x, memory, memory, padding, need_weights=False, attn_mask=mask)
         return self.dropout2(y)
 
     def _dense(self, x: Tensor) -> Tensor:
@@ -461,9 +459,7 @@ class TransformerDecoder(Module):
         norm: applied to the last result, or None.
     """
 
-    def __init__(
-        self, decoder_layer: Module, num_layers: int, norm: Module | None = None
-    ) -> None:
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
         self.num_layers = num_layers

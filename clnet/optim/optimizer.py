@@ -74,6 +74,16 @@ class Optimizer:
         """
         raise NotImplementedError
 
+    def apply(self, group: Group, tensors: Sequence[Tensor], cells: Sequence[HostScalar]) -> None:
+        """Update one parameter: :meth:`body` in one pass, unless a subclass needs several.
+
+        Args:
+            group: its group.
+            tensors: the parameter, its state in order, its gradient.
+            cells: the :meth:`settings`.
+        """
+        update(self.body(group), tensors, cells)
+
     @property
     def version(self) -> tuple[Any, ...]:
         """Changes when groups, state or the kind of update change, but not with numbers."""
@@ -132,7 +142,7 @@ class Optimizer:
         host_action(lambda: self._advance(updated))
         with no_grad(), mode.using(phase="update", module_path=type(self).__name__):
             for (group, p), tensors in zip(updated, operands, strict=True):
-                update(self.body(group), tensors, self._cells[id(p)])
+                self.apply(group, tensors, self._cells[id(p)])
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups; step count and state tensors of the parameters by position."""

@@ -8,7 +8,7 @@
 ## param functions: tuple[str]       their names in OpenCL
 ## param ctype: str                  element type; for all but float OpenCL's functions are left
 ## param lanes: int                  lanes of the vector, 1 for a scalar
-## param function: str               name of one
+## param function: str               name of a logarithm
 ## param real: str                   the type: float or a vector of it
 ## param whole: str                  its integer type
 ## param suffix: str                 of the names: the lanes, nothing for a scalar
@@ -18,12 +18,12 @@
 ## numerics at most 2 ulp (tests/test_elementary.py asserts each); subnormals where the device has
 ##          them; contraction off. Arguments are reduced as in Cody and Waite, Software Manual for
 ##          the Elementary Functions, 1980; the error of a rounded sum is kept as in Muller,
-##          Elementary Functions, 3rd ed. 2016, ch. 4 and 11 (2Sum, expm1, log1p). erf is split as
-##          in Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23, 1969.
+##          Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near 0, and from 1
+##          on 1 - erfc, as in Cody, Rational Chebyshev approximations for the error function, Math.
+##          Comp. 23, 1969, except that erfc is exp of a polynomial here.
 ##          Polynomials are minimax for the relative error of the result, by Remez's algorithm.
 ##
-## `define` declares functions and those they are made of; `called` is what C calls one.
-<%def name="called(function, ctype, lanes)">${f"clnet_{function}{lanes if lanes > 1 else ''}" if ctype == "float" else function}</%def>
+## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
 <%def name="define(functions, ctype, lanes)">
 % if ctype == "float":
 <%

@@ -1,0 +1,105 @@
+"""Parameters taken together: gradients clipped, one vector of all; ``nn.utils`` in PyTorch."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from .. import ops
+from ..autograd import no_grad
+from ..errors import ArgumentError, ShapeError
+from ..expr import maximum, minimum
+from ..ops.update import update
+from ..tensor import Tensor, zeros
+
+__all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
+
+_EPS = 1e-6  # PyTorch's
+
+
+@no_grad()
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Scale all gradients in place so that their norm together is at most ``max_norm``.
+
+    Norm and factor stay on the device: nothing waits for it, unless ``error_if_nonfinite``.
+
+    Args:
+        parameters: one or several; those without a gradient do not count.
+        max_norm: of all gradients taken as one vector.
+        norm_type: of the norm; ``inf`` for the largest element.
+        error_if_nonfinite: raise where the norm is infinite or NaN, which waits for the device.
+
+    Returns:
+        The norm before, ``()``.
+
+    Raises:
+        ArgumentError: if it is not finite, and that is asked for.
+    """
+    grads = _gradients(parameters)
+    if not grads:
+        return zeros(())
+    norms = ops.stack([ops.norm(g, norm_type) for g in grads])
+    total = ops.norm(norms, norm_type)
+    if error_if_nonfinite and not abs(float(total)) < inf:
+        raise ArgumentError("clip_grad_norm_", "the norm is finite", norm=float(total))
+    factor = ops.clamp(max_norm / (total + _EPS), max=1.0)
+    for grad in grads:
+        update(_scaled, [grad, factor.expand(grad.shape)])
+    return total
+
+
+@no_grad()
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+    """Hold every element of all gradients between ``-clip_value`` and ``clip_value``, in place."""
+    for grad in _gradients(parameters):
+        update(_held, [grad], [float(clip_value)])
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All elements in one vector, on the tape."""
+    return ops.cat([ops.reshape(p, (-1,)) for p in parameters])
+
+
+@no_grad()
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Overwrite the parameters with the parts of a vector.
+
+    Raises:
+        ShapeError: if it is no vector of as many elements as they have together.
+    """
+    listed = list(parameters)
+    wanted = sum(p.numel() for p in listed)
+    if vec.shape != (wanted,):
+        raise ShapeError(
+            "vector_to_parameters",
+            "the vector has an element for each of the parameters'",
+            vec=vec.shape,
+            elements=wanted,
+        )
+    start = 0
+    for p in listed:
+        p.copy_(ops.reshape(vec.detach().narrow(0, start, p.numel()), p.shape))
+        start += p.numel()
+
+
+def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+def _scaled(g, factor):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+    return (g * factor,)
+
+
+def _held(g, most):  # pyright: ignore[reportMissingParameterType, reportUnknownParameterType]
+    return (minimum(maximum(g, -most), most),)

@@ -1,0 +1,232 @@
+"""Adagrad, Adadelta and NAdam: steps scaled element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from .. import expr as e
+from ..autograd import no_grad
+from ..errors import ArgumentError
+from ..ops.update import Body
+from ..tensor import Tensor
+from .optimizer import Group, Optimizer
+
+
+def _require_rates(name: str, group: Group, *keys: str) -> None:
+    rates = {key: group[key] for key in keys}
+    if min(rates.values()) < 0:
+        raise ArgumentError(name, "settings are 0 or more", **rates)
+
+
+class Adagrad(Optimizer):
+    """``p -= lr' * g / (sqrt(s) + eps)`` with ``s += g * g`` (Duchi et al. 2011), as PyTorch's.
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate, 0 or more.
+        lr_decay: in step ``t``, ``lr' = lr / (1 + (t - 1) * lr_decay)``; 0 or more.
+        weight_decay: added to the gradient, 0 or more.
+        initial_accumulator_value: of ``s``, 0 or more.
+        eps: keeps the quotient finite, 0 or more.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+        }
+        super().__init__(params, defaults)
+
+    def add_param_group(self, group: Group) -> None:
+        """More parameters, whose sums begin with the initial value."""
+        super().add_param_group(group)
+        added = self.param_groups[-1]
+        with no_grad():
+            for p in added["params"]:
+                self.state[id(p)]["sum"].fill_(float(added["initial_accumulator_value"]))
+
+    def check(self, group: Group) -> None:
+        """Settings are 0 or more."""
+        keys = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+        _require_rates("Adagrad", group, *keys)
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """The sum of squares."""
+        return ("sum",)
+
+    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+        """Decayed learning rate, eps, weight decay."""
+        rate = group["lr"] / (1 + (num_steps - 1) * group["lr_decay"])
+        return (rate, group["eps"], group["weight_decay"])
+
+    def body(self, group: Group) -> Body:
+        """The only one."""
+        return _adagrad
+
+
+class Adadelta(Optimizer):
+    """``p -= lr * d`` with ``d = g * sqrt(u + eps) / sqrt(s + eps)`` (Zeiler 2012), as PyTorch's.
+
+    ``s`` and ``u`` are running means of ``g * g`` and ``d * d``.
+
+    Args:
+        params: parameters or groups.
+        lr: factor of the step, 0 or more.
+        rho: decay of the means, in [0, 1].
+        eps: keeps the quotient finite, 0 or more.
+        weight_decay: added to the gradient, 0 or more.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+    ) -> None:
+        defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, defaults)
+
+    def check(self, group: Group) -> None:
+        """Rates are 0 or more, rho lies in [0, 1]."""
+        _require_rates("Adadelta", group, "lr", "eps", "weight_decay")
+        if not 0 <= group["rho"] <= 1:
+            raise ArgumentError("Adadelta", "rho lies in [0, 1]", rho=group["rho"])
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """The two means."""
+        return ("square_avg", "acc_delta")
+
+    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+        """Learning rate, the means' weights, eps, weight decay."""
+        rho = group["rho"]
+        return (group["lr"], rho, 1 - rho, group["eps"], group["weight_decay"])
+
+    def body(self, group: Group) -> Body:
+        """The only one."""
+        return _adadelta
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum (Dozat 2016), as PyTorch's.
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate, 0 or more.
+        betas: decay of the two moments, in [0, 1).
+        eps: keeps the quotient finite, 0 or more.
+        weight_decay: 0 or more.
+        momentum_decay: by how much the momentum rises to ``betas[0]``, 0 or more.
+        decoupled_weight_decay: shrink the parameter, as AdamW does, instead of adding to ``g``.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        *,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Group) -> None:
+        """Rates are 0 or more, betas lie in [0, 1)."""
+        _require_rates("NAdam", group, "lr", "eps", "weight_decay", "momentum_decay")
+        if not all(0 <= beta < 1 for beta in group["betas"]):
+            raise ArgumentError("NAdam", "betas lie in [0, 1)", betas=group["betas"])
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """The two moments."""
+        return ("exp_avg", "exp_avg_sq")
+
+    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+        """Step sizes of gradient and momentum, the moments' weights, root, eps, decays.
+
+        The product of the momenta so far is taken afresh, so that a state needs no more than its
+        number of steps; the settings are taken not to change.
+        """
+        beta1, beta2 = group["betas"]
+        momenta = [
+            beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"]))
+            for t in range(1, num_steps + 2)
+        ]
+        product = math.prod(momenta[:-1])
+        now, following = momenta[-2:]
+        decoupled = group["decoupled_weight_decay"]
+        return (
+            group["lr"] * (1 - now) / (1 - product),
+            group["lr"] * following / (1 - product * following),
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            math.sqrt(1 - beta2**num_steps),
+            group["eps"],
+            0.0 if decoupled else group["weight_decay"],
+            1 - group["lr"] * group["weight_decay"] if decoupled else 1.0,
+        )
+
+    def body(self, group: Group) -> Body:
+        """The only one."""
+        return _nadam
+
+
+def _adagrad(p: Any, s: Any, g: Any, rate: Any, eps: Any, decay: Any) -> tuple[Any, ...]:
+    g = g + decay * p
+    s = s + g * g
+    return (p - rate * (g / (e.sqrt(s) + eps)), s)
+
+
+def _adadelta(
+    p: Any, s: Any, u: Any, g: Any, lr: Any, rho: Any, part: Any, eps: Any, decay: Any
+) -> tuple[Any, ...]:
+    g = g + decay * p
+    s = rho * s + part * (g * g)
+    step = g * (e.sqrt(u + eps) / e.sqrt(s + eps))
+    return (p - lr * step, s, rho * u + part * (step * step))
+
+
+def _nadam(
+    p: Any, m: Any, v: Any, g: Any, by_g: Any, by_m: Any, part1: Any, beta2: Any, part2: Any,
+    root: Any, eps: Any, decay: Any, kept: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    p = kept * p
+    g = g + decay * p
+    m = m + part1 * (g - m)
+    v = beta2 * v + part2 * (g * g)
+    size = e.sqrt(v) / root + eps
+    return (p - by_g * (g / size) - by_m * (m / size), m, v)

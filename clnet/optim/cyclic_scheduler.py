@@ -1,0 +1,423 @@
+"""Cyclic schedules, schedules of one cycle, and those that watch a metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import ArgumentError, CheckpointError
+from .optimizer import Group, Optimizer
+from .scheduler import LRScheduler
+
+
+class ConstantLR(LRScheduler):
+    """``base * factor`` for the first steps, then the base rate.
+
+    Args:
+        optimizer: whose rates are set.
+        factor: in [0, 1].
+        total_iters: steps at the smaller rate.
+
+    Raises:
+        ArgumentError: if ``factor`` lies outside.
+    """
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5) -> None:
+        if not 0 <= factor <= 1:
+            raise ArgumentError("ConstantLR", "factor lies in [0, 1]", factor=factor)
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """One step up."""
+        return base_lr * (self.factor if steps < self.total_iters else 1.0)
+
+
+class PolynomialLR(LRScheduler):
+    """``base * (1 - steps / total_iters) ** power``, then 0.
+
+    Args:
+        optimizer: whose rates are set.
+        total_iters: steps to 0, 1 or more.
+        power: of the polynomial.
+
+    Raises:
+        ArgumentError: if ``total_iters`` is below 1.
+    """
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0) -> None:
+        if total_iters < 1:
+            raise ArgumentError("PolynomialLR", "total_iters is 1 or more", total_iters=total_iters)
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """Down to 0."""
+        return base_lr * (1 - min(steps, self.total_iters) / self.total_iters) ** self.power
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half cosines down, each followed by a jump to the base rate (Loshchilov, Hutter 2017).
+
+    Args:
+        optimizer: whose rates are set.
+        T_0: steps of the first, 1 or more.
+        T_mult: each is so many times as long as the one before, 1 or more.
+        eta_min: the lowest rate.
+
+    Raises:
+        ArgumentError: if ``T_0`` or ``T_mult`` is below 1.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        T_0: int,  # noqa: N803 - PyTorch's
+        T_mult: int = 1,  # noqa: N803 - PyTorch's
+        eta_min: float = 0.0,
+    ) -> None:
+        if T_0 < 1 or T_mult < 1:
+            raise ArgumentError(
+                "CosineAnnealingWarmRestarts",
+                "T_0 and T_mult are 1 or more",
+                T_0=T_0,
+                T_mult=T_mult,
+            )
+        self.T_0 = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """Where in its cosine the step lies."""
+        length = self.T_0
+        while steps >= length:
+            steps -= length
+            length *= self.T_mult
+        height = (1 + math.cos(math.pi * steps / length)) / 2
+        return self.eta_min + (base_lr - self.eta_min) * height
+
+
+class ChainedScheduler(LRScheduler):
+    """Several schedulers at once: the base rate times the factor of each.
+
+    Args:
+        schedulers: of one optimiser; only the chain is stepped.
+
+    Raises:
+        ArgumentError: if there is none, or they are of several optimisers.
+    """
+
+    def __init__(self, schedulers: Sequence[LRScheduler]) -> None:
+        if not schedulers or any(s.optimizer is not schedulers[0].optimizer for s in schedulers):
+            raise ArgumentError(
+                "ChainedScheduler",
+                "there are schedulers, all of the same optimiser",
+                schedulers=len(schedulers),
+            )
+        self.schedulers = list(schedulers)
+        super().__init__(schedulers[0].optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """What one makes of the base rate is the next one's base rate."""
+        for scheduler in self.schedulers:
+            base_lr = scheduler.rate(base_lr, steps, group)
+        return base_lr
+
+
+class CyclicLR(LRScheduler):
+    """From ``base_lr`` to ``max_lr`` and back in straight lines, again and again (Smith 2017).
+
+    Args:
+        optimizer: whose rates are set.
+        base_lr: the lowest rate, one for all groups or one for each.
+        max_lr: the highest rate, the same.
+        step_size_up: steps up.
+        step_size_down: steps down; None: as many.
+        mode: ``"triangular"``, ``"triangular2"`` (each cycle half as high as the last) or
+            ``"exp_range"`` (as high as ``gamma ** steps``).
+        gamma: for ``"exp_range"``.
+        cycle_momentum: let the momentum go the other way.
+        base_momentum: its lowest value.
+        max_momentum: its highest value.
+
+    Raises:
+        ArgumentError: if a setting is no good, or momentum is cycled where there is none.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | Sequence[float],
+        max_lr: float | Sequence[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        *,
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+    ) -> None:
+        if mode not in ("triangular", "triangular2", "exp_range"):
+            raise ArgumentError(
+                "CyclicLR", "mode is triangular, triangular2 or exp_range", mode=repr(mode)
+            )
+        groups = optimizer.param_groups
+        lows, self.max_lrs = (_for_each("CyclicLR", groups, v) for v in (base_lr, max_lr))
+        if cycle_momentum:
+            _require_momentum("CyclicLR", groups)
+        self.up = float(step_size_up)
+        self.length = self.up + (step_size_up if step_size_down is None else step_size_down)
+        self.mode = mode
+        self.gamma = gamma
+        self.cycle_momentum = cycle_momentum
+        self.momenta = (base_momentum, max_momentum)
+        for group, low in zip(groups, lows, strict=True):
+            group["initial_lr"] = low
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """Where in its cycle the step lies."""
+        return base_lr + (self.max_lrs[group] - base_lr) * self._height(steps)
+
+    def _height(self, steps: int) -> float:
+        cycle = steps // self.length
+        done = steps / self.length - cycle
+        share = self.up / self.length
+        height = done / share if done <= share else (1 - done) / (1 - share)
+        if self.mode == "triangular2":
+            return height / 2**cycle
+        return height * self.gamma**steps if self.mode == "exp_range" else height
+
+    def _apply(self) -> None:
+        super()._apply()
+        if self.cycle_momentum:
+            low, high = self.momenta
+            momentum = high - (high - low) * self._height(self.last_epoch)
+            for group in self.optimizer.param_groups:
+                _set_momentum(group, momentum)
+
+
+class OneCycleLR(LRScheduler):
+    """Up to ``max_lr``, then down to almost nothing (Smith, Topin 2019).
+
+    Args:
+        optimizer: whose rates are set.
+        max_lr: the highest rate, one for all groups or one for each.
+        total_steps: of the cycle, or None: ``epochs * steps_per_epoch``.
+        epochs: see ``total_steps``.
+        steps_per_epoch: see ``total_steps``.
+        pct_start: share of the steps in which the rate rises, in [0, 1].
+        anneal_strategy: ``"cos"`` or ``"linear"``.
+        cycle_momentum: let the momentum go the other way.
+        base_momentum: its lowest value.
+        max_momentum: its highest value.
+        div_factor: the first rate is ``max_lr / div_factor``.
+        final_div_factor: the last one is the first over this.
+        three_phase: fall as fast as the rate rose, then on to the last.
+
+    Raises:
+        ArgumentError: if a setting is no good, momentum is cycled where there is none, or the
+            schedule is stepped beyond its end.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | Sequence[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        *,
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.85,
+        max_momentum: float = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+    ) -> None:
+        total = total_steps if total_steps is not None else (epochs or 0) * (steps_per_epoch or 0)
+        if total < 1 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
+            raise ArgumentError(
+                "OneCycleLR",
+                "there are steps, pct_start lies in [0, 1], anneal_strategy is cos or linear",
+                total_steps=total,
+                pct_start=pct_start,
+                anneal_strategy=repr(anneal_strategy),
+            )
+        groups = optimizer.param_groups
+        if cycle_momentum:
+            _require_momentum("OneCycleLR", groups)
+        self.total_steps = total
+        self.anneal_strategy = anneal_strategy
+        self.cycle_momentum = cycle_momentum
+        self.final_div_factor = final_div_factor
+        self.max_lrs = _for_each("OneCycleLR", groups, max_lr)
+        rise = pct_start * total - 1
+        self.ends = [rise, 2 * pct_start * total - 2] if three_phase else [rise]
+        self.ends.append(total - 1)
+        self.momenta = [max_momentum, base_momentum, max_momentum]
+        if three_phase:
+            self.momenta.append(max_momentum)
+        for group, highest in zip(groups, self.max_lrs, strict=True):
+            group["initial_lr"] = highest / div_factor
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """Up, then down."""
+        last = base_lr / self.final_div_factor
+        falls = [last] if len(self.ends) == 2 else [base_lr, last]
+        return self._between([base_lr, self.max_lrs[group], *falls], steps)
+
+    def _between(self, values: Sequence[float], steps: int) -> float:
+        """On the way from value to value, each reached where its phase ends."""
+        if steps > self.total_steps - 1:
+            raise ArgumentError(
+                "OneCycleLR", "it has no more steps", steps=steps, total_steps=self.total_steps
+            )
+        phase = next(i for i, end in enumerate(self.ends) if steps <= end or end == self.ends[-1])
+        begin = self.ends[phase - 1] if phase else 0.0
+        done = (steps - begin) / (self.ends[phase] - begin) if self.ends[phase] != begin else 1.0
+        a, b = values[phase], values[phase + 1]
+        if self.anneal_strategy == "linear":
+            return a + (b - a) * done
+        return b + (a - b) / 2 * (1 + math.cos(math.pi * done))
+
+    def _apply(self) -> None:
+        super()._apply()
+        if self.cycle_momentum:
+            momentum = self._between(self.momenta, self.last_epoch)
+            for group in self.optimizer.param_groups:
+                _set_momentum(group, momentum)
+
+
+class ReduceLROnPlateau:
+    """Multiplies the rates by ``factor`` when a metric has stopped to improve.
+
+    Args:
+        optimizer: whose rates are set.
+        mode: ``"min"`` or ``"max"``: where better lies.
+        factor: below 1.
+        patience: steps without improvement that are let pass.
+        threshold: what counts as an improvement.
+        threshold_mode: ``"rel"``: as a share of the best so far; ``"abs"``.
+        cooldown: steps after a reduction in which none are counted.
+        min_lr: rates do not go below, one for all groups or one for each.
+        eps: smaller changes are not made.
+
+    Raises:
+        ArgumentError: if a setting is no good.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | Sequence[float] = 0.0,
+        eps: float = 1e-8,
+    ) -> None:
+        modes = mode in ("min", "max") and threshold_mode in ("rel", "abs")
+        if factor >= 1 or not modes:
+            raise ArgumentError(
+                "ReduceLROnPlateau",
+                "factor is below 1, mode min or max, threshold_mode rel or abs",
+                factor=factor,
+                mode=repr(mode),
+                threshold_mode=repr(threshold_mode),
+            )
+        self.optimizer = optimizer
+        self.mode = mode
+        self.factor = factor
+        self.patience = patience
+        self.threshold = threshold
+        self.threshold_mode = threshold_mode
+        self.cooldown = cooldown
+        self.min_lrs = _for_each("ReduceLROnPlateau", optimizer.param_groups, min_lr)
+        self.eps = eps
+        self.last_epoch = 0
+        self.best = math.inf if mode == "min" else -math.inf
+        self.num_bad_epochs = 0
+        self.cooldown_counter = 0
+
+    def step(self, metrics: Any) -> None:
+        """Note a metric, a number or a tensor of one element (which waits for the device)."""
+        current = float(metrics)
+        self.last_epoch += 1
+        if self._better(current):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+                reduced = max(group["lr"] * self.factor, least)
+                if group["lr"] - reduced > self.eps:
+                    group["lr"] = reduced
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+
+    def get_last_lr(self) -> list[float]:
+        """The rate of each group just now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was seen so far."""
+        return {key: getattr(self, key) for key in _PLATEAU_STATE}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what :meth:`state_dict` gave.
+
+        Raises:
+            CheckpointError: if it is no such state.
+        """
+        if set(state) != set(_PLATEAU_STATE):
+            raise CheckpointError(
+                "ReduceLROnPlateau", "not a scheduler's state", keys=sorted(state)
+            )
+        for key, value in state.items():
+            setattr(self, key, value)
+
+    def _better(self, current: float) -> bool:
+        sign = 1 if self.mode == "max" else -1
+        if self.threshold_mode == "rel":
+            return sign * current > sign * (self.best * (1 + sign * self.threshold))
+        return sign * current > sign * (self.best + sign * self.threshold)
+
+
+_PLATEAU_STATE = ("last_epoch", "best", "num_bad_epochs", "cooldown_counter")
+
+
+def _for_each(name: str, groups: Sequence[Group], value: float | Sequence[float]) -> list[float]:
+    if not isinstance(value, Sequence):
+        return [float(value)] * len(groups)
+    if len(value) != len(groups):
+        raise ArgumentError(
+            name, "there is a number for each group", numbers=len(value), groups=len(groups)
+        )
+    return [float(v) for v in value]
+
+
+def _require_momentum(name: str, groups: Sequence[Group]) -> None:
+    if any("betas" not in group and not group.get("momentum") for group in groups):
+        raise ArgumentError(
+            name, "the optimiser has a momentum", remedy="Pass cycle_momentum=False"
+        )
+
+
+def _set_momentum(group: Group, momentum: float) -> None:
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum

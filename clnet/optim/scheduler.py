@@ -1,0 +1,279 @@
+"""Learning-rate schedules in PyTorch's names; they write ``lr`` into the optimiser's groups.
+
+Each is a function of the base rate and the number of steps alone (PyTorch's closed forms), so a
+state is one number, and going on from it gives the same rates to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..errors import ArgumentError, CheckpointError
+from .optimizer import Optimizer
+
+
+class LRScheduler:
+    """Sets the learning rate of every group, at once and again at each :meth:`step`.
+
+    A subclass writes :meth:`rate`. The base rate of a group is its ``"initial_lr"``, taken from
+    ``"lr"`` by the first scheduler that is given the optimiser.
+
+    Args:
+        optimizer: whose rates are set.
+
+    Attributes:
+        last_epoch: how many steps were taken (epochs or batches, as the caller steps).
+        base_lrs: the base rate of each group.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.optimizer = optimizer
+        self.last_epoch = 0
+        self.base_lrs = [
+            float(group.setdefault("initial_lr", group["lr"])) for group in optimizer.param_groups
+        ]
+        self._apply()
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """The learning rate of a group after so many steps.
+
+        Args:
+            base_lr: the group's base rate.
+            steps: steps taken so far.
+            group: its position in ``param_groups``.
+        """
+        raise NotImplementedError
+
+    def step(self) -> None:
+        """Go one step further; called after the optimiser's step, once an epoch or once a batch."""
+        self.last_epoch += 1
+        self._apply()
+
+    def get_last_lr(self) -> list[float]:
+        """The rate of each group just now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Steps taken and base rates; what the scheduler was built with is not in it."""
+        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what :meth:`state_dict` gave; the optimiser's rates are set accordingly.
+
+        Raises:
+            CheckpointError: if it is no such state, or has another number of groups.
+        """
+        name, groups = type(self).__name__, len(self.optimizer.param_groups)
+        if set(state) != {"last_epoch", "base_lrs"}:
+            raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
+        if len(state["base_lrs"]) != groups:
+            raise CheckpointError(
+                name, "the state has other groups", state=len(state["base_lrs"]), groups=groups
+            )
+        self.last_epoch = int(state["last_epoch"])
+        self.base_lrs = [float(lr) for lr in state["base_lrs"]]
+        self._apply()
+
+    def _apply(self) -> None:
+        for i, (group, base) in enumerate(
+            zip(self.optimizer.param_groups, self.base_lrs, strict=True)
+        ):
+            group["lr"] = self.rate(base, self.last_epoch, i)
+
+
+class StepLR(LRScheduler):
+    """``lr = base * gamma ** (steps // step_size)``.
+
+    Args:
+        optimizer: whose rates are set.
+        step_size: steps from one drop to the next, 1 or more.
+        gamma: the factor of a drop.
+
+    Raises:
+        ArgumentError: if ``step_size`` is below 1.
+    """
+
+    def __init__(self, optimizer: Optimizer, step_size: int, *, gamma: float = 0.1) -> None:
+        if step_size < 1:
+            raise ArgumentError("StepLR", "step_size is 1 or more", step_size=step_size)
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """A drop every ``step_size`` steps."""
+        return base_lr * self.gamma ** (steps // self.step_size)
+
+
+class MultiStepLR(LRScheduler):
+    """``lr = base * gamma ** (milestones passed)``.
+
+    Args:
+        optimizer: whose rates are set.
+        milestones: steps at which the rate drops.
+        gamma: the factor of a drop.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Sequence[int], *, gamma: float = 0.1
+    ) -> None:
+        self.milestones = sorted(milestones)
+        self.gamma = gamma
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """A drop at each milestone."""
+        return base_lr * self.gamma ** bisect_right(self.milestones, steps)
+
+
+class ExponentialLR(LRScheduler):
+    """``lr = base * gamma ** steps``.
+
+    Args:
+        optimizer: whose rates are set.
+        gamma: the factor of each step.
+    """
+
+    def __init__(self, optimizer: Optimizer, gamma: float) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """Smaller by the same factor at every step."""
+        return base_lr * self.gamma**steps
+
+
+class CosineAnnealingLR(LRScheduler):
+    """``lr = eta_min + (base - eta_min) * (1 + cos(pi * steps / T_max)) / 2``.
+
+    Args:
+        optimizer: whose rates are set.
+        T_max: steps from the base rate to the lowest, 1 or more.
+        eta_min: the lowest rate.
+
+    Raises:
+        ArgumentError: if ``T_max`` is below 1.
+    """
+
+    def __init__(self, optimizer: Optimizer, T_max: int, *, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
+        if T_max < 1:
+            raise ArgumentError("CosineAnnealingLR", "T_max is 1 or more", T_max=T_max)
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """Half a cosine down; going on, half a cosine up."""
+        height = (1 + math.cos(math.pi * steps / self.T_max)) / 2
+        return self.eta_min + (base_lr - self.eta_min) * height
+
+
+class LinearLR(LRScheduler):
+    """From ``base * start_factor`` to ``base * end_factor`` in a straight line: a warm-up.
+
+    Args:
+        optimizer: whose rates are set.
+        start_factor: at the start, in (0, 1].
+        end_factor: at the end and afterwards, in [0, 1].
+        total_iters: steps from start to end, 1 or more.
+
+    Raises:
+        ArgumentError: if an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        *,
+        start_factor: float = 1 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+    ) -> None:
+        if not (0 < start_factor <= 1 and 0 <= end_factor <= 1 and total_iters >= 1):
+            raise ArgumentError(
+                "LinearLR",
+                "start_factor lies in (0, 1], end_factor in [0, 1], total_iters is 1 or more",
+                start_factor=start_factor,
+                end_factor=end_factor,
+                total_iters=total_iters,
+            )
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """A straight line, then level."""
+        done = min(steps, self.total_iters) / self.total_iters
+        return base_lr * (self.start_factor + (self.end_factor - self.start_factor) * done)
+
+
+class LambdaLR(LRScheduler):
+    """``lr = base * lr_lambda(steps)``.
+
+    Args:
+        optimizer: whose rates are set.
+        lr_lambda: a function of the steps, or one for each group.
+
+    Raises:
+        ArgumentError: if there is not one function for each group.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+    ) -> None:
+        groups = len(optimizer.param_groups)
+        given = [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda)
+        if len(given) != groups:
+            raise ArgumentError(
+                "LambdaLR",
+                "there is a function for each group",
+                functions=len(given),
+                groups=groups,
+            )
+        self.lr_lambdas = given
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """What the group's function gives, times the base rate."""
+        return base_lr * self.lr_lambdas[group](steps)
+
+
+class SequentialLR(LRScheduler):
+    """One scheduler after another; each counts its steps from the milestone where it begins.
+
+    Args:
+        optimizer: whose rates are set.
+        schedulers: of the same optimiser; only the sequence is stepped.
+        milestones: the step at which the second, third, ... begins, ascending.
+
+    Raises:
+        ArgumentError: if the numbers do not fit, or a scheduler is of another optimiser.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]
+    ) -> None:
+        if len(milestones) != len(schedulers) - 1 or sorted(milestones) != list(milestones):
+            raise ArgumentError(
+                "SequentialLR",
+                "there is an ascending milestone between each two schedulers",
+                schedulers=len(schedulers),
+                milestones=list(milestones),
+            )
+        if any(s.optimizer is not optimizer for s in schedulers):
+            raise ArgumentError("SequentialLR", "all schedulers are of the same optimiser")
+        self.schedulers = list(schedulers)
+        self.milestones = list(milestones)
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """The rate of the scheduler whose turn it is."""
+        turn = bisect_right(self.milestones, steps)
+        begin = self.milestones[turn - 1] if turn else 0
+        return self.schedulers[turn].rate(base_lr, steps - begin, group)

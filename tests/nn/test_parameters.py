@@ -1,0 +1,111 @@
+"""Parameters together, their containers, and hooks of modules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError, BoundsError, ShapeError
+
+pytestmark = pytest.mark.device
+
+
+def with_gradients(lib, hosts):
+    made = []
+    for host in hosts:
+        p = lib.tensor(host, requires_grad=True)
+        p.grad = lib.tensor(3 * host)
+        made.append(p)
+    return made
+
+
+HOSTS = [
+    np.random.default_rng(i).standard_normal(s).astype("f4") for i, s in enumerate([(4, 3), (5,)])
+]
+
+
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
+@pytest.mark.parametrize("max_norm", [0.5, 1000.0])
+def test_clipped_norms_agree_with_pytorch(norm_type, max_norm):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    ours, theirs = with_gradients(clnet, HOSTS), with_gradients(torch, HOSTS)
+    ours.append(clnet.ones(2, requires_grad=True))
+    a = nn.utils.clip_grad_norm_(ours, max_norm, norm_type)
+    b = torch.nn.utils.clip_grad_norm_(theirs, max_norm, norm_type)
+    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
+    for p, q in zip(ours, theirs, strict=False):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-5)
+
+
+def test_clipped_values_and_norms_that_are_not_finite():
+    p, q = with_gradients(clnet, HOSTS)
+    nn.utils.clip_grad_value_([p, q], 0.7)
+    np.testing.assert_allclose(p.grad.numpy(), np.clip(3 * HOSTS[0], -0.7, 0.7))
+    p.grad = clnet.full((4, 3), float("nan"))
+    with pytest.raises(ArgumentError, match="the norm is finite"):
+        nn.utils.clip_grad_norm_(p, 1.0, error_if_nonfinite=True)
+    assert nn.utils.clip_grad_norm_([clnet.ones(2)], 1.0).item() == 0
+
+
+def test_a_vector_of_all_parameters_and_back():
+    net, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    vector = nn.utils.parameters_to_vector(net.parameters())
+    assert vector.shape == (8,)
+    nn.utils.vector_to_parameters(vector, other.parameters())
+    assert np.array_equal(other.weight.detach().numpy(), net.weight.detach().numpy())
+    assert np.array_equal(other.bias.detach().numpy(), net.bias.detach().numpy())
+    with pytest.raises(ShapeError, match="vector_to_parameters"):
+        nn.utils.vector_to_parameters(clnet.ones(7), other.parameters())
+
+
+def test_lists_and_dictionaries_of_parameters():
+    listed = nn.ParameterList([clnet.ones(2)]).append(clnet.zeros(3))
+    assert list(listed.state_dict()) == ["0", "1"]
+    assert len(listed) == 2
+    assert listed[-1].shape == (3,)
+    listed[0] = nn.Parameter(clnet.ones(4))
+    assert [p.shape for p in listed] == [(4,), (3,)]
+    with pytest.raises(BoundsError, match="inside the list"):
+        listed[2]
+    named = nn.ParameterDict({"a": clnet.ones(2)})
+    named["b"] = clnet.ones(3)
+    assert list(named) == list(named.keys()) == list(named.state_dict()) == ["a", "b"]
+    assert "a" in named
+    assert len(list(named.values())) == len(list(named.items())) == 2
+    del named["a"]
+    assert [n for n, _ in named.named_parameters()] == ["b"]
+
+
+def test_hooks_see_and_replace_arguments_and_results():
+    net = nn.Identity()
+    seen = []
+    before = net.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    with net.register_forward_hook(lambda module, args, result: seen.append((args, result))):
+        assert net(1) == 2
+    assert seen == [((2,), 2)]
+    after = net.register_forward_hook(lambda module, args, result: result * 10)
+    assert net(1) == 20
+    before.remove()
+    before.remove()
+    after.remove()
+    assert net(1) == 1
+
+
+def test_a_new_hook_makes_compiled_functions_trace_again():
+    net = nn.Linear(3, 2)
+    version = net.version
+    handle = net.register_forward_hook(lambda *_: None)
+    assert net.version != version
+    version = net.version
+    handle.remove()
+    assert net.version != version
+
+
+def test_shared_weights_are_one_parameter():
+    a, b = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+    b.weight = a.weight
+    net = nn.Sequential(a, b)
+    assert len(list(net.parameters())) == 1
+    assert list(net.state_dict()) == ["0.weight", "1.weight"]

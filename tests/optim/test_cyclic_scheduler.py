@@ -1,0 +1,127 @@
+"""Cyclic schedules and their like beside PyTorch's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, CheckpointError
+from clnet.optim import lr_scheduler
+
+pytestmark = pytest.mark.device
+STEPS = 23
+CASES = [
+    ("ConstantLR", {"factor": 0.3, "total_iters": 4}),
+    ("PolynomialLR", {"total_iters": 7, "power": 2.0}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 5, "eta_min": 0.01}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2}),
+    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 4}),
+    ("CyclicLR", {"base_lr": [0.1, 0.2], "max_lr": 0.5, "step_size_up": 4, "step_size_down": 2}),
+    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "triangular2"}),
+    (
+        "CyclicLR",
+        {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9},
+    ),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 24}),
+    (
+        "OneCycleLR",
+        {"max_lr": [0.5, 1.0], "epochs": 4, "steps_per_epoch": 6, "anneal_strategy": "linear"},
+    ),
+    (
+        "OneCycleLR",
+        {"max_lr": 0.5, "total_steps": 25, "three_phase": True, "cycle_momentum": False},
+    ),
+]
+
+
+def optimizer_of(lib, kind):
+    groups = [{"params": [lib.ones(2, requires_grad=True)]} for _ in range(2)]
+    groups[1]["lr"] = 0.2
+    options = {"momentum": 0.9} if kind == "SGD" else {}
+    return getattr(lib.optim, kind)(groups, lr=0.4, **options)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+@pytest.mark.filterwarnings("ignore")  # PyTorch asks for optimizer.step()
+def test_rates_and_momenta_agree_with_pytorch(name, options, kind):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    ours, theirs = optimizer_of(clnet, kind), optimizer_of(torch, kind)
+    own = getattr(lr_scheduler, name)(ours, **options)
+    their = getattr(torch.optim.lr_scheduler, name)(theirs, **options)
+    key = "momentum" if kind == "SGD" else "betas"
+    for step in range(STEPS):
+        for a, b in zip(ours.param_groups, theirs.param_groups, strict=True):
+            assert math.isclose(a["lr"], b["lr"], rel_tol=1e-9, abs_tol=1e-15), step
+            assert a[key] == pytest.approx(b[key], rel=1e-9), step
+        own.step()
+        their.step()
+
+
+def test_a_chain_multiplies():
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    rates = []
+    for lib in (clnet, torch):
+        s, optimizer = lib.optim.lr_scheduler, optimizer_of(lib, "SGD")
+        chain = s.ChainedScheduler(
+            [
+                s.ConstantLR(optimizer, factor=0.5, total_iters=3),
+                s.ExponentialLR(optimizer, gamma=0.9),
+            ]
+        )
+        found = []
+        for _ in range(8):
+            optimizer.step()
+            chain.step()
+            found += chain.get_last_lr()
+        rates.append(found)
+    assert rates[0] == pytest.approx(rates[1], rel=1e-9)
+
+
+PLATEAUS = [
+    {"patience": 1},
+    {"mode": "max", "patience": 2, "factor": 0.5, "threshold_mode": "abs", "threshold": 0.1},
+    {"patience": 0, "cooldown": 2, "min_lr": [0.05, 0.0]},
+]
+
+
+@pytest.mark.parametrize("options", PLATEAUS, ids=str)
+def test_plateaus_agree_with_pytorch(options):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    ours, theirs = optimizer_of(clnet, "SGD"), optimizer_of(torch, "SGD")
+    own = lr_scheduler.ReduceLROnPlateau(ours, **options)
+    their = torch.optim.lr_scheduler.ReduceLROnPlateau(theirs, **options)
+    for metric in (3, 2, 2, 2.05, 1, 1, 1, 1, 1, 0.5, 0.5, 0.6, 0.7, 4, 5, 4, 4):
+        own.step(metric)
+        their.step(metric)
+        assert own.get_last_lr() == pytest.approx([g["lr"] for g in theirs.param_groups])
+    again = lr_scheduler.ReduceLROnPlateau(ours, **options)
+    again.load_state_dict(own.state_dict())
+    assert again.state_dict() == own.state_dict()
+    with pytest.raises(CheckpointError, match="not a scheduler's state"):
+        again.load_state_dict({"best": 1})
+
+
+def test_arguments_are_checked():
+    s, optimizer = lr_scheduler, optimizer_of(clnet, "SGD")
+    plain = clnet.optim.SGD([clnet.ones(2, requires_grad=True)], lr=0.1)
+    for make in (
+        lambda: s.ConstantLR(optimizer, 2),
+        lambda: s.PolynomialLR(optimizer, 0),
+        lambda: s.CosineAnnealingWarmRestarts(optimizer, 0),
+        lambda: s.ChainedScheduler([]),
+        lambda: s.CyclicLR(optimizer, 0.1, 0.2, mode="round"),
+        lambda: s.CyclicLR(optimizer, [0.1], 0.2),
+        lambda: s.CyclicLR(plain, 0.1, 0.2),
+        lambda: s.OneCycleLR(optimizer, 0.1),
+        lambda: s.OneCycleLR(plain, 0.1, 10),
+        lambda: s.ReduceLROnPlateau(optimizer, factor=1),
+    ):
+        with pytest.raises(ArgumentError):
+            make()
+    cycle = s.OneCycleLR(optimizer, 0.1, 2)
+    cycle.step()
+    with pytest.raises(ArgumentError, match="no more steps"):
+        cycle.step()
