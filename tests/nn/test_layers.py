@@ -99,19 +99,19 @@ def test_a_reduction_that_does_not_exist(loss):
             "Conv2d: groups divides the channels",
         ),
         (
-            lambda: nn.Conv2d(3, 4, 3, padding_mode="reflect"),
+            lambda: nn.Conv2d(3, 4, 3, padding_mode="mirror"),
             ArgumentError,
-            "padding_mode is 'zeros'; got padding_mode='reflect'. Pad the images before",
+            "padding_mode is one of zeros, reflect, replicate, circular; got padding_mode='mirror'",
         ),
         (
             lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"),
             ArgumentError,
-            "padding 'same' needs stride 1; got stride=2",
+            r"padding 'same' needs stride 1; got stride=\(2, 2\)",
         ),
         (
             lambda: nn.Conv2d(3, 4, (3, 3, 3)),
             ShapeError,
-            r"kernel_size is an int or a pair of ints; got value=\(3, 3, 3\)",
+            r"kernel_size is an int or 2 ints; got value=\(3, 3, 3\)",
         ),
         (lambda: nn.Dropout(1.5), ArgumentError, r"Dropout: p lies in \[0, 1\]; got p=1.5"),
         (
