@@ -52,6 +52,11 @@ class DType:
         return self.kind is Kind.FLOATING
 
     @property
+    def moved_as(self) -> str:
+        """The C type of kernels that only move elements; no device needs half precision for it."""
+        return "ushort" if self.ctype == "half" else self.ctype
+
+    @property
     def eps(self) -> float:
         """Spacing of the floating type at 1.0 (0 for the others)."""
         return float(ml_dtypes.finfo(self.numpy).eps) if self.is_floating_point else 0.0

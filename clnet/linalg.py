@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from .ops.function import PUBLIC_OPS, Face
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
-    from .ops.vector import linalg_norm as norm  # noqa: F401
+    from .ops.matmul import matmul as matmul
+    from .ops.vector import linalg_norm as norm  # noqa: F401 # pyright: ignore[reportUnusedImport] - the alias is what is exported
     from .ops.vector import matrix_norm as matrix_norm
     from .ops.vector import vector_norm as vector_norm
-    from .ops.matmul import matmul as matmul
 
 globals().update(
     {n.removeprefix("linalg."): f for n, (f, face) in PUBLIC_OPS.items() if Face.LINALG in face}

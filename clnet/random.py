@@ -71,7 +71,8 @@ def set_rng_state(state: dict[str, int]) -> None:
 
 
 def rand(
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
     generator: Generator | None = None,
     dtype: DType | None = None,
     device: Any = None,
@@ -80,7 +81,8 @@ def rand(
     """Uniform numbers in ``[0, 1)``.
 
     Args:
-        *size: the shape, as numbers or as one sequence.
+        *sizes: the shape, as numbers or as one sequence.
+        size: the same by name.
         generator: where they come from; None: the default one.
         dtype: floating; None: float32.
         device: as :func:`clnet.device` takes it; None: the current one.
@@ -89,19 +91,20 @@ def rand(
     Returns:
         A leaf of that shape.
     """
-    x = empty(*size, dtype=dtype, device=device)
+    x = empty(*sizes, size=size, dtype=dtype, device=device)
     return ops.uniform_(x, generator=generator).requires_grad_(requires_grad)
 
 
 def randn(
-    *size: Any,
+    *sizes: Any,
+    size: Sequence[int] | None = None,
     generator: Generator | None = None,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Normally distributed numbers of mean 0 and variance 1; arguments as :func:`rand`'s."""
-    x = empty(*size, dtype=dtype, device=device)
+    x = empty(*sizes, size=size, dtype=dtype, device=device)
     return ops.normal_(x, generator=generator).requires_grad_(requires_grad)
 
 

@@ -320,6 +320,10 @@ class Tensor:
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
         return moved.requires_grad_(result.requires_grad)
 
+    def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
+        """Its elements where the condition is true, else those of ``other``, broadcast."""
+        return ops.where(condition, self, other)
+
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
 
@@ -335,6 +339,10 @@ class Tensor:
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""
         return self.copy_(full((), value, dtype=self.dtype, device=self.device))
+
+    def where(self, condition: Tensor, other: Any) -> Tensor:
+        """The elements where the condition is true, else those of ``other``."""
+        return ops.where(condition, self, other)
 
     def zero_(self) -> Tensor:
         """Overwrite every element with 0; returns the tensor."""
@@ -533,29 +541,41 @@ def full(
 
 
 def zeros(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Zeros of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of(sizes, size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
     )
 
 
 def ones(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of(sizes, size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
     )
 
 
 def empty(
-    *size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    made = uninitialized(Tensor, sizes_of(size), dtype or float32, target)
+    made = uninitialized(Tensor, sizes_of(sizes, size), dtype or float32, target)
     return made.requires_grad_(requires_grad)
 
 

@@ -85,6 +85,11 @@ def test_default_dtype_may_be_asked_for_by_none():
         assert make(2, dtype=None).dtype is clnet.float32
 
 
+def test_sizes_may_be_given_by_name():
+    for make in (clnet.zeros, clnet.ones, clnet.empty, clnet.rand, clnet.randn):
+        assert make(size=(2, 0)).shape == (2, 0)
+
+
 def test_as_tensor_copies_only_what_it_must():
     x = clnet.ones(3)
     assert clnet.as_tensor(x) is x

@@ -402,24 +402,17 @@ KINKS = [-math.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, math.inf, math.n
 
 def _kink_pairs():
     """Functions of two tensors in PyTorch, and the same of two expressions."""
+    named = "maximum minimum fmax fmin atan2 hypot copysign fmod remainder".split()
     return {
+        **{n: (lambda t, a, b, n=n: getattr(t, n)(a, b), getattr(E, n)) for n in named},
         "relu": (lambda t, a, b: t.relu(a) * b, lambda a, b: E.where(a <= 0, 0, a) * b),
         "abs": (lambda t, a, b: t.abs(a), lambda a, b: abs(a)),
-        "maximum": (lambda t, a, b: t.maximum(a, b), E.maximum),
-        "minimum": (lambda t, a, b: t.minimum(a, b), E.minimum),
-        "fmax": (lambda t, a, b: t.fmax(a, b), E.fmax),
-        "fmin": (lambda t, a, b: t.fmin(a, b), E.fmin),
         "pow": (lambda t, a, b: t.pow(a, b), lambda a, b: a**b),
         "square": (lambda t, a, b: a**2, lambda a, b: a**2),
         "root": (lambda t, a, b: a**0.5, lambda a, b: a**0.5),
         "power 2.5": (lambda t, a, b: a**2.5, lambda a, b: a**2.5),
         "power 0": (lambda t, a, b: a**0 + b, lambda a, b: a**0 + b),
         "base 2": (lambda t, a, b: 2**b, lambda a, b: 2**b),
-        "atan2": (lambda t, a, b: t.atan2(a, b), E.atan2),
-        "hypot": (lambda t, a, b: t.hypot(a, b), E.hypot),
-        "copysign": (lambda t, a, b: t.copysign(a, b), E.copysign),
-        "fmod": (lambda t, a, b: t.fmod(a, b), E.fmod),
-        "remainder": (lambda t, a, b: t.remainder(a, b), E.remainder),
         "where": (
             lambda t, a, b: t.where(a > 0, a.log(), b),
             lambda a, b: E.where(a > 0, E.log(a), b),

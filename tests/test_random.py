@@ -78,6 +78,14 @@ def test_like_another_tensor(device):
         assert draw(x, dtype=clnet.float32).dtype is clnet.float32
 
 
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=repr)
+def test_16_bit_numbers_are_rounded_ones(dtype):
+    for draw in (clnet.rand, clnet.randn):
+        narrow = draw(50, dtype=dtype, generator=clnet.Generator(1))
+        wide = draw(50, generator=clnet.Generator(1))
+        np.testing.assert_array_equal(narrow.numpy(), wide.numpy().astype(dtype.numpy))
+
+
 def test_normal_takes_tensors():
     mean, std = clnet.tensor([[0.0], [100.0]]), clnet.full((10_000,), 2.0)
     x = clnet.normal(mean, std, generator=clnet.Generator(2))

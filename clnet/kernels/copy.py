@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import Kind, bool_
+from ..dtypes import DType, Kind, bool_
 from ..shapes import Shape, Strides, ceil_div, collapse
 from .grid import items
 from .kernel import Constraint, Kernel
@@ -67,7 +69,8 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
     Args:
         target: what to choose the kernel for.
         y: any shape and strides that do not overlap themselves.
-        x: the same shape, any strides; it does not overlap ``y``.
+        x: the same shape, any strides; it does not overlap ``y``. A float of 16 bits has the
+            dtype of ``y``.
 
     Returns:
         The launches; none for no elements.
@@ -80,7 +83,7 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
     if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
-    params = _Copy(y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, len(shape))
+    params = _Copy(*_types(y, x), len(shape))
     global_size, local_size = items(target, y.size)
     args = (y.size, *shape, *y_strides, *x_strides, y, x)
     return [_launch(_ELEMENTS, params, args, y, x, global_size, local_size)]
@@ -92,7 +95,7 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     Args:
         target: what to choose the kernel for.
         y: any shape and strides that do not overlap themselves.
-        value: a number of ``y``'s kind, or a cell of one.
+        value: a number of ``y``'s kind; or a cell of one, but for floats of 16 bits.
 
     Returns:
         The launches; none for no elements.
@@ -103,8 +106,8 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     global_size, local_size = items(target, y.size)
     return [
         _FILL.launch(
-            _Fill(y.dtype.ctype, len(shape)),
-            (y.size, *shape, *strides, y, value),
+            _Fill(y.dtype.moved_as, len(shape)),
+            (y.size, *shape, *strides, y, _stored(y.dtype, value)),
             global_size=global_size,
             local_size=local_size,
             flops=0,
@@ -141,6 +144,20 @@ def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
     ]
 
 
+def _types(y: Array, x: Array) -> tuple[str, str, bool]:
+    """The C types of both, and whether truth values are made of what is none."""
+    if y.dtype is x.dtype:
+        return y.dtype.moved_as, y.dtype.moved_as, False
+    return y.dtype.ctype, x.dtype.ctype, y.dtype is bool_
+
+
+def _stored(dtype: DType, value: float | HostScalar) -> float | HostScalar:
+    """A number as the kernel takes it: a float of 16 bits as its bits."""
+    if dtype.is_floating_point and dtype.itemsize == 2:
+        return int(np.array(value, dtype.numpy).view(np.uint16))
+    return value
+
+
 def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ...]]:
     """The fewest axes, ordered so that the first operand is stepped through in memory order."""
     axes = sorted(range(len(shape)), key=lambda axis: -operands[0][axis])
@@ -164,7 +181,7 @@ def _rows(
     target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
 ) -> Launch:
     outer, columns = shape[:-1] or (1,), shape[-1]
-    params = _Copy(y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, len(outer))
+    params = _Copy(*_types(y, x), len(outer))
     (width,), (group,) = items(target, columns)
     args = (
         columns,
@@ -191,7 +208,7 @@ def _transposed(
     last = len(shape) - 1
     others = [d for d in range(last) if d != axis]
     rows, columns = shape[axis], shape[last]
-    dtypes = (y.dtype.ctype, x.dtype.ctype, y.dtype is bool_, max(len(others), 1))
+    dtypes = (*_types(y, x), max(len(others), 1))
     args = (
         rows,
         columns,

@@ -90,7 +90,7 @@ def gather_rows(
     if y.size == 0:
         return []
     outer, n, inner = y.shape
-    params = _Rows(y.dtype.ctype, index.dtype.ctype, _missing(y.dtype), wrap)
+    params = _Rows(y.dtype.moved_as, index.dtype.ctype, _missing(y.dtype), wrap)
     args = (outer, n, inner, x.shape[1], x.strides[0], x.strides[1], y, x, index)
     kernel, (global_size, local_size) = _ROW_ELEMENTS, items(target, y.size)
     if not target.traits.dedicated_local_memory and inner >= _CPU_LEAST_ROW:
@@ -181,7 +181,7 @@ def gather_along(
     sizes = (y.size, x.shape[dim], x.strides[dim])
     return [
         _ALONG.launch(
-            _Along(y.dtype.ctype, index.dtype.ctype, len(shape), _missing(y.dtype), wrap),
+            _Along(y.dtype.moved_as, index.dtype.ctype, len(shape), _missing(y.dtype), wrap),
             (*sizes, *shape, *x_strides, *index_strides, y, x, index),
             global_size=global_size,
             local_size=local_size,
@@ -263,7 +263,8 @@ def fold_indices(
 
 
 def _missing(dtype: DType) -> str:
-    return "NAN" if dtype.is_floating_point else "0"
+    bits = {"float16": "0x7e00", "bfloat16": "0x7fc0"}  # moved as whole numbers
+    return bits.get(dtype.name, "NAN" if dtype.is_floating_point else "0")
 
 
 def _along(index: Array, strides: Strides, dim: int) -> tuple[Shape, Strides, Strides]:
@@ -316,7 +317,9 @@ def _scatter_lines(
     sizes = (lines, length, y.shape[dim], y.strides[dim], index.strides[dim])
     global_size, local_size = items(target, lines)
     return _LINES.launch(
-        _Lines(y.dtype.ctype, index.dtype.ctype, len(shape), wrap, add),
+        _Lines(
+            y.dtype.ctype if add else y.dtype.moved_as, index.dtype.ctype, len(shape), wrap, add
+        ),
         (*sizes, *shape, *y_strides, *index_strides, y, x, index),
         global_size=global_size,
         local_size=local_size,

@@ -113,7 +113,7 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     global_size, local_size = items(target, y.size)
     launches.append(
         _LAST.launch(
-            _Last(y.dtype.ctype),
+            _Last(y.dtype.moved_as),
             (outer, rows, runs.keys.size, inner, y, x, starts, runs.order),
             global_size=global_size,
             local_size=local_size,

@@ -16,7 +16,6 @@ from .module import Module, Parameter
 from .norm import Normalization
 
 __all__ = [
-    "CrossMapLRN2d",
     "GroupNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
@@ -223,20 +222,6 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """The settings."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
-
-
-class CrossMapLRN2d(LocalResponseNorm):
-    """As :class:`LocalResponseNorm`, under Caffe's name.
-
-    Args:
-        size: how many channels are neighbours.
-        alpha: how much they count.
-        beta: the power.
-        k: what is added.
-    """
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__(size, alpha, beta, k)
 
 
 class _InstanceNorm(Normalization):

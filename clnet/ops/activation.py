@@ -257,7 +257,8 @@ def rrelu(
         raise ArgumentError("rrelu", "lower is at most upper", lower=lower, upper=upper)
     if not training:
         return evaluate("rrelu", _prelu, [x], [(lower + upper) / 2])
-    return evaluate("rrelu", _prelu, [x, random_like(x, low=lower, high=upper)])
+    slopes = random_like(x, low=lower, high=upper)
+    return evaluate("rrelu", _prelu, [x, slopes], promoted=[x])
 
 
 @op(_SOFT)

@@ -282,6 +282,10 @@ def _whole_power(bits: int) -> Callable[[Any, Any], Any]:
     return power
 
 
+def _multiplied_out(exponent: Any) -> bool:
+    return isinstance(exponent, Real) and exponent in _MULTIPLIED_OUT
+
+
 def _power_of_whole_numbers(
     x: Operand, exponent: Operand, dtype: DType, out: Tensor | None
 ) -> Tensor:
@@ -295,7 +299,10 @@ def _power_of_whole_numbers(
         )
     if dtype.kind is Kind.BOOL:
         raise DtypeError("pow", "booleans have no powers", dtype=dtype)
-    bits = 8 * dtype.itemsize - 1 if given is None else builtins.max(int(given).bit_length(), 1)
+    signed = dtype.name != "uint8"
+    bits = 8 * dtype.itemsize - signed
+    if isinstance(given, int):
+        bits = builtins.max(given.bit_length(), 1)
     return evaluate("pow", _whole_power(bits), [x, exponent], out=out)
 
 
@@ -319,7 +326,7 @@ def pow(  # noqa: A001 - PyTorch's name
         DtypeError: if both operands are booleans.
     """
     dtype = result_type(x, exponent)
-    fixed = isinstance(exponent, Real) and exponent in _MULTIPLIED_OUT
+    fixed = _multiplied_out(exponent)
     whole = dtype.kind is not Kind.FLOATING
     if whole and not (fixed and exponent >= 0):
         return _power_of_whole_numbers(x, exponent, dtype, out)
@@ -410,9 +417,8 @@ def _select(condition, x, other):
     return e.where(condition, x, other)
 
 
-@op(_BOTH)
 def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
-    """``x`` where the condition is true, else ``other``, broadcast."""
+    """``x`` where the condition is true, else ``other``, broadcast (public in ``masked``)."""
     return evaluate("where", _select, [condition, x, other], promoted=[x, other])
 
 

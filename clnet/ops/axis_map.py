@@ -51,7 +51,7 @@ class Table:
             index: ``(n,)`` or ``(n, terms)``; an index outside the axis has no term.
             weight: as ``index``; a term of weight 0 is left out; None: all 1.
         """
-        index = index.reshape(len(index), -1)
+        index = index if index.ndim == 2 else index[:, None]
         kept = (index >= 0) & (index < rows)
         if weight is not None:
             weight = weight.reshape(index.shape)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ..shapes import broadcast_shapes
 from .arithmetic import clamp
 from .function import Face, op
-from .vector import norm
 from .shape import expand
+from .vector import norm
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

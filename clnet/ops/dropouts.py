@@ -105,7 +105,7 @@ def _channels(name: str, x: Tensor, p: float, training: bool, ndims: tuple[int, 
     batch = unsqueeze(x, 0) if alone else x
     shape = (*batch.shape[:2], *(1,) * (batch.ndim - 2))
     draw = random_like(x, low=0.0, high=1.0, shape=shape)
-    y = evaluate(name, _dropped, [batch, draw], [p, 1 / (1 - p) if p < 1 else 0.0])
+    y = evaluate(name, _dropped, [batch, draw], [p, 1 / (1 - p) if p < 1 else 0.0], promoted=[x])
     return squeeze(y, 0) if alone else y
 
 
@@ -117,7 +117,9 @@ def _alpha(name: str, x: Tensor, p: float, training: bool, shape: tuple[int, ...
         return x * 0
     scale = 1 / sqrt((_SELU_FLOOR * _SELU_FLOOR * p + 1) * (1 - p))
     draw = random_like(x, low=0.0, high=1.0, shape=shape)
-    return evaluate(name, _held, [x, draw], [p, -_SELU_FLOOR, scale, _SELU_FLOOR * scale * p])
+    return evaluate(
+        name, _held, [x, draw], [p, -_SELU_FLOOR, scale, _SELU_FLOOR * scale * p], promoted=[x]
+    )
 
 
 def _check(name: str, x: Tensor, p: float) -> None:

@@ -126,10 +126,11 @@ def _normalized(
 ) -> tuple[Any, Any, Any]:
     """``x`` normalised as an array of ``shape``, and mean and unbiased variance of its groups."""
     require_floating(name, x.array)
-    affine = [reshape(a, shape[1:3]) for a in (weight, bias) if a is not None]
+    wide = from_name(x.dtype.compute)  # 16 bits are too few for the distances from the mean
+    affine = [reshape(to_dtype(a, wide), shape[1:3]) for a in (weight, bias) if a is not None]
     function = GroupNorm(name, weight is not None, bias is not None, eps)
-    y, mean, _, var = apply(function, reshape(contiguous(x), shape), *affine)
-    return reshape(y, x.shape), mean, var
+    y, mean, _, var = apply(function, reshape(contiguous(to_dtype(x, wide)), shape), *affine)
+    return to_dtype(reshape(y, x.shape), x.dtype), mean, var
 
 
 @op(Face.FUNCTIONAL | Face.FUNCTION)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import bool_, int32, int64
+from ..dtypes import bool_, from_name, int32, int64
 from ..errors import BoundsError, DtypeError, ShapeError
 from ..kernels import gather as kernels
 from ..shapes import Shape, broadcast_shapes, normalize_dim
@@ -47,7 +47,7 @@ class GatherRows(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Rows added up where they came from."""
         function = GatherRowsBackward(saved.input_specs[0][0][1], self.wrap, -1)
-        return apply(function, contiguous(grads[0]), saved.inputs[1]), None
+        return added_up(function, grads[0], saved.inputs[1]), None
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Embedding(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Rows added up where they came from, but for the padding's."""
         function = GatherRowsBackward(saved.input_specs[0][0][1], False, self.padding)
-        return apply(function, contiguous(grads[0]), saved.inputs[1]), None
+        return added_up(function, grads[0], saved.inputs[1]), None
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Gather(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Elements added up where they came from."""
         function = GatherBackward(self.dim, saved.input_specs[0][0])
-        return apply(function, contiguous(grads[0]), contiguous(saved.inputs[1])), None
+        return added_up(function, grads[0], contiguous(saved.inputs[1])), None
 
 
 @dataclass(frozen=True)
@@ -197,6 +197,12 @@ class GatherBackward(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Gathered again: the op is linear."""
         return apply(Gather(self.dim), grads[0], saved.inputs[1]), None
+
+
+def added_up(function: GatherRowsBackward | GatherBackward, x: Tensor, index: Tensor) -> Tensor:
+    """The sums of ``x`` that a function makes; those of 16-bit floats in float32."""
+    wide = to_dtype(x, from_name(x.dtype.compute))
+    return to_dtype(apply(function, contiguous(wide), index), x.dtype)
 
 
 @dataclass(frozen=True)

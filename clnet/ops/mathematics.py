@@ -145,9 +145,12 @@ def logaddexp(x, other):
 @pointwise(face=_BOTH, result=Result.floating)
 def xlogy(x, other):
     """``x * log(other)``, 0 where ``x`` is 0; NaN where ``other`` is."""
-    # Where x is 0 and the logarithm is finite, the product is 0 and its gradient log(other).
+    # Where x is 0 and the logarithm is finite, the product is 0 (and not -0) and its gradient
+    # log(other).
+    zero = e.eq(x, 0)
     infinite = e.logical_or(other <= 0, e.isinf(other))
-    product = e.where(e.logical_and(e.eq(x, 0), infinite), 0, x * e.log(other))
+    product = x * e.log(other)
+    product = e.where(e.logical_and(zero, infinite), 0, e.where(zero, product + 0, product))
     return e.where(e.isnan(other), other, product)
 
 

@@ -142,8 +142,7 @@ def batch_norm(
     running_var: Tensor | None,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
-    *,
-    training: bool = False,
+    training: bool = False,  # noqa: FBT001, FBT002 - PyTorch takes it by position
     momentum: float | HostScalar = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:

@@ -49,9 +49,8 @@ class ConstantPad(Function):
         """Fill, then copy into the middle."""
         (y,), (x,) = outputs, inputs
         compute = from_name(x.dtype.compute)
-        fill = launch_pointwise(
-            target, [y], (), (Scalar(0),), scalars=(self.value,), compute=compute
-        )
+        value = self.value if x.dtype.is_floating_point else int(self.value)
+        fill = launch_pointwise(target, [y], (), (Scalar(0),), scalars=(value,), compute=compute)
         place = slice_view(y, self.starts, (1,) * x.ndim, x.shape)
         return fill + copy_launches(target, place, x)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import mode
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
-from ..dtypes import DType
+from ..dtypes import DType, from_name
 from ..errors import ArgumentError
 from ..generator import Generator
 from ..kernels import random as kernels
@@ -198,11 +198,12 @@ def random_(x: Tensor, low: int, high: int, *, generator: Generator | None = Non
 
 
 def random_like(x: Tensor, *, low: float, high: float, shape: Shape | None = None) -> Tensor:
-    """Uniform numbers in ``[low, high)`` like ``x`` (or of another shape), for other ops."""
+    """Uniform numbers for ``x`` or for another shape, of its dtype, but of 32 bits at least."""
     size = x.shape if shape is None else shape
-    counter = Counter.take(None, prod(size) * (_WIDE if x.dtype.compute == "float64" else 1))
+    dtype = from_name(x.dtype.compute)
+    counter = Counter.take(None, prod(size) * (_WIDE if dtype.compute == "float64" else 1))
     settings = (("low", low), ("high", high))
-    function = Random(size, x.dtype, kernels.uniform, settings, counter, x.device)
+    function = Random(size, dtype, kernels.uniform, settings, counter, x.device)
     return type(x).__apply_function__(function, ())[0]
 
 
@@ -214,6 +215,7 @@ def _overwrite(
 ) -> Tensor:
     wide = draw is kernels.integers or x.dtype.compute == "float64"
     counter = Counter.take(generator, x.numel() * (_WIDE if wide else 1))
-    function = Random(x.shape, x.dtype, draw, tuple(settings.items()), counter, x.device)
+    dtype = from_name(x.dtype.compute)  # the copy rounds to 16 bits
+    function = Random(x.shape, dtype, draw, tuple(settings.items()), counter, x.device)
     apply(CopyInto(), x, *type(x).__apply_function__(function, ()))
     return x

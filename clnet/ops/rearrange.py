@@ -269,20 +269,28 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
 
 
 @op()
-def tile(x: Tensor, *dims: Any) -> Tensor:
+def tile(x: Tensor, *sizes: Any, dims: Sequence[int] | None = None) -> Tensor:
     """As :meth:`repeat`; where there are fewer sizes than axes, the first axes are kept."""
-    times = sizes_of(dims)
+    times = sizes_of(sizes, dims)
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 
 
 @op()
-def flip(x: Tensor, *dims: Any) -> Tensor:
+def flip(x: Tensor, *axes: Any, dims: Sequence[int] | None = None) -> Tensor:
     """Axes in the opposite direction; a copy, as strides are never negative.
+
+    Args:
+        x: any shape.
+        *axes: dims, or one sequence of them.
+        dims: the same by name.
+
+    Returns:
+        The shape of ``x``.
 
     Raises:
         ShapeError: if an axis is named twice.
     """
-    return apply(Flip(normalize_dims("flip", sizes_of(dims), x.ndim)), x)
+    return apply(Flip(normalize_dims("flip", sizes_of(axes, dims), x.ndim)), x)
 
 
 @op()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType, bool_, int64, uint8
+from ..dtypes import DType, bool_, from_name, int64, uint8
 from ..errors import ArgumentError
 from ..kernels.arg_reduce import arg_reduce
 from ..kernels.reduce import Reduction, reduce
@@ -206,12 +206,19 @@ def prod_over(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     return apply(Reduce(Reduction.PROD, dims, keepdim=True), x)
 
 
+def widened(x: Tensor) -> Tensor:
+    """``x``, in the type its arithmetic is done in: reductions do not add up in 16 bits."""
+    return to_dtype(x, from_name(x.dtype.compute)) if x.dtype.is_floating_point else x
+
+
 def _reduce(kind: Reduction, x: Tensor, dim: Dims, *, keepdim: bool) -> Tensor:
     name = Reduce(kind, (), keepdim=keepdim).name
     given = (
         None if isinstance(dim, Sequence) and not dim else dim
     )  # () stands for all, as PyTorch's
-    return apply(Reduce(kind, normalize_dims(name, given, x.ndim), keepdim=keepdim), x)
+    function = Reduce(kind, normalize_dims(name, given, x.ndim), keepdim=keepdim)
+    y = apply(function, widened(x))
+    return to_dtype(y, x.dtype) if y.dtype.is_floating_point else y
 
 
 @op()
@@ -310,12 +317,11 @@ def _extremes(kind: Reduction, x: Tensor, dim: Any, *, keepdim: bool) -> Any:
         return _reduce(kind, x, None, keepdim=keepdim)
     if hasattr(dim, "__apply_function__"):
         return (maximum if kind is Reduction.MAX else minimum)(x, dim)
-    if x.ndim == 0:
-        x = reshape(x, (1,))
-        normalize_dim(kind.name.lower(), dim, 0)
-        return Extremes(*apply(ArgReduce(kind, 0, keepdim=False), x))
     axis = normalize_dim(kind.name.lower(), dim, x.ndim)
-    return Extremes(*apply(ArgReduce(kind, axis, keepdim=keepdim), x))
+    given = widened(x if x.ndim else reshape(x, (1,)))
+    function = ArgReduce(kind, axis, keepdim=keepdim and x.ndim > 0)
+    values, indices = apply(function, given)
+    return Extremes(to_dtype(values, x.dtype), indices)
 
 
 @op()
@@ -346,10 +352,10 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 def _arg_extreme(kind: Reduction, x: Tensor, dim: int | None, *, keepdim: bool) -> Tensor:
     if dim is None or x.ndim == 0:
         axis = normalize_dim(f"arg{kind.name.lower()}", dim or 0, builtins.min(x.ndim, 1))
-        found = apply(ArgExtreme(kind, axis, keepdim=False), reshape(x, (x.numel(),)))
+        found = apply(ArgExtreme(kind, axis, keepdim=False), reshape(widened(x), (x.numel(),)))
         return reshape(found, (1,) * x.ndim) if keepdim else found
     axis = normalize_dim(f"arg{kind.name.lower()}", dim, x.ndim)
-    return apply(ArgExtreme(kind, axis, keepdim=keepdim), x)
+    return apply(ArgExtreme(kind, axis, keepdim=keepdim), widened(x))
 
 
 @op()
@@ -377,13 +383,14 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
         ``x``'s shape without the axes.
 
     Raises:
-        ArgumentError: if an axis has no elements.
         BoundsError: if ``x`` has no such axis.
     """
+    dims = normalize_dims("logsumexp", dim, x.ndim)
+    if 0 in (x.shape[d] for d in dims):
+        return log(sum(x.exp(), dim, keepdim))  # of nothing: -infinity
     top = amax(x, dim, keepdim=True).detach()
     top = where(eq(magnitude(top), inf), 0.0, top)
     total = log(sum((x - top).exp(), dim, keepdim=True)) + top
     if keepdim:
         return total
-    dims = normalize_dims("logsumexp", dim, x.ndim)
     return reshape(total, reduced_shape(x.shape, dims, keepdim=False))

@@ -11,7 +11,7 @@ from ..shapes import Shape, normalize_dim
 from .arithmetic import eq
 from .create import positions
 from .function import Face, apply, op, require_same_dtype
-from .index import GatherBackward, GatherRowsBackward, ReplaceRows, Scatter, require_index
+from .index import GatherBackward, GatherRowsBackward, ReplaceRows, Scatter, added_up, require_index
 from .pointwise import Operand
 from .shape import CopyInto, Slice, contiguous, reshape, to_dtype, unsqueeze
 
@@ -67,7 +67,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
     axis, (y, source, places) = _checked("scatter_add", x, dim, index, src)
-    return reshape(y + apply(GatherBackward(axis, y.shape), source, places), x.shape)
+    return reshape(y + added_up(GatherBackward(axis, y.shape), source, places), x.shape)
 
 
 def _checked(
@@ -117,7 +117,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
     """
     _, rows, places = _slices("index_add", x, dim, index, source)
     function = GatherRowsBackward(x.shape[normalize_dim("index_add", dim, x.ndim)], False, -1)
-    added = reshape(apply(function, rows, places), x.shape)
+    added = reshape(added_up(function, rows, places), x.shape)
     return x + added if alpha == 1 else x + alpha * added
 
 

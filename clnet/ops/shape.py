@@ -278,12 +278,13 @@ def to_dtype(x: Tensor, dtype: DType) -> Tensor:
 
 
 @op()
-def reshape(x: Tensor, *shape: Any) -> Tensor:
+def reshape(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tensor:
     """The same elements in another shape; a view where the strides allow it, else a copy.
 
     Args:
         x: any shape.
-        *shape: sizes, or one sequence of them; one may be -1.
+        *sizes: numbers, or one sequence of them; one may be -1.
+        shape: the same by name.
 
     Returns:
         A tensor of that shape.
@@ -291,7 +292,7 @@ def reshape(x: Tensor, *shape: Any) -> Tensor:
     Raises:
         ShapeError: if the number of elements differs.
     """
-    target = resolve_reshape("reshape", x.shape, sizes_of(shape))
+    target = resolve_reshape("reshape", x.shape, sizes_of(sizes, shape))
     if target == x.shape:
         return x
     if reshape_strides(x.shape, x.array.strides, target) is None:
@@ -310,18 +311,25 @@ def view(x: Tensor, *shape: Any) -> Tensor:
 
 
 @op()
-def permute(x: Tensor, *dims: Any) -> Tensor:
-    """Axes in the order ``dims``, without a copy.
+def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
+    """Axes in another order, without a copy.
+
+    Args:
+        x: any shape.
+        *order: dims, or one sequence of them.
+        dims: the same by name.
+
+    Returns:
+        A view.
 
     Raises:
         ShapeError: if ``dims`` does not name every axis once.
     """
-    order = tuple(normalize_dim("permute", d, x.ndim) for d in sizes_of(dims))
-    if sorted(order) != list(range(x.ndim)):
-        raise ShapeError(
-            "permute", "dims names every axis once", dims=tuple(sizes_of(dims)), shape=x.shape
-        )
-    return apply(Permute(order), x)
+    given = sizes_of(order, dims)
+    axes = tuple(normalize_dim("permute", d, x.ndim) for d in given)
+    if sorted(axes) != list(range(x.ndim)):
+        raise ShapeError("permute", "dims names every axis once", dims=given, shape=x.shape)
+    return apply(Permute(axes), x)
 
 
 @op()
@@ -384,7 +392,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     return x if shape == x.shape else apply(Expand(shape), x)
 
 
-@op(Face.FUNCTION)
+@op()
 def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
     """As ``x.expand(shape)``."""
     return expand(x, tuple(shape))
@@ -468,8 +476,10 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     return reshape(x.sum(dims), shape)
 
 
-def sizes_of(given: tuple[Any, ...]) -> tuple[int, ...]:
-    """Sizes given as numbers or as one sequence."""
+def sizes_of(given: tuple[Any, ...], named: Sequence[int] | None = None) -> tuple[int, ...]:
+    """Sizes or dims given as numbers, as one sequence, or by name."""
+    if named is not None:
+        given = (named,)
     if len(given) == 1 and not isinstance(given[0], int):
         return tuple(given[0])
     return given

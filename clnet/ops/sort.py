@@ -14,7 +14,7 @@ from ..errors import ArgumentError
 from ..kernels.order import sort_lines
 from ..shapes import normalize_dim
 from .function import Function, Saved, apply, op
-from .index import GatherBackward
+from .index import GatherBackward, added_up
 from .rearrange import movedim
 from .shape import clone, contiguous, narrow, reshape
 
@@ -62,7 +62,7 @@ class Sort(Function):
     ) -> tuple[Any, ...]:
         """Every gradient back to where its element was."""
         back = GatherBackward(1, saved.input_specs[0][0])
-        return (apply(back, contiguous(grads[0]), saved.outputs[1]),)
+        return (added_up(back, grads[0], saved.outputs[1]),)
 
 
 @op()

@@ -13,9 +13,9 @@ from ..shapes import normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
 from .function import apply, op, require_floating
 from .pointwise import evaluate
-from .reduce import Dims, Reduce, mean, reduced_shape
+from .reduce import Dims, Reduce, mean, reduced_shape, widened
 from .reduce import sum as total
-from .shape import reshape
+from .shape import reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -56,12 +56,13 @@ def _moments(
         correction = 1 if unbiased is None else int(unbiased)
     require_floating(name, x.array)
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
+    kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
     count = prod(x.shape[d] for d in dims) - correction
     squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
     spread = squares * (1 / count) if count > 0 else squares * inf * 0
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
-    return Moments(spread, left)
+    return Moments(to_dtype(spread, kept), to_dtype(left, kept))
 
 
 @op()

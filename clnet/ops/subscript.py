@@ -15,7 +15,15 @@ from ..errors import ArgumentError, BoundsError
 from ..shapes import Shape, broadcast_shapes
 from .arithmetic import where
 from .function import Face, apply, op, require_same_dtype
-from .index import FoldIndices, GatherRowsBackward, PutRows, ReplaceRows, pick, require_index
+from .index import (
+    FoldIndices,
+    GatherRowsBackward,
+    PutRows,
+    ReplaceRows,
+    added_up,
+    pick,
+    require_index,
+)
 from .masked import nonzero
 from .shape import CopyInto, Slice, contiguous, expand, permute, reshape, to_dtype
 
@@ -163,7 +171,7 @@ def index_put(
     rows, source = reshape(at.view, at.rows), at.source(values)
     if accumulate:
         function = GatherRowsBackward(at.rows[1], wrap=True, skip=-1)
-        return x + at.restored(apply(function, source, at.index))
+        return x + at.restored(added_up(function, source, at.index))
     return at.restored(apply(ReplaceRows(wrap=True), rows, source, at.index))
 
 

@@ -16,7 +16,7 @@ from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
 from .function import Face, apply, op, require_floating
 from .pointwise import evaluate
-from .reduce import Dims, Reduce, amax, amin, reduced_shape
+from .reduce import Dims, Reduce, amax, amin, reduced_shape, widened
 from .reduce import sum as total
 from .shape import reshape, to_dtype
 from .statistic import root_of
@@ -37,7 +37,8 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     dims = normalize_dims(name, None if isinstance(dim, Sequence) and not dim else dim, x.ndim)
     given = dims or None
     if p == 2:
-        return root_of(name, apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x))
+        squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), widened(x))
+        return to_dtype(root_of(name, squares), x.dtype)
     if p in (inf, -inf):
         return (amax if p > 0 else amin)(magnitude(x), given, keepdim)
     if p == 0:

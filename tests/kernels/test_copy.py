@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -133,3 +134,14 @@ def test_arange_is_start_plus_steps(n, dtype, start, step, shaped):
         np.testing.assert_allclose(y.numpy(), expected, rtol=2 * np.finfo(dtype).eps)
     else:
         np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@both_shapes
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_16_bit_floats_are_copied_and_filled(dtype, shaped):
+    x = RNG.normal(size=(33, 40)).astype(dtype)
+    y, z = (on_device(np.zeros((40, 33), dtype)) for _ in range(2))
+    turned = on_device(x).view((40, 33), (1, 40))
+    run(copy(shaped(device()), y, turned) + fill(shaped(device()), z, 1.5))
+    np.testing.assert_array_equal(y.numpy(), x.T)
+    np.testing.assert_array_equal(z.numpy(), np.full((40, 33), 1.5, dtype))

@@ -76,7 +76,9 @@ def test_values_at_corners_and_gradients_at_kinks_are_pytorchs(name):
     np.testing.assert_allclose(x.grad.numpy(), z.grad.numpy(), rtol=3e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", ["relu", "relu6", "elu", "leaky_relu", "silu", "mish", "hardswish"])
+@pytest.mark.parametrize(
+    "name", ["relu", "relu6", "elu", "leaky_relu", "silu", "mish", "hardswish"]
+)
 def test_inplace_is_taken_and_gives_a_new_tensor(name):
     x = clnet.tensor([-1.0, 2.0])
     y = getattr(F, name)(x, inplace=True)

@@ -53,11 +53,13 @@ UNARY = [
         "log1p",
     ),
     *("log2", "erf", "floor", "ceil", "round", "isnan", "isinf", "logical_not"),
-    *("tanh", "sigmoid"),
+    *("tanh", "sigmoid", "exp2", "log10", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh"),
+    *("acosh", "atanh", "erfc", "trunc", "frac", "isfinite", "logit", "nan_to_num"),
 ]
 BINARY = [
     *("add", "sub", "mul", "div", "floor_divide", "remainder", "fmod", "pow", "maximum", "minimum"),
-    *("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor"),
+    *("atan2", "hypot", "copysign", "xlogy"),
 ]
 FUNCTIONAL = ["relu", "leaky_relu", "elu", "silu", "softplus", "gelu"]
 
@@ -172,6 +174,14 @@ def test_corner_values_of_two_operands(torch, name):
     assert_equal(actual[near], expected[near], rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["fmax", "fmin", "logaddexp"])
+def test_corner_values_where_the_sign_of_zero_is_free(torch, name):
+    pairs = np.array(list(product(CORNERS, CORNERS)), np.float32).T.copy()
+    actual = getattr(ops, name)(*map(clnet.tensor, pairs)).numpy()
+    expected = getattr(torch, name)(*map(torch.from_numpy, pairs)).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-40)
+
+
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "lt", "eq"])
 @pytest.mark.parametrize("number", [NAN, INF, -0.0, 0, -3])
 def test_corner_values_beside_a_number(torch, name, number):
@@ -216,6 +226,15 @@ KINKS = {
     "maximum": (lambda m, x: m.maximum(x, 2 - x), [0.5, 1.0, 2.0]),
     "minimum": (lambda m, x: m.minimum(x, 2 - x), [0.5, 1.0, 2.0]),
     "where": (lambda m, x: m.where(x > 0, x, -x), [0.0, 1.0, -1.0]),
+    "fmax": (lambda m, x: m.fmax(x, 2 - x), [0.5, 1.0, 2.0, NAN]),
+    "hypot": (lambda m, x: m.hypot(x, x - 1), [0.0, 1.0, -3.0]),
+    "logaddexp": (lambda m, x: m.logaddexp(x, 2 - x), [1.0, 300.0, -300.0]),
+    "xlogy": (lambda m, x: m.xlogy(x - 1, x), [1.0, 2.0]),
+    "copysign": (lambda m, x: m.copysign(x, -x), [0.0, 2.0, -2.0]),
+    "atan2": (lambda m, x: m.atan2(x, x), [0.0, 2.0, -2.0]),
+    "nan_to_num": (lambda m, x: m.nan_to_num(x), [1.0, NAN, INF]),
+    "cumprod": (lambda m, x: m.cumprod(x, 0), [2.0, 0.0, 3.0, 0.0]),
+    "std": (lambda m, x: m.std(x).expand(2), [2.0, 2.0]),
     "log1p": (lambda m, x: m.log1p(x), [0.0, -1.0]),
     "tanh": (lambda m, x: m.tanh(x), [0.0, 50.0, -50.0]),
     "sigmoid": (lambda m, x: m.sigmoid(x), [0.0, 200.0, -200.0]),

@@ -58,6 +58,7 @@ CASES = [
         lambda x, index: ops.index_select(x, 1, index),
         lambda x, index: x[:, index],
         [normal(3, 5, 4), integers(0, 5, (8,))],
+        dtypes=["float16", "bfloat16"],
         shapes=[[(3, 5, 0), (2,)], [(1, 5, 1), (0,)]],
         k=4,
         name="index_select",
@@ -84,6 +85,7 @@ CASES = [
         lambda x, index: ops.gather(x, 1, index),
         lambda x, index: np.take_along_axis(x[: len(index)], index, 1),
         [normal(6, 5), integers(0, 5, (4, 9))],
+        dtypes=["float16", "bfloat16"],
         layouts=[dense],
         shapes=[[(2, 5), (2, 0)], [(3, 5), (1, 1)]],
         k=9,
@@ -230,6 +232,17 @@ def test_index_out_of_range_reads_nan_and_gets_no_gradient():
     x = clnet.ones(3, 4)
     picked = x[clnet.tensor([0, 0, -4]), clnet.tensor([-4, 4, 0])]
     np.testing.assert_array_equal(picked.numpy(), [1, np.nan, np.nan])
+
+
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16], ids=repr)
+def test_16_bit_gradients_add_up_in_float32(dtype):
+    x = clnet.ones(2, 3, dtype=dtype).requires_grad_()
+    y = x[clnet.zeros(3000, dtype=clnet.int64)]
+    y.backward(clnet.ones(3000, 3, dtype=dtype))
+    assert x.grad.dtype is dtype
+    expected = np.array([[3000] * 3, [0] * 3]).astype(dtype.numpy)
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+    assert np.isnan(x.detach()[clnet.tensor([5])].float().numpy()).all()
 
 
 def test_gradient_of_a_repeated_index_has_the_same_bits_again():

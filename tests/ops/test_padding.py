@@ -39,21 +39,20 @@ def test_second_gradients_flow(mode):
     y = F.pad(x * x, (2, 1), mode)
     (g,) = clnet.autograd.grad([(y * y).sum()], [x], create_graph=True)
     g.sum().backward()
-    shown = np.pad(np.ones(5), (2, 1), "constant")
-    del shown
-    counts = np.bincount(np.pad(np.arange(5), (2, 1), {"circular": "wrap"}.get(mode, mode)), minlength=5)
-    if mode == "constant":
-        counts = np.ones(5)
+    numpys = {"reflect": "reflect", "circular": "wrap"}
+    counts = np.ones(5)
+    if mode in numpys:
+        counts = np.bincount(np.pad(np.arange(5), (2, 1), numpys[mode]), minlength=5)
     np.testing.assert_allclose(x.grad.numpy().ravel(), 12 * np.arange(5.0) ** 2 * counts, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "bool"])
 def test_padding_keeps_other_dtypes(dtype):
     x = clnet.tensor([[[1, 0, 1]]]).to(dtype=getattr(clnet, dtype))
-    for mode in ("constant", "replicate", "circular"):
+    for mode, numpys in (("constant", "constant"), ("replicate", "edge"), ("circular", "wrap")):
         y = F.pad(x, (1, 2), mode)
         assert y.dtype is x.dtype
-        expected = np.pad([1, 0, 1], (1, 2), {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
+        expected = np.pad([1, 0, 1], (1, 2), numpys)
         np.testing.assert_array_equal(y.numpy().ravel().astype(int), expected)
 
 
@@ -66,15 +65,15 @@ def test_errors_say_what_is_wrong():
     x = clnet.ones(1, 2, 3)
     with pytest.raises(ArgumentError, match=r"^pad: mode is one of constant, reflect, .*'mirror'"):
         F.pad(x, (1, 1), "mirror")
-    with pytest.raises(ArgumentError, match="^pad: only mode 'constant' has a value"):
+    with pytest.raises(ArgumentError, match=r"^pad: only mode 'constant' has a value"):
         F.pad(x, (1, 1), "reflect", 1.0)
-    with pytest.raises(ArgumentError, match="^pad: there are two numbers for each padded axis"):
+    with pytest.raises(ArgumentError, match=r"^pad: there are two numbers for each padded axis"):
         F.pad(x, (1, 1, 1))
-    with pytest.raises(ShapeError, match="^pad: mode 'reflect' pads by at most the elements of"):
+    with pytest.raises(ShapeError, match=r"^pad: mode 'reflect' pads by at most the elements of"):
         F.pad(x, (3, 0), "reflect")
-    with pytest.raises(ShapeError, match="^pad: mode 'circular' pads by at most"):
+    with pytest.raises(ShapeError, match=r"^pad: mode 'circular' pads by at most"):
         F.pad(x, (4, 0), "circular")
-    with pytest.raises(ShapeError, match="^pad: an axis keeps 0 elements or more"):
+    with pytest.raises(ShapeError, match=r"^pad: an axis keeps 0 elements or more"):
         F.pad(x, (-2, -2))
-    with pytest.raises(ShapeError, match="^pad: an axis keeps 0 elements or more"):
+    with pytest.raises(ShapeError, match=r"^pad: an axis keeps 0 elements or more"):
         F.pad(x, (-2, -2), "replicate")

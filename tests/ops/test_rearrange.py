@@ -45,6 +45,7 @@ def embedded(x, offset, dim1, dim2):
     return np.moveaxis(y, (-2, -1), (dim1, dim2))
 
 
+HALVES = ["float16", "bfloat16"]
 ANY = [((0, 3, 5),), ((1, 1, 1),)]
 
 CASES = [
@@ -56,21 +57,21 @@ CASES = [
     method("diagonal", lambda x, *a: np.diagonal(x, *a), 2, 1, 2),
     method("diagonal", lambda x, *a: np.diagonal(x, *a), -1, -1, 0),
     method("diag_embed", lambda x: embedded(x, 0, -2, -1), shapes=ANY),
-    method("diag_embed", embedded, -2, 0, -1),
+    method("diag_embed", embedded, -2, 0, -1, dtypes=HALVES),
     method("diag", np.diag, 1, inputs=[normal(5, 7)]),
     method("diag", np.diag, -2, inputs=[normal(6)], label="vector"),
     method("tril", np.tril, inputs=[SQUARE], shapes=ANY),
-    method("tril", np.tril, -2),
+    method("tril", np.tril, -2, dtypes=HALVES),
     method("tril", np.tril, 1, inputs=[integers(-9, 9, (3, 4))], grad=False, label="integers"),
     method("triu", np.triu, inputs=[SQUARE], shapes=ANY),
     method("triu", np.triu, 2),
     method("repeat", lambda x, *n: np.tile(x, n), 2, 1, 3, 2, k=12),
     method("tile", lambda x, *n: np.tile(x, n), 2, 3, k=6),
-    method("flip", lambda x, *d: np.flip(x, d), 0, -1, shapes=ANY),
+    method("flip", lambda x, *d: np.flip(x, d), 0, -1, shapes=ANY, dtypes=HALVES),
     method("flip", lambda x, d: np.flip(x, d), (1,), inputs=[integers(0, 9, (3, 4))], grad=False),
     method("fliplr", np.fliplr),
     method("flipud", np.flipud),
-    method("roll", np.roll, 7, shapes=ANY),
+    method("roll", np.roll, 7, shapes=ANY, dtypes=HALVES),
     method("roll", np.roll, (-2, 4), (1, 2), shapes=ANY),
     method("rot90", np.rot90),
     method("rot90", np.rot90, -1, (2, 0)),
@@ -153,6 +154,13 @@ def test_views_share_memory(look):
 def test_chunks_of_nothing_are_as_many_as_asked():
     assert [c.shape for c in clnet.zeros(0, 2).chunk(3)] == [(0, 2)] * 3
     assert [c.shape for c in clnet.zeros(0, 2).split(3)] == [(0, 2)]
+
+
+def test_dims_may_be_given_by_name():
+    x = clnet.tensor(np.arange(6, dtype=np.float32).reshape(2, 3))
+    assert x.permute(dims=(1, 0)).shape == x.reshape(shape=(3, -1)).shape == (3, 2)
+    assert ops.flip(x, dims=(0,)).tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert x.tile(dims=(2,)).shape == (2, 6)
 
 
 def test_results_may_be_empty():

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import logsumexp
 
 from clnet import ops
+from clnet.dtypes import from_name
 from clnet.errors import ArgumentError, BoundsError, DtypeError
 from clnet.tensor import grad, tensor
 from tests.opcase import (
@@ -222,6 +223,27 @@ def test_errors_name_what_is_wrong(device):
         ops.sum(x, 2)
     with pytest.raises(DtypeError, match="mean: operands are floating"):
         ops.mean(tensor([1, 2]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sixteen_bits_are_reduced_in_more(device, dtype):
+    x = tensor(np.full(3000, 1.0)).to(from_name(dtype))  # a sum in float16 would stop at 2048
+    for result, expected in (
+        (ops.sum(x), 3000),
+        (ops.mean(x), 1),
+        (ops.max(x, 0).values, 1),
+        (ops.norm(x), 3000**0.5),
+        (ops.var(x), 0),
+        (ops.logsumexp(x * 0, 0), np.log(3000)),
+    ):
+        assert result.dtype.name == dtype
+        assert float(result.float().item()) == pytest.approx(expected, rel=2e-2)
+    assert ops.argmax(x).item() == 0
+    assert bool(ops.all(x).item())
+
+
+def test_logsumexp_of_nothing(device):
+    assert ops.logsumexp(tensor(np.ones((2, 0), np.float32)), 1).tolist() == [-np.inf] * 2
 
 
 def test_keepdim_may_be_given_by_position(device):

@@ -58,6 +58,7 @@ CASES = [
         [normal(6, 9), permuted(9, 4, 5), normal(5, 8)],
         layouts=[dense],
         shapes=[[(2, 9), (2, 0), (2, 3)], [(1, 9), (1, 1), (1, 1)]],
+        dtypes=["float16", "bfloat16"],
         name="scatter",
     ),
     OpCase(
@@ -84,6 +85,7 @@ CASES = [
         [normal(6, 4), integers(0, 4, (5, 9)), normal(5, 9)],
         layouts=[dense],
         shapes=[[(2, 5), (2, 0), (2, 3)], [(1, 1), (1, 1), (1, 1)]],
+        dtypes=["float16", "bfloat16"],
         k=9,
         name="scatter_add",
     ),
@@ -148,6 +150,7 @@ CASES = [
         [normal(6, 6, 2), permuted(6, 4), normal(4, 2)],
         shapes=[],
         layouts=[dense],
+        dtypes=["float16", "bfloat16"],
         name="index_put",
     ),
     OpCase(

@@ -27,7 +27,7 @@ def named(name, fn, ref, label="", inputs=(X,), **options):
 
 
 CASES = [
-    OpCase(ops.clone, np.copy, [normal(7, 33)]),
+    OpCase(ops.clone, np.copy, [normal(7, 33)], dtypes=["float16", "bfloat16"]),
     OpCase(ops.clone, np.copy, [integers(-9, 9, (7, 33))], grad=False, label="integers"),
     OpCase(ops.contiguous, np.copy, [normal(7, 33)]),
     named("reshape", lambda x: x.reshape(6, 10), lambda x: x.reshape(6, 10)),

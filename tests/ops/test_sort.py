@@ -27,6 +27,7 @@ CASES = [
         lambda x: x.sort()[0],
         lambda x: np.sort(x),
         [distinct(7, 33)],
+        dtypes=["float16", "bfloat16"],
         name="sort",
         shapes=EDGES,
         layouts=(),

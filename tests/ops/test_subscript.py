@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import clnet
 from clnet.errors import ArgumentError, BoundsError, GradientError, ShapeError
@@ -114,6 +116,57 @@ def test_assignment_is_pytorchs(name):
         value = RNG.normal(size=y[b].shape).astype(np.float32)
         x[a], y[b] = clnet.tensor(value), torch.tensor(value)
         np.testing.assert_array_equal(x.numpy(), y.numpy())
+
+
+@st.composite
+def keyed(draw):
+    """A shape, and a key with parts of every kind for it."""
+    shape = tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    common = draw(st.sampled_from([(), (1,), (3,), (2, 3)]))
+    dots = draw(st.integers(0, len(shape)))
+    parts, axis = [], 0
+    while axis < len(shape):
+        if axis == dots:
+            parts.append(...)
+            axis += draw(st.integers(0, len(shape) - axis))
+            dots = -1
+            continue
+        size = shape[axis]
+        kind = draw(st.sampled_from(["int", "slice", "none", "index", "mask"]))
+        if kind == "none":
+            parts.append(None)
+            if len(parts) > 6:
+                break
+            continue
+        axis += 1
+        if kind == "int":
+            parts.append(draw(st.integers(-size, size - 1)))
+        elif kind == "slice":
+            bounds = st.none() | st.integers(-size - 1, size + 1)
+            parts.append(slice(draw(bounds), draw(bounds), draw(st.integers(1, 2))))
+        elif kind == "index":
+            flat = draw(st.lists(st.integers(-size, size - 1), min_size=6, max_size=6))
+            parts.append(np.resize(np.array(flat), common))
+        else:  # as many true elements as the other indices have, or one
+            mask = np.zeros(size, bool)
+            mask[draw(st.integers(0, size - 1))] = True
+            parts.append(mask)
+    ndims = sum(isinstance(part, np.ndarray) and part.ndim == 0 for part in parts)
+    assume(not ndims)  # PyTorch takes an index without axes for an int
+    return shape, tuple(parts)
+
+
+@settings(max_examples=150)
+@given(keyed())
+def test_drawn_keys_pick_and_assign_as_pytorchs(case):
+    shape, key = case
+    host = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    x, y = clnet.tensor(host), torch.tensor(host)
+    expected = y[of(torch, key)]
+    np.testing.assert_array_equal(x[of(clnet, key)].numpy(), expected.numpy())
+    x[of(clnet, key)] = -1
+    y[of(torch, key)] = -1
+    np.testing.assert_array_equal(x.numpy(), y.numpy())
 
 
 @pytest.mark.parametrize("key", [(), ROWS, (ALL, J), (..., 0)], ids=str)
