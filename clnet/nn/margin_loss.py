@@ -12,6 +12,7 @@ from ..tensor import Tensor
 from .module import Module
 
 __all__ = [
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "GaussianNLLLoss",
     "HingeEmbeddingLoss",
@@ -365,4 +366,39 @@ class TripletMarginWithDistanceLoss(Module):
             margin=self.margin,
             swap=self.swap,
             reduction=self.reduction,
+        )
+
+
+class CTCLoss(Module):
+    """Minus the logarithm of the probability of all alignments of a target to a sequence.
+
+    Args:
+        blank: the class that stands for none.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        zero_infinity: a target that does not fit into its sequence costs 0 instead of infinity.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these.
+    """
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__()
+        self.blank = blank
+        self.reduction = _checked("CTCLoss", reduction)
+        self.zero_infinity = zero_infinity
+
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor
+    ) -> Tensor:
+        """One element, or the loss of each sequence without reduction."""
+        return ops.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            blank=self.blank,
+            reduction=self.reduction,
+            zero_infinity=self.zero_infinity,
         )

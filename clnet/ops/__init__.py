@@ -9,6 +9,7 @@ from .conv import *
 from .conv_nd import *
 from .convert import *
 from .create import *
+from .ctc import *
 from .distance import *
 from .draw import *
 from .dropouts import *

@@ -100,7 +100,7 @@ CASES = [
     ),
     OpCase(
         lambda x, t, w: ops.multi_margin_loss(x, t, weight=w, reduction="none"), multi_margin_ref,
-        [normal(6, 4, scale=0.2), integers(0, 4, (6,)), Draw((4,), lambda r, s: 1 + r.random(s), grad=False)],
+        [normal(6, 4, scale=0.2), integers(0, 4, (6,)), positive(4, grad=False)],
         name="multi_margin_loss", k=4,
     ),
     OpCase(

@@ -1,0 +1,120 @@
+"""Connectionist temporal classification: the forward recursion in log space, step by step."""
+
+from __future__ import annotations
+
+# Bodies are called with symbols and say so here, once.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..dtypes import int64
+from ..errors import ArgumentError, ShapeError
+from .arithmetic import clamp, gt, logical_and, lt, ne, where
+from .create import full_like, positions
+from .function import Face, op, require_floating
+from .index import gather
+from .loss import check_reduction, reduced
+from .pointwise import evaluate
+from .shape import cat, narrow, reshape, stack, to_dtype, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_NEVER = -1e30  # stands for log(0): finite, so that no gradient is NaN
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> Tensor:
+    """Minus the logarithm of the probability of all alignments (Graves et al. 2006).
+
+    Args:
+        log_probs: ``(steps, n, classes)``, logarithms of probabilities.
+        targets: ``(n, length)``, classes but for the blank; what lies behind a target's length does
+            not count.
+        input_lengths: ``(n,)``, steps of each sequence.
+        target_lengths: ``(n,)``, classes of each target.
+        blank: the class that stands for none.
+        reduction: ``"mean"`` (of the losses over the targets' lengths), ``"sum"`` or ``"none"``.
+        zero_infinity: a target that does not fit into its sequence costs 0 instead of infinity.
+
+    Returns:
+        One element, or ``(n,)``.
+
+    Raises:
+        ArgumentError: if ``reduction`` is none of these, or there is no class ``blank``.
+        DtypeError: if ``log_probs`` is not floating.
+        ShapeError: if the shapes do not fit.
+    """
+    check_reduction("ctc_loss", reduction)
+    require_floating("ctc_loss", log_probs.array)
+    lengths = (input_lengths.shape, target_lengths.shape)
+    if log_probs.ndim != 3 or targets.ndim != 2 or {*lengths} != {(log_probs.shape[1],)}:
+        raise ShapeError(
+            "ctc_loss",
+            "log_probs is (steps, n, classes), targets (n, length), the lengths (n,)",
+            log_probs=log_probs.shape,
+            targets=targets.shape,
+            lengths=lengths,
+        )
+    if not 0 <= blank < log_probs.shape[2] or log_probs.shape[0] == 0:
+        raise ArgumentError(
+            "ctc_loss", "there are steps, and a class blank", log_probs=log_probs.shape, blank=blank
+        )
+    losses = -_log_likelihood(log_probs, to_dtype(targets, int64), input_lengths,
+                              to_dtype(target_lengths, int64), blank)  # fmt: skip
+    impossible = gt(losses.detach(), -_NEVER / 2)
+    losses = where(impossible, 0.0 if zero_infinity else float("inf"), losses)
+    if reduction == "mean":
+        losses = losses / to_dtype(clamp(target_lengths, min=1), losses.dtype)
+    return reduced(losses, reduction)
+
+
+def _log_likelihood(
+    log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
+) -> Tensor:
+    steps, n, _ = log_probs.shape
+    blanks = full_like(targets, blank)
+    pairs = reshape(stack([blanks, targets], -1), (n, 2 * targets.shape[1]))
+    labels = cat([pairs, full_like(input_lengths, blank, dtype=int64).unsqueeze(1)], 1)
+    count = labels.shape[1]
+    place = positions(type(labels), count, labels.device)
+    before = _shifted(labels, 2, blank)
+    skips = logical_and(ne(labels, blank), ne(labels, before))
+    emitted = [gather(log_probs[t], 1, labels) for t in range(steps)]
+    alpha = where(lt(place, 2), emitted[0], _NEVER)
+    for t in range(1, steps):
+        operands: list[Any] = [
+            alpha, _shifted(alpha, 1, _NEVER), _shifted(alpha, 2, _NEVER), skips, emitted[t],
+            unsqueeze(gt(input_lengths, t), 1),
+        ]  # fmt: skip
+        alpha = evaluate("ctc_loss", _advance, operands)
+    last = unsqueeze(2 * target_lengths, 1)
+    at_blank = gather(alpha, 1, last)
+    at_label = where(gt(last, 0), gather(alpha, 1, clamp(last - 1, min=0)), _NEVER)
+    return reshape(evaluate("ctc_loss", _either, [at_blank, at_label]), (n,))
+
+
+def _shifted(x: Tensor, by: int, fill: float) -> Tensor:
+    """Moved to later places, with ``fill`` at the first."""
+    by = min(by, x.shape[1])
+    return cat([full_like(narrow(x, 1, 0, by), fill), narrow(x, 1, 0, x.shape[1] - by)], 1)
+
+
+def _advance(stay, one, two, skips, emitted, runs):
+    two = e.where(skips, two, _NEVER)
+    top = e.maximum(e.maximum(stay, one), two)
+    total = e.exp(stay - top) + e.exp(one - top) + e.exp(two - top)
+    return e.where(runs, e.maximum(top + e.log(total) + emitted, _NEVER), stay)
+
+
+def _either(a, b):
+    top = e.maximum(a, b)
+    return top + e.log(e.exp(a - top) + e.exp(b - top))

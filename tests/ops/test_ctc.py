@@ -1,0 +1,89 @@
+"""Connectionist temporal classification: all alignments counted out, and PyTorch's."""
+
+from __future__ import annotations
+
+from itertools import groupby, product
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, logsumexp
+
+import clnet
+from clnet import nn, ops
+from clnet.errors import ArgumentError, ShapeError
+from tests.opcase import OpCase, every_check, normal
+
+TARGETS = np.array([[1, 2], [2, 2], [1, 0]])
+LENGTHS = np.array([4, 4, 3]), np.array([2, 2, 1])
+
+
+def ctc_ref(x):
+    """Every path of classes is a path of some target: sum over those of the right one."""
+    log_p = log_softmax(x, -1)
+    losses = []
+    for i, (steps, length) in enumerate(zip(*LENGTHS, strict=True)):
+        wanted = list(TARGETS[i, :length])
+        paths = [
+            sum(log_p[t, i, c] for t, c in enumerate(path))
+            for path in product(range(x.shape[2]), repeat=int(steps))
+            if [c for c, _ in groupby(path) if c] == wanted
+        ]
+        losses.append(-logsumexp(paths))
+    return np.array(losses)
+
+
+def ctc(x, **options):
+    lengths = map(clnet.tensor, LENGTHS)
+    return ops.ctc_loss(ops.log_softmax(x, -1), clnet.tensor(TARGETS), *lengths, **options)
+
+
+CASES = [
+    OpCase(
+        lambda x: ctc(x, reduction="none"), ctc_ref, [normal(4, 3, 3)], k=20, name="ctc_loss",
+        shapes=(),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_ctc(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum", "blank": 4}, {"zero_infinity": True}])
+def test_it_agrees_with_pytorch(options, device):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((7, 4, 6)).astype("f4")
+    targets = rng.integers(1, 4, (4, 5))
+    steps = np.array([7, 6, 7, 2 if options.get("zero_infinity") else 7])
+    lengths = np.array([3, 0, 2, 5 if options.get("zero_infinity") else 1])
+    own, their = clnet.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    y = ops.ctc_loss(
+        ops.log_softmax(own, -1), *map(clnet.tensor, (targets, steps, lengths)), **options
+    )
+    z = torch.nn.functional.ctc_loss(
+        torch.log_softmax(their, -1), *map(torch.tensor, (targets, steps, lengths)), **options
+    )
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-5)
+    y.backward()
+    z.backward()
+    np.testing.assert_allclose(own.grad.numpy(), their.grad.numpy(), rtol=1e-3, atol=1e-5)
+
+
+def test_a_target_that_does_not_fit_costs_infinity(device):
+    loss = ops.ctc_loss(
+        clnet.full((1, 1, 3), -1.0), clnet.tensor([[1, 2]]), clnet.tensor([1]), clnet.tensor([2])
+    )
+    assert loss.item() == float("inf")
+    module = nn.CTCLoss(zero_infinity=True)
+    arguments = clnet.tensor([[1, 2]]), clnet.tensor([1]), clnet.tensor([2])
+    assert module(clnet.full((1, 1, 3), -1.0), *arguments).item() == 0
+
+
+def test_errors_name_what_is_wrong(device):
+    x, t, n = clnet.zeros(3, 1, 4), clnet.tensor([[1]]), clnet.tensor([1])
+    with pytest.raises(ArgumentError, match="a class blank"):
+        ops.ctc_loss(x, t, n, n, blank=4)
+    with pytest.raises(ShapeError, match="steps, n, classes"):
+        ops.ctc_loss(x[0], t, n, n)
