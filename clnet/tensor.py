@@ -320,10 +320,6 @@ class Tensor:
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
         return moved.requires_grad_(result.requires_grad)
 
-    def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
-        """Its elements where the condition is true, else those of ``other``, broadcast."""
-        return ops.where(condition, self, other)
-
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
 
@@ -339,6 +335,10 @@ class Tensor:
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""
         return self.copy_(full((), value, dtype=self.dtype, device=self.device))
+
+    def where(self, condition: Tensor, other: Any) -> Tensor:
+        """The elements where the condition is true, else those of ``other``."""
+        return ops.where(condition, self, other)
 
     def zero_(self) -> Tensor:
         """Overwrite every element with 0; returns the tensor."""

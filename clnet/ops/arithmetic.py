@@ -417,9 +417,8 @@ def _select(condition, x, other):
     return e.where(condition, x, other)
 
 
-@op(Face.FUNCTION)
 def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
-    """``x`` where the condition is true, else ``other``, broadcast."""
+    """``x`` where the condition is true, else ``other``, broadcast (public in ``masked``)."""
     return evaluate("where", _select, [condition, x, other], promoted=[x, other])
 
 

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..dtypes import bool_, int32, int64, of_scalar
-from ..errors import DtypeError, ShapeError
-from ..expr import Const, Input, Scalar, floor_divide, logical_not, remainder, where
+from ..errors import ArgumentError, DtypeError, ShapeError
+from ..expr import Const, Input, Scalar, floor_divide, logical_not, remainder
+from ..expr import where as chosen
 from ..kernels.copy import arange
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..kernels.sort import sort
 from ..shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
-from .function import Function, apply, op
+from .arithmetic import where as either
+from .function import Face, Function, apply, op
 from .index import pick
 from .pointwise import Operand, evaluate
 from .rearrange import unbind
@@ -47,7 +49,7 @@ class Partition(Function):
         memory = Scratch(y.device)
         keys = Array.scratch(memory, y.shape, int32)
         order = Array.scratch(memory, y.shape, int32)
-        key = where(logical_not(Input(0, True)), Const(1), Const(0))
+        key = chosen(logical_not(Input(0, True)), Const(1), Const(0))
         launches = launch_pointwise(target, [keys], [mask], (key,), compute=int32)
         launches += arange(target, order, 0, 1)
         found = sort(target, memory, keys, order, limit=1)
@@ -120,6 +122,29 @@ def argwhere(x: Tensor) -> Tensor:
     return nonzero(x)
 
 
+@op(Face.FUNCTION)
+def where(condition: Tensor, x: Operand | None = None, other: Operand | None = None) -> Any:
+    """``x`` where the condition is true, else ``other``; of a condition alone, where it is true.
+
+    Args:
+        condition: bool, any shape.
+        x: a number or a tensor; all three are broadcast together.
+        other: the same.
+
+    Returns:
+        The broadcast shape, in the promoted dtype of ``x`` and ``other``. Without these two, as
+        ``nonzero(condition, as_tuple=True)``.
+
+    Raises:
+        ArgumentError: if only one of both is given.
+    """
+    if x is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if x is None or other is None:
+        raise ArgumentError("where", "both values are given, or none", x=x, other=other)
+    return either(condition, x, other)
+
+
 @op()
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements at which a mask is true, in row-major order; the host waits once.
@@ -142,7 +167,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def _filled(mask: Any, value: Any, x: Any) -> Any:
-    return where(mask, value, x)
+    return chosen(mask, value, x)
 
 
 @op()

@@ -10,6 +10,7 @@ import numpy as np
 from clnet.device import Scratch, Target, device
 from clnet.kernels import copy as copy_module
 from clnet.kernels import gather, segment
+from clnet.kernels import order as order_module
 from clnet.kernels import sort as sort_module
 from clnet.kernels.copy import arange, copy, fill
 from clnet.kernels.gather import (
@@ -18,13 +19,15 @@ from clnet.kernels.gather import (
     gather_along_gradient,
     gather_rows,
     gather_rows_gradient,
+    put_along,
     put_rows,
 )
+from clnet.kernels.order import sort_lines
 from clnet.kernels.sort import sort
 
 from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
-MODULES = (copy_module, gather, segment, sort_module)
+MODULES = (copy_module, gather, order_module, segment, sort_module)
 
 
 @case()
@@ -111,6 +114,12 @@ def along_an_axis(target: Target) -> None:
                 expected = np.zeros(shape)
                 np.add.at(expected, where, gy.astype(np.float64))
                 near(gx, expected, terms=16 * index.size)
+                put, last = given(x), x.copy()
+                with constants(gather, _SHORT_LINE=short):
+                    run(put_along(few, put, given(gy), index_, dim=dim, wrap=wrap))
+                for place in np.ndindex(*index_shape):
+                    last[(*place[:dim], index[place], *place[dim + 1 :])] = gy[place]
+                near(put, last)
 
 
 @case()
@@ -129,9 +138,9 @@ def check_sort(target: Target, n: int, limit: int) -> None:
     keys_, order_ = given(keys), given(np.arange(n, dtype=np.int32))
     done = sort(target, memory, keys_, order_, limit=limit)
     run(done.launches)
-    order = np.argsort(keys, kind="stable")
-    near(done.keys, keys[order])
-    near(done.order, order)
+    expected = np.argsort(keys, kind="stable")
+    near(done.keys, keys[expected])
+    near(done.order, expected)
 
 
 @case()
@@ -139,3 +148,20 @@ def sorts(target: Target) -> None:
     with constants(sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2):
         for n, limit in ((1, 3), (300, 5), (301, 1000), (129, 70_000)):
             check_sort(target, n, limit)
+
+
+@case()
+def lines(target: Target) -> None:
+    for dtype in (np.float32, np.int64, np.uint8, np.float64):
+        x = (3 * normal(3, 70)).astype(dtype)
+        for descending, ranked in product((False, True), (0, 100)):
+            values, indices = output(x.shape, dtype), output(x.shape, np.int64)
+            with (
+                constants(order_module, _CPU_RANKED=ranked, _GPU_RANKED=ranked),
+                constants(sort_module, _CPU_LEAST_BLOCK=100, _GPU_PER_ITEM=2),
+            ):
+                run(sort_lines(target, values, indices, given(x), descending=descending))
+            backwards = 69 - np.argsort(x[:, ::-1], axis=1, kind="stable")[:, ::-1]
+            expected = backwards if descending else np.argsort(x, axis=1, kind="stable")
+            near(indices, expected)
+            near(values, np.take_along_axis(x, expected, 1))

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import DtypeError, GradientError, ShapeError, TraceError
+from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from tests.opcase import OpCase, booleans, every_check, integers, normal
 
 pytestmark = pytest.mark.device
@@ -100,6 +100,13 @@ def test_nonzero_of_a_number():
     assert [i.tolist() for i in clnet.tensor(2).nonzero(as_tuple=True)] == [[0]]
 
 
+def test_where_of_a_condition_alone_is_where_it_is_true():
+    mask = clnet.tensor([[True, False], [True, True]])
+    assert [i.tolist() for i in clnet.where(mask)] == [[0, 1, 1], [0, 0, 1]]
+    x = clnet.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert x.where(mask, 0).tolist() == clnet.where(mask, x, 0).tolist() == [[1, 0], [3, 4]]
+
+
 def test_filling_in_place():
     x = clnet.zeros(2, 3)
     mask = clnet.tensor([True, False, True])
@@ -125,6 +132,7 @@ def test_counting_cannot_be_traced():
         (lambda x, m: x.long().masked_fill(m, 1.5), DtypeError, "x holds the value"),
         (lambda x, m: x.requires_grad_().masked_fill_(m, 0), GradientError, "changed in place"),
         (lambda x, m: x[0].masked_fill_(m, 0), ShapeError, "does not broadcast"),
+        (lambda x, m: clnet.where(m, x), ArgumentError, "both values are given, or none"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, error, law):
