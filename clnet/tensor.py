@@ -320,7 +320,7 @@ class Tensor:
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
         return moved.requires_grad_(result.requires_grad)
 
-    def where(self, condition: Tensor, other: Tensor | Number) -> Tensor:
+    def where(self, condition: Tensor, other: Any) -> Tensor:
         """Its elements where the condition is true, else those of ``other``, broadcast."""
         return ops.where(condition, self, other)
 

@@ -3,8 +3,8 @@
 # ruff: noqa: FBT001, FBT002 - PyTorch takes `keepdim` by position
 from __future__ import annotations
 
-from collections.abc import Sequence
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e

@@ -34,7 +34,10 @@ def compare(torch, call, *hosts):
     if not pairs[0][1].requires_grad:
         return
     for side in (0, 1):
-        sum((pair[side] * pair[side]).sum() for pair in pairs).backward()
+        loss, *others = ((pair[side] * pair[side]).sum() for pair in pairs)
+        for term in others:
+            loss = loss + term
+        loss.backward()
     for ours, theirs in zip(*leaves, strict=True):
         np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), rtol=1e-4, atol=1e-5)
 
