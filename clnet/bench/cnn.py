@@ -22,7 +22,7 @@ from ..nn import functional as F
 from ..optim import SGD
 from ..tape import no_grad
 from ..tensor import Tensor, tensor
-from .timing import torch_peer
+from .timing import settle, torch_peer
 
 _BATCH = 64
 _BLOCK = 20
@@ -135,15 +135,18 @@ def _epoch(
     counted = 0
     for start in range(0, len(batches), _BLOCK):
         block = batches[start : start + _BLOCK]
+        settle()
         begin = time.perf_counter()
         losses = ours.steps(block)
         middle = time.perf_counter()
+        settle()
+        resume = time.perf_counter()
         peer_losses = losses if theirs is None else theirs.steps(block)
         end = time.perf_counter()
         if start == 0 and check:
             _compare(losses[:_AGREE_STEPS], peer_losses[:_AGREE_STEPS])
             continue
-        own, peer, counted = own + middle - begin, peer + end - middle, counted + len(block)
+        own, peer, counted = own + middle - begin, peer + end - resume, counted + len(block)
     scale = len(batches) / max(counted, 1)
     return own * scale, 0.0 if theirs is None else peer * scale
 

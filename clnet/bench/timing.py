@@ -11,10 +11,16 @@ from ..device import Device
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _KEEP_BYTES = 2**30
+_SETTLE_SECONDS = 0.05
+
+
+def settle() -> None:
+    """Wait until nobody spins: OpenMP's and BLAS's threads do for a while after their work."""
+    time.sleep(_SETTLE_SECONDS)
 
 
 def seconds(run: Callable[[], object], where: Device | None, repeats: int = 1) -> float:
-    """Wall time of one call.
+    """Wall time of one call, once the processor is quiet.
 
     Args:
         run: what is timed.
@@ -24,6 +30,10 @@ def seconds(run: Callable[[], object], where: Device | None, repeats: int = 1) -
     Returns:
         Seconds a call.
     """
+    settle()
+    run()  # wakes the threads that run it
+    if where is not None:
+        where.synchronize()
     start = time.perf_counter()
     for _ in range(repeats):
         run()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 class Attention(Function):
     """Inputs q, k, v of four axes, and a mask of four axes or none; outputs y and what it keeps."""
 
+    sixteen_bit = False
+
     scores: Scores
 
     differentiable = (0,)
@@ -82,6 +84,8 @@ class Attention(Function):
 @dataclass(frozen=True)
 class AttentionBackward(Function):
     """The gradients of :class:`Attention`: inputs gy, lse, delta, and its inputs."""
+
+    sixteen_bit = False
 
     scores: Scores
 

@@ -32,11 +32,13 @@ class Function:
         mutates: positions of inputs that are written in place.
         differentiable: positions of outputs through which gradients flow, None for all.
         device: where an op without inputs runs.
+        sixteen_bit: whether its kernels take float16 and bfloat16; elsewhere they are refused.
     """
 
     device: Any = None
     mutates: ClassVar[tuple[int, ...]] = ()
     differentiable: ClassVar[tuple[int, ...] | None] = None
+    sixteen_bit: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -162,6 +164,8 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         OutOfDeviceMemory: if an output or the scratch memory does not fit.
     """
     device = _common_device(function, inputs)
+    if not function.sixteen_bit:
+        _require_wide(function.name, inputs)
     outputs = function.infer(*inputs)
     now = mode.current()
     if now.tracer is not None:
@@ -224,6 +228,17 @@ def require_same_dtype(op_name: str, **arrays: Spec) -> None:
 @lru_cache(maxsize=256)
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _require_wide(op_name: str, inputs: tuple[Array, ...]) -> None:
+    for array in inputs:
+        if array.dtype.is_floating_point and array.dtype.itemsize < 4:
+            raise DtypeError(
+                op_name,
+                "its kernels do not take 16-bit floats yet",
+                dtype=array.dtype,
+                remedy="Convert with .float()",
+            )
 
 
 def _common_device(function: Function, inputs: tuple[Array, ...]) -> Device:

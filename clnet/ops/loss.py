@@ -37,6 +37,8 @@ class CrossEntropy(Function):
     exponentials (unless ``x`` are log-probabilities), and the targets' total weight (for the mean).
     """
 
+    sixteen_bit = False
+
     settings: Settings
 
     differentiable = (0,)
@@ -136,6 +138,8 @@ class CrossEntropy(Function):
 @dataclass(frozen=True)
 class CrossEntropyBackward(Function):
     """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, its outputs but the loss."""
+
+    sixteen_bit = False
 
     settings: Settings
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class MatMul(Function):
     """``a @ b`` of stacks of matrices."""
 
+    sixteen_bit = False
+
     op_name: str = "matmul"
 
     @property
@@ -71,6 +73,8 @@ class MatMul(Function):
 @dataclass(frozen=True)
 class Linear(Function):
     """``x @ weight.T``, plus a bias as a third input; its gradients are dense."""
+
+    sixteen_bit = False
 
     @property
     def name(self) -> str:

@@ -31,6 +31,8 @@ class BatchNorm(Function):
     Its outputs are y, the mean, ``1 / sqrt(variance + eps)`` and the unbiased variance.
     """
 
+    sixteen_bit = False
+
     weighted: bool
     biased: bool
     eps: float
@@ -105,6 +107,8 @@ class BatchNorm(Function):
 @dataclass(frozen=True)
 class BatchNormBackward(Function):
     """Gradients to weight, bias and (if ``wanted``) input, from gy, x, mean, invstd, weight."""
+
+    sixteen_bit = False
 
     weighted: bool
     wanted: bool

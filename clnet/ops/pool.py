@@ -33,6 +33,8 @@ Pair = int | Sequence[int]
 class MaxPool(Function):
     """Maxima over windows, and where in its plane each was unless ``index_dtype`` is None."""
 
+    sixteen_bit = False
+
     window: Window
     size: Shape
     index_dtype: DType | None
@@ -67,6 +69,8 @@ class MaxPool(Function):
 class MaxPoolBackward(Function):
     """Gradients added up at the positions of the maxima."""
 
+    sixteen_bit = False
+
     window: Window
     shape: Shape
 
@@ -96,6 +100,8 @@ class MaxPoolBackward(Function):
 @dataclass(frozen=True)
 class AvgPool(Function):
     """Means over windows."""
+
+    sixteen_bit = False
 
     window: Window
     size: Shape
@@ -132,6 +138,8 @@ class AvgPool(Function):
 class AvgPoolBackward(Function):
     """The transpose of :class:`AvgPool`; ``size`` is of the planes that were pooled."""
 
+    sixteen_bit = False
+
     window: Window
     size: Shape
     include_pad: bool
@@ -165,6 +173,8 @@ class AvgPoolBackward(Function):
 class AdaptiveAvgPool(Function):
     """Means over ``size`` nearly equal parts."""
 
+    sixteen_bit = False
+
     size: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -187,6 +197,8 @@ class AdaptiveAvgPool(Function):
 @dataclass(frozen=True)
 class AdaptiveAvgPoolBackward(Function):
     """The transpose of :class:`AdaptiveAvgPool`; ``size`` is of the planes that were pooled."""
+
+    sixteen_bit = False
 
     size: Shape
 

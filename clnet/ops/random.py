@@ -88,6 +88,8 @@ class Random(Function):
 class Dropout(Function):
     """Elements dropped with probability ``p``, the others scaled; backward makes the mask anew."""
 
+    sixteen_bit = False
+
     p: float
     counter: Counter
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class Softmax(Function):
     """Softmax along ``dim``, or its logarithm."""
 
+    sixteen_bit = False
+
     dim: int
     log: bool
 
@@ -68,6 +70,8 @@ class Softmax(Function):
 @dataclass(frozen=True)
 class SoftmaxBackward(Function):
     """The gradient of softmax (or its logarithm) from the gradient of its result and its result."""
+
+    sixteen_bit = False
 
     dim: int
     log: bool

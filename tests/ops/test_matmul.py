@@ -158,3 +158,12 @@ def test_errors_name_the_law(call, error, message):
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16])
+def test_floats_of_16_bits_are_refused_and_not_taken_for_integers(dtype):
+    x = clnet.ones(3, 3).to(dtype)
+    with pytest.raises(
+        DtypeError, match=r"^matmul: its kernels do not take 16-bit floats yet; .*\.float\(\)$"
+    ):
+        x @ x
