@@ -164,9 +164,9 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         OutOfDeviceMemory: if an output or the scratch memory does not fit.
     """
     device = _common_device(function, inputs)
+    outputs = function.infer(*inputs)
     if not function.sixteen_bit:
         _require_wide(function.name, inputs)
-    outputs = function.infer(*inputs)
     now = mode.current()
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
