@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def norms_of_the_oracle(request):
-    """PyTorch's norms take and print ``bias=`` in the oracle, 2.13; older ones cannot be compared."""
+    """PyTorch's norms print ``bias=`` in the oracle, 2.13; older ones cannot be compared."""
     torch = sys.modules.get("torch")
     about_norms = any(word in request.node.name for word in ("Norm", "a network"))
     if torch and about_norms and "bias" not in signature(torch.nn.BatchNorm1d).parameters:
