@@ -1,7 +1,8 @@
-"""Maxima and means over windows and parts of planes, with their gradients."""
+"""Maxima and means over windows and parts of planes and volumes, with their gradients."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from clnet.device import Target
 from clnet.kernels import avg_pool as avg_module
 from clnet.kernels import max_pool as max_module
+from clnet.kernels import window_max as window_max_module
 from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
@@ -17,10 +19,11 @@ from clnet.kernels.avg_pool import (
 )
 from clnet.kernels.max_pool import max_pool, max_pool_gradient
 from clnet.kernels.window import Window
+from clnet.kernels.window_max import Window3, window_max
 
-from .harness import REALS, case, given, near, normal, output, run
+from .harness import REALS, RNG, case, given, near, normal, output, run
 
-MODULES = (max_module, avg_module)
+MODULES = (max_module, avg_module, window_max_module)
 
 # Window, plane and output: halves, with a window cut off (ceil_mode), overlapping and padded.
 MEANS = [
@@ -72,6 +75,57 @@ def maxima(target: Target) -> None:
     for window, plane, out in MAXIMA:
         check_max(target, window, plane, out, np.float32, np.int64)
     check_max(target, *MAXIMA[2], np.float64, np.int32)
+
+
+def check_positions(
+    target: Target, x: np.ndarray, axes: list[list[range]], window: Window3 | None
+) -> None:
+    """Of the windows or parts that each axis is cut into."""
+    expected = np.zeros((len(x), *map(len, axes)), np.int64)
+    for n, *at in np.ndindex(*expected.shape):
+        places = product(*(ranges[i] for ranges, i in zip(axes, at, strict=True)))
+        # A NaN is above all, and of several the last.
+        best = max(enumerate(places), key=lambda item, volume=x[n]: rank(volume[item[1]], item[0]))
+        expected[(n, *at)] = np.ravel_multi_index(best[1], x.shape[1:])
+    index = output(expected.shape, np.int64)
+    run(window_max(target, index, given(x, before=1), window))
+    near(index, expected)
+
+
+def rank(value: Any, place: int) -> tuple[float, int]:
+    """What makes an element the maximum of its window."""
+    return (np.inf, place) if np.isnan(value) else (float(value), -place)
+
+
+def volumes(dtype: Any) -> np.ndarray:
+    """Two of them, with ties and NaNs."""
+    x = RNG.integers(0, 5, (2, 3, 5, 7)).astype(dtype)
+    x[0, 1, 1, :3] = np.nan
+    return x
+
+
+@case()
+def positions_of_maxima(target: Target) -> None:
+    windows = [
+        Window3((1, 1, 1), (1, 1, 1), (0, 0, 0), (1, 1, 1)),
+        Window3((2, 3, 2), (1, 2, 3), (1, 1, 1), (2, 2, 3)),
+        Window3((3, 2, 3), (2, 1, 2), (1, 0, 1), (1, 2, 1)),
+    ]
+    for dtype, window in product((*REALS, np.float16), windows):
+        x = volumes(dtype)
+        axes: list[list[range]] = []
+        for size, k, s, p, g in zip(x.shape[1:], *window, strict=True):
+            starts = range(-p, size + p - g * (k - 1), s)
+            taps = [[a + j * g for j in range(k) if 0 <= a + j * g < size] for a in starts]
+            axes.append([range(t[0], t[-1] + 1, g) for t in taps])
+        check_positions(target, x, axes, window)
+    for dtype, out in product((*REALS, np.float16), ((1, 1, 1), (2, 4, 7), (5, 2, 3))):
+        x = volumes(dtype)
+        axes = [
+            [range(i * size // o, -(-(i + 1) * size // o)) for i in range(o)]
+            for size, o in zip(x.shape[1:], out, strict=True)
+        ]
+        check_positions(target, x, axes, None)
 
 
 def check_mean(

@@ -1,0 +1,98 @@
+"""Attention and its gradients, with masks of both kinds and without one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from clnet.array import Array
+from clnet.device import Target
+from clnet.kernels import attention as attention_module
+from clnet.kernels.attention import Scores, attention, attention_grad
+
+from .harness import REALS, RNG, case, given, near, normal, output, run
+
+MODULES = (attention_module,)
+
+BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2
+# More rows than a group has, more keys than a tile has, neither a multiple of a block; and fewer.
+SIZES = ((11, 37), (38, 5))
+
+
+def mask_of(kind: str | None, rows: int, keys: int, dtype: Any) -> tuple[Array | None, np.ndarray]:
+    """A mask, and what it adds to the scores; row 2 takes no key.
+
+    Of the masks that are added, all batches share one; of the booleans, all heads do.
+    """
+    shape = (BATCH, HEADS, rows, keys)
+    if kind is None:
+        return None, np.zeros(shape)
+    if kind == "add":
+        mask = normal(rows, keys, dtype=dtype)
+        mask[2] = -np.inf
+        return given(mask, before=1).view(shape, (0, 0, keys, 1)), np.broadcast_to(mask, shape)
+    keep = RNG.random((BATCH, keys, rows)) < 0.6
+    keep[:, :, 2] = False
+    added = np.where(keep.transpose(0, 2, 1)[:, None], 0, -np.inf)
+    stored = given(keep, before=3)
+    return stored.view(shape, (rows * keys, 0, 1, rows)), np.broadcast_to(added, shape)
+
+
+def check(
+    target: Target, rows: int, keys: int, dtype: Any, *, causal: bool, kind: str | None
+) -> None:
+    scores = Scores(0.7, causal)
+    q = normal(BATCH, HEADS, rows, HEAD, dtype=dtype)
+    k = normal(BATCH, HEADS, keys, HEAD, dtype=dtype)
+    v = normal(BATCH, HEADS, keys, VALUE_HEAD, dtype=dtype)
+    mask, added = mask_of(kind, rows, keys, dtype)
+
+    s = scores.scale * np.einsum("nhre,nhke->nhrk", *(x.astype(np.float64) for x in (q, k))) + added
+    if causal:
+        s = np.where(np.tri(rows, keys, dtype=bool), s, -np.inf)
+    top = s.max(-1, keepdims=True)
+    p = np.exp(s - np.where(top == -np.inf, 0, top))
+    total = p.sum(-1, keepdims=True)
+    some = total > 0
+    p = np.divide(p, total, out=np.zeros_like(p), where=some)
+    lse = np.where(some, top + np.log(np.where(some, total, 1)), 0)[..., 0]
+    y = p @ v.astype(np.float64)
+
+    inputs = (given(q, before=1), given(k, before=2), given(v, before=3), mask)
+    y_, lse_ = output(y.shape, dtype), output(lse.shape, dtype)
+    run(attention(target, y_, lse_, *inputs, scores=scores))
+    near(y_, y, terms=128)
+    near(lse_, lse, terms=128)
+
+    gy = normal(*y.shape, dtype=dtype)
+    delta = (gy * y).sum(-1)
+    slope = p * (gy @ v.swapaxes(-1, -2) - delta[..., None]) * scores.scale
+    grads = (output(q.shape, dtype), output(k.shape, dtype), output(v.shape, dtype))
+    gy_, delta_ = given(gy, before=1), given(delta.astype(dtype))
+    run(attention_grad(target, grads, gy_, lse_, delta_, *inputs, scores=scores))
+    near(grads[0], slope @ k, terms=512)
+    near(grads[1], slope.swapaxes(-1, -2) @ q, terms=512)
+    near(grads[2], p.swapaxes(-1, -2) @ gy, terms=512)
+
+
+@case()
+def attentions(target: Target) -> None:
+    small = replace(target, traits=replace(target.traits, max_group_size=8))
+    for kind, causal in product((None, "add", "keep"), (False, True)):
+        check(small, *SIZES[0], np.float32, causal=causal, kind=kind)
+    check(small, *SIZES[1], np.float32, causal=True, kind=None)
+    check(small, *SIZES[1], np.float64, causal=True, kind="add")
+    check(small, *SIZES[1], np.float64, causal=False, kind="keep")
+    check(small, *SIZES[1], np.float64, causal=True, kind=None)
+
+
+@case("gpu")
+def attentions_with_little_local_memory(target: Target) -> None:
+    """Tiles of one block, and rows too long for any."""
+    for dtype, blocks in product(REALS, (1, 0)):
+        nbytes = 4 * blocks * (HEAD + VALUE_HEAD) * np.dtype(dtype).itemsize
+        traits = replace(target.traits, max_group_size=4, local_memory_bytes=nbytes)
+        check(replace(target, traits=traits), 6, 9, dtype, causal=blocks == 0, kind=None)

@@ -1,0 +1,65 @@
+"""What goes along one axis: sparse linear maps, and running sums and products."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels import axis_map as map_module
+from clnet.kernels import scan as scan_module
+from clnet.kernels.axis_map import axis_map
+from clnet.kernels.scan import Scan, scan
+
+from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+
+MODULES = (map_module, scan_module)
+
+
+@case()
+def maps(target: Target) -> None:
+    for dtype, weighted in product((*REALS, np.float16), (False, True)):
+        compute = np.float32 if dtype == np.float16 else dtype
+        for outer, rows, n, inner in ((1, 1, 1, 1), (2, 5, 7, 3), (3, 40, 11, 1)):
+            terms = RNG.integers(0, 4, n)  # some outputs have none
+            terms[-1] = 2
+            starts = np.concatenate([[0], np.cumsum(terms)]).astype(np.int32)
+            index = RNG.integers(0, rows, starts[-1]).astype(np.int32)
+            index[-1] = rows - 1
+            weight = normal(len(index), dtype=compute)
+            matrix = np.zeros((n, rows))
+            where = (np.repeat(np.arange(n), terms), index)
+            np.add.at(matrix, where, weight.astype(np.float64) if weighted else 1.0)
+
+            x, y = normal(outer, rows, inner, dtype=dtype), output((outer, n, inner), dtype)
+            weight_ = given(weight, before=3) if weighted else None
+            tables = (given(starts, before=1), given(index, before=2), weight_)
+            run(axis_map(target, y, given(x, before=1), *tables))
+            near(y, np.einsum("ir,orc->oic", matrix, x.astype(np.float64)))
+
+
+def check_scan(
+    target: Target, shape: tuple[int, int, int], dtype: Any, kind: Scan, *, reverse: bool
+) -> None:
+    x = normal(*shape, dtype=dtype)
+    if kind is Scan.PROD:
+        x = RNG.choice([-1, 1], shape).astype(dtype)
+        x[:, :: max(1, shape[1] // 5)] *= 2
+    flipped = np.flip(x, 1) if reverse else x
+    cumulate = np.cumsum if kind is Scan.SUM else np.cumprod
+    expected = cumulate(flipped, 1, dtype=np.float64)
+    y = output(shape, dtype)
+    run(scan(target, y, given(x, before=1), dim=1, kind=kind, reverse=reverse))
+    near(y, np.flip(expected, 1) if reverse else expected, terms=256)
+
+
+@case()
+def scans(target: Target) -> None:
+    """Parts longer than a group, and so short that the totals are cut up again."""
+    for part, dtype, kind, reverse in product((100, 8), REALS, Scan, (False, True)):
+        with constants(scan_module, _PART=part):
+            for shape in ((2, 150, 3), (1, 70, 1), (2, 20, 35), (1, 1, 2)):
+                check_scan(target, shape, dtype, kind, reverse=reverse)
+    check_scan(target, (2, 70, 1), np.int32, Scan.PROD, reverse=False)
