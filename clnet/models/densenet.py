@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from .. import nn, ops
 from ..nn import init
 from ..tensor import Tensor
+from .initial import zero
 
 
 class DenseLayer(nn.Module):
@@ -116,7 +117,7 @@ class DenseNet(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 init.kaiming_normal_(module.weight)
-        init.zeros_(self.classifier.bias)
+        zero(self.classifier.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, num_classes)``, before the softmax, from ``(n, 3, h, w)``, 29x29 or larger."""

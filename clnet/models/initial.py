@@ -22,5 +22,10 @@ def he_normal(model: nn.Module, *, linear_std: float | None = None) -> None:
             init.normal_(module.weight, 0.0, linear_std)
         else:
             continue
-        if module.bias is not None:
-            init.zeros_(module.bias)
+        zero(module.bias)
+
+
+def zero(parameter: nn.Parameter | None) -> None:
+    """Fill a parameter with 0, if the layer has it."""
+    if parameter is not None:
+        init.zeros_(parameter)

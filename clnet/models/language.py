@@ -8,6 +8,7 @@ from .. import nn
 from ..errors import ArgumentError
 from ..nn import init
 from ..tensor import Tensor
+from .initial import zero
 
 State: TypeAlias = "tuple[Tensor, Tensor]"
 
@@ -51,7 +52,7 @@ class LSTMLanguageModel(nn.Module):
         self.rnn = nn.LSTM(embedding_dim, hidden_size, num_layers, dropout=between)
         self.decoder = nn.Linear(hidden_size, vocab_size)
         init.uniform_(self.encoder.weight, -0.1, 0.1)
-        init.zeros_(self.decoder.bias)
+        zero(self.decoder.bias)
         if tie_weights:
             self.decoder.weight = self.encoder.weight
         else:
@@ -68,8 +69,8 @@ class LSTMLanguageModel(nn.Module):
             ``(steps, n, vocab_size)``, before the softmax; and hidden and cell states,
             ``(num_layers, n, hidden_size)`` each.
         """
-        y, state = self.rnn(self.drop(self.encoder(tokens)), state)
-        return self.decoder(self.drop(y)), state
+        y, last = self.rnn(self.drop(self.encoder(tokens)), state)
+        return self.decoder(self.drop(y)), last
 
 
 def lstm_language_model(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import nn
-from ..nn import init
 from ..tensor import Tensor
-from .initial import he_normal
+from .initial import he_normal, zero
 
 
 class BasicBlock(nn.Module):
@@ -112,9 +111,9 @@ class ResNet(nn.Module):
         if zero_init_residual:
             for module in self.modules():
                 if isinstance(module, BasicBlock):
-                    init.zeros_(module.bn2.weight)
+                    zero(module.bn2.weight)
                 elif isinstance(module, Bottleneck):
-                    init.zeros_(module.bn3.weight)
+                    zero(module.bn3.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, num_classes)``, before the softmax, from ``(n, 3, h, w)``."""

@@ -6,14 +6,15 @@ from .. import nn, ops
 from ..errors import ArgumentError
 from ..nn import init
 from ..tensor import Tensor
+from .initial import zero
 
-# By version: the first convolution's channels, size; fire modules (squeezed, expanded) and pools.
-_POOL = None
+# By version: the first convolution's channels and size, then fire modules (squeezed, expanded) and
+# pools (None).
 _NARROW = ((16, 64), (16, 64))
 _WIDE = ((48, 192), (48, 192), (64, 256))
 _VERSIONS = {
-    "1_0": (96, 7, (*_NARROW, (32, 128), _POOL, (32, 128), *_WIDE, _POOL, (64, 256))),
-    "1_1": (64, 3, (*_NARROW, _POOL, (32, 128), (32, 128), _POOL, *_WIDE, (64, 256))),
+    "1_0": (96, 7, (*_NARROW, (32, 128), None, (32, 128), *_WIDE, None, (64, 256))),
+    "1_1": (64, 3, (*_NARROW, None, (32, 128), (32, 128), None, *_WIDE, (64, 256))),
 }
 
 
@@ -64,7 +65,7 @@ class SqueezeNet(nn.Module):
         planes, size, rest = _VERSIONS[version]
         layers: list[nn.Module] = [nn.Conv2d(3, planes, size, stride=2), nn.ReLU(), _pool()]
         for sizes in rest:
-            if sizes is _POOL:
+            if sizes is None:
                 layers.append(_pool())
             else:
                 squeezed, expanded = sizes
@@ -81,8 +82,7 @@ class SqueezeNet(nn.Module):
                     init.normal_(module.weight, 0.0, 0.01)
                 else:
                     init.kaiming_uniform_(module.weight)
-                if module.bias is not None:
-                    init.zeros_(module.bias)
+                zero(module.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(n, num_classes)``, before the softmax, from ``(n, 3, h, w)``, 21x21 or larger."""
