@@ -1,4 +1,4 @@
-"""Who looks on at a device. Its queue, pool and programs tell them what they do; nothing changes."""
+"""Who looks on at a device: its queue, pool and programs tell them what they do."""
 
 from __future__ import annotations
 

@@ -161,9 +161,7 @@ def _titled(title: str, totals: dict[str, Total], share: float) -> str:
     kept = dearest(totals, share)
     reached = sum(t.seconds for t in kept.values())
     percent = 100 * reached / everything if everything else 100.0
-    return (
-        f"{title}: {len(kept)} of {len(totals)} make up {percent:.1f}% of {duration(everything)}"
-    )
+    return f"{title}: {len(kept)} of {len(totals)} make up {percent:.1f}% of {duration(everything)}"
 
 
 def _times(total: Total, totals: dict[str, Total]) -> tuple[str, ...]:
