@@ -49,6 +49,12 @@ class Plan:
             self._program += [device.queue.bind(launch) for launch in self._launches(step)]
 
     @property
+    def changed_arguments(self) -> list[tuple[int, Array]]:
+        """Position and memory of the arguments that a replay changes in place."""
+        changed = set(self._mutated)
+        return [(i, a) for i, a in enumerate(self._arguments) if a.storage in changed]
+
+    @property
     def num_launches(self) -> int:
         """Kernels of one replay."""
         return sum(isinstance(p, BoundLaunch) for p in self._program)
