@@ -12,8 +12,9 @@ from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
+from .passes import rewrite
 from .plan import Plan
-from .tracer import Tracer
+from .record import record
 
 _MOST_PLANS = 16
 _MOST_TURNS = 4
@@ -90,36 +91,14 @@ class Compiled:
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
-        placeholders: list[Tensor] = []
-
-        def placeholder(value: Any) -> Any:
-            if not isinstance(value, Tensor):
-                return value
-            array = Array.abstract(value.shape, value.dtype, device)
-            placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
-            return placeholders[-1]
-
-        tracer = Tracer()
+        recorded = record(self._function, args, kwargs, device)
         try:
-            with mode.using(tracer=tracer, device=device):
-                result = self._function(
-                    *(placeholder(a) for a in args),
-                    **{k: placeholder(v) for k, v in kwargs.items()},
-                )
-                results: list[Tensor] = []
-                template = _flatten(result, results)
-            if any(id(p) in tracer.grads_after for p in placeholders):
-                raise TraceError(
-                    "compile",
-                    "backward collects the gradient of an argument, which stays inside",
-                    remedy="Ask for it with clnet.autograd.grad and return it",
-                )
-            plan = Plan(tracer, device, [p.array for p in placeholders], [t.array for t in results])
+            plan = Plan(rewrite(recorded.trace), recorded.tracer)
         except BaseException:
-            tracer.undo()
+            recorded.tracer.undo()
             raise
         self.num_traces += 1
-        return plan, lambda arrays: _unflatten(template, iter(arrays))
+        return plan, recorded.rebuild
 
 
 def compile(function: Callable[..., Any]) -> Compiled:  # noqa: A001 - PyTorch's name
@@ -176,32 +155,3 @@ def _one_device(tensors: list[Tensor]) -> Device:
             devices=sorted(d.name for d in devices),
         )
     return devices.pop()
-
-
-def _flatten(value: Any, tensors: list[Tensor]) -> Any:
-    """The structure of a result, with the tensors' positions in place of tensors."""
-    if isinstance(value, Tensor):
-        if value.node is not None and not value.node.released:
-            raise TraceError(
-                "compile",
-                "a returned tensor still has a graph, which cannot leave a compiled function",
-                shape=value.shape,
-                remedy="Call backward inside, return x.detach(), or run under clnet.no_grad()",
-            )
-        tensors.append(value)
-        return Tensor
-    if isinstance(value, tuple | list):
-        return type(value)(_flatten(v, tensors) for v in value)
-    if isinstance(value, dict):
-        return {k: _flatten(v, tensors) for k, v in value.items()}
-    return value
-
-
-def _unflatten(template: Any, arrays: Any) -> Any:
-    if template is Tensor:
-        return Tensor(next(arrays))
-    if isinstance(template, tuple | list):
-        return type(template)(_unflatten(v, arrays) for v in template)
-    if isinstance(template, dict):
-        return {k: _unflatten(v, arrays) for k, v in template.items()}
-    return template

@@ -6,40 +6,37 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ..array import Array
-from ..device import BoundLaunch, Device, Storage, size_class
-from .tracer import Action, Step, Tracer
+from ..device import BoundLaunch, Storage, size_class
+from .trace import Trace
+from .tracer import Action, Tracer
 
 
 class Plan:
     """The launches of one trace, bound to buffers the plan holds.
 
     Args:
-        tracer: the trace.
-        device: where it runs.
-        arguments: placeholders of the call's tensors, overwritten before each replay.
-        results: abstract arrays the caller gets; copied out after each replay.
+        trace: what to run, rewritten; its arguments are overwritten before each replay, its results
+            copied out after it.
+        tracer: what the plan depends on, and which gradients it leaves.
     """
 
-    def __init__(
-        self, tracer: Tracer, device: Device, arguments: Sequence[Array], results: Sequence[Array]
-    ) -> None:
-        self.device = device
-        self._arguments = tuple(arguments)
-        self._results = tuple(results)
+    def __init__(self, trace: Trace, tracer: Tracer) -> None:
+        self.device = device = trace.device
+        self._arguments = trace.arguments
+        self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
         self._guards = list(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
-        kept = [a.storage for a in (*arguments, *results)]
-        kept += [grad.array.storage for _, grad in self._grads_after if grad is not None]
-        self._blocks = _assign_memory(tracer.steps, kept)
+        kept = [*(a.storage for a in (*trace.arguments, *trace.results)), *trace.kept]
+        self._blocks = _assign_memory(trace, kept)
         self._mutated: list[Storage] = []
         self._ran = False
         self._program: list[BoundLaunch | Action] = []
-        for step in tracer.steps:
+        for step in trace.steps:
             if isinstance(step, Action):
                 self._program.append(step)
                 continue
-            self._mutated += [step.inputs[i].storage for i in step.function.mutates]
+            self._mutated += step.mutated
             for launch in step.function.lower(device.target, step.outputs, step.inputs):
                 launch.op, launch.module_path, launch.phase = (
                     step.function.name,
@@ -110,11 +107,11 @@ class Plan:
         return copy
 
 
-def _assign_memory(steps: Sequence[Step | Action], kept: Sequence[Storage]) -> list[Storage]:
+def _assign_memory(trace: Trace, kept: Sequence[Storage]) -> list[Storage]:
     """Give every abstract storage of a trace a buffer; those in between share by lifetime.
 
     Args:
-        steps: the trace.
+        trace: the trace.
         kept: storages that live from replay to replay.
 
     Returns:
@@ -124,17 +121,11 @@ def _assign_memory(steps: Sequence[Step | Action], kept: Sequence[Storage]) -> l
     for storage in kept:
         if storage.buffer is None:
             storage.materialize()
-    last_use: dict[Storage, int] = {}
-    for index, step in enumerate(steps):
-        if isinstance(step, Step):
-            for array in (*step.inputs, *step.outputs):
-                last_use[array.storage] = index
+    last_use = trace.last_use
     expiring: dict[int, list[Storage]] = defaultdict(list)
     free: dict[int, list[Storage]] = defaultdict(list)
     owner_of: dict[Storage, Storage] = {}
-    for index, step in enumerate(steps):
-        if not isinstance(step, Step):
-            continue
+    for index, step in trace.ops:
         for array in step.outputs:
             storage = array.storage
             if storage.buffer is not None:
