@@ -1,5 +1,6 @@
 """Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
 
+from .bound import BoundLaunches
 from .device import Device, current_device, device, devices
 from .discovery import Found
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
@@ -16,11 +17,11 @@ from .memory import (
 from .pool import BufferPool, PoolStatistics, size_class
 from .profiler import Profile, profile
 from .program import ProgramStatistics
-from .queue import BoundLaunch, Observer, Queue, Record
+from .queue import Observer, Queue, Record
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
 
 __all__ = [
-    "BoundLaunch",
+    "BoundLaunches",
     "BufferPool",
     "Device",
     "DeviceIdentity",
