@@ -12,7 +12,6 @@ import clnet
 from clnet import nn, ops
 from clnet.compile.memory import MemoryPlan, lower, plan_memory
 from clnet.compile.record import record
-from clnet.device import Target
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device
@@ -26,9 +25,7 @@ def planned(function, *args, **traits) -> MemoryPlan:
     """The memory plan of a function as it was recorded, for the test device or one like it."""
     device = clnet.device()
     trace = record(function, args, {}, device).trace
-    target = dataclasses.replace(
-        device.target, traits=dataclasses.replace(device.traits, **traits)
-    )
+    target = dataclasses.replace(device.target, traits=dataclasses.replace(device.traits, **traits))
     return plan_memory(trace, lower(trace, target), target)
 
 
