@@ -35,6 +35,15 @@ class Lowered:
         return (arg for launch in self.launches for arg in launch.args if type(arg) is Scratch)
 
 
+def lowered(step: Step, target: Target) -> Lowered:
+    """A step and its launches; pure."""
+    launches = step.function.lower(target, step.outputs, step.inputs)
+    for launch in launches:
+        launch.op, launch.module_path = step.function.name, step.module_path
+        launch.phase = step.phase
+    return Lowered(step, tuple(launches))
+
+
 def lower(trace: Trace, target: Target) -> tuple[Lowered | Action, ...]:
     """The launches of every step; pure.
 
@@ -45,17 +54,9 @@ def lower(trace: Trace, target: Target) -> tuple[Lowered | Action, ...]:
     Returns:
         As many entries as the trace has steps.
     """
-    entries: list[Lowered | Action] = []
-    for step in trace.steps:
-        if isinstance(step, Action):
-            entries.append(step)
-            continue
-        launches = step.function.lower(target, step.outputs, step.inputs)
-        for launch in launches:
-            launch.op, launch.module_path = step.function.name, step.module_path
-            launch.phase = step.phase
-        entries.append(Lowered(step, tuple(launches)))
-    return tuple(entries)
+    return tuple(
+        step if isinstance(step, Action) else lowered(step, target) for step in trace.steps
+    )
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
     homes: dict[Storage | int, int] = {}
     regions: list[Tenant] = []
     last_use = _last_uses(trace)
-    elsewhere = trace.given | frozenset(trace.kept)
+    elsewhere = trace.given | frozenset((*trace.kept, *trace.constants))
     for position, entry in enumerate(entries):
         if isinstance(entry, Action):
             continue
@@ -212,6 +213,7 @@ def _outside(trace: Trace) -> dict[str, int]:
         "parameters and state": _total({s for s in touched if s.buffer is not None}),
         "arguments": _total(trace.given),
         "gradients": _total({s for s in trace.kept if s.buffer is None}),
+        "constants": _total(trace.constants),
         "results": _total(results),
     }
 

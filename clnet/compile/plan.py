@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ..array import Array
 from ..device import Launch, Scratch, Storage, size_class
-from .memory import Lowered, MemoryPlan, lower, plan_memory
+from .memory import Lowered, MemoryPlan, lower, lowered, plan_memory
 from .replay import Replay
 from .trace import Trace
 from .tracer import Action, Tracer
@@ -31,8 +31,9 @@ class Plan:
         self._grads_before = list(tracer.grads_before.values())
         self.entries = lower(trace, device.target)
         self.memory = plan_memory(trace, self.entries, device.target)
-        self._kept = [s for s in trace.kept if s.buffer is None]
-        for storage in self._kept:
+        self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
+        self._own = [*trace.constants, *(s for s in trace.kept if s.buffer is None)]
+        for storage in self._own:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
         self._replay = Replay(device.queue, _program(self.entries, scratch))
@@ -49,7 +50,7 @@ class Plan:
     @property
     def held_bytes(self) -> int:
         """Memory the plan holds between replays."""
-        own = (*self._arenas, *self._kept, *(a.copy for a in self._arguments if a.copy))
+        own = (*self._arenas, *self._own, *(a.copy for a in self._arguments if a.copy))
         return sum(size_class(storage.nbytes) for storage in own)
 
     @property
@@ -74,6 +75,8 @@ class Plan:
         Returns:
             The results, in memory of their own.
         """
+        while self._setup:
+            self.device.queue.launch(self._setup.pop(0))
         for argument, given in zip(self._arguments, arguments, strict=True):
             if argument.take(given, self._changed):
                 self._replay.rebind(argument.storage)

@@ -20,35 +20,30 @@ class BoundLaunches:
     Args:
         launches: what is run.
         kernels: for each a kernel of its own.
-        args: for each its arguments; None for a pointer that :meth:`rebind` will set.
 
     Attributes:
         launches: what is run.
         enqueues: for each the ``pyopencl.Kernel``, the global and the local size.
     """
 
-    __slots__ = ("_cells", "_keep", "_pointers", "enqueues", "launches")
+    __slots__ = ("_args", "_cells", "_pointers", "enqueues", "launches")
 
-    def __init__(
-        self,
-        launches: Sequence[Launch],
-        kernels: Sequence[CompiledKernel],
-        args: Sequence[list[Any]],
-    ) -> None:
+    def __init__(self, launches: Sequence[Launch], kernels: Sequence[CompiledKernel]) -> None:
         self.launches = tuple(launches)
         self.enqueues = [
             (kernel.handle, launch.global_size, launch.local_size)
             for launch, kernel in zip(launches, kernels, strict=True)
         ]
-        self._keep = args
+        self._args = [[_value(arg) for arg in launch.args] for launch in launches]
         self._cells: list[list[Any]] = []
         self._pointers: dict[Storage, list[tuple[int, int]]] = {}
         for number, (launch, kernel) in enumerate(zip(launches, kernels, strict=True)):
-            kernel.set_args(*args[number])
+            args = self._args[number]
+            kernel.set_args(*args)
             for index, arg in enumerate(launch.args):
                 if isinstance(arg, HostScalar):
-                    value = args[number][index]
-                    self._cells.append([arg, value, kernel.handle, index, kernel.types[index]])
+                    cell = [arg, args[index], kernel.handle, index, kernel.types[index]]
+                    self._cells.append(cell)
                 elif isinstance(arg, Storage):
                     self._pointers.setdefault(arg, []).append((number, index))
 
@@ -56,7 +51,7 @@ class BoundLaunches:
         """Set a storage's pointers anew, after it got another buffer."""
         for number, index in self._pointers.get(storage, ()):
             self.enqueues[number][0].set_arg(index, storage.buffer)
-            self._keep[number][index] = storage.buffer
+            self._args[number][index] = storage.buffer
 
     def refresh(self) -> None:
         """Set the scalars whose cells hold another number than before."""
@@ -66,3 +61,9 @@ class BoundLaunches:
             if value is not before:
                 handle.set_arg(index, scalar(value))
                 entry[1] = value
+
+
+def _value(arg: Any) -> Any:
+    if isinstance(arg, Storage):
+        return arg.buffer  # None: rebind will set it
+    return arg.value if isinstance(arg, HostScalar) else arg
