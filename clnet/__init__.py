@@ -26,7 +26,6 @@ from .device import max_memory_allocated as max_memory_allocated
 from .device import max_memory_reserved as max_memory_reserved
 from .device import memory_allocated as memory_allocated
 from .device import memory_reserved as memory_reserved
-from .device import profile as profile
 from .device import reset_peak_memory_stats as reset_peak_memory_stats
 from .device import set_memory_limit as set_memory_limit
 from .device import synchronize as synchronize
@@ -43,6 +42,7 @@ from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
 from .ops.function import PUBLIC_OPS, Face
+from .profiling import profile as profile
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed

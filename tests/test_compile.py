@@ -68,7 +68,7 @@ def test_replays_equal_eager_bit_for_bit_while_the_rate_changes():
     assert eager.num_steps == compiled.num_steps == {20}
 
 
-def test_a_replay_launches_no_more_than_eager(device):
+def test_a_replay_launches_less_than_eager(device):
     class Count:
         profiling = False
         launches = 0
@@ -82,7 +82,7 @@ def test_a_replay_launches_no_more_than_eager(device):
         job.step(x, target)
     step = clnet.compile(job.step)
     step(x, target)
-    assert step.plans[0].num_launches == count.launches
+    assert step.plans[0].num_launches < count.launches
 
 
 def test_tracing_runs_nothing(device):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .simplify import simplify, with_constants
 from .trace import Trace
 
-PASSES: tuple[Callable[[Trace], Trace], ...] = ()
+PASSES: tuple[Callable[[Trace], Trace], ...] = (simplify, with_constants)
 """From what was recorded to what is planned: the one list, in order."""
 
 

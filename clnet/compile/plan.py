@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ..array import Array
-from ..device import BoundLaunch, Storage, size_class
+from ..device import BoundLaunch, Launch, Storage, size_class
 from .trace import Trace
-from .tracer import Action, Tracer
+from .tracer import Action, Step, Tracer
 
 
 class Plan:
@@ -27,23 +27,26 @@ class Plan:
         self._grads_after = list(tracer.grads_after.values())
         self._guards = list(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
-        kept = [*(a.storage for a in (*trace.arguments, *trace.results)), *trace.kept]
+        kept = list(
+            dict.fromkeys(
+                [
+                    *(a.storage for a in (*trace.arguments, *trace.results)),
+                    *trace.kept,
+                    *(s for step in trace.setup for s in step.made),
+                ]
+            )
+        )
         self._blocks = _assign_memory(trace, kept)
         self._mutated: list[Storage] = []
         self._ran = False
+        self._setup = [launch for step in trace.setup for launch in self._launches(step)]
         self._program: list[BoundLaunch | Action] = []
         for step in trace.steps:
             if isinstance(step, Action):
                 self._program.append(step)
                 continue
             self._mutated += step.mutated
-            for launch in step.function.lower(device.target, step.outputs, step.inputs):
-                launch.op, launch.module_path, launch.phase = (
-                    step.function.name,
-                    step.module_path,
-                    step.phase,
-                )
-                self._program.append(device.queue.bind(launch))
+            self._program += [device.queue.bind(launch) for launch in self._launches(step)]
 
     @property
     def num_launches(self) -> int:
@@ -73,6 +76,8 @@ class Plan:
             The results, in memory of their own.
         """
         queue = self.device.queue
+        while self._setup:
+            queue.launch(self._setup.pop(0))
         for place, given in zip(self._arguments, arguments, strict=True):
             if given.nbytes:
                 item = given.dtype.itemsize
@@ -92,6 +97,16 @@ class Plan:
         for leaf, grad in self._grads_after:
             leaf.grad = grad
         return [self._copied(result) for result in self._results]
+
+    def _launches(self, step: Step) -> list[Launch]:
+        launches = step.function.lower(self.device.target, step.outputs, step.inputs)
+        for launch in launches:
+            launch.op, launch.module_path, launch.phase = (
+                step.function.name,
+                step.module_path,
+                step.phase,
+            )
+        return launches
 
     def _copied(self, result: Array) -> Array:
         copy = Array(

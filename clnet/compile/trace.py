@@ -27,6 +27,7 @@ class Trace:
         results: what the caller gets, as it stands after the last step.
         kept: storages of gradients that leaves keep from replay to replay.
         device: where it runs.
+        setup: ops without arguments, done once before the first replay; what they make stays.
     """
 
     steps: tuple[Step | Action, ...]
@@ -34,6 +35,7 @@ class Trace:
     results: tuple[Array, ...]
     kept: tuple[Storage, ...]
     device: Device
+    setup: tuple[Step, ...] = ()
 
     @property
     def ops(self) -> Iterator[tuple[int, Step]]:
@@ -63,9 +65,13 @@ class Trace:
 
     @cached_property
     def lasting(self) -> frozenset[Storage]:
-        """Abstract storages that must hold what they hold after the last step."""
+        """Abstract storages that must hold what they hold after the last step.
+
+        They are those of results, of kept gradients, and of arguments that are changed.
+        """
         returned = (r.storage for r in self.results)
-        return frozenset(s for s in (*returned, *self.kept) if s.buffer is None)
+        changed = (s for s in self.given if s in self.writers)
+        return frozenset(s for s in (*returned, *self.kept, *changed) if s.buffer is None)
 
     @cached_property
     def given(self) -> frozenset[Storage]:

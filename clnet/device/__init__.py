@@ -1,6 +1,6 @@
 """Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
 
-from .device import Device, current_device, device, devices
+from .device import Device, current_device, device, devices, on_open, opened_devices
 from .discovery import Found
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
 from .memory import (
@@ -14,14 +14,18 @@ from .memory import (
     synchronize,
 )
 from .pool import BufferPool, PoolStatistics, size_class
-from .profiler import Profile, profile
+from .profiler import Call, Command, Recorder
 from .program import ProgramStatistics
-from .queue import BoundLaunch, Observer, Queue, Record
+from .queue import BoundLaunch, Queue
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
+from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
     "BoundLaunch",
     "BufferPool",
+    "Call",
+    "CallObserver",
+    "Command",
     "Device",
     "DeviceIdentity",
     "DeviceKind",
@@ -32,13 +36,14 @@ __all__ = [
     "Launch",
     "Observer",
     "PoolStatistics",
-    "Profile",
     "ProgramStatistics",
     "Queue",
     "Record",
+    "Recorder",
     "Scratch",
     "Storage",
     "Target",
+    "Watch",
     "current_device",
     "device",
     "devices",
@@ -47,7 +52,8 @@ __all__ = [
     "max_memory_reserved",
     "memory_allocated",
     "memory_reserved",
-    "profile",
+    "on_open",
+    "opened_devices",
     "reset_peak_memory_stats",
     "set_memory_limit",
     "size_class",
