@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..array import Array
-from ..device import HostScalar, Launch, Scratch, Target
+from ..device import HostScalar, Launch, Scratch
 from ..dtypes import float32
 from ..expr import Expr, flops, print_c
 from ..shapes import ceil_div

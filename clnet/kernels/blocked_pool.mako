@@ -15,6 +15,15 @@
 ## param   pw: int                   columns of padding before it
 ## param   dh: int                   vertical step within a window
 ## param   dw: int                   horizontal step
+## param   result_height: str        C expression, rows of a plane of what is written
+## param   axis: str                 y or x, in the names of what is declared
+## param   o: str                    C expression, the window's number along the axis
+## param   at: str                   C expression, an element's number along the axis
+## param   size: str                 C expression, elements of the plane along the axis
+## param   out: str                  C expression, windows along the axis
+## param   k: int                    elements a window spans along the axis
+## param   s: int                    step from window to window along the axis
+## param   p: int                    padding along the axis
 ## def     blocked_max_pool
 ## arg     groups: int
 ## arg     out_h: int

@@ -1,7 +1,7 @@
 """Norms, pooling and reorders of blocked arrays: what the layout pass puts in the place of ops.
 
-A blocked array is ``(n, c / b, h, w, b)`` where a plain one is ``(n, c, h, w)``; ``b`` is the number
-of floats of a CPU's vectors. A pointwise op on blocked arrays needs nothing new.
+A blocked array is ``(n, c / b, h, w, b)`` where a plain one is ``(n, c, h, w)``; ``b`` is how many
+floats a vector of the CPU holds. A pointwise op on blocked arrays needs nothing new.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ class BlockedMaxPool(Function):
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         index = outputs[1] if self.indexed else None
-        return blocked_pool.blocked_max_pool(
-            outputs[0], inputs[0], window=self.window, index=index
-        )
+        return blocked_pool.blocked_max_pool(outputs[0], inputs[0], window=self.window, index=index)
 
 
 @dataclass(frozen=True)

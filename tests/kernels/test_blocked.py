@@ -171,8 +171,11 @@ def test_pointwise_with_values_of_channels_has_the_bits_of_the_plain_kernel(lane
         np.testing.assert_array_equal(to_plain(other.numpy()), one.numpy())
 
 
-@pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize(("window", "plane", "out"), [*WINDOWS, DILATED], ids=str)
+@pytest.mark.parametrize(
+    ("lanes", "window", "plane", "out"),
+    [(4, *WINDOWS[1]), (8, *WINDOWS[1]), *((16, *case) for case in (*WINDOWS, DILATED))],
+    ids=str,
+)
 def test_maxima_and_their_gradient(lanes, window, plane, out):
     target = cpu_shaped(device())
     x, gy = normal(2, 2 * lanes, *plane), normal(2, 2 * lanes, *out, seed=1)
@@ -191,7 +194,7 @@ def test_maxima_and_their_gradient(lanes, window, plane, out):
         np.testing.assert_array_equal(to_plain(found.numpy()), expected.numpy())
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", [16])
 @pytest.mark.parametrize(("window", "plane", "out"), WINDOWS, ids=str)
 @pytest.mark.parametrize(("include_pad", "divisor"), [(True, 0), (False, 0), (True, 5)])
 def test_means_and_their_gradient(lanes, window, plane, out, include_pad, divisor):
@@ -203,7 +206,7 @@ def test_means_and_their_gradient(lanes, window, plane, out, include_pad, diviso
     check_means(lanes, plane, out, Means(window, include_pad, divisor), plain)
 
 
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", [8])
 @pytest.mark.parametrize(
     ("plane", "out"), [((7, 7), (1, 1)), ((13, 9), (6, 4)), ((6, 6), (6, 6)), ((3, 4), (5, 7))]
 )
@@ -223,9 +226,7 @@ def check_means(lanes, plane, out, means, plain):
     run(blocked_avg_pool(yb, narrowed(x, lanes), means=means))
     run(blocked_avg_pool_gradient(gxb, on_device(to_blocked(gy, lanes)), means=means))
     for found, expected in [(yb, y), (gxb, gx)]:
-        np.testing.assert_allclose(
-            to_plain(found.numpy()), expected.numpy(), rtol=1e-5, atol=1e-6
-        )
+        np.testing.assert_allclose(to_plain(found.numpy()), expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_no_elements_no_launches():
