@@ -7,6 +7,7 @@ or leaves all as it is and returns False: then the step runs on plain arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ from .tracer import Step
 if TYPE_CHECKING:
     from .layout import Layouts
 
+_ALL = (0, 1, 2, 3)
 _PIXELS_OF_IMAGES = (0, 2, 3)
 _PIXELS = (2, 3)
 
@@ -246,6 +248,9 @@ def _reduce(layouts: Layouts, step: Step) -> bool:
     if not (layouts.is_blocked(x) and _floats(step) and y.contiguous):
         return False
     dims = tuple(sorted(function.dims))
+    if dims == _ALL and not function.keepdim:
+        layouts.emit(replace(function, dims=(*_ALL, 4)), (layouts.blocked(x),), (y,))
+        return True
     if function.kind is Reduction.SUM and dims == _PIXELS_OF_IMAGES:
         sums = BlockedSums(function.name, (Input(0),))
         layouts.emit(sums, (layouts.blocked(x),), (y.view((y.size,), (1,)),))
