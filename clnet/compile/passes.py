@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .fuse import fuse
+from .layout import layout
 from .simplify import simplify, with_constants
 from .trace import Trace
 
 Pass = Callable[[Trace], Trace]
 
-PASSES: tuple[Pass, ...] = (simplify, fuse, with_constants)
+PASSES: tuple[Pass, ...] = (simplify, layout, fuse, with_constants)
 """From what was recorded to what is planned: the one list, in order."""
 
 

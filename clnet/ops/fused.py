@@ -37,6 +37,8 @@ class Fused(Function):
     changed: int
     dtypes: tuple[DType, ...]
 
+    elementwise = True
+
     @property
     def name(self) -> str:
         """The names of its parts."""
