@@ -8,10 +8,11 @@ from .fuse import fuse
 from .layout import layout
 from .simplify import simplify, with_constants
 from .trace import Trace
+from .update import merge_updates
 
 Pass = Callable[[Trace], Trace]
 
-PASSES: tuple[Pass, ...] = (simplify, layout, fuse, with_constants)
+PASSES: tuple[Pass, ...] = (simplify, layout, fuse, merge_updates, with_constants)
 """From what was recorded to what is planned: the one list, in order."""
 
 
