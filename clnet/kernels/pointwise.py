@@ -11,12 +11,18 @@ from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import DType, bfloat16, bool_
 from ..expr import Expr, flops, print_c
-from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
+from ..shapes import Shape, Strides, broadcast_strides, ceil_div, collapse, round_up
 from .kernel import Kernel, Rendered
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
 _GPU_GROUP = 256
+# Outputs that no cache would keep go past them, in vectors of 64 bytes. Where elementary functions
+# keep the arithmetic busy, smaller ones do, too: loops over blocks are vectorised better.
+STREAM_BYTES = 16 * 2**20
+STREAM_BUSY_BYTES = 2**20
+_STREAM_VECTOR_BYTES = 64
+_STREAM_CHUNK = 64 * 1024
 
 
 class PointwiseParams(NamedTuple):
@@ -33,6 +39,21 @@ class PointwiseParams(NamedTuple):
     index: str
 
 
+class StreamParams(NamedTuple):
+    """Arguments of the template's ``pointwise_stream``; see its header."""
+
+    statements: tuple[str, ...]
+    results: tuple[str, ...]
+    functions: tuple[str, ...]
+    compute: str
+    outputs: tuple[tuple[str, str], ...]
+    inputs: tuple[tuple[str, str, bool], ...]
+    scalars: int
+    outer: int
+    index: str
+    width: int
+
+
 class _Recipe(NamedTuple):
     """All of a launch that depends on shapes, strides and dtypes, and not on which arrays they are.
 
@@ -40,13 +61,13 @@ class _Recipe(NamedTuple):
         kernel: the rendered kernel.
         steps: for each operand, the arguments that follow its offset.
         sizes: the outer axes' sizes.
-        n: elements along the inner axis.
+        last: elements along the inner axis, and what else ends the arguments.
     """
 
     kernel: Rendered
     steps: tuple[tuple[int, ...], ...]
     sizes: Shape
-    n: int
+    last: tuple[int, ...]
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     flops: int
@@ -54,6 +75,7 @@ class _Recipe(NamedTuple):
 
 
 POINTWISE = Kernel("pointwise", "pointwise.mako")
+STREAM = Kernel("pointwise_stream", "pointwise.mako")
 
 
 def pointwise(
@@ -91,11 +113,12 @@ def pointwise(
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
         target.traits.dedicated_local_memory,
         target.traits.max_group_size,
+        _aligned(outputs),
     )
     args: list[Any] = []
     for array, steps in zip(operands, recipe.steps, strict=True):
         args += (array.storage, array.offset, *steps)
-    args += (*recipe.sizes, *scalars, recipe.n)
+    args += (*recipe.sizes, *scalars, *recipe.last)
     return [
         Launch(
             recipe.kernel,
@@ -117,6 +140,7 @@ def _recipe(
     operands: tuple[tuple[DType, Shape, Strides], ...],
     gpu_shaped: bool,  # noqa: FBT001 - lru_cache's keys
     max_group: int,
+    aligned: bool,  # noqa: FBT001 - lru_cache's keys
 ) -> _Recipe:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
@@ -133,19 +157,43 @@ def _recipe(
         outer=len(sizes) - 1,
         index="int" if span < _INT_ELEMENTS else "long",
     )
+    kernel, last = POINTWISE.bind(params), sizes[-1:]
     global_size, local_size = _groups(sizes, max_group, gpu_shaped=gpu_shaped)
+    if aligned and not gpu_shaped and _streams(operands[:num_outputs], compute, params):
+        width = _STREAM_VECTOR_BYTES // compute.itemsize
+        kernel, last = STREAM.bind(StreamParams(*params, width)), (sizes[-1], _STREAM_CHUNK)
+        global_size, local_size = (ceil_div(sizes[-1], _STREAM_CHUNK),), (1,)
     return _Recipe(
-        POINTWISE.bind(params),
+        kernel,
         tuple(
             (step[-1:] if kind == "any" else ()) + step[:-1]
             for step, kind in zip(steps, inner, strict=True)
         ),
         sizes[:-1],
-        sizes[-1],
+        last,
         global_size,
         local_size,
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
+    )
+
+
+def _aligned(outputs: Sequence[Array]) -> bool:
+    """Whether elements of outputs that begin a storage's vector begin the array."""
+    return not any(a.offset * a.dtype.itemsize % _STREAM_VECTOR_BYTES for a in outputs)
+
+
+def _streams(
+    outputs: Sequence[tuple[DType, Shape, Strides]], compute: DType, params: PointwiseParams
+) -> bool:
+    """Whether outputs are large, and dense runs of what is computed."""
+    return (
+        params.outer == 0
+        and all(step == "unit" for _, step in params.outputs)
+        and all(dtype is compute for dtype, _, _ in outputs)
+        and compute.is_floating_point
+        and sum(prod(shape) for _, shape, _ in outputs) * compute.itemsize
+        >= (STREAM_BUSY_BYTES if params.functions else STREAM_BYTES)
     )
 
 
