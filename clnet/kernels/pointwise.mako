@@ -13,12 +13,10 @@
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of outer axes
 ## param    index: int|long           C type of positions
-## param    width: int                elements of a vector that is stored at once
 ## param    operand: str              name of an output or an input
 ## param    ctype: str                its type in memory
 ## param    step: str                 its inner step
 ## param    qualifier: str            "const ", or "" of an output
-## def      pointwise, pointwise_stream
 ## arg      y_{j}: out array
 ## arg      y_{j}_inner: index        its inner step, present when it is "any"
 ## arg      y_{j}_step_{a}: index     its step along outer axis a
@@ -28,12 +26,9 @@
 ## arg      size_{a}: index           elements along outer axis a
 ## arg      s_{j}: compute            scalar j
 ## arg      n: index                  elements along the inner axis
-## arg      chunk: index              elements of a group, a multiple of width; of pointwise_stream
-## launch   pointwise: global (>= n, >= product of size_a); any local size; no local memory
-##          pointwise_stream: global (chunks), local (1,); outputs dense and aligned to their vectors
+## launch   global (>= n, >= product of size_a); any local size; no local memory
 ## numerics contraction off, no relaxed mathematics: fusing expressions does not change a bit
 <%namespace name="elementary" file="lib/elementary.mako"/>
-<%namespace name="prelude" file="lib/prelude.mako"/>
 <%namespace name="stored" file="lib/stored.mako"/>
 <%def name="position(operand, step, outer)">
     const long ${operand}_at = ${operand}_offset
@@ -54,7 +49,10 @@
     const ${index} ${operand}_step_${a},
 % endfor
 </%def>
-<%def name="parameters(outputs, inputs, scalars, outer, index, compute)">
+<%def name="pointwise(statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
+#pragma OPENCL FP_CONTRACT OFF
+${elementary.define(functions, compute, 1)}
+__kernel void pointwise(
 % for j, (ctype, step) in enumerate(outputs):
     ${parameter("y_%d" % j, ctype, step, outer, index, "")}
 % endfor
@@ -67,26 +65,7 @@
 % for j in range(scalars):
     const ${compute} s_${j},
 % endfor
-    const ${index} n
-</%def>
-<%def name="compute_values(statements, inputs, compute, outer)">
-% for j, (ctype, step, boolean) in enumerate(inputs):
-    ${position("x_%d" % j, step, outer)}
-    % if boolean:
-    const int v_${j} = x_${j}[x_${j}_at] != 0;
-    % else:
-    ${stored.load(ctype, compute, "v_%d" % j, "x_%d" % j, "x_%d_at" % j)}
-    % endif
-% endfor
-% for statement in statements:
-    ${statement}
-% endfor
-</%def>
-<%def name="pointwise(statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
-#pragma OPENCL FP_CONTRACT OFF
-${elementary.define(functions, compute, 1)}
-__kernel void pointwise(
-${parameters(outputs, inputs, scalars, outer, index, compute)})
+    const ${index} n)
 {
     const ${index} i = (${index})get_global_id(0);
 % if outer:
@@ -100,48 +79,20 @@ ${parameters(outputs, inputs, scalars, outer, index, compute)})
 % else:
     if (i >= n) return;
 % endif
-    ${compute_values(statements, inputs, compute, outer)}
+% for j, (ctype, step, boolean) in enumerate(inputs):
+    ${position("x_%d" % j, step, outer)}
+    % if boolean:
+    const int v_${j} = x_${j}[x_${j}_at] != 0;
+    % else:
+    ${stored.load(ctype, compute, "v_%d" % j, "x_%d" % j, "x_%d_at" % j)}
+    % endif
+% endfor
+% for statement in statements:
+    ${statement}
+% endfor
 % for j, (ctype, step) in enumerate(outputs):
     ${position("y_%d" % j, step, outer)}
     ${stored.store(ctype, "y_%d" % j, "y_%d_at" % j, results[j])}
 % endfor
-}
-</%def>
-##
-## One work-item per group goes through `chunk` elements. A block of results waits in the cache next
-## to it: read back at once, it would hold up the stores (vectorised loops write half vectors).
-<%def name="pointwise_stream(statements, results, functions, compute, outputs, inputs, scalars, outer, index, width)">
-<% block = 16 * width %>
-#pragma OPENCL FP_CONTRACT OFF
-${prelude.stream(compute, width)}
-${elementary.define(functions, compute, 1)}
-__kernel void pointwise_stream(
-${parameters(outputs, inputs, scalars, outer, index, compute)}, const ${index} chunk)
-{
-    const ${index} first = (${index})get_global_id(0) * chunk;
-    const ${index} end = n - first < chunk ? n : first + chunk;
-% for j in range(len(outputs)):
-    ${compute} block_${j}[${block}] __attribute__((aligned(64)));
-% endfor
-    ${index} start = first;
-    for (; start + ${block} <= end; start += ${block}) {
-        for (int lane = 0; lane < ${block}; lane++) {
-            const ${index} i = start + lane;
-            ${compute_values(statements, inputs, compute, outer)}
-% for j in range(len(outputs)):
-            block_${j}[lane] = ${results[j]};
-% endfor
-        }
-% for j in range(len(outputs)):
-        for (int lane = 0; lane < ${block}; lane += ${width})
-            stream(*(const ${compute}${width} *)(block_${j} + lane), (__global ${compute}${width} *)(y_${j} + y_${j}_offset + start + lane));
-% endfor
-    }
-    for (${index} i = start; i < end; i++) {
-        ${compute_values(statements, inputs, compute, outer)}
-% for j in range(len(outputs)):
-        y_${j}[y_${j}_offset + i] = ${results[j]};
-% endfor
-    }
 }
 </%def>

@@ -8,21 +8,16 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..array import Array
-from ..device import HostScalar, Launch, Target
+from ..device import DeviceTraits, HostScalar, Launch, Target
 from ..dtypes import DType, bfloat16, bool_
 from ..expr import Expr, flops, print_c
-from ..shapes import Shape, Strides, broadcast_strides, ceil_div, collapse, round_up
+from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
+from .pointwise_vectors import aligned, in_vectors, vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
 _GPU_GROUP = 256
-# Outputs that no cache would keep go past them, in vectors of 64 bytes. Where elementary functions
-# keep the arithmetic busy, smaller ones do, too: loops over blocks are vectorised better.
-STREAM_BYTES = 16 * 2**20
-STREAM_BUSY_BYTES = 2**20
-_STREAM_VECTOR_BYTES = 64
-_STREAM_CHUNK = 64 * 1024
 
 
 class PointwiseParams(NamedTuple):
@@ -39,21 +34,6 @@ class PointwiseParams(NamedTuple):
     index: str
 
 
-class StreamParams(NamedTuple):
-    """Arguments of the template's ``pointwise_stream``; see its header."""
-
-    statements: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: tuple[str, ...]
-    compute: str
-    outputs: tuple[tuple[str, str], ...]
-    inputs: tuple[tuple[str, str, bool], ...]
-    scalars: int
-    outer: int
-    index: str
-    width: int
-
-
 class _Recipe(NamedTuple):
     """All of a launch that depends on shapes, strides and dtypes, and not on which arrays they are.
 
@@ -61,7 +41,7 @@ class _Recipe(NamedTuple):
         kernel: the rendered kernel.
         steps: for each operand, the arguments that follow its offset.
         sizes: the outer axes' sizes.
-        last: elements along the inner axis, and what else ends the arguments.
+        last: the arguments after all others: elements along the inner axis.
     """
 
     kernel: Rendered
@@ -75,7 +55,6 @@ class _Recipe(NamedTuple):
 
 
 POINTWISE = Kernel("pointwise", "pointwise.mako")
-STREAM = Kernel("pointwise_stream", "pointwise.mako")
 
 
 def pointwise(
@@ -111,9 +90,8 @@ def pointwise(
         len(outputs),
         len(scalars),
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
-        target.traits.dedicated_local_memory,
-        target.traits.max_group_size,
-        _aligned(outputs),
+        target.traits,
+        aligned(outputs),
     )
     args: list[Any] = []
     for array, steps in zip(operands, recipe.steps, strict=True):
@@ -138,62 +116,55 @@ def _recipe(
     num_outputs: int,
     num_scalars: int,
     operands: tuple[tuple[DType, Shape, Strides], ...],
-    gpu_shaped: bool,  # noqa: FBT001 - lru_cache's keys
-    max_group: int,
-    aligned: bool,  # noqa: FBT001 - lru_cache's keys
+    traits: DeviceTraits,
+    whole_vectors: bool,  # noqa: FBT001 - lru_cache's keys
 ) -> _Recipe:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
     sizes, steps = collapse(shape, strides)
+    dtypes = [dtype for dtype, _, _ in operands]
+    cost = (
+        prod(shape) * flops(*exprs),
+        sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
+    )
+    runs, along = in_vectors(traits, sizes, steps)
+    if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
+        kernel, last, global_size = vectors_recipe(
+            exprs,
+            runs,
+            along,
+            outputs=num_outputs,
+            scalars=num_scalars,
+            aligned=whole_vectors,
+        )
+        along = tuple((step[-2], *step[:-2]) for step in along)
+        return _Recipe(kernel, along, runs[:-2], last, global_size, (1, 1), *cost)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     params = _params(
         exprs,
         compute,
-        [dtype for dtype, _, _ in operands],
+        dtypes,
         inner,
         num_outputs=num_outputs,
         num_scalars=num_scalars,
         outer=len(sizes) - 1,
         index="int" if span < _INT_ELEMENTS else "long",
     )
-    kernel, last = POINTWISE.bind(params), sizes[-1:]
-    global_size, local_size = _groups(sizes, max_group, gpu_shaped=gpu_shaped)
-    if aligned and not gpu_shaped and _streams(operands[:num_outputs], compute, params):
-        width = _STREAM_VECTOR_BYTES // compute.itemsize
-        kernel, last = STREAM.bind(StreamParams(*params, width)), (sizes[-1], _STREAM_CHUNK)
-        global_size, local_size = (ceil_div(sizes[-1], _STREAM_CHUNK),), (1,)
+    global_size, local_size = _groups(
+        sizes, traits.max_group_size, gpu_shaped=traits.dedicated_local_memory
+    )
     return _Recipe(
-        kernel,
+        POINTWISE.bind(params),
         tuple(
             (step[-1:] if kind == "any" else ()) + step[:-1]
             for step, kind in zip(steps, inner, strict=True)
         ),
         sizes[:-1],
-        last,
+        sizes[-1:],
         global_size,
         local_size,
-        prod(shape) * flops(*exprs),
-        sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
-    )
-
-
-def _aligned(outputs: Sequence[Array]) -> bool:
-    """Whether elements of outputs that begin a storage's vector begin the array."""
-    return not any(a.offset * a.dtype.itemsize % _STREAM_VECTOR_BYTES for a in outputs)
-
-
-def _streams(
-    outputs: Sequence[tuple[DType, Shape, Strides]], compute: DType, params: PointwiseParams
-) -> bool:
-    """Whether outputs are large, and dense runs of what is computed."""
-    return (
-        params.outer == 0
-        and all(step == "unit" for _, step in params.outputs)
-        and all(dtype is compute for dtype, _, _ in outputs)
-        and compute.is_floating_point
-        and sum(prod(shape) for _, shape, _ in outputs) * compute.itemsize
-        >= (STREAM_BUSY_BYTES if params.functions else STREAM_BYTES)
+        *cost,
     )
 
 

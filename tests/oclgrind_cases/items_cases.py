@@ -92,14 +92,3 @@ def expressions(target: Target) -> None:
     y = given(ints)  # in place, from integers
     run(pointwise(target, [y], [y], (Input(0) * 2,), compute=float32))
     near(y, 2 * ints)
-
-
-@case("cpu")
-def pointwise_past_the_caches(target: Target) -> None:
-    with harness.constants(pointwise_module, STREAM_BYTES=0, _STREAM_CHUNK=512):
-        for dtype in REALS:
-            compute = from_numpy(np.dtype(dtype))
-            for n in (7, 256, 1301):
-                x, y = harness.normal(n, dtype=dtype), output((n,), dtype)
-                run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) + 1,), compute=compute))
-                near(y, x.astype(np.float64) ** 2 + 1)
