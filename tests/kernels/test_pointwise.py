@@ -1,4 +1,4 @@
-"""Pointwise kernels in vectors, and such that store past the caches, give the bits of the plain one."""
+"""Pointwise kernels in vectors, and past the caches, give the bits of the plain one."""
 
 from __future__ import annotations
 
