@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +54,8 @@ def test_callbacks_change_nothing(tmp_path):
     looking_on = (StepTimes(2), TensorStatistics(), Curves(tmp_path / "c.png"))
     alone, observed = trained(), trained(*looking_on)
     assert alone.history.losses == observed.history.losses
-    assert observed._train_step.num_traces == alone._train_step.num_traces == 1
+    steps: list[Any] = [alone._train_step, observed._train_step]
+    assert [step.num_traces for step in steps] == [1, 1]
 
 
 def test_callbacks_are_called_in_order():
