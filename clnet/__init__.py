@@ -12,6 +12,7 @@ from .autograd import enable_grad as enable_grad
 from .autograd import is_grad_enabled as is_grad_enabled
 from .autograd import no_grad as no_grad
 from .compile import compile as compile
+from .creation import abstract as abstract
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
 from .creation import eye as eye

@@ -123,6 +123,8 @@ class Queue:
 
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
         """Copy from a storage into a dense host array; waits until it is there."""
+        if storage.buffer is None:
+            raise _abstract()
         start = time.perf_counter()
         event = cl.enqueue_copy(
             self._queue, array, storage.buffer, src_offset=offset_bytes, is_blocking=True
@@ -219,6 +221,8 @@ class Queue:
         for arg in args:
             kind = type(arg)
             if kind is Storage:
+                if arg.buffer is None:
+                    raise _abstract()
                 resolved.append(arg.buffer)
             elif kind is HostScalar:
                 resolved.append(arg.value)
@@ -298,3 +302,12 @@ class Queue:
         )
         for observer in self._watch.observers:
             observer.command(record)
+
+
+def _abstract() -> DeviceError:
+    """The error for what has no memory: OpenCL would take it for a null pointer."""
+    return DeviceError(
+        "abstract tensor",
+        "it has no elements",
+        remedy="Compute with it inside clnet.abstract(), or load a state into its module first",
+    )

@@ -170,7 +170,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     now = mode.current()
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
-    else:
+    elif not now.abstract:
         for output in outputs:
             output.storage.materialize()
         queue = device.queue
@@ -187,11 +187,11 @@ def host_action(action: Callable[[], None]) -> None:
 
     Steps of counters and refreshed :class:`HostScalar` cells go through here.
     """
-    tracer = mode.current().tracer
-    if tracer is None:
+    now = mode.current()
+    if now.tracer is not None:
+        now.tracer.record_action(action)
+    elif not now.abstract:
         action()
-    else:
-        tracer.record_action(action)
 
 
 def require_floating(op_name: str, *arrays: Spec) -> None:
