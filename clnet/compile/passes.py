@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .layout import layout
 from .simplify import simplify, with_constants
 from .trace import Trace
 
-PASSES: tuple[Callable[[Trace], Trace], ...] = (simplify, with_constants)
+PASSES: tuple[Callable[[Trace], Trace], ...] = (simplify, layout, with_constants)
 """From what was recorded to what is planned: the one list, in order."""
 
 
