@@ -22,6 +22,8 @@ from .workload import Workload
 
 _CHECKED_STEPS = 2
 _AGREE = 2e-3
+_GRADIENTS_AGREE = 1e-2
+_NOISE = 1e-4  # of the largest gradient's norm; those that are zero but for rounding have no more
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 51
 _TURN_SECONDS = 0.2
 
@@ -72,6 +74,31 @@ class Outcome:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What the first steps of a side gave.
+
+    Attributes:
+        results: of each step.
+        gradients: of the first one.
+    """
+
+    results: list[np.ndarray]
+    gradients: list[np.ndarray]
+
+    def difference(self, other: _Seen) -> float:
+        """The largest difference from the other side, as a fraction of what is allowed."""
+        errors = [
+            float(np.abs(got - wanted).max() / np.abs(wanted).max()) / _AGREE
+            for got, wanted in zip(self.results, other.results, strict=True)
+        ]
+        norms = [float(np.linalg.norm(g)) for g in other.gradients]
+        for got, wanted, norm in zip(self.gradients, other.gradients, norms, strict=True):
+            allowed = _GRADIENTS_AGREE * norm + _NOISE * max(norms)
+            errors.append(float(np.linalg.norm(got - wanted)) / allowed)
+        return float(np.max(errors))  # NaN if one is
+
+
 def run(
     workload: Workload,
     where: Device,
@@ -106,6 +133,7 @@ def run(
     results = [_stepped(ours)]
     first = time.perf_counter() - begin
     ours.refuse_dead_parameters()
+    gradients = ours.gradients() if torch_modes else []
     results += [_stepped(ours) for _ in range(_CHECKED_STEPS - 1)]
     with profile(where) as observed:
         ours.step()
@@ -115,8 +143,8 @@ def run(
     peers: dict[str, float | str] = {}
     peer = _peer(where, threads) if torch_modes else None
     for torch_mode in torch_modes:
-        _enter(sides, peers, torch_mode, workload, peer, weights, results)
-    del weights
+        _enter(sides, peers, torch_mode, workload, peer, weights, _Seen(results, gradients))
+    del weights, gradients
     turns = _take_turns(sides, seconds)
     medians = {name: statistics.median(times) for name, times in turns.items()}
     own = medians.pop("ours")
@@ -168,7 +196,7 @@ def _enter(
     workload: Workload,
     peer: Peer | None,
     weights: list[np.ndarray],
-    results: list[np.ndarray],
+    seen: _Seen,
 ) -> None:
     """Let PyTorch take part in one of its modes, if it agrees; note why not where it cannot."""
     if peer is None:
@@ -178,20 +206,20 @@ def _enter(
         return
     try:
         theirs = Theirs(workload, peer, weights, torch_mode)
-        answers = [_stepped(theirs) for _ in range(_CHECKED_STEPS)]
+        answers = [_stepped(theirs)]
+        gradients = theirs.gradients() if workload.training else []
+        answers += [_stepped(theirs) for _ in range(_CHECKED_STEPS - 1)]
     except (RuntimeError, NotImplementedError, OSError, ImportError) as error:
         if torch_mode != "compile":  # it needs a compiler on the machine, and may fail at that
             raise
         peers[torch_mode] = f"failed: {str(error).splitlines()[0][:120]}"
         return
-    for got, wanted in zip(results, answers, strict=True):
-        scale = float(np.abs(wanted).max())
-        error = float(np.abs(got - wanted).max()) / scale
-        if not error <= _AGREE:
-            raise ArithmeticError(
-                f"{workload.name}: the results differ from PyTorch's ({torch_mode}); got relative "
-                f"difference={error:.1e}"
-            )
+    error = seen.difference(_Seen(answers, gradients))
+    if not error <= 1:
+        raise ArithmeticError(
+            f"{workload.name}: results or gradients differ from PyTorch's ({torch_mode}); got "
+            f"difference={error:.2g} of what is allowed"
+        )
     sides[torch_mode] = theirs
 
 

@@ -33,6 +33,10 @@ class Contestant(Protocol):
         """The loss of the last step, or what the network answered; waits for it."""
         ...
 
+    def gradients(self) -> list[np.ndarray]:
+        """Copies of the parameters' gradients, after a step of training."""
+        ...
+
     def synchronize(self) -> None:
         """Wait until all steps are done."""
         ...
@@ -97,6 +101,10 @@ class Ours:
     def result(self) -> np.ndarray:
         """The loss of the last step, or what the network answered; waits for it."""
         return self._last.numpy()
+
+    def gradients(self) -> list[np.ndarray]:
+        """Copies of the parameters' gradients, after a step of training."""
+        return [p.grad.numpy() for p in self.model.parameters() if p.grad is not None]
 
     def synchronize(self) -> None:
         """Wait until all steps are done."""
@@ -215,6 +223,10 @@ class Theirs:
     def result(self) -> np.ndarray:
         """The loss of the last step, or what the network answered; waits for it."""
         return self._last.cpu().numpy()
+
+    def gradients(self) -> list[np.ndarray]:
+        """Copies of the parameters' gradients, after a step of training."""
+        return [p.grad.cpu().numpy().copy() for p in self._model.parameters()]
 
     def synchronize(self) -> None:
         """Wait until all steps are done."""
