@@ -34,7 +34,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     now = mode.current()
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
-    else:
+    elif not now.abstract:
         for output in outputs:
             output.storage.materialize()
         queue = device.queue
