@@ -74,6 +74,11 @@ class Trace:
         return frozenset(s for s in (*returned, *self.kept, *changed) if s.buffer is None)
 
     @cached_property
+    def constants(self) -> tuple[Storage, ...]:
+        """What the setup makes, in order."""
+        return tuple(dict.fromkeys(s for step in self.setup for s in step.made))
+
+    @cached_property
     def given(self) -> frozenset[Storage]:
         """The arguments' storages: written before the first step."""
         return frozenset(a.storage for a in self.arguments)

@@ -1,5 +1,6 @@
 """Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
 
+from .bound import BoundLaunches
 from .device import Device, current_device, device, devices, on_open, opened_devices
 from .discovery import Found
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
@@ -16,12 +17,12 @@ from .memory import (
 from .pool import BufferPool, PoolStatistics, size_class
 from .profiler import Call, Command, Recorder
 from .program import ProgramStatistics
-from .queue import BoundLaunch, Queue
+from .queue import Queue
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
 from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
-    "BoundLaunch",
+    "BoundLaunches",
     "BufferPool",
     "Call",
     "CallObserver",

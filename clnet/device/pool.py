@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SMALLEST = 256
 _STEPS_PER_DOUBLING = 8
+_LARGEST_STEP = 16 * 2**20
 _TOLD_HOLDERS = 3
 
 
@@ -27,13 +28,13 @@ def size_class(nbytes: int) -> int:
     """The capacity of the block that serves a request: at most 12.5% more, eight to a doubling.
 
     Knet's pool steps by the cube root of two (26% waste at most); finer steps lose little reuse in
-    training, where the same sizes return at every step.
+    training, where the same sizes return at every step. From 128 MiB on (a plan's arenas) a block
+    has at most 16 MiB too much.
     """
     if nbytes <= _SMALLEST:
         return _SMALLEST
-    step = max(
-        _SMALLEST, 1 << max((nbytes - 1).bit_length() - 1 - _STEPS_PER_DOUBLING.bit_length() + 1, 0)
-    )
+    step = 1 << max((nbytes - 1).bit_length() - 1 - _STEPS_PER_DOUBLING.bit_length() + 1, 0)
+    step = min(max(step, _SMALLEST), _LARGEST_STEP)
     return -(-nbytes // step) * step
 
 

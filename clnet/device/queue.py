@@ -12,6 +12,7 @@ import pyopencl as cl
 
 from .. import mode
 from ..errors import DeviceError
+from .bound import BoundLaunches
 from .launch import HostScalar, Launch, Scratch, Storage
 from .watch import Observer, Record, Watch
 
@@ -25,31 +26,6 @@ _CALLS = {
     "copy": "clEnqueueCopyBuffer",
     "map": "clEnqueueMapBuffer",
 }
-
-
-class BoundLaunch:
-    """A launch with its arguments set once; replaying it costs only the enqueue.
-
-    It holds a reference to every buffer it binds: OpenCL does not.
-    """
-
-    __slots__ = ("cells", "global_size", "handle", "keep", "launch", "local_size")
-
-    def __init__(
-        self, launch: Launch, kernel: CompiledKernel, args: list[Any], workspace: Storage | None
-    ) -> None:
-        self.launch = launch
-        self.global_size = launch.global_size
-        self.local_size = launch.local_size
-        self.keep = (args, workspace)
-        self.handle = kernel.handle
-        types = kernel.types
-        self.cells = tuple(
-            (index, types[index], cell)
-            for index, cell in enumerate(launch.args)
-            if isinstance(cell, HostScalar)
-        )
-        kernel.set_args(*args)
 
 
 class Queue:
@@ -97,21 +73,27 @@ class Queue:
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
 
-    def bind(self, launch: Launch) -> BoundLaunch:
-        """A launch whose arguments are set once, for :meth:`replay`; its storages have buffers."""
-        kernel = self._programs.get(launch.kernel).clone()
-        scratch = next((arg for arg in launch.args if isinstance(arg, Scratch)), None)
-        workspace = None if scratch is None else self.workspace.lend(scratch.nbytes)
-        return BoundLaunch(launch, kernel, self._resolve(launch.args), workspace)
+    def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
+        """Set the arguments of launches once, for :meth:`replay`.
 
-    def replay(self, bound: BoundLaunch) -> None:
-        """Enqueue a bound launch; while someone observes, it goes the observable way."""
+        Args:
+            launches: in order; their pointers are storages, scratch memory included, some of which
+                may get their buffers later.
+        """
+        kernels = [self._programs.get(launch.kernel).clone() for launch in launches]
+        return BoundLaunches(launches, kernels)
+
+    def replay(self, bound: BoundLaunches) -> None:
+        """Enqueue bound launches; while someone observes, they go the observable way."""
         if self._watch.observers:
-            self.launch(bound.launch)
+            for launch in bound.launches:
+                self.launch(launch)
             return
-        for index, scalar, cell in bound.cells:
-            bound.handle.set_arg(index, scalar(cell.value))
-        cl.enqueue_nd_range_kernel(self._queue, bound.handle, bound.global_size, bound.local_size)
+        bound.refresh()
+        # Calling clEnqueueNDRangeKernel through ctypes with everything prepared costs the same.
+        enqueue, queue = cl.enqueue_nd_range_kernel, self._queue
+        for kernel, global_size, local_size in bound.enqueues:
+            enqueue(queue, kernel, global_size, local_size)
 
     def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:
         """Copy a dense host array into a storage; the host array may be reused on return."""

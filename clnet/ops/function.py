@@ -32,12 +32,15 @@ class Function:
         mutates: positions of inputs that are written in place.
         differentiable: positions of outputs through which gradients flow, None for all.
         device: where an op without inputs runs.
+        elementwise: whether each element of an input is read only to write the outputs' elements at
+            its place, and before that: an output may then lie where an input of its layout lay.
         sixteen_bit: whether its kernels take float16 and bfloat16; elsewhere they are refused.
     """
 
     device: Any = None
     mutates: ClassVar[tuple[int, ...]] = ()
     differentiable: ClassVar[tuple[int, ...] | None] = None
+    elementwise: ClassVar[bool] = False
     sixteen_bit: ClassVar[bool] = True
 
     @property
