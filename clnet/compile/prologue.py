@@ -57,13 +57,14 @@ def _absorbed(trace: Trace, made: Storage) -> dict[int, Step | None] | None:
     producer = None if at is None else _form(trace.steps[at])
     if at is None or producer is None or trace.outlives(made):
         return None
-    if producer.changed or producer.cells or len(producer.made) > 1:
+    if producer.changed or producer.cells or len(producer.made) != 1:
         return None
+    (whole,) = producer.made
     found: dict[int, Step | None] = {at: None}
-    before, after = _traffic(producer) + _WRITE * producer.made[0].nbytes, 0
+    before, after = _traffic(producer) + _WRITE * whole.nbytes, 0
     for reader in trace.readers[made]:
         step, form = trace.steps[reader], _form(trace.steps[reader])
-        if not isinstance(step, Step) or form is None or not _reads_whole(form, producer.made[0]):
+        if not isinstance(step, Step) or form is None or not _reads_whole(form, whole):
             return None
         fused = compose(producer, form, ())
         if fused is None or not _unchanged(trace, producer.reads, at, reader):
