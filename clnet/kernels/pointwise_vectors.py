@@ -141,7 +141,7 @@ def vectors_recipe(
         inputs,
         scalars,
         len(outer),
-        aligned and dense and large and 4 * lanes == _LINE_BYTES,
+        aligned and dense and large,
     )
     parts = ceil_div(run, _SHARE)
     share = ceil_div(run, parts)

@@ -6,7 +6,7 @@
 ## parameter of a function does PoCL's compiler leave a vector of 64 bytes whole.
 ##
 ## param ctype: str           element type
-## param width: int           elements of 64 bytes
+## param width: int           elements of a vector of the processor
 <%def name="stream(ctype, width)">
 #define STREAM(value, place) (*(place) = (value))
 #ifdef __has_builtin
