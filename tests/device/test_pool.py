@@ -22,18 +22,18 @@ class Harness:
     """A pool of its own on the default device; ``refusals`` makes it fail so often."""
 
     def __init__(self, limit: int | None = None, max_block: int = 2**30) -> None:
-        queue = clnet.device().queue
         self.refusals = 0
         self.num_finishes = 0
         self.pool = BufferPool(
-            queue._context, touch=self.touch, finish=self.finish, max_block=max_block, limit=limit
+            create=self.create, finish=self.finish, max_block=max_block, limit=limit
         )
 
-    def touch(self, buffer: object) -> None:
+    def create(self, nbytes: int) -> cl.Buffer:
         if self.refusals:
             self.refusals -= 1
             code = cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE
             raise cl.MemoryError(driver._ErrorRecord("clEnqueueFillBuffer", code, ""))
+        return clnet.device().queue.create(nbytes)
 
     def finish(self) -> None:
         self.num_finishes += 1
