@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import mode
@@ -12,7 +12,7 @@ from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
-from .passes import rewrite
+from .passes import PASSES, Pass, rewrite
 from .plan import Plan
 from .record import record
 
@@ -32,8 +32,9 @@ class Compiled:
         num_traces: how many plans were made so far.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], passes: Sequence[Pass] = PASSES) -> None:
         self._function = function
+        self._passes = tuple(passes)
         self._plans: OrderedDict[Any, list[tuple[Plan, Callable[[list[Array]], Any]]]] = (
             OrderedDict()
         )
@@ -69,11 +70,11 @@ class Compiled:
             now.float32_precision,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
         )
-        arrays = [t.array for t in tensors]
+        given = [v for v in values if isinstance(v, Tensor)]
         for plan, rebuild in self._plans.get(key, ()):
             if plan.valid():
                 self._plans.move_to_end(key)
-                return rebuild(plan.run(arrays))
+                return rebuild(_run(plan, tensors, given))
         plan, rebuild = self._trace(args, kwargs, device)
         # Plans that differ in gradients take turns when a step accumulates them.
         kept = [entry for entry in self._plans.get(key, ()) if not entry[0].outdated()]
@@ -81,7 +82,7 @@ class Compiled:
         self._plans.move_to_end(key)
         while len(self._plans) > _MOST_PLANS:
             self._plans.popitem(last=False)
-        return rebuild(plan.run(arrays))
+        return rebuild(_run(plan, tensors, given))
 
     @property
     def plans(self) -> list[Plan]:
@@ -93,7 +94,7 @@ class Compiled:
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
         recorded = record(self._function, args, kwargs, device)
         try:
-            plan = Plan(rewrite(recorded.trace), recorded.tracer)
+            plan = Plan(rewrite(recorded.trace, self._passes), recorded.tracer)
         except BaseException:
             recorded.tracer.undo()
             raise
@@ -101,12 +102,14 @@ class Compiled:
         return plan, recorded.rebuild
 
 
-def compile(function: Callable[..., Any]) -> Compiled:  # noqa: A001 - PyTorch's name
+def compile(function: Callable[..., Any], *, passes: Sequence[Pass] = PASSES) -> Compiled:  # noqa: A001 - PyTorch's name
     """A function that records its launches once and replays them.
 
     Args:
         function: of tensors and plain values; a whole training step, backward and update included,
             or a module.
+        passes: what rewrites the trace before it is planned; with none, every op stays a launch of
+            its own, as in eager.
 
     Returns:
         The compiled function; it gives the same results.
@@ -117,7 +120,23 @@ def compile(function: Callable[..., Any]) -> Compiled:  # noqa: A001 - PyTorch's
         >>> twice(clnet.ones(3)).tolist()
         [2.0, 2.0, 2.0]
     """
-    return Compiled(function)
+    return Compiled(function, passes)
+
+
+def _run(plan: Plan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:
+    """Replay on dense ``tensors``; what it changes in place goes back to what was ``given``."""
+    if plan.changed_arguments and len({t.array.storage for t in given}) < len(given):
+        raise TraceError(
+            "compile",
+            "the function changes an argument in place, and two arguments share memory",
+            shapes=[t.shape for t in given],
+            remedy="Pass a clone() of one",
+        )
+    results = plan.run([t.array for t in tensors])
+    with mode.using(grad=False):
+        for position, array in plan.changed_arguments:
+            given[position].copy_(Tensor(array))
+    return results
 
 
 def _guard(name: Any, value: Any) -> Any:

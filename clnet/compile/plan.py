@@ -25,6 +25,7 @@ class Plan:
 
     def __init__(self, trace: Trace, tracer: Tracer) -> None:
         self.device = device = trace.device
+        self._places = trace.arguments
         self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
         self._guards = list(tracer.watched.values())
@@ -41,6 +42,11 @@ class Plan:
         changed = set(self._mutated)
         self._arguments = [_Argument(a, a.storage in changed) for a in trace.arguments]
         self._changed = changed
+
+    @property
+    def changed_arguments(self) -> list[tuple[int, Array]]:
+        """Position and memory of the arguments that a replay changes in place."""
+        return [(i, a) for i, a in enumerate(self._places) if a.storage in self._changed]
 
     @property
     def num_launches(self) -> int:
