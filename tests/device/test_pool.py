@@ -154,12 +154,12 @@ def test_a_request_larger_than_any_block_raises():
 def test_other_errors_of_the_runtime_are_not_taken_for_full_memory():
     harness = Harness()
 
-    def broken(buffer):
+    def broken(nbytes):
         raise cl.RuntimeError(
             driver._ErrorRecord("clEnqueueFillBuffer", cl.status_code.INVALID_CONTEXT, "")
         )
 
-    harness.pool._touch = broken
+    harness.pool._create = broken
     with pytest.raises(cl.RuntimeError, match="INVALID_CONTEXT"):
         harness.storage(1000)
 
