@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,13 @@ from . import chart, contest, paper
 from .contestant import TORCH_MODES
 from .workload import WORKLOADS, chosen
 
-_WORKER = "import sys; from clnet.bench.shi2016 import worker; worker(sys.argv[1])"
+_WORKER = """
+import json, os, sys
+job, environment = sys.argv[1:]
+os.environ.update(json.loads(environment))
+from clnet.bench.shi2016 import worker
+worker(job)
+"""
 _MARK = "result: "
 _HEADS = (
     *("s/batch", "GFLOP/s", "of gemm", "of copy", "kernels", "peak", "first s"),
@@ -126,14 +131,13 @@ def worker(job: str) -> None:
 
 def _in_process(job: Fields) -> Fields | None:
     """What a process of its own found, or None if it failed; its errors are shown as they come."""
-    environ = dict(os.environ)
+    environment: dict[str, str] = {}
     if job["threads"] is not None:
         text = str(job["threads"])
         # PoCL makes so many threads; where it says nothing to a runtime, the device is divided.
-        environ |= {"POCL_MAX_PTHREAD_COUNT": text, "OMP_NUM_THREADS": text}
+        environment = {"POCL_MAX_PTHREAD_COUNT": text, "OMP_NUM_THREADS": text}
     run = subprocess.run(
-        [sys.executable, "-c", _WORKER, json.dumps(job)],
-        env=environ,
+        [sys.executable, "-c", _WORKER, json.dumps(job), json.dumps(environment)],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
