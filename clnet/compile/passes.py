@@ -6,13 +6,21 @@ from collections.abc import Callable, Sequence
 
 from .fuse import fuse
 from .layout import layout
+from .prologue import prologue
 from .simplify import simplify, with_constants
 from .trace import Trace
 from .update import merge_updates
 
 Pass = Callable[[Trace], Trace]
 
-PASSES: tuple[Pass, ...] = (simplify, layout, fuse, merge_updates, with_constants)
+PASSES: tuple[Pass, ...] = (
+    simplify,
+    layout,
+    fuse,
+    prologue,
+    merge_updates,
+    with_constants,
+)
 """From what was recorded to what is planned: the one list, in order."""
 
 
