@@ -84,6 +84,23 @@ class Compiled:
             self._plans.popitem(last=False)
         return rebuild(_run(plan, tensors, given))
 
+    def explain(self, form: str = "text") -> str:
+        """The plan that ran last, for a reader.
+
+        Args:
+            form: ``"text"``: ops in order with kernels, shapes, places in memory and costs; or a
+                picture in the language of ``"mermaid"`` or ``"graphviz"``.
+
+        Raises:
+            TraceError: if the function was not called yet.
+            ArgumentError: if there is no such form.
+        """
+        if not self.plans:
+            raise TraceError(
+                "explain", "there is no plan yet", remedy="Call the compiled function first"
+            )
+        return self.plans[-1].explain(form)
+
     @property
     def plans(self) -> list[Plan]:
         """The plans that are kept, least recently used first."""
