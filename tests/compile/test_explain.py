@@ -84,7 +84,9 @@ def test_notes_are_shown():
 
 
 def test_what_cannot_be_explained(step):
-    with pytest.raises(TraceError, match=r"there is no plan yet\. Call the compiled function first"):
+    with pytest.raises(
+        TraceError, match=r"there is no plan yet\. Call the compiled function first"
+    ):
         clnet.compile(lambda x: x).explain()
     with pytest.raises(ArgumentError, match="shown as text, mermaid or graphviz; got form=svg"):
         step.explain("svg")
