@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..bench import cnn, conv, gemm, limits, memory, overhead, shi2016
+from ..bench import cnn, conv, gemm, limits, memory, overhead, shi2016, step
 
 BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "shi2016": (shi2016.main, "seconds a mini-batch of Shi et al.'s networks"),
@@ -16,6 +16,7 @@ BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "cnn": (cnn.main, "the small CNN on Fashion-MNIST: accuracy, seconds an epoch"),
     "memory": (memory.main, "what early release saves"),
     "overhead": (overhead.main, "what the host costs"),
+    "step": (step.main, "training steps eager and compiled: launches, time, the host's share"),
 }
 
 
