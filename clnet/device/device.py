@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..errors import ArgumentError, DeviceError
 from ..settings import SETTINGS
 from .discovery import Found, discover, identity_of, select, traits_of
 from .pool import BufferPool
+from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
 from .traits import DeviceIdentity, DeviceTraits, Target
@@ -37,7 +39,6 @@ class Device:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
         handle = found.handle if threads is None else _partition(found, threads)
         self.identity: DeviceIdentity = identity_of(found.handle)
-        self.traits: DeviceTraits = traits_of(handle)
         try:
             context = cl.Context([handle])
         except cl.Error as error:
@@ -45,9 +46,12 @@ class Device:
                 f"device {self.name!r}", "the runtime cannot open it", status=error
             ) from error
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
-        self.programs = ProgramCache(
-            context, handle, self.identity.key, SETTINGS.cache_dir / "kernels" / digest
-        )
+        folder = SETTINGS.cache_dir / "kernels" / digest
+        traits = traits_of(handle)
+        if traits.dedicated_local_memory:
+            traits = replace(traits, **probe(context, found.selector, folder)._asdict())
+        self.traits: DeviceTraits = traits
+        self.programs = ProgramCache(context, handle, self.identity.key, folder)
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace)
         limit = SETTINGS.memory_limit

@@ -1,0 +1,276 @@
+"""3x3 convolutions of plain images, and their gradients, by Winograd's transforms: GPU-shaped.
+
+Transforms are kernels of their own around a batch of 36 matrix products. The points are
+0, 1, -1, 2, -2 and infinity; with them one transform of the pixels serves all three directions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..array import Array
+from ..device import Launch, Scratch, Target
+from ..shapes import ceil_div, round_up
+from .conv_geometry import ConvGeometry, Direction
+from .gemm import gemm
+from .kernel import Constraint, Kernel
+
+_TILE = 4
+_NUMBERS = 36
+_GROUP_SIZE = 128
+# What a device multiplies while a kernel starts, in operations, and while a byte passes: the
+# rough figures of GPUs that tile.py uses, for the whole device.
+_LAUNCH_FLOPS = 100_000_000
+_FLOPS_PER_BYTE = 12
+_MORE_LAUNCHES = 3
+
+
+class Transform(NamedTuple):
+    """A constant matrix that transforms tiles: ``d -> M d M^T``.
+
+    Attributes:
+        rows: its rows.
+    """
+
+    rows: tuple[tuple[float, ...], ...]
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return len(self.rows[0])
+
+    def combine(self, row: int, names: list[str], ctype: str) -> str:
+        """C for a row times variables.
+
+        Args:
+            row: which.
+            names: the variables, one for each column.
+            ctype: their type.
+        """
+        suffix = "f" if ctype == "float" else ""
+        special = {1: "", -1: "-"}
+        terms = [
+            special.get(factor, f"{float(factor)!r}{suffix} * ") + name
+            for factor, name in zip(self.rows[row], names, strict=True)
+            if factor != 0
+        ]
+        return " + ".join(terms).replace("+ -", "- ")
+
+
+def _powers(scale: float, point: float, count: int) -> tuple[float, ...]:
+    return tuple(scale * point**i for i in range(count))
+
+
+def _evaluate(count: int) -> Transform:
+    """A filter of ``count`` taps at the six points, scaled so that ``PIXELS`` holds integers."""
+    finite = ((1 / 4, 0), (-1 / 6, 1), (-1 / 6, -1), (1 / 24, 2), (1 / 24, -2))
+    rows = [_powers(scale, point, count) for scale, point in finite]
+    return Transform((*rows, (0.0,) * (count - 1) + (1.0,)))
+
+
+def _interpolate(count: int) -> Transform:
+    """``count`` results from the products at the six points."""
+    points = (0, 1, -1, 2, -2)
+    last = count - 1
+    return Transform(
+        tuple((*(float(p**i) for p in points), float(i == last)) for i in range(count))
+    )
+
+
+PIXELS = Transform(
+    (
+        (4, 0, -5, 0, 1, 0),
+        (0, -4, -4, 1, 1, 0),
+        (0, 4, -4, -1, 1, 0),
+        (0, -2, -1, 2, 1, 0),
+        (0, 2, -1, -2, 1, 0),
+        (0, 4, 0, -5, 0, 1),
+    )
+)
+FILTERS = _evaluate(3)
+RESULTS = _interpolate(4)
+# A weight gradient is a correlation with the 4x4 tile of gy, and has 3x3 results.
+GRADIENTS = _evaluate(4)
+WEIGHTS = _interpolate(3)
+
+
+class SpreadParams(NamedTuple):
+    """Parameters of ``winograd_spread`` and ``winograd_gradient``; see their template."""
+
+    ctype: str
+    matrix: Transform
+    group_size: int
+
+
+class FilterParams(NamedTuple):
+    """Parameters of ``winograd_filters``; see its template."""
+
+    ctype: str
+    matrix: Transform
+    group_size: int
+    turned: bool
+
+
+class GatherParams(NamedTuple):
+    """Parameters of ``winograd_gather``; see its template."""
+
+    ctype: str
+    matrix: Transform
+    group_size: int
+    vector: bool
+    bias: bool
+    activation: str | None
+
+
+_SIX = Constraint("matrix.length == 6", "six points")
+SPREAD = Kernel("winograd_spread", "winograd.mako", constraints=(_SIX,))
+FILTER = Kernel("winograd_filters", "winograd.mako", constraints=(_SIX,))
+GATHER = Kernel("winograd_gather", "winograd.mako")
+GRADIENT = Kernel("winograd_gradient", "winograd.mako")
+
+
+def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """Whether a convolution has this form, and its numbers fit the workspace."""
+    shaped = (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw, g.groups) == (3, 3, 1, 1, 1, 1, 1)
+    return shaped and _bytes(g, direction, itemsize) <= target.workspace_limit
+
+
+def pays(g: ConvGeometry, direction: Direction) -> bool:
+    """Whether it should be faster than direct sums: fewer products, more bytes and launches."""
+    tiles = _tiles(g, direction)
+    products = 2 * _NUMBERS * tiles * g.ic * g.oc
+    moved = 2 * _bytes(g, direction, 4)
+    cost = products + _FLOPS_PER_BYTE * moved + _MORE_LAUNCHES * _LAUNCH_FLOPS
+    return cost < g.flops
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    return _convolve(target, y, x, weight, bias, (g.ph, g.pw), turned=False, activation=activation)
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
+) -> list[Launch]:
+    """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    pads = (2 - g.ph, 2 - g.pw)
+    return _convolve(target, gx, gy, weight, None, pads, turned=True, activation=None)
+
+
+def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    memory = Scratch(gw.device)
+    grid = ceil_div(g.oh, _TILE), ceil_div(g.ow, _TILE)
+    tiles = g.n * grid[0] * grid[1]
+    pixels = Array.scratch(memory, (_NUMBERS, g.ic, tiles), x.dtype)
+    grads = Array.scratch(memory, (_NUMBERS, g.oc, tiles), x.dtype)
+    sums = Array.scratch(memory, (_NUMBERS, g.oc, g.ic), x.dtype)
+    params = SpreadParams(gw.dtype.ctype, WEIGHTS, _GROUP_SIZE)
+    total = g.oc * g.ic
+    return [
+        _spread(pixels, x, PIXELS, grid, (g.ph, g.pw)),
+        _spread(grads, gy, GRADIENTS, grid, (0, 0)),
+        *gemm(target, sums, grads, _flip(pixels)),
+        GRADIENT.launch(
+            params,
+            (gw, sums, total),
+            global_size=(round_up(total, _GROUP_SIZE),),
+            local_size=(_GROUP_SIZE,),
+            flops=_NUMBERS * gw.size,
+            bytes=sums.nbytes + gw.nbytes,
+        ),
+    ]
+
+
+def _convolve(
+    target: Target,
+    out: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    pads: tuple[int, int],
+    *,
+    turned: bool,
+    activation: str | None,
+) -> list[Launch]:
+    """``x`` with filters, or with turned ones; ``pads``: pixels before the image."""
+    memory = Scratch(out.device)
+    n, rows, h, w = out.shape
+    channels = x.shape[1]
+    grid = ceil_div(h, _TILE), ceil_div(w, _TILE)
+    tiles = n * grid[0] * grid[1]
+    filters = Array.scratch(memory, (_NUMBERS, channels, rows), x.dtype)
+    pixels = Array.scratch(memory, (_NUMBERS, channels, tiles), x.dtype)
+    sums = Array.scratch(memory, (_NUMBERS, rows, tiles), x.dtype)
+    ctype = x.dtype.ctype
+    vector = w % _TILE == 0 and out.offset % _TILE == 0
+    return [
+        FILTER.launch(
+            FilterParams(ctype, FILTERS, _GROUP_SIZE, turned),
+            (filters, weight, rows, channels),
+            global_size=(round_up(rows * channels, _GROUP_SIZE),),
+            local_size=(_GROUP_SIZE,),
+            flops=_NUMBERS * weight.size,
+            bytes=filters.nbytes + weight.nbytes,
+        ),
+        _spread(pixels, x, PIXELS, grid, pads),
+        *gemm(target, sums, _flip(filters), pixels),
+        GATHER.launch(
+            GatherParams(ctype, RESULTS, _GROUP_SIZE, vector, bias is not None, activation),
+            (out, sums, *(() if bias is None else (bias,)), n, rows, h, w, *grid),
+            global_size=(round_up(tiles, _GROUP_SIZE), rows),
+            local_size=(_GROUP_SIZE, 1),
+            flops=12 * sums.size,
+            bytes=sums.nbytes + out.nbytes,
+        ),
+    ]
+
+
+def _spread(
+    numbers: Array,
+    x: Array,
+    matrix: Transform,
+    grid: tuple[int, int],
+    pads: tuple[int, int],
+) -> Launch:
+    n, channels, h, w = x.shape
+    return SPREAD.launch(
+        SpreadParams(x.dtype.ctype, matrix, _GROUP_SIZE),
+        (numbers, x, n, channels, h, w, *grid, *pads),
+        global_size=(round_up(n * grid[0] * grid[1], _GROUP_SIZE), channels),
+        local_size=(_GROUP_SIZE, 1),
+        flops=12 * numbers.size,
+        bytes=numbers.nbytes + x.nbytes,
+    )
+
+
+def _flip(array: Array) -> Array:
+    batch, rows, columns = array.shape
+    return array.view(
+        (batch, columns, rows), (array.strides[0], array.strides[2], array.strides[1])
+    )
+
+
+def _tiles(g: ConvGeometry, direction: Direction) -> int:
+    h, w = (g.h, g.w) if direction is Direction.INPUT_GRAD else (g.oh, g.ow)
+    return g.n * ceil_div(h, _TILE) * ceil_div(w, _TILE)
+
+
+def _bytes(g: ConvGeometry, direction: Direction, itemsize: int) -> int:
+    """Scratch memory: transformed pixels, filters, and sums of one or gradients of the other."""
+    elements = _NUMBERS * (_tiles(g, direction) * (g.ic + g.oc) + g.ic * g.oc)
+    return elements * itemsize + 3 * Scratch.ALIGNMENT
