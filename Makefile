@@ -26,7 +26,7 @@ demo: $(VENV)/with-pocl
 	$(BIN)/clnet $(DEMO)
 
 test: $(VENV)/with-$(TEST_EXTRAS)
-	PATH="$(abspath $(BIN)):$$PATH" python -m pytest --doctest-modules $(ARGS)
+	PATH="$(abspath $(BIN)):$$PATH" python -m pytest --doctest-modules -n auto --maxprocesses 4 $(ARGS)
 
 lint: $(VENV)/with-$(TEST_EXTRAS)
 	$(BIN)/ruff format --check

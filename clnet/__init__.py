@@ -12,6 +12,7 @@ from .autograd import enable_grad as enable_grad
 from .autograd import is_grad_enabled as is_grad_enabled
 from .autograd import no_grad as no_grad
 from .compile import compile as compile
+from .creation import abstract as abstract
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
 from .creation import eye as eye
@@ -26,7 +27,6 @@ from .device import max_memory_allocated as max_memory_allocated
 from .device import max_memory_reserved as max_memory_reserved
 from .device import memory_allocated as memory_allocated
 from .device import memory_reserved as memory_reserved
-from .device import profile as profile
 from .device import reset_peak_memory_stats as reset_peak_memory_stats
 from .device import set_memory_limit as set_memory_limit
 from .device import synchronize as synchronize
@@ -43,6 +43,7 @@ from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
 from .ops.function import PUBLIC_OPS, Face
+from .profiling import profile as profile
 from .random import get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed
 from .random import manual_seed as manual_seed

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import ceil
 from typing import Any
 
 import numpy as np
 
+from . import mode
 from .device import Device, current_device
 from .device import device as open_device
 from .dtypes import DType, Kind, float32, from_name, int64, of_scalar
@@ -17,7 +20,25 @@ from .ops.pointwise import evaluate
 from .ops.shape import to_dtype
 from .tensor import Tensor, full, tensor
 
-__all__ = ["arange", "as_tensor", "eye", "from_numpy", "linspace", "logspace"]
+__all__ = ["abstract", "arange", "as_tensor", "eye", "from_numpy", "linspace", "logspace"]
+
+
+@contextmanager
+def abstract() -> Iterator[None]:
+    """Ops in the block only infer shapes and dtypes, and the tensors they make take no memory.
+
+    A model built in it costs nothing, however large; its parameters can be counted, and get memory
+    when a state is loaded into them.
+
+    Example:
+        >>> import clnet
+        >>> with clnet.abstract():
+        ...     x = clnet.nn.Linear(10**5, 10**5)(clnet.zeros(7, 10**5))
+        >>> x.shape
+        (7, 100000)
+    """
+    with mode.using(abstract=True):
+        yield
 
 
 def arange(

@@ -24,6 +24,7 @@ class Mode:
         module_path: dotted path of the module whose ``forward`` is running.
         phase: ``"forward"``, ``"backward"`` or ``"update"``.
         generator: the random generator of ops that are given none.
+        abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
     """
 
     device: Any = None
@@ -34,6 +35,7 @@ class Mode:
     module_path: str = ""
     phase: str = "forward"
     generator: Generator = field(default_factory=Generator)
+    abstract: bool = False
 
 
 _MODE: ContextVar[Mode] = ContextVar("clnet_mode", default=Mode())  # noqa: B039 - frozen

@@ -34,7 +34,7 @@ LAYERS = (
     {"tape", "tensor", "creation", "random", "gradcheck", "autograd"},
     {"compile", "nn", "linalg"},
     {"optim", "data", "io", "parallel"},
-    {"train", "models", "onnx"},
+    {"train", "models", "onnx", "profiling"},
     {"bench"},
     {"cli"},
     {"__main__"},

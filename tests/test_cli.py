@@ -140,3 +140,38 @@ def test_module_runs_as_a_command():
         [sys.executable, "-m", "clnet", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("clnet ")
+
+
+@pytest.mark.device
+def test_profile_of_a_script_reports_after_it(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, clnet\nprint(sys.argv[1:], clnet.ones(4).exp().tolist())\nsys.exit(3)\n"
+    )
+    outputs = [f"--{kind}={tmp_path / kind}" for kind in ("html", "trace", "json")]
+    assert main(["profile", *outputs, str(script), "--its", "option"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("['--its', 'option'] [2.7182")
+    assert "Device: kernels and copies" in out
+    assert "clEnqueueNDRangeKernel" in (tmp_path / "json").read_text()
+    assert (tmp_path / "trace").stat().st_size > 100
+    assert "script.py --its option" in (tmp_path / "html").read_text()
+
+
+@pytest.mark.device
+def test_profile_of_a_command_names_layers_and_optimiser(capsys):
+    assert main(["profile", "--share=1", "train", "digits", *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert accuracy_in(out) > 0.5
+    assert "Python and imports" in out
+    assert re.search(r"^ .*MLP\.0$", out, re.MULTILINE)
+    assert re.search(r"^ .*Adam$", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["no/such.py"], "no such file"), (["--share=0", "train"], r"share lies in (0, 1]")],
+)
+def test_profile_of_nothing_says_so(arguments, message, capsys):
+    assert main(["profile", *arguments]) == 1
+    assert message in capsys.readouterr().err

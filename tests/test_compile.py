@@ -68,7 +68,7 @@ def test_replays_equal_eager_bit_for_bit_while_the_rate_changes():
     assert eager.num_steps == compiled.num_steps == {20}
 
 
-def test_a_replay_launches_no_more_than_eager(device):
+def test_a_replay_launches_less_than_eager(device):
     class Count:
         profiling = False
         launches = 0
@@ -82,7 +82,7 @@ def test_a_replay_launches_no_more_than_eager(device):
         job.step(x, target)
     step = clnet.compile(job.step)
     step(x, target)
-    assert step.plans[0].num_launches == count.launches
+    assert step.plans[0].num_launches < count.launches
 
 
 def test_tracing_runs_nothing(device):
@@ -102,7 +102,7 @@ def test_tracing_runs_nothing(device):
 
     with device.queue.observe(Watch()):
         result = clnet.compile(function)(x)
-    assert seen == ["copy", "exp", "copy"]
+    assert seen == ["exp", "copy"]
     assert np.array_equal(result.numpy(), ops.exp(x).numpy())
 
 
@@ -189,6 +189,31 @@ def test_arguments_may_be_views_and_are_not_changed():
         before = view.numpy()
         assert np.array_equal(double(view).numpy(), before * 2)
         assert np.array_equal(view.numpy(), before)
+
+
+def test_arguments_that_are_changed_in_place_change():
+    def function(x, y):
+        x.mul_(2)
+        return x + y
+
+    compiled = clnet.compile(function)
+    for view in (batch(0, 4, 4), batch(0, 4, 4).T, batch(0, 8, 4)[::2]):
+        twin, y = view.clone(), batch(1, 4, 4)
+        version = view.array.storage.version
+        expected = function(twin, y)
+        assert np.array_equal(compiled(view, y).numpy(), expected.numpy())
+        assert np.array_equal(view.numpy(), twin.numpy())
+        assert view.array.storage.version > version
+    x = batch(0, 4, 4)
+    with pytest.raises(TraceError, match=r"two arguments share memory; .* Pass a clone\(\) of one"):
+        compiled(x, x.T)
+
+
+def test_without_passes_every_op_is_a_launch():
+    plain = clnet.compile(lambda x: x * 2 + 1, passes=())
+    fused = clnet.compile(lambda x: x * 2 + 1)
+    assert plain(clnet.ones(2)).tolist() == fused(clnet.ones(2)).tolist() == [3, 3]
+    assert [c.plans[0].num_launches for c in (plain, fused)] == [2, 1]
 
 
 def test_plain_results_are_those_of_the_trace():

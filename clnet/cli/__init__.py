@@ -1,4 +1,4 @@
-"""The command line: ``clnet devices``, ``clnet train``."""
+"""The command line: ``clnet devices``, ``clnet train``, ``clnet profile``."""
 
 from .command import main
 

@@ -2,5 +2,7 @@
 
 from .compiled import Compiled, compile
 from .plan import Plan
+from .record import Recorded, record
+from .trace import Trace
 
-__all__ = ["Compiled", "Plan", "compile"]
+__all__ = ["Compiled", "Plan", "Recorded", "Trace", "compile", "record"]

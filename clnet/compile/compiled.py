@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import mode
@@ -12,8 +12,9 @@ from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
+from .passes import PASSES, Pass, rewrite
 from .plan import Plan
-from .tracer import Tracer
+from .record import record
 
 _MOST_PLANS = 16
 _MOST_TURNS = 4
@@ -31,8 +32,9 @@ class Compiled:
         num_traces: how many plans were made so far.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], passes: Sequence[Pass] = PASSES) -> None:
         self._function = function
+        self._passes = tuple(passes)
         self._plans: OrderedDict[Any, list[tuple[Plan, Callable[[list[Array]], Any]]]] = (
             OrderedDict()
         )
@@ -68,11 +70,11 @@ class Compiled:
             now.float32_precision,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
         )
-        arrays = [t.array for t in tensors]
+        given = [v for v in values if isinstance(v, Tensor)]
         for plan, rebuild in self._plans.get(key, ()):
             if plan.valid():
                 self._plans.move_to_end(key)
-                return rebuild(plan.run(arrays))
+                return rebuild(_run(plan, tensors, given))
         plan, rebuild = self._trace(args, kwargs, device)
         # Plans that differ in gradients take turns when a step accumulates them.
         kept = [entry for entry in self._plans.get(key, ()) if not entry[0].outdated()]
@@ -80,7 +82,7 @@ class Compiled:
         self._plans.move_to_end(key)
         while len(self._plans) > _MOST_PLANS:
             self._plans.popitem(last=False)
-        return rebuild(plan.run(arrays))
+        return rebuild(_run(plan, tensors, given))
 
     @property
     def plans(self) -> list[Plan]:
@@ -90,44 +92,24 @@ class Compiled:
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
-        placeholders: list[Tensor] = []
-
-        def placeholder(value: Any) -> Any:
-            if not isinstance(value, Tensor):
-                return value
-            array = Array.abstract(value.shape, value.dtype, device)
-            placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
-            return placeholders[-1]
-
-        tracer = Tracer()
+        recorded = record(self._function, args, kwargs, device)
         try:
-            with mode.using(tracer=tracer, device=device):
-                result = self._function(
-                    *(placeholder(a) for a in args),
-                    **{k: placeholder(v) for k, v in kwargs.items()},
-                )
-                results: list[Tensor] = []
-                template = _flatten(result, results)
-            if any(id(p) in tracer.grads_after for p in placeholders):
-                raise TraceError(
-                    "compile",
-                    "backward collects the gradient of an argument, which stays inside",
-                    remedy="Ask for it with clnet.autograd.grad and return it",
-                )
-            plan = Plan(tracer, device, [p.array for p in placeholders], [t.array for t in results])
+            plan = Plan(rewrite(recorded.trace, self._passes), recorded.tracer)
         except BaseException:
-            tracer.undo()
+            recorded.tracer.undo()
             raise
         self.num_traces += 1
-        return plan, lambda arrays: _unflatten(template, iter(arrays))
+        return plan, recorded.rebuild
 
 
-def compile(function: Callable[..., Any]) -> Compiled:  # noqa: A001 - PyTorch's name
+def compile(function: Callable[..., Any], *, passes: Sequence[Pass] = PASSES) -> Compiled:  # noqa: A001 - PyTorch's name
     """A function that records its launches once and replays them.
 
     Args:
         function: of tensors and plain values; a whole training step, backward and update included,
             or a module.
+        passes: what rewrites the trace before it is planned; with none, every op stays a launch of
+            its own, as in eager.
 
     Returns:
         The compiled function; it gives the same results.
@@ -138,7 +120,23 @@ def compile(function: Callable[..., Any]) -> Compiled:  # noqa: A001 - PyTorch's
         >>> twice(clnet.ones(3)).tolist()
         [2.0, 2.0, 2.0]
     """
-    return Compiled(function)
+    return Compiled(function, passes)
+
+
+def _run(plan: Plan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:
+    """Replay on dense ``tensors``; what it changes in place goes back to what was ``given``."""
+    if plan.changed_arguments and len({t.array.storage for t in given}) < len(given):
+        raise TraceError(
+            "compile",
+            "the function changes an argument in place, and two arguments share memory",
+            shapes=[t.shape for t in given],
+            remedy="Pass a clone() of one",
+        )
+    results = plan.run([t.array for t in tensors])
+    with mode.using(grad=False):
+        for position, array in plan.changed_arguments:
+            given[position].copy_(Tensor(array))
+    return results
 
 
 def _guard(name: Any, value: Any) -> Any:
@@ -176,32 +174,3 @@ def _one_device(tensors: list[Tensor]) -> Device:
             devices=sorted(d.name for d in devices),
         )
     return devices.pop()
-
-
-def _flatten(value: Any, tensors: list[Tensor]) -> Any:
-    """The structure of a result, with the tensors' positions in place of tensors."""
-    if isinstance(value, Tensor):
-        if value.node is not None and not value.node.released:
-            raise TraceError(
-                "compile",
-                "a returned tensor still has a graph, which cannot leave a compiled function",
-                shape=value.shape,
-                remedy="Call backward inside, return x.detach(), or run under clnet.no_grad()",
-            )
-        tensors.append(value)
-        return Tensor
-    if isinstance(value, tuple | list):
-        return type(value)(_flatten(v, tensors) for v in value)
-    if isinstance(value, dict):
-        return {k: _flatten(v, tensors) for k, v in value.items()}
-    return value
-
-
-def _unflatten(template: Any, arrays: Any) -> Any:
-    if template is Tensor:
-        return Tensor(next(arrays))
-    if isinstance(template, tuple | list):
-        return type(template)(_unflatten(v, arrays) for v in template)
-    if isinstance(template, dict):
-        return {k: _unflatten(v, arrays) for k, v in template.items()}
-    return template

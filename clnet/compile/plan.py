@@ -2,61 +2,67 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..array import Array
-from ..device import BoundLaunch, Device, Storage, size_class
-from .tracer import Action, Step, Tracer
+from ..device import Launch, Scratch, Storage, size_class
+from .memory import Lowered, MemoryPlan, lower, lowered, plan_memory
+from .replay import Replay
+from .trace import Trace
+from .tracer import Action, Tracer
 
 
 class Plan:
     """The launches of one trace, bound to buffers the plan holds.
 
     Args:
-        tracer: the trace.
-        device: where it runs.
-        arguments: placeholders of the call's tensors, overwritten before each replay.
-        results: abstract arrays the caller gets; copied out after each replay.
+        trace: what to run, rewritten; its results are copied out after each replay.
+        tracer: what the plan depends on, and which gradients it leaves.
+
+    Attributes:
+        memory: where every value lies.
     """
 
-    def __init__(
-        self, tracer: Tracer, device: Device, arguments: Sequence[Array], results: Sequence[Array]
-    ) -> None:
-        self.device = device
-        self._arguments = tuple(arguments)
-        self._results = tuple(results)
+    def __init__(self, trace: Trace, tracer: Tracer) -> None:
+        self.device = device = trace.device
+        self._places = trace.arguments
+        self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
         self._guards = list(tracer.watched.values())
         self._grads_before = list(tracer.grads_before.values())
-        kept = [a.storage for a in (*arguments, *results)]
-        kept += [grad.array.storage for _, grad in self._grads_after if grad is not None]
-        self._blocks = _assign_memory(tracer.steps, kept)
-        self._mutated: list[Storage] = []
-        self._ran = False
-        self._program: list[BoundLaunch | Action] = []
-        for step in tracer.steps:
-            if isinstance(step, Action):
-                self._program.append(step)
-                continue
-            self._mutated += [step.inputs[i].storage for i in step.function.mutates]
-            for launch in step.function.lower(device.target, step.outputs, step.inputs):
-                launch.op, launch.module_path, launch.phase = (
-                    step.function.name,
-                    step.module_path,
-                    step.phase,
-                )
-                self._program.append(device.queue.bind(launch))
+        self.entries = lower(trace, device.target)
+        self.memory = plan_memory(trace, self.entries, device.target)
+        self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
+        self._own = [*trace.constants, *(s for s in trace.kept if s.buffer is None)]
+        for storage in self._own:
+            storage.materialize()
+        self._arenas, scratch = _allocate(self.memory, trace)
+        self._replay = Replay(device.queue, _program(self.entries, scratch))
+        self._mutated = [s for _, step in trace.ops for s in step.mutated]
+        changed = set(self._mutated)
+        self._arguments = [_Argument(a, a.storage in changed) for a in trace.arguments]
+        self._changed = changed
+
+    @property
+    def changed_arguments(self) -> list[tuple[int, Array]]:
+        """Position and memory of the arguments that a replay changes in place."""
+        return [(i, a) for i, a in enumerate(self._places) if a.storage in self._changed]
 
     @property
     def num_launches(self) -> int:
         """Kernels of one replay."""
-        return sum(isinstance(p, BoundLaunch) for p in self._program)
+        return len(self._replay.launches)
 
     @property
     def held_bytes(self) -> int:
         """Memory the plan holds between replays."""
-        return sum(size_class(b.nbytes) for b in self._blocks)
+        own = (*self._arenas, *self._own, *(a.copy for a in self._arguments if a.copy))
+        return sum(size_class(storage.nbytes) for storage in own)
+
+    @property
+    def peak_bytes(self) -> int:
+        """Device memory in use while it runs, parameters, arguments and results included."""
+        return self.memory.peak_bytes
 
     def valid(self) -> bool:
         """Whether modules, optimisers and gradients are as they were when it was traced."""
@@ -75,21 +81,12 @@ class Plan:
         Returns:
             The results, in memory of their own.
         """
-        queue = self.device.queue
-        for place, given in zip(self._arguments, arguments, strict=True):
-            if given.nbytes:
-                item = given.dtype.itemsize
-                queue.copy(
-                    place.storage, given.storage, given.nbytes, source_bytes=given.offset * item
-                )
-        for entry in self._program:
-            if isinstance(entry, Action):
-                entry.run()
-            elif self._ran:
-                queue.replay(entry)
-            else:  # the first time, so that the program cache sees what was launched
-                queue.launch(entry.launch)
-        self._ran = True
+        while self._setup:
+            self.device.queue.launch(self._setup.pop(0))
+        for argument, given in zip(self._arguments, arguments, strict=True):
+            if argument.take(given, self._changed):
+                self._replay.rebind(argument.storage)
+        self._replay.run()
         for storage in self._mutated:
             storage.version += 1
         for leaf, grad in self._grads_after:
@@ -110,47 +107,83 @@ class Plan:
         return copy
 
 
-def _assign_memory(steps: Sequence[Step | Action], kept: Sequence[Storage]) -> list[Storage]:
-    """Give every abstract storage of a trace a buffer; those in between share by lifetime.
+class _Argument:
+    """Where the launches look for an argument: in what the caller gave, or in a copy.
 
     Args:
-        steps: the trace.
-        kept: storages that live from replay to replay.
+        place: the argument as it was traced.
+        changed: whether a launch overwrites it.
+    """
+
+    def __init__(self, place: Array, changed: bool) -> None:  # noqa: FBT001 - one flag
+        self.storage = place.storage
+        self.copy: Storage | None = None
+        self._nbytes = place.nbytes
+        self._changed = changed
+
+    def take(self, given: Array, changed: set[Storage]) -> bool:
+        """Look at what the caller gives now.
+
+        What a launch changes is not looked at where the caller has it, but in a copy.
+
+        Returns:
+            Whether the argument's buffer is another one now.
+        """
+        before = self.storage.buffer
+        if given.offset or self._changed or given.storage in changed:
+            if self.copy is None:
+                self.copy = Storage(self.storage.device, self.storage.nbytes)
+                self.copy.materialize()
+            self.storage.buffer = self.copy.buffer
+            if self._nbytes:
+                self.storage.device.queue.copy(
+                    self.copy,
+                    given.storage,
+                    self._nbytes,
+                    source_bytes=given.offset * given.dtype.itemsize,
+                )
+        else:
+            self.storage.buffer = given.storage.buffer
+        return self.storage.buffer is not before
+
+
+def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int, Storage]]:
+    """Give the storages of a plan their regions.
 
     Returns:
-        The storages that own the buffers.
+        The arenas, and the scratch memory of the steps that need some, by position.
     """
-    owners: list[Storage] = []
-    for storage in kept:
-        if storage.buffer is None:
-            storage.materialize()
-    last_use: dict[Storage, int] = {}
-    for index, step in enumerate(steps):
-        if isinstance(step, Step):
-            for array in (*step.inputs, *step.outputs):
-                last_use[array.storage] = index
-    expiring: dict[int, list[Storage]] = defaultdict(list)
-    free: dict[int, list[Storage]] = defaultdict(list)
-    owner_of: dict[Storage, Storage] = {}
-    for index, step in enumerate(steps):
-        if not isinstance(step, Step):
+    arenas = [Storage(trace.device, nbytes) for nbytes in memory.arenas]
+    for arena in arenas:
+        arena.materialize()
+    first_of: dict[int, Storage] = {}
+    scratch: dict[int, Storage] = {}
+    for home, region in memory.homes.items():
+        if isinstance(home, int):
+            storage = scratch[home] = Storage(trace.device, memory.regions[region].nbytes)
+        else:
+            storage = home
+        if region in first_of:
+            storage.share(first_of[region])
+        else:
+            place = memory.places[region]
+            storage.lie_in(arenas[place.arena], place.offset)
+            first_of[region] = storage
+    return arenas, scratch
+
+
+def _program(
+    entries: Sequence[Lowered | Action], scratch: Mapping[int, Storage]
+) -> list[Launch | Action]:
+    """What is run, with the plan's own memory in the place of the queue's workspace."""
+    program: list[Launch | Action] = []
+    for position, entry in enumerate(entries):
+        if isinstance(entry, Action):
+            program.append(entry)
             continue
-        for array in step.outputs:
-            storage = array.storage
-            if storage.buffer is not None:
-                continue
-            blocks = free[size_class(storage.nbytes)]
-            owner = blocks.pop() if blocks else _block(storage, owners)
-            storage.buffer = owner.buffer
-            owner_of[storage] = owner
-            expiring[last_use[storage]].append(storage)
-        for storage in expiring.pop(index, ()):
-            free[size_class(storage.nbytes)].append(owner_of[storage])
-    return [*kept, *owners]
-
-
-def _block(like: Storage, owners: list[Storage]) -> Storage:
-    owner = Storage(like.device, size_class(like.nbytes))
-    owner.materialize()
-    owners.append(owner)
-    return owner
+        for launch in entry.launches:
+            launch.args = tuple(
+                scratch[position] if type(arg) is Scratch else arg for arg in launch.args
+            )
+            program.append(launch)
+    return program

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import mode
 from ..array import Array
+from ..device import Storage
 from ..ops.function import Function
 
 
@@ -26,6 +27,22 @@ class Step:
     outputs: tuple[Array, ...]
     module_path: str
     phase: str
+
+    @property
+    def mutated(self) -> tuple[Storage, ...]:
+        """The storages it changes in place."""
+        return tuple(self.inputs[i].storage for i in self.function.mutates)
+
+    @property
+    def made(self) -> tuple[Storage, ...]:
+        """The storages of outputs that are no views of inputs."""
+        read = {x.storage for x in self.inputs}
+        return tuple(dict.fromkeys(y.storage for y in self.outputs if y.storage not in read))
+
+    @property
+    def writes(self) -> tuple[Storage, ...]:
+        """All storages it writes."""
+        return tuple(dict.fromkeys((*self.mutated, *self.made)))
 
 
 @dataclass(frozen=True)

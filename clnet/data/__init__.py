@@ -6,10 +6,12 @@ from .cifar10 import CIFAR10
 from .counter import Draw
 from .dataset import ArrayDataset, Dataset, Subset, random_split
 from .digits import Digits
+from .ece408 import ECE408
 from .fashion_mnist import FashionMNIST
 from .image_folder import ImageFolder
 from .loader import DataLoader
 from .mnist import MNIST
+from .resize import Resize, resize
 from .transform import (
     ChannelStats,
     Compose,
@@ -23,6 +25,7 @@ from .transform import (
 
 __all__ = [
     "CIFAR10",
+    "ECE408",
     "MNIST",
     "ArrayDataset",
     "ChannelStats",
@@ -36,9 +39,11 @@ __all__ = [
     "Normalize",
     "RandomCrop",
     "RandomHorizontalFlip",
+    "Resize",
     "Subset",
     "ToFloat",
     "Transform",
     "channel_stats",
     "random_split",
+    "resize",
 ]

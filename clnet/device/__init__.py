@@ -1,6 +1,7 @@
 """Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
 
-from .device import Device, current_device, device, devices
+from .bound import BoundLaunches
+from .device import Device, current_device, device, devices, on_open, opened_devices
 from .discovery import Found
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
 from .memory import (
@@ -14,14 +15,18 @@ from .memory import (
     synchronize,
 )
 from .pool import BufferPool, PoolStatistics, size_class
-from .profiler import Profile, profile
+from .profiler import Call, Command, Recorder
 from .program import ProgramStatistics
-from .queue import BoundLaunch, Observer, Queue, Record
+from .queue import Queue
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
+from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
-    "BoundLaunch",
+    "BoundLaunches",
     "BufferPool",
+    "Call",
+    "CallObserver",
+    "Command",
     "Device",
     "DeviceIdentity",
     "DeviceKind",
@@ -32,13 +37,14 @@ __all__ = [
     "Launch",
     "Observer",
     "PoolStatistics",
-    "Profile",
     "ProgramStatistics",
     "Queue",
     "Record",
+    "Recorder",
     "Scratch",
     "Storage",
     "Target",
+    "Watch",
     "current_device",
     "device",
     "devices",
@@ -47,7 +53,8 @@ __all__ = [
     "max_memory_reserved",
     "memory_allocated",
     "memory_reserved",
-    "profile",
+    "on_open",
+    "opened_devices",
     "reset_peak_memory_stats",
     "set_memory_limit",
     "size_class",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from threading import RLock
 from typing import Any
 
 import pyopencl as cl
@@ -18,6 +22,7 @@ from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
 from .traits import DeviceIdentity, DeviceTraits, Target
+from .watch import Watch
 from .workspace import Workspace
 
 _WORKSPACE_SHARE = 8
@@ -31,6 +36,9 @@ class Device:
         found: the device.
         threads: compute units of it to use, or None for all.
 
+    Attributes:
+        open_start, open_seconds: when its context was created, and how long that took.
+
     Raises:
         DeviceError: if the runtime refuses to open it.
     """
@@ -39,21 +47,24 @@ class Device:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
         handle = found.handle if threads is None else _partition(found, threads)
         self.identity: DeviceIdentity = identity_of(found.handle)
+        self.open_start = time.perf_counter()
         try:
             context = cl.Context([handle])
         except cl.Error as error:
             raise DeviceError(
                 f"device {self.name!r}", "the runtime cannot open it", status=error
             ) from error
+        self.open_seconds = time.perf_counter() - self.open_start
+        watch = Watch()
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
         folder = SETTINGS.cache_dir / "kernels" / digest
         traits = traits_of(handle)
         if traits.dedicated_local_memory:
             traits = replace(traits, **probe(context, found.selector, folder)._asdict())
         self.traits: DeviceTraits = traits
-        self.programs = ProgramCache(context, handle, self.identity.key, folder)
+        self.programs = ProgramCache(context, handle, self.identity.key, folder, watch)
         workspace = Workspace(self)
-        self.queue = Queue(context, handle, self.programs, workspace)
+        self.queue = Queue(context, handle, self.programs, workspace, watch)
         limit = SETTINGS.memory_limit
         if limit is None and self.traits.unified_memory:
             limit = self.traits.global_memory_bytes
@@ -63,6 +74,7 @@ class Device:
             finish=self.queue.finish,
             max_block=self.traits.max_allocation_bytes,
             limit=limit,
+            watch=watch,
         )
         self.target = Target(self.traits, _workspace_limit(self.traits))
 
@@ -118,14 +130,50 @@ def _found() -> tuple[Found, ...]:
     return discover()
 
 
-@cache
+class _Opened:
+    """The devices this process has opened, and who wants to hear of the next one."""
+
+    def __init__(self) -> None:
+        self.devices: dict[tuple[Found, int | None], Device] = {}
+        self.listeners: list[Callable[[Device], None]] = []
+        self.lock = RLock()
+
+
+_OPENED = _Opened()
+
+
+def opened_devices() -> tuple[Device, ...]:
+    """The devices this process has opened so far."""
+    return tuple(_OPENED.devices.values())
+
+
+@contextmanager
+def on_open(listener: Callable[[Device], None]) -> Iterator[None]:
+    """Call ``listener`` with every device that is opened while the body runs.
+
+    Args:
+        listener: called before anything is asked of the device.
+    """
+    _OPENED.listeners.append(listener)
+    try:
+        yield
+    finally:
+        _OPENED.listeners.remove(listener)
+
+
 def _open(found: Found, threads: int | None) -> Device:
     units = found.handle.max_compute_units
     if threads is not None and not 1 <= threads <= units:
         raise ArgumentError(
             f"device {found.selector!r}", f"threads lies in [1, {units}]", threads=threads
         )
-    return Device(found, threads)
+    with _OPENED.lock:
+        opened = _OPENED.devices.get((found, threads))
+        if opened is None:
+            opened = _OPENED.devices[found, threads] = Device(found, threads)
+            for listener in tuple(_OPENED.listeners):
+                listener(opened)
+        return opened
 
 
 def _partition(found: Found, threads: int) -> Any:

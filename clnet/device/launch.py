@@ -24,7 +24,7 @@ class Storage:
         version: counts in-place writes, so that backward can tell a changed value.
     """
 
-    __slots__ = ("__weakref__", "_pool", "buffer", "device", "nbytes", "version")
+    __slots__ = ("__weakref__", "_arena", "_pool", "buffer", "device", "nbytes", "version")
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
@@ -32,6 +32,7 @@ class Storage:
         self.buffer: Any = None
         self.version = 0
         self._pool: BufferPool | None = None
+        self._arena: Storage | None = None
 
     def materialize(self) -> None:
         """Take a buffer from the device's pool, if it has none yet.
@@ -44,10 +45,19 @@ class Storage:
             self.buffer = pool.take(self)
             self._pool = pool
 
-    def adopt(self, other: Storage) -> None:
-        """Look at another storage's memory (an output of a plan that becomes a value)."""
-        self.buffer, self._pool = other.buffer, other._pool
-        other._pool = None
+    def lie_in(self, arena: Storage, offset: int) -> None:
+        """Be a region of another storage's memory, which lives at least as long.
+
+        Args:
+            arena: the memory.
+            offset: where the region begins, in bytes; the device's alignment of sub-buffers.
+        """
+        self.buffer = arena.buffer.get_sub_region(offset, max(self.nbytes, 1))
+        self._arena = arena
+
+    def share(self, other: Storage) -> None:
+        """Look at the region another storage is; for a value that replaces another in place."""
+        self.buffer, self._arena = other.buffer, other._arena
 
     def __del__(self) -> None:
         pool = self._pool

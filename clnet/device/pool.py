@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from weakref import WeakSet
 import pyopencl as cl
 
 from ..errors import OutOfDeviceMemory
+from .watch import Watch
 
 if TYPE_CHECKING:
     from .launch import Storage
 
 _SMALLEST = 256
 _STEPS_PER_DOUBLING = 8
+_LARGEST_STEP = 16 * 2**20
 _TOLD_HOLDERS = 3
 
 
@@ -25,13 +28,13 @@ def size_class(nbytes: int) -> int:
     """The capacity of the block that serves a request: at most 12.5% more, eight to a doubling.
 
     Knet's pool steps by the cube root of two (26% waste at most); finer steps lose little reuse in
-    training, where the same sizes return at every step.
+    training, where the same sizes return at every step. From 128 MiB on (a plan's arenas) a block
+    has at most 16 MiB too much.
     """
     if nbytes <= _SMALLEST:
         return _SMALLEST
-    step = max(
-        _SMALLEST, 1 << max((nbytes - 1).bit_length() - 1 - _STEPS_PER_DOUBLING.bit_length() + 1, 0)
-    )
+    step = 1 << max((nbytes - 1).bit_length() - 1 - _STEPS_PER_DOUBLING.bit_length() + 1, 0)
+    step = min(max(step, _SMALLEST), _LARGEST_STEP)
     return -(-nbytes // step) * step
 
 
@@ -44,6 +47,7 @@ class PoolStatistics:
         reserved: taken from the device, in use or free.
         peak_allocated, peak_reserved: their highest values since the last reset.
         num_allocations: blocks handed out.
+        allocated_in_all: bytes handed out, blocks that came back included.
         num_device_allocations: blocks that had to be taken from the device.
     """
 
@@ -52,6 +56,7 @@ class PoolStatistics:
     peak_allocated: int
     peak_reserved: int
     num_allocations: int
+    allocated_in_all: int
     num_device_allocations: int
 
 
@@ -67,6 +72,7 @@ class BufferPool:
         finish: waits for the queue.
         max_block: the device's largest single buffer.
         limit: bytes the pool may take from the device, or None for no limit of ours.
+        watch: who looks on; None: one of its own.
     """
 
     def __init__(
@@ -77,18 +83,20 @@ class BufferPool:
         finish: Callable[[], None],
         max_block: int,
         limit: int | None,
+        watch: Watch | None = None,
     ) -> None:
         self._context = context
         self._touch = touch
         self._finish = finish
         self._max_block = max_block
+        self._watch = watch or Watch()
         self._free: dict[int, list[Any]] = defaultdict(list)
         self._lock = RLock()
         self._holders: WeakSet[Storage] = WeakSet()
         self.limit = limit
         self._allocated = self._reserved = 0
         self._peak_allocated = self._peak_reserved = 0
-        self._num_allocations = self._num_device_allocations = 0
+        self._num_allocations = self._num_device_allocations = self._allocated_in_all = 0
 
     def take(self, holder: Storage) -> Any:
         """A buffer of at least ``holder.nbytes`` bytes.
@@ -110,6 +118,7 @@ class BufferPool:
             self._holders.add(holder)
             self._allocated += capacity
             self._num_allocations += 1
+            self._allocated_in_all += capacity
             self._peak_allocated = max(self._peak_allocated, self._allocated)
             return buffer
 
@@ -124,11 +133,13 @@ class BufferPool:
         """Give the blocks that nobody uses back to the device."""
         with self._lock:
             self._finish()
+            start = time.perf_counter()
             for capacity, buffers in self._free.items():
                 for buffer in buffers:
                     buffer.release()
                 self._reserved -= capacity * len(buffers)
             self._free.clear()
+            self._watch.call("clReleaseMemObject", start)
 
     def statistics(self) -> PoolStatistics:
         """The figures just now."""
@@ -139,6 +150,7 @@ class BufferPool:
                 self._peak_allocated,
                 self._peak_reserved,
                 self._num_allocations,
+                self._allocated_in_all,
                 self._num_device_allocations,
             )
 
@@ -164,8 +176,10 @@ class BufferPool:
     def _try(self, capacity: int) -> Any:
         if self.limit is not None and self._reserved + capacity > self.limit:
             return None
+        start = time.perf_counter()
         try:
             buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, capacity)
+            self._watch.call("clCreateBuffer", start)
             self._touch(buffer)
         except cl.MemoryError:
             return None

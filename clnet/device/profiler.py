@@ -1,112 +1,138 @@
-"""An observer that adds up what kernels cost. It changes nothing of what runs."""
+"""An observer that writes down what a device was asked to do and how long that took.
+
+It keeps no storage alive and changes nothing of what runs; what is made of it is in ``profiling``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .device import Device, current_device
-from .device import device as open_device
-from .queue import Record
+from .watch import Record
+
+if TYPE_CHECKING:
+    from .device import Device
 
 _NANOSECONDS = 1e-9
+_MOST_PENDING = 4096
+_BLOCKING = {"upload", "download", "map"}
 
 
-@dataclass
-class Total:
-    """Sums over the commands of one name.
+class Command(NamedTuple):
+    """A command the device has carried out.
 
     Attributes:
-        calls: how many there were.
+        device: the device's name.
+        kind, name, op, module_path, phase, flops, bytes: as in :class:`clnet.device.Record`.
+        start: when it began on the device, on the clock of ``time.perf_counter``.
         seconds: on the device.
-        host_seconds: in the calls that enqueued them.
-        flops: arithmetic operations.
-        bytes: bytes moved at least.
+        host_start, host_seconds: when the call that enqueued it began, and how long it took.
+        allocations, allocated_bytes: blocks taken from the pool since the command before.
     """
 
-    calls: int = 0
-    seconds: float = 0.0
-    host_seconds: float = 0.0
-    flops: int = 0
-    bytes: int = 0
+    device: str
+    kind: str
+    name: str
+    op: str
+    module_path: str
+    phase: str
+    flops: int
+    bytes: int
+    start: float
+    seconds: float
+    host_start: float
+    host_seconds: float
+    allocations: int
+    allocated_bytes: int
 
 
-@dataclass
-class Profile:
-    """What was enqueued while it observed.
+class Call(NamedTuple):
+    """A call into OpenCL.
 
     Attributes:
-        records: every command, in order.
-        profiling: that it needs device times.
+        name: OpenCL's name of it.
+        start: when it began, as ``time.perf_counter`` has it.
+        seconds: how long it took on the host.
     """
 
-    records: list[Record] = field(default_factory=list[Record])
-    profiling: bool = True
+    name: str
+    start: float
+    seconds: float
+
+
+class Recorder:
+    """Records the commands and calls of one device, in order.
+
+    Args:
+        device: the device it observes.
+
+    Attributes:
+        calls: what the host called.
+        allocated: pairs of a time and the bytes in use then, wherever that changed.
+    """
+
+    profiling = True
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._pending: deque[tuple[Record, int, int]] = deque()
+        self._commands: list[Command] = []
+        self._blocks = device.pool.statistics()
+        # A command is enqueued within its call: that bounds the distance between the two clocks.
+        self._clock_least, self._clock_most = float("-inf"), float("inf")
+        self.calls: list[Call] = []
+        self.allocated: list[tuple[float, int]] = []
 
     def command(self, record: Record) -> None:
         """Called by the queue after every command."""
-        self.records.append(record)
+        blocks, before = self._device.pool.statistics(), self._blocks
+        self._blocks = blocks
+        if not self.allocated or blocks.allocated != before.allocated:
+            self.allocated.append((record.host_start, blocks.allocated))
+        taken = blocks.num_allocations - before.num_allocations
+        slim = replace(record, reads=(), writes=())  # so that it keeps no memory in use
+        self._pending.append((slim, taken, blocks.allocated_in_all - before.allocated_in_all))
+        if record.kind in _BLOCKING:  # all before is done; the event may hold a host array
+            self._settle(len(self._pending))
+        elif len(self._pending) >= _MOST_PENDING:
+            self._settle(_MOST_PENDING // 2)
 
-    def totals(self, key: Callable[[Record], str] = lambda r: r.name) -> dict[str, Total]:
-        """Sums by a key of the records (the kernel's name by default), the dearest first.
+    def call(self, name: str, start: float, seconds: float) -> None:
+        """Called after every call into OpenCL."""
+        self.calls.append(Call(name, start, seconds))
 
-        Args:
-            key: for instance ``lambda r: r.module_path``.
-        """
-        sums: dict[str, Total] = {}
-        for record in self.records:
-            total = sums.setdefault(key(record), Total())
-            event = record.event
-            event.wait()
-            total.calls += 1
-            total.seconds += (event.profile.end - event.profile.start) * _NANOSECONDS
-            total.host_seconds += record.host_seconds
-            total.flops += record.flops
-            total.bytes += record.bytes
-        return dict(sorted(sums.items(), key=lambda item: -item[1].seconds))
+    def commands(self) -> list[Command]:
+        """What was carried out so far; waits for it."""
+        self._settle(len(self._pending))
+        distance = (self._clock_least + self._clock_most) / 2
+        return [c._replace(start=c.start + distance) for c in self._commands]
 
-    def table(self, key: Callable[[Record], str] = lambda r: r.name) -> str:
-        """The totals as text: share, time, calls, average, GFLOP/s and GB/s.
-
-        Args:
-            key: as for :meth:`totals`.
-        """
-        totals = self.totals(key)
-        everything = sum(t.seconds for t in totals.values()) or 1.0
-        lines = [
-            f"{'Time(%)':>8} {'Time':>10} {'Calls':>6} {'Avg':>10} {'GFLOP/s':>9} {'GB/s':>7}  Name"
-        ]
-        for name, t in totals.items():
-            seconds = max(t.seconds, _NANOSECONDS)
-            lines.append(
-                f"{100 * t.seconds / everything:7.2f}% {1e3 * t.seconds:8.3f}ms {t.calls:6d} "
-                f"{1e6 * t.seconds / t.calls:8.1f}us {t.flops / seconds / 1e9:9.2f} "
-                f"{t.bytes / seconds / 1e9:7.2f}  {name}"
+    def _settle(self, number: int) -> None:
+        """Turn the oldest pending commands into figures, so that their events can go."""
+        for _ in range(number):
+            record, taken, nbytes = self._pending.popleft()
+            record.event.wait()
+            times: Any = record.event.profile
+            start, queued = times.start * _NANOSECONDS, times.queued * _NANOSECONDS
+            enqueued = record.host_start + record.host_seconds
+            self._clock_least = max(self._clock_least, record.host_start - queued)
+            self._clock_most = min(self._clock_most, enqueued - queued)
+            self._commands.append(
+                Command(
+                    self._device.name,
+                    record.kind,
+                    record.name,
+                    record.op,
+                    record.module_path,
+                    record.phase,
+                    record.flops,
+                    record.bytes,
+                    start,
+                    times.end * _NANOSECONDS - start,
+                    record.host_start,
+                    record.host_seconds,
+                    taken,
+                    nbytes,
+                )
             )
-        return "\n".join(lines)
-
-
-@contextmanager
-def profile(device: Device | str | None = None) -> Iterator[Profile]:
-    """Observe a device while the body runs.
-
-    Args:
-        device: as :func:`clnet.device` takes it; None: the current one.
-
-    Yields:
-        The profile; its figures are complete when the body has ended.
-
-    Example:
-        >>> import clnet
-        >>> with clnet.profile() as p:
-        ...     y = clnet.ones(4).exp()
-        >>> p.totals(lambda record: record.op)["exp"].calls
-        1
-    """
-    opened: Any = current_device() if device is None else open_device(device)
-    observer = Profile()
-    with opened.queue.observe(observer):
-        yield observer
-        opened.queue.finish()

@@ -16,6 +16,7 @@ import pyopencl as cl
 
 from ..atomic import replacing
 from ..errors import BuildError
+from .watch import Watch
 
 if TYPE_CHECKING:
     from .launch import KernelSource
@@ -103,12 +104,14 @@ class ProgramStatistics:
     Attributes:
         built: kernels compiled from source.
         loaded: kernels taken from the cache on disk.
-        seconds: spent in both.
+        seconds: spent in both, before the first launch.
+        first_launch_seconds: spent in the first launches of kernels; PoCL compiles there.
     """
 
     built: int = 0
     loaded: int = 0
     seconds: float = 0.0
+    first_launch_seconds: float = 0.0
 
 
 class ProgramCache:
@@ -124,13 +127,17 @@ class ProgramCache:
         device: the ``pyopencl.Device``.
         device_key: differs whenever binaries may not be shared.
         folder: where the files are.
+        watch: who looks on; None: one of its own.
     """
 
-    def __init__(self, context: Any, device: Any, device_key: str, folder: Path) -> None:
+    def __init__(
+        self, context: Any, device: Any, device_key: str, folder: Path, watch: Watch | None = None
+    ) -> None:
         self._context = context
         self._device = device
         self._device_key = device_key
         self._folder = folder
+        self._watch = watch or Watch()
         self._kernels: dict[KernelSource, CompiledKernel] = {}
         self._unsaved: list[tuple[Path, Any, CompiledKernel]] = []
         self._warned = False
@@ -164,7 +171,10 @@ class ProgramCache:
         pending, self._unsaved = self._unsaved, []
         for path, program, kernel in pending:
             if kernel.launched:
-                self._write(path, program.get_info(cl.program_info.BINARIES)[0])
+                start = time.perf_counter()
+                binary = program.get_info(cl.program_info.BINARIES)[0]
+                self._watch.call("clGetProgramInfo", start)
+                self._write(path, binary)
             else:
                 self._unsaved.append((path, program, kernel))
 
@@ -174,12 +184,15 @@ class ProgramCache:
         types, writes = parse_signature(text, source.name)
         key = "\0".join((text, *source.options, self._device_key))
         path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
+        ready = time.perf_counter()
         program = self._load(path, source)
         if program is not None:
+            self._watch.call("clCreateProgramWithBinary", ready)
             kernel = CompiledKernel(program, source.name, types, writes)
             self.statistics.loaded += 1
         else:
             program = self._build(source, text)
+            self._watch.call("clBuildProgram", ready)
             kernel = CompiledKernel(program, source.name, types, writes)
             self._unsaved.append((path, program, kernel))
             self.statistics.built += 1

@@ -5,80 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
 
+from .. import mode
 from ..errors import DeviceError
+from .bound import BoundLaunches
 from .launch import HostScalar, Launch, Scratch, Storage
+from .watch import Observer, Record, Watch
 
 if TYPE_CHECKING:
     from .program import CompiledKernel, ProgramCache
     from .workspace import Workspace
 
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What one command did, as observers see it.
-
-    Attributes:
-        kind: ``"kernel"``, ``"upload"``, ``"download"``, ``"copy"``, ``"fill"`` or ``"map"``.
-        name: the kernel's name, or the kind.
-        op, module_path, phase: who asked for it.
-        reads, writes: storages it reads and writes.
-        flops, bytes: operations and bytes moved.
-        event: the ``pyopencl.Event``; it has times when the observer asked for profiling.
-        host_seconds: wall time the call took on the host.
-    """
-
-    kind: str
-    name: str
-    op: str
-    module_path: str
-    phase: str
-    reads: tuple[Storage | Scratch, ...]
-    writes: tuple[Storage | Scratch, ...]
-    flops: int
-    bytes: int
-    event: Any
-    host_seconds: float
-
-
-class Observer(Protocol):
-    """Something that looks on: the profiler, a counter, a checker."""
-
-    profiling: bool
-
-    def command(self, record: Record) -> None:
-        """Called after every command that was enqueued."""
-        ...
-
-
-class BoundLaunch:
-    """A launch with its arguments set once; replaying it costs only the enqueue.
-
-    It holds a reference to every buffer it binds: OpenCL does not.
-    """
-
-    __slots__ = ("cells", "global_size", "handle", "keep", "launch", "local_size")
-
-    def __init__(
-        self, launch: Launch, kernel: CompiledKernel, args: list[Any], workspace: Storage | None
-    ) -> None:
-        self.launch = launch
-        self.global_size = launch.global_size
-        self.local_size = launch.local_size
-        self.keep = (args, workspace)
-        self.handle = kernel.handle
-        types = kernel.types
-        self.cells = tuple(
-            (index, types[index], cell)
-            for index, cell in enumerate(launch.args)
-            if isinstance(cell, HostScalar)
-        )
-        kernel.set_args(*args)
+_CALLS = {
+    "upload": "clEnqueueWriteBuffer",
+    "download": "clEnqueueReadBuffer",
+    "copy": "clEnqueueCopyBuffer",
+    "map": "clEnqueueMapBuffer",
+}
 
 
 class Queue:
@@ -89,16 +36,22 @@ class Queue:
         device: the ``pyopencl.Device``.
         programs: builds kernels.
         workspace: lends scratch memory.
+        watch: who looks on; None: one of its own.
     """
 
     def __init__(
-        self, context: Any, device: Any, programs: ProgramCache, workspace: Workspace
+        self,
+        context: Any,
+        device: Any,
+        programs: ProgramCache,
+        workspace: Workspace,
+        watch: Watch | None = None,
     ) -> None:
         self._context = context
         self._device = device
         self._programs = programs
         self.workspace = workspace
-        self._observers: tuple[Observer, ...] = ()
+        self._watch = watch or Watch()
         self._queue = cl.CommandQueue(context, device)
 
     def launch(self, launch: Launch) -> None:
@@ -112,30 +65,35 @@ class Queue:
             OutOfDeviceMemory: if its scratch memory does not fit.
         """
         kernel = self._programs.get(launch.kernel)
-        start = time.perf_counter() if self._observers else 0.0
+        if self._watch.observers or not kernel.launched:
+            self._launch_watched(launch, kernel)
+            return
         kernel.set_args(*self._resolve(launch.args))
-        event = cl.enqueue_nd_range_kernel(
+        cl.enqueue_nd_range_kernel(
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
-        kernel.launched = True
-        if self._observers:
-            self._tell_launch(launch, kernel.writes, event, start)
 
-    def bind(self, launch: Launch) -> BoundLaunch:
-        """A launch whose arguments are set once, for :meth:`replay`; its storages have buffers."""
-        kernel = self._programs.get(launch.kernel).clone()
-        scratch = next((arg for arg in launch.args if isinstance(arg, Scratch)), None)
-        workspace = None if scratch is None else self.workspace.lend(scratch.nbytes)
-        return BoundLaunch(launch, kernel, self._resolve(launch.args), workspace)
+    def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
+        """Set the arguments of launches once, for :meth:`replay`.
 
-    def replay(self, bound: BoundLaunch) -> None:
-        """Enqueue a bound launch; while someone observes, it goes the observable way."""
-        if self._observers:
-            self.launch(bound.launch)
+        Args:
+            launches: in order; their pointers are storages, scratch memory included, some of which
+                may get their buffers later.
+        """
+        kernels = [self._programs.get(launch.kernel).clone() for launch in launches]
+        return BoundLaunches(launches, kernels)
+
+    def replay(self, bound: BoundLaunches) -> None:
+        """Enqueue bound launches; while someone observes, they go the observable way."""
+        if self._watch.observers:
+            for launch in bound.launches:
+                self.launch(launch)
             return
-        for index, scalar, cell in bound.cells:
-            bound.handle.set_arg(index, scalar(cell.value))
-        cl.enqueue_nd_range_kernel(self._queue, bound.handle, bound.global_size, bound.local_size)
+        bound.refresh()
+        # Calling clEnqueueNDRangeKernel through ctypes with everything prepared costs the same.
+        enqueue, queue = cl.enqueue_nd_range_kernel, self._queue
+        for kernel, global_size, local_size in bound.enqueues:
+            enqueue(queue, kernel, global_size, local_size)
 
     def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:
         """Copy a dense host array into a storage; the host array may be reused on return."""
@@ -147,6 +105,8 @@ class Queue:
 
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
         """Copy from a storage into a dense host array; waits until it is there."""
+        if storage.buffer is None:
+            raise _abstract()
         start = time.perf_counter()
         event = cl.enqueue_copy(
             self._queue, array, storage.buffer, src_offset=offset_bytes, is_blocking=True
@@ -177,7 +137,9 @@ class Queue:
 
     def touch(self, buffer: Any) -> None:
         """Make the driver back a new buffer with memory now, not at its first use."""
+        start = time.perf_counter()
         cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint8), 0, 1)
+        self._watch.call("clEnqueueFillBuffer", start)
 
     @contextmanager
     def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:
@@ -205,6 +167,7 @@ class Queue:
         Raises:
             DeviceError: if a kernel failed on the device.
         """
+        start = time.perf_counter()
         try:
             self._queue.finish()
         except cl.RuntimeError as error:
@@ -214,12 +177,13 @@ class Queue:
                 status=str(error),
                 remedy="Run under clnet.profile() to see which, and start a new process",
             ) from error
+        self._watch.call("clFinish", start)
         self._programs.save_pending()
 
     @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
         """Let ``observer`` see every command while the body runs."""
-        before = self._observers
+        before = self._watch.observers
         self._set_observers((*before, observer))
         try:
             yield
@@ -228,17 +192,19 @@ class Queue:
 
     def _set_observers(self, observers: Sequence[Observer]) -> None:
         wanted = any(o.profiling for o in observers)
-        if wanted != any(o.profiling for o in self._observers):
+        if wanted != any(o.profiling for o in self._watch.observers):
             self.finish()
             properties = [cl.command_queue_properties.PROFILING_ENABLE] if wanted else []
             self._queue = cl.CommandQueue(self._context, self._device, *properties)
-        self._observers = tuple(observers)
+        self._watch.set(observers)
 
     def _resolve(self, args: tuple[Any, ...]) -> list[Any]:
         resolved = []
         for arg in args:
             kind = type(arg)
             if kind is Storage:
+                if arg.buffer is None:
+                    raise _abstract()
                 resolved.append(arg.buffer)
             elif kind is HostScalar:
                 resolved.append(arg.value)
@@ -247,6 +213,21 @@ class Queue:
             else:
                 resolved.append(arg)
         return resolved
+
+    def _launch_watched(self, launch: Launch, kernel: CompiledKernel) -> None:
+        """Enqueue a kernel while someone looks on, or for the first time: PoCL compiles it then."""
+        start = time.perf_counter()
+        kernel.set_args(*self._resolve(launch.args))
+        self._watch.call("clSetKernelArg", start)
+        enqueue = time.perf_counter()
+        event = cl.enqueue_nd_range_kernel(
+            self._queue, kernel.handle, launch.global_size, launch.local_size
+        )
+        self._watch.call("clEnqueueNDRangeKernel", enqueue)
+        if not kernel.launched:
+            kernel.launched = True
+            self._programs.statistics.first_launch_seconds += time.perf_counter() - enqueue
+        self._tell_launch(launch, kernel.writes, event, start)
 
     def _tell_launch(
         self, launch: Launch, writes: tuple[bool, ...], event: Any, start: float
@@ -267,9 +248,10 @@ class Queue:
             launch.flops,
             launch.bytes,
             event,
+            start,
             time.perf_counter() - start,
         )
-        for observer in self._observers:
+        for observer in self._watch.observers:
             observer.command(record)
 
     def _tell(
@@ -281,9 +263,33 @@ class Queue:
         event: Any,
         start: float,
     ) -> None:
-        if not self._observers:
+        if not self._watch.observers:
             return
+        self._watch.call(_CALLS[kind], start)
         seconds = time.perf_counter() - start
-        record = Record(kind, kind, kind, "", "", reads, writes, 0, nbytes, event, seconds)
-        for observer in self._observers:
+        now = mode.current()
+        record = Record(
+            kind,
+            kind,
+            kind,
+            now.module_path,
+            now.phase,
+            reads,
+            writes,
+            0,
+            nbytes,
+            event,
+            start,
+            seconds,
+        )
+        for observer in self._watch.observers:
             observer.command(record)
+
+
+def _abstract() -> DeviceError:
+    """The error for what has no memory: OpenCL would take it for a null pointer."""
+    return DeviceError(
+        "abstract tensor",
+        "it has no elements",
+        remedy="Compute with it inside clnet.abstract(), or load a state into its module first",
+    )

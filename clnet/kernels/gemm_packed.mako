@@ -15,11 +15,12 @@
 ## param    rows: int            rows of the register block
 ## param    vectors: int         vectors in a row of the register block
 ## param    unroll: int          steps of k in one turn of the inner loop
-## param    depth: int           steps of k per panel, a multiple of unroll
-## param    block: int           most panels of a in local memory
+## param    a_elements: int      local memory for panels of a
+## param    b_elements: int      ... and for one of b
 ## param    prepacked: bool      b was packed by gemm_pack
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
+## param    vector_type: str     of width lanes
 ## def      gemm_packed
 ## arg      m: int                 rows of out
 ## arg      n: int                 columns of out
@@ -47,6 +48,7 @@
 ## arg      slices: int                 parts of the sums, computed by groups of their own
 ## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
+## arg      depth: int                 steps of k per panel, a multiple of unroll
 ## arg      row_panels: int                 panels of a that a group multiplies
 ## arg      column_panels: int                 panels of b
 ## def      gemm_pack
@@ -69,7 +71,7 @@
 <%namespace name="panel" file="lib/panel.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%def name="gemm_packed(
-    ctype, width, rows, vectors, unroll, depth, block, prepacked, bias, activation)">
+    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, activation)">
 <%
     columns = vectors * width
     lanes = -(-rows // width) * width
@@ -96,11 +98,11 @@ __kernel void gemm_packed(
     const int inner, const long out_outer, const long out_inner,
     const long a_outer, const long a_inner, const long b_outer, const long b_inner,
     const int slices, const int slice_k, const long out_slice,
-    const int row_panels, const int column_panels)
+    const int depth, const int row_panels, const int column_panels)
 {
-    __local ${ctype} a_panels[${block * lanes * depth}] __attribute__((aligned(64)));
+    __local ${ctype} a_panels[${a_elements}] __attribute__((aligned(64)));
 % if not prepacked:
-    __local ${ctype} b_panel[${columns * depth}] __attribute__((aligned(64)));
+    __local ${ctype} b_panel[${b_elements}] __attribute__((aligned(64)));
 % endif
     ${ctype} tile[${rows * columns}] __attribute__((aligned(64)));
     const int slice = get_global_id(2) % slices, item = get_global_id(2) / slices;
@@ -110,6 +112,7 @@ __kernel void gemm_packed(
 % if bias:
     bias += bias_offset;
 % endif
+    const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
     const int first_row = get_global_id(0) * row_panels * ${rows};
     const int end_row = min(m, first_row + row_panels * ${rows});
     const int first_column = get_global_id(1) * column_panels * ${columns};
@@ -119,11 +122,11 @@ __kernel void gemm_packed(
     const long panel_size = (long)((k + ${unroll - 1}) / ${unroll} * ${unroll}) * ${columns};
 % endif
 
-    for (int k0 = first_k; k0 < end_k; k0 += ${depth}) {
-        const int steps = min(${depth}, end_k - k0);
+    for (int k0 = first_k; k0 < end_k; k0 += depth) {
+        const int steps = min(depth, end_k - k0);
         const int padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
         const ${ctype} keep = k0 == first_k ? beta : 1;
-        const int last = k0 + ${depth} >= end_k;
+        const int last = k0 + depth >= end_k;
         for (int row = first_row, at = 0; row < end_row; row += ${rows}, at += ${lanes} * padded)
             pack_a(a_panels + at, a + row * a_m + k0 * a_k, min(${rows}, end_row - row), steps, padded, a_m, a_k);
         for (int column = first_column; column < end_column; column += ${columns}) {
@@ -153,13 +156,18 @@ __kernel void gemm_packed(
                     pa += ${unroll * lanes};
                     pb += ${unroll * columns};
                 }
+                __global ${ctype} *corner = out + row * out_m + column * out_n;
+                if (dense && row + ${rows} <= end_row && column + ${columns} <= end_column) {
+                    ${store_registers(rows, vectors, width, vector, bias, activation)}
+                    continue;
+                }
 % for r in range(rows):
 % for v in range(vectors):
                 ((vector *)tile)[${r * vectors + v}] = acc_${r}_${v};
 % endfor
 % endfor
                 store_tile(
-                    out + row * out_m + column * out_n, tile, min(${rows}, end_row - row),
+                    corner, tile, min(${rows}, end_row - row),
                     min(${columns}, end_column - column), out_m, out_n, alpha, keep, last
                     ${", bias + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
             }
@@ -168,7 +176,51 @@ __kernel void gemm_packed(
 }
 </%def>
 ##
-## Registers cannot be indexed, so a block of sums goes through `tile` to the rows that exist.
+## A whole block of sums goes to memory as it is.
+<%def name="store_registers(rows, vectors, width, vector_type, bias, activation)">
+if (alpha != 1) {
+% for r in range(rows):
+% for v in range(vectors):
+                        acc_${r}_${v} *= alpha;
+% endfor
+% endfor
+                    }
+                    if (keep != 0) {
+% for r in range(rows):
+% for v in range(vectors):
+                        acc_${r}_${v} += keep * ((__global const vector *)(corner + ${r} * out_m))[${v}];
+% endfor
+% endfor
+                    }
+% if bias or activation:
+                    if (last) {
+% if bias == "n":
+% for v in range(vectors):
+                        const ${vector_type} bias_${v} = ((__global const vector *)(bias + column))[${v}];
+% endfor
+% endif
+% for r in range(rows):
+% if bias == "m":
+                        const ${vector_type} bias_${r} = bias[(row + ${r}) * bias_step];
+% endif
+% for v in range(vectors):
+% if bias:
+                        acc_${r}_${v} += bias_${v if bias == "n" else r};
+% endif
+                        acc_${r}_${v} = ${epilogue.activate(activation, f"acc_{r}_{v}", vector_type)};
+% endfor
+% endfor
+                    }
+% endif
+% for r in range(rows):
+% for v in range(vectors):
+                    ((__global vector *)(corner + ${r} * out_m))[${v}] = acc_${r}_${v};
+% endfor
+% endfor
+</%def>
+##
+## Registers cannot be indexed, so the sums of a block on an edge go through `tile` to the rows that
+## exist.
 <%def name="store_tile(ctype, width, vectors, bias, activation)">
 <%
     columns = vectors * width

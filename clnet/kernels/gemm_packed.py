@@ -23,8 +23,8 @@ class PackedParams(NamedTuple):
     rows: int
     vectors: int
     unroll: int
-    depth: int
-    block: int
+    a_elements: int
+    b_elements: int
     prepacked: bool
     bias: str | None
     activation: str | None
@@ -55,11 +55,13 @@ class Blocking(NamedTuple):
     """How the work is cut into groups.
 
     Attributes:
+        depth: steps of k that panels hold at a time.
         row_panels, column_panels: panels of a and of b that a group multiplies.
         slices: parts of the sums that go to groups of their own.
         prepacked: b is packed beforehand by a kernel of its own.
     """
 
+    depth: int
     row_panels: int
     column_panels: int
     slices: int
@@ -93,7 +95,10 @@ class Work(NamedTuple):
 PACKED = Kernel(
     "gemm_packed",
     "gemm_packed.mako",
-    constraints=(Constraint("depth % unroll == 0", "panels hold whole turns of the inner loop"),),
+    constraints=(
+        Constraint("a_elements >= rows * unroll", "local memory holds a panel of a"),
+        Constraint("b_elements >= vectors * width * unroll", "local memory holds a panel of b"),
+    ),
 )
 PACK = Kernel("gemm_pack", "gemm_packed.mako")
 
@@ -102,22 +107,22 @@ PACK = Kernel("gemm_pack", "gemm_packed.mako")
 TILES = {64: Tile((14, 11, 8, 4), 2), 32: Tile((6, 4), 2), 16: Tile((6, 4), 2)}
 LEAST_WIDTH = 4
 UNROLL = 2
-DEPTH = 512
-LEAST_DEPTH = 64
-BLOCK = 16
-LEAST_BLOCK = 4
+DEPTHS = (2048, 1024, 512, 256, 64)
+# Panels of a stay in the second-level cache; those of b that a group packs itself do, too.
+A_BYTES = 512 * 1024
 SLICE_K = 128
-PACK_ROWS = 8
-MOST_BLOCKS_PER_UNIT = 4
-MOST_CUTS = 16
+PACK_ROWS, PACK_COLUMNS = 8, 512
+MOST_BLOCKS_PER_UNIT = 16
+CUTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
-# Costs in units of one multiplication in the inner loop, from two cores with 512-bit vectors.
-PACK_COST = 16
-PREPACK_COST = 24
-SUM_COST = 24
-STORE_COST = 6
-GROUP_COST = 2_000
-LAUNCH_COST = 400_000
+# Costs in units of one multiplication in the inner loop, fitted to some 400 timed blockings of 55
+# products on two cores with 512-bit vectors.
+PACK_COST, PREPACK_COST = 16, 100
+LOAD_COST = 10
+STORE_COST, RESTORE_COST = 20, 14
+SUM_COST = 4
+GROUP_COST = 1_000
+LAUNCH_COST = 300_000
 
 
 def packed(target: Target, problem: Problem) -> list[Launch]:
@@ -167,21 +172,18 @@ def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
     width = register // item
     # A row more in the block costs a load beside its products; an empty one costs all of them.
     rows = min(tile.rows, key=lambda r: (ceil_div(problem.m, r) * (r + 1), -r))
-    depth, block = DEPTH, BLOCK
+    # A third of the local memory's half is for a panel of b, the rest for panels of a.
+    budget = min(traits.local_memory_bytes // 2, A_BYTES * 3 // 2) // item
     columns, lanes = tile.vectors * width, round_up(rows, width)
-    while (block * lanes + columns) * depth * item > traits.local_memory_bytes // 2:
-        if block > LEAST_BLOCK or depth == LEAST_DEPTH:
-            block //= 2
-        else:
-            depth //= 2
+    deepest = next((d for d in DEPTHS if max(columns, lanes // 2) * d <= budget // 3), DEPTHS[-1])
     return PackedParams(
         problem.out.dtype.ctype,
         width,
         rows,
         tile.vectors,
         UNROLL,
-        depth,
-        max(block, 1),
+        max(budget * 2 // 3, lanes * deepest),
+        columns * deepest,
         False,
         problem.bias_axis,
         problem.activation,
@@ -201,27 +203,38 @@ def choose_blocking(work: Work) -> Blocking:
     params = work.params
     row_panels = ceil_div(work.m, params.rows)
     column_panels = ceil_div(work.n, params.vectors * params.width)
-    fewest = ceil_div(row_panels, params.block)
-    row_options = {ceil_div(row_panels, r) for r in _cuts(row_panels, fewest, work.units)}
     column_options = {ceil_div(column_panels, c) for c in _cuts(column_panels, 1, work.units)}
     wanted = [s for s in (1, work.units, 2 * work.units) if s == 1 or s * SLICE_K <= work.k]
     slice_options = {ceil_div(work.k, _slice_k(params, work.k, s)) for s in wanted}
     candidates = [
-        Blocking(rows, columns, slices, prepacked)
-        for rows in sorted(row_options)
-        for columns in sorted(column_options)
+        Blocking(depth, rows, columns, slices, prepacked)
         for slices in sorted(slice_options)
+        for depth, most_rows in _depths(params, _slice_k(params, work.k, slices))
+        for rows in {
+            ceil_div(row_panels, r)
+            for r in _cuts(row_panels, ceil_div(row_panels, most_rows), work.units)
+        }
+        for columns in sorted(column_options)
         for prepacked in (False, True)
         if _scratch_bytes(work, slices, prepacked) <= work.limit and not (prepacked and slices > 1)
     ]
-    return min(candidates, key=lambda blocking: _cost(work, blocking))
+    return min(candidates, key=lambda blocking: (_cost(work, blocking), blocking))
+
+
+def _depths(params: PackedParams, steps: int) -> list[tuple[int, int]]:
+    """Depths worth a try for sums of so many steps, each with the panels of a that then fit."""
+    lanes = round_up(params.rows, params.width)
+    deepest = params.b_elements // (params.vectors * params.width)
+    even = {
+        round_up(ceil_div(steps, ceil_div(steps, d)), params.unroll) for d in DEPTHS if d <= deepest
+    }
+    return [(d, params.a_elements // (lanes * d)) for d in sorted(even)]
 
 
 def _cuts(panels: int, fewest: int, units: int) -> list[int]:
     """Numbers of blocks worth a try: from the fewest to a few for every unit."""
     most = min(panels, max(fewest, MOST_BLOCKS_PER_UNIT * units))
-    step = max(1, (most - fewest) // MOST_CUTS)
-    return [*range(fewest, most + 1, step), most]
+    return [fewest, *(c for c in CUTS if fewest < c < most), most]
 
 
 def _cost(work: Work, blocking: Blocking) -> float:
@@ -235,10 +248,10 @@ def _cost(work: Work, blocking: Blocking) -> float:
     # The last blocks may be small; a group is taken for an average one.
     rows = round_up(work.m, params.rows) / row_blocks
     columns = round_up(work.n, params.vectors * params.width) / column_blocks
-    group = rows * columns * (steps + STORE_COST * ceil_div(steps, params.depth))
+    passes = ceil_div(steps, blocking.depth)
+    group = rows * columns * (steps + STORE_COST + RESTORE_COST * (passes - 1))
     group += rows * steps * PACK_COST
-    if not blocking.prepacked:
-        group += columns * steps * PACK_COST
+    group += columns * steps * (LOAD_COST if blocking.prepacked else PACK_COST)
     turns = max(ceil_div(groups, work.units), groups / work.units)
     cost = group * turns + GROUP_COST * groups
     if blocking.prepacked:
@@ -287,7 +300,7 @@ def _pack(params: PackedParams, problem: Problem, panels: Array) -> Launch:
     b = problem.b
     column_panels = ceil_div(problem.n, params.vectors * params.width)
     by_rows = b.strides[3] == 1
-    chunk = PACK_ROWS if by_rows else params.depth
+    chunk = PACK_ROWS if by_rows else PACK_COLUMNS
     group_panels = column_panels if by_rows else 1
     inner_items = b.shape[1] if b.strides[1] != 0 else 1
     return PACK.launch(
@@ -333,6 +346,7 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
             blocking.slices,
             _slice_k(params, given.k, blocking.slices),
             out_slice,
+            blocking.depth,
             blocking.row_panels,
             blocking.column_panels,
         ),

@@ -134,7 +134,7 @@ def batch_norm(
     launches = _statistics(target, channels, statistics, x, eps)
     mean, invstd, _ = statistics
     inputs = [x, *(_spread(a, x) for a in (mean, invstd, weight, bias) if a is not None)]
-    expr = _normalized(weighted=weight is not None, biased=bias is not None)
+    expr = normalized(weighted=weight is not None, biased=bias is not None)
     return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
 
 
@@ -170,7 +170,7 @@ def group_norm(
     inputs += [
         a.view((1, *a.shape, 1), (0, *a.strides, 1)) for a in (weight, bias) if a is not None
     ]
-    expr = _normalized(weighted=weight is not None, biased=bias is not None)
+    expr = normalized(weighted=weight is not None, biased=bias is not None)
     return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
 
 
@@ -228,7 +228,7 @@ def batch_norm_grad(
     per_channel = [a for a in (mean, invstd, gweight, gbias, weight) if a is not None]
     inputs = [gy, x, *(_spread(a, x) for a in per_channel)]
     share = 1 / max(channels.total, 1)
-    expr = _slope(weighted=weight is not None)
+    expr = slope(weighted=weight is not None)
     return launches + pointwise(target, [gx], inputs, (expr,), scalars=(share,), compute=acc)
 
 
@@ -267,7 +267,8 @@ def _spread(channels: Array, x: Array) -> Array:
 
 
 @cache
-def _normalized(*, weighted: bool, biased: bool) -> Expr:
+def normalized(*, weighted: bool, biased: bool) -> Expr:
+    """``y`` from x, mean, invstd and, where they are, weight and bias."""
     x, mean, scale = Input(0), Input(1), Input(2)
     if weighted:
         scale = scale * Input(3)
@@ -276,7 +277,8 @@ def _normalized(*, weighted: bool, biased: bool) -> Expr:
 
 
 @cache
-def _slope(*, weighted: bool) -> Expr:
+def slope(*, weighted: bool) -> Expr:
+    """``gx`` from gy, x, mean, invstd, gweight, gbias and weight, if it is; 1 / count a scalar."""
     gy, x, mean, invstd, gweight, gbias = (Input(i) for i in range(6))
     share = Scalar(0)
     scale = invstd * Input(6) if weighted else invstd

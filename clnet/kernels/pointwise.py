@@ -8,11 +8,12 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..array import Array
-from ..device import HostScalar, Launch, Target
+from ..device import DeviceTraits, HostScalar, Launch, Target
 from ..dtypes import DType, bfloat16, bool_
 from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
+from .pointwise_vectors import vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
@@ -40,13 +41,13 @@ class _Recipe(NamedTuple):
         kernel: the rendered kernel.
         steps: for each operand, the arguments that follow its offset.
         sizes: the outer axes' sizes.
-        n: elements along the inner axis.
+        last: the arguments after all others: elements along the inner axis.
     """
 
     kernel: Rendered
     steps: tuple[tuple[int, ...], ...]
     sizes: Shape
-    n: int
+    last: tuple[int, ...]
     global_size: tuple[int, ...]
     local_size: tuple[int, ...]
     flops: int
@@ -89,13 +90,12 @@ def pointwise(
         len(outputs),
         len(scalars),
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
-        target.traits.dedicated_local_memory,
-        target.traits.max_group_size,
+        target.traits,
     )
     args: list[Any] = []
     for array, steps in zip(operands, recipe.steps, strict=True):
         args += (array.storage, array.offset, *steps)
-    args += (*recipe.sizes, *scalars, recipe.n)
+    args += (*recipe.sizes, *scalars, *recipe.last)
     return [
         Launch(
             recipe.kernel,
@@ -115,25 +115,37 @@ def _recipe(
     num_outputs: int,
     num_scalars: int,
     operands: tuple[tuple[DType, Shape, Strides], ...],
-    gpu_shaped: bool,  # noqa: FBT001 - lru_cache's keys
-    max_group: int,
+    traits: DeviceTraits,
 ) -> _Recipe:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
     sizes, steps = collapse(shape, strides)
+    dtypes = [dtype for dtype, _, _ in operands]
+    cost = (
+        prod(shape) * flops(*exprs),
+        sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
+    )
+    if vectors_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+        kernel, last, global_size = vectors_recipe(
+            exprs, sizes, steps, outputs=num_outputs, scalars=num_scalars
+        )
+        along = tuple((step[-2], *step[:-2]) for step in steps)
+        return _Recipe(kernel, along, sizes[:-2], last, global_size, (1, 1), *cost)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     params = _params(
         exprs,
         compute,
-        [dtype for dtype, _, _ in operands],
+        dtypes,
         inner,
         num_outputs=num_outputs,
         num_scalars=num_scalars,
         outer=len(sizes) - 1,
         index="int" if span < _INT_ELEMENTS else "long",
     )
-    global_size, local_size = _groups(sizes, max_group, gpu_shaped=gpu_shaped)
+    global_size, local_size = _groups(
+        sizes, traits.max_group_size, gpu_shaped=traits.dedicated_local_memory
+    )
     return _Recipe(
         POINTWISE.bind(params),
         tuple(
@@ -141,11 +153,10 @@ def _recipe(
             for step, kind in zip(steps, inner, strict=True)
         ),
         sizes[:-1],
-        sizes[-1],
+        sizes[-1:],
         global_size,
         local_size,
-        prod(shape) * flops(*exprs),
-        sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
+        *cost,
     )
 
 

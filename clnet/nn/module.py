@@ -408,6 +408,7 @@ class Module:
         with no_grad():
             for name in common:
                 value = state[name]
+                own[name].array.storage.materialize()  # of a module built in clnet.abstract()
                 own[name].copy_(
                     value.detach()
                     if isinstance(value, Tensor)

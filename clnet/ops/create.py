@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .. import mode
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
 from ..device import device as open_device
@@ -109,7 +110,8 @@ def uninitialized(kind: type[Tensor], shape: Shape, dtype: DType, device: Device
     """
     _check_sizes("empty", shape)
     array = Array.abstract(shape, dtype, device)
-    array.storage.materialize()
+    if not mode.current().abstract:
+        array.storage.materialize()
     return kind(array)
 
 

@@ -32,12 +32,15 @@ class Function:
         mutates: positions of inputs that are written in place.
         differentiable: positions of outputs through which gradients flow, None for all.
         device: where an op without inputs runs.
+        elementwise: whether each element of an input is read only to write the outputs' elements at
+            its place, and before that: an output may then lie where an input of its layout lay.
         sixteen_bit: whether its kernels take float16 and bfloat16; elsewhere they are refused.
     """
 
     device: Any = None
     mutates: ClassVar[tuple[int, ...]] = ()
     differentiable: ClassVar[tuple[int, ...] | None] = None
+    elementwise: ClassVar[bool] = False
     sixteen_bit: ClassVar[bool] = True
 
     @property
@@ -170,7 +173,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     now = mode.current()
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
-    else:
+    elif not now.abstract:
         for output in outputs:
             output.storage.materialize()
         queue = device.queue
@@ -187,11 +190,11 @@ def host_action(action: Callable[[], None]) -> None:
 
     Steps of counters and refreshed :class:`HostScalar` cells go through here.
     """
-    tracer = mode.current().tracer
-    if tracer is None:
+    now = mode.current()
+    if now.tracer is not None:
+        now.tracer.record_action(action)
+    elif not now.abstract:
         action()
-    else:
-        tracer.record_action(action)
 
 
 def require_floating(op_name: str, *arrays: Spec) -> None:

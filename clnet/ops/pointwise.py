@@ -44,6 +44,7 @@ class Pointwise(Function):
     compute: DType
     dtypes: tuple[DType, ...]
     gradient: Callable[..., Any] | None = None
+    elementwise = True
 
     @property
     def name(self) -> str:

@@ -119,7 +119,7 @@ def test_observers_leave_after_an_exception(device):
     ops.sub(x, 3)
     assert [r.op for r in inner.records] == ["add"]
     assert [r.op for r in outer.records] == ["add", "mul"]
-    assert device.queue._observers == ()
+    assert device.queue._watch.observers == ()
 
 
 def test_replays_are_seen_launch_by_launch(device):

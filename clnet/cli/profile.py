@@ -1,0 +1,113 @@
+"""``clnet profile``: run a script, or one of clnet's own commands, and say what it cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from .. import mode
+from ..device import device, opened_devices
+from ..errors import ArgumentError
+from ..profiling import Profile, measured_limits, profile
+
+Main = Callable[[Sequence[str]], int]
+
+
+def add_command(commands: Any, shared: argparse.ArgumentParser, main: Main) -> None:
+    """Put the command into the parser.
+
+    Args:
+        commands: where sub-commands are added.
+        shared: options of all commands.
+        main: runs one of clnet's commands.
+    """
+    parser = commands.add_parser(
+        "profile",
+        parents=[shared],
+        help="run a script or a command and say what it cost",
+        description="Run a Python script, or one of clnet's commands (clnet profile train digits), "
+        "then print kernels and copies by device time and API calls by wall time, each cut at a "
+        "share of the whole, what each op and each layer cost, memory and start-up.",
+    )
+    parser.add_argument("--device", help="such as nvidia:0, pocl, cpu, gpu (see: clnet devices)")
+    parser.add_argument(
+        "--share", type=float, default=0.9, help="leave out rows beyond this share (0.9)"
+    )
+    parser.add_argument(
+        "--limits", action="store_true", help="measure the device's limits, if they are not known"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a report with charts")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    parser.add_argument("--json", metavar="FILE", help="write the figures")
+    parser.add_argument("program", metavar="SCRIPT", help="a file, or a command of clnet")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="its arguments")
+    parser.set_defaults(run=lambda arguments: run(arguments, commands.choices, main))
+
+
+def run(arguments: argparse.Namespace, commands: Sequence[str], main: Main) -> int:
+    """Run the program, then report.
+
+    Args:
+        arguments: what was asked for.
+        commands: clnet's commands.
+        main: runs one of them.
+
+    Returns:
+        The program's exit code.
+    """
+    program = arguments.program
+    script = Path(program)
+    if not 0 < arguments.share <= 1:
+        raise ArgumentError("profile", "share lies in (0, 1]", share=arguments.share)
+    if not script.is_file() and program not in commands:
+        raise ArgumentError(
+            "profile", "there is no such file, nor such a command of clnet", program=repr(program)
+        )
+    with ExitStack() as stack:
+        observer = stack.enter_context(profile(whole_program=True))
+        if arguments.device is not None:
+            stack.enter_context(mode.using(device=device(arguments.device)))
+        if script.is_file():
+            code = _run_script(script, arguments.arguments)
+        else:
+            code = main([program, *arguments.arguments])
+    _report(observer, arguments)
+    return code
+
+
+def _run_script(script: Path, arguments: Sequence[str]) -> int:
+    """Run a script as ``python script arguments`` would; its exit code."""
+    before = sys.argv, sys.path[:]
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.parent))
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as exit_:
+        if isinstance(exit_.code, str):
+            print(exit_.code, file=sys.stderr)
+            return 1
+        return exit_.code or 0
+    finally:
+        sys.argv, sys.path[:] = before
+    return 0
+
+
+def _report(observer: Profile, arguments: argparse.Namespace) -> None:
+    if arguments.limits:
+        for opened in opened_devices():
+            if opened.name in observer.devices:
+                observer.limits[opened.name] = measured_limits(opened)
+    print(f"\n{observer.summary(arguments.share)}")
+    title = " ".join(("clnet profile", arguments.program, *arguments.arguments))
+    if arguments.html:
+        observer.save_html(arguments.html, title)
+    if arguments.trace:
+        observer.save_trace(arguments.trace)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(observer.fields(), indent=1), encoding="utf-8")

@@ -1,0 +1,178 @@
+"""Chains of pointwise steps become one: what one step makes and another reads stays in registers.
+
+Nothing is rounded otherwise than before, so results keep their bits: only values that are stored as
+they are computed are passed on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from ..array import Array
+from ..device import Storage
+from .form import Form, compose, form_of, same_view
+from .trace import Trace
+from .tracer import Action, Step
+
+_MOST_OPERANDS = 16
+_MOST_NODES = 160
+_MOST_REPEATED_WORK = 1 << 16
+_MOST_READS_TURNED = 2
+_NEAR = 12
+
+
+def fuse(trace: Trace) -> Trace:
+    """The trace with fewer, longer pointwise steps.
+
+    A producer moves down to its consumer, or the consumer up to it, whichever the reads and writes
+    in between allow. Where others read what is made, too, both outputs are made in one pass.
+    """
+    return _Fusion(trace).run()
+
+
+class _Fusion:
+    """The steps while they are being fused: a place for each, empty once it is fused away."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.steps: list[Step | Action | None] = list(trace.steps)
+        self.forms: dict[int, Form] = {}
+        self.readers = {s: set(at) for s, at in trace.readers.items()}
+        self.writers = {s: set(at) for s, at in trace.writers.items()}
+        self.actions = [i for i, s in enumerate(self.steps) if isinstance(s, Action)]
+        self.made_by: dict[Storage, int] = {}
+        for position, step in trace.ops:
+            form = form_of(step)
+            if form is not None and form.written[0].size > 0:
+                self.forms[position] = form
+                self.made_by.update({y.storage: position for y in form.made if self._value(y)})
+
+    def run(self) -> Trace:
+        for start in sorted(self.forms):
+            position: int | None = start if start in self.forms else None
+            while position is not None:
+                position = self._grown(position)
+        return self.trace.with_steps([s for s in self.steps if s is not None])
+
+    def _value(self, array: Array) -> bool:
+        return self.trace.is_value(array.storage) and array.contiguous and array.offset == 0
+
+    def _grown(self, at: int) -> int | None:
+        """Fuse a step with one of the producers of what it reads; where the result is, or None."""
+        form = self.forms[at]
+        found = {self.made_by[x.storage] for x in form.reads if x.storage in self.made_by}
+        for producer in sorted(found, reverse=True):
+            place = None if producer >= at else self._joined(producer, at)
+            if place is not None:
+                return place
+        return None
+
+    def _joined(self, p: int, c: int) -> int | None:
+        producer, consumer = self.forms[p], self.forms[c]
+        if any(y.storage not in self.made_by for y in producer.made):  # one is changed later
+            return None
+        others = {r for y in producer.made for r in self.readers.get(y.storage, ())} - {c}
+        keep = [
+            y
+            for y in producer.made
+            if self.trace.outlives(y.storage) or self.readers.get(y.storage, set()) - {c}
+        ]
+        if not producer.reads and not producer.changed:
+            fused, place = compose(producer, consumer, ()), c  # a constant: repeated at will
+        elif self._far(p, c) and (keep or _bytes(producer.reads) > _bytes(producer.made)):
+            return None
+        else:
+            place = self._meeting(p, c, others)
+            fused = None if place is None else compose(producer, consumer, keep)
+        if fused is None or place is None or not self._worthwhile(producer, consumer, fused):
+            return None
+        stays = bool(keep) and not producer.reads and not producer.changed
+        self._replace(p, c, place, fused, stays=stays)
+        return place
+
+    def _far(self, p: int, c: int) -> bool:
+        """Whether fusing might keep operands alive for much longer."""
+        first, last = self.steps[p], self.steps[c]
+        apart = isinstance(first, Step) and isinstance(last, Step) and first.phase != last.phase
+        return apart or c - p > _NEAR
+
+    def _meeting(self, p: int, c: int, others: set[int]) -> int | None:
+        """Where both steps can be done at once: at the consumer's place, the producer's, or not."""
+        producer, consumer = self.forms[p], self.forms[c]
+        changed = {a.storage for a in producer.changed}
+        if changed & {a.storage for a in (*consumer.reads, *consumer.changed)}:
+            return None
+        if not any(r < c for r in others) and self._moves(producer, p, c):
+            return c
+        ready = all(
+            max(self.writers.get(x.storage, {-1}), default=-1) <= p
+            or not self.trace.is_value(x.storage)
+            for x in consumer.reads
+        )
+        return p if ready and self._moves(consumer, p, c) else None
+
+    def _moves(self, form: Form, low: int, high: int) -> bool:
+        """Whether nothing between two places reads what a form changes or writes what it uses."""
+
+        def between(places: set[int] | None) -> bool:
+            return places is not None and any(low < i < high for i in places)
+
+        if form.cells and bisect_right(self.actions, low) != bisect_right(self.actions, high):
+            return False
+        if any(between(self.writers.get(x.storage)) for x in (*form.reads, *form.changed)):
+            return False
+        return not any(between(self.readers.get(a.storage)) for a in form.changed)
+
+    def _worthwhile(self, producer: Form, consumer: Form, fused: Form) -> bool:
+        operands = len(fused.reads) + len(fused.written)
+        if operands > _MOST_OPERANDS or fused.num_nodes > _MOST_NODES or not _safe(fused):
+            return False
+        if not producer.reads:
+            return True
+        elements, own = consumer.written[0].size, producer.written[0].size
+        if elements > own and producer.work * (elements - own) > _MOST_REPEATED_WORK:
+            return False
+        made = {y.storage: y for y in producer.made}
+        views = [x for x in consumer.reads if x.storage in made]
+        as_made = all(same_view(x, made[x.storage]) for x in views)
+        return as_made or len(producer.reads) <= _MOST_READS_TURNED
+
+    def _replace(self, p: int, c: int, place: int, fused: Form, *, stays: bool) -> None:
+        before, like = self.steps[p], self.steps[c]
+        if not isinstance(before, Step) or not isinstance(like, Step):
+            return
+        gone = (c,) if stays else (p, c)
+        for at in gone:
+            self._forget(at)
+        step = fused.step(like)
+        self.steps[place] = step
+        self.forms[place] = fused
+        for x in step.inputs:
+            self.readers.setdefault(x.storage, set()).add(place)
+        for storage in step.writes:
+            self.writers.setdefault(storage, set()).add(place)
+        self.made_by.update({y.storage: place for y in fused.made if self._value(y)})
+
+    def _forget(self, at: int) -> None:
+        step = self.steps[at]
+        if isinstance(step, Step):
+            for x in step.inputs:
+                self.readers[x.storage].discard(at)
+            for storage in step.writes:
+                self.writers[storage].discard(at)
+                self.made_by.pop(storage, None)
+        self.steps[at] = None
+        del self.forms[at]
+
+
+def _bytes(arrays: Sequence[Array]) -> int:
+    return sum({a.storage: a.nbytes for a in arrays}.values())
+
+
+def _safe(form: Form) -> bool:
+    """Whether every element is read before its place is written, by the same work-item."""
+    places: Sequence[Array] = form.changed
+    if len({a.storage for a in places}) < len(places):
+        return False
+    return all(same_view(x, a) for a in places for x in form.reads if x.storage is a.storage)

@@ -1,0 +1,222 @@
+"""The memory plan of a trace: what lives when, what may overwrite what, and where it all lies.
+
+It allocates nothing: the same plan is made for a device that is not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..device import Launch, Scratch, Storage, Target, size_class
+from .packing import Place, Tenant, busiest, pack
+from .trace import Trace
+from .tracer import Action, Step
+
+_LEAST_ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A step with its launches."""
+
+    step: Step
+    launches: tuple[Launch, ...]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch memory of its launches; all begin at the same place."""
+        return max((s.nbytes for s in self.scratches), default=0)
+
+    @property
+    def scratches(self) -> Iterator[Scratch]:
+        """What its launches call scratch memory."""
+        return (arg for launch in self.launches for arg in launch.args if type(arg) is Scratch)
+
+
+def lowered(step: Step, target: Target) -> Lowered:
+    """A step and its launches; pure."""
+    launches = step.function.lower(target, step.outputs, step.inputs)
+    for launch in launches:
+        launch.op, launch.module_path = step.function.name, step.module_path
+        launch.phase = step.phase
+    return Lowered(step, tuple(launches))
+
+
+def lower(trace: Trace, target: Target) -> tuple[Lowered | Action, ...]:
+    """The launches of every step; pure.
+
+    Args:
+        trace: what is to run.
+        target: the device's numbers.
+
+    Returns:
+        As many entries as the trace has steps.
+    """
+    return tuple(
+        step if isinstance(step, Action) else lowered(step, target) for step in trace.steps
+    )
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Where every value between the first and the last step lies.
+
+    Attributes:
+        homes: for each storage made by the steps, and the scratch memory of each step that needs
+            some (by position), its region; storages that share one replace each other in place.
+        regions: size and lifetime of each region, in bytes and positions of steps.
+        places: where each region lies.
+        arenas: their bytes.
+        outside: bytes, as the pool counts them, of what lies elsewhere, by what it is.
+    """
+
+    homes: Mapping[Storage | int, int]
+    regions: tuple[Tenant, ...]
+    places: tuple[Place, ...]
+    arenas: tuple[int, ...]
+    outside: Mapping[str, int]
+    alignment: int
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of all arenas, as the pool counts them."""
+        return sum(map(size_class, self.arenas))
+
+    @property
+    def peak_bytes(self) -> int:
+        """Device memory in use while it runs: arenas, parameters, state, arguments, results."""
+        return self.arena_bytes + sum(self.outside.values())
+
+    @property
+    def num_in_place(self) -> int:
+        """Values that overwrite one that is not needed any more."""
+        return len(self.homes) - len(self.regions)
+
+    @cached_property
+    def busiest(self) -> tuple[int, int]:
+        """The most bytes alive at one step, and that step: no packing needs less."""
+        return busiest(self.regions, alignment=self.alignment)
+
+    @cached_property
+    def workspaces(self) -> Mapping[int, int]:
+        """Bytes of scratch memory by the position of the step that needs it."""
+        return {
+            home: self.regions[region].nbytes
+            for home, region in self.homes.items()
+            if isinstance(home, int)
+        }
+
+    @cached_property
+    def workspace_bytes(self) -> Mapping[str, int]:
+        """What workspaces cost: one for each step, one for all, or none of their own (here)."""
+        own = set(self.workspaces)
+        values = [
+            region
+            for number, region in enumerate(self.regions)
+            if number not in {self.homes[position] for position in own}
+        ]
+        largest = max(self.arenas, default=0)
+        without = pack(values, alignment=self.alignment, largest=largest).arenas
+        return {
+            "separate": sum(self.workspaces.values()),
+            "shared": max(self.workspaces.values(), default=0),
+            "planned": max(sum(self.arenas) - sum(without), 0),
+        }
+
+
+def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Target) -> MemoryPlan:
+    """Plan the memory of a trace.
+
+    Args:
+        trace: what is to run.
+        entries: its launches, from :func:`lower`.
+        target: the device's numbers: alignment and largest buffer.
+
+    Returns:
+        The plan.
+    """
+    traits = target.traits
+    alignment = max(traits.base_align_bytes, _LEAST_ALIGNMENT)
+    homes: dict[Storage | int, int] = {}
+    regions: list[Tenant] = []
+    last_use = _last_uses(trace)
+    elsewhere = trace.given | frozenset((*trace.kept, *trace.constants))
+    for position, entry in enumerate(entries):
+        if isinstance(entry, Action):
+            continue
+        for storage in entry.step.made:
+            if storage.buffer is not None or storage in elsewhere or storage in homes:
+                continue
+            last = last_use[storage]
+            before = _overwritten(entry.step, storage, homes, last_use, position)
+            if before is None:
+                homes[storage] = len(regions)
+                regions.append(Tenant(storage.nbytes, position, last))
+            else:
+                homes[storage] = region = homes[before]
+                regions[region] = regions[region]._replace(last=last)
+                last_use[before] = position - 1  # no other output of this step takes it
+        if entry.scratch_bytes:
+            homes[position] = len(regions)
+            regions.append(Tenant(entry.scratch_bytes, position, position))
+    packing = pack(regions, alignment=alignment, largest=traits.max_allocation_bytes)
+    return MemoryPlan(
+        homes, tuple(regions), packing.places, packing.arenas, _outside(trace), alignment
+    )
+
+
+def _last_uses(trace: Trace) -> dict[Storage, int]:
+    last_use = dict(trace.last_use)
+    for result in trace.results:
+        last_use[result.storage] = len(trace.steps)
+    return last_use
+
+
+def _overwritten(
+    step: Step,
+    storage: Storage,
+    homes: Mapping[Storage | int, int],
+    last_use: Mapping[Storage, int],
+    position: int,
+) -> Storage | None:
+    """An input that an output may replace in its memory.
+
+    It dies there, nobody else looks at it, and the step reads each of its elements only to write
+    the output's element at the same place.
+    """
+    if not step.function.elementwise:
+        return None
+    output = next(y for y in step.outputs if y.storage is storage)
+    layout = (output.shape, output.strides, output.offset, output.dtype.itemsize)
+    for x in step.inputs:
+        other = x.storage
+        if (
+            other in homes
+            and last_use[other] == position
+            and other.nbytes == storage.nbytes
+            and all(
+                (a.shape, a.strides, a.offset, a.dtype.itemsize) == layout
+                for a in step.inputs
+                if a.storage is other
+            )
+        ):
+            return other
+    return None
+
+
+def _outside(trace: Trace) -> dict[str, int]:
+    touched = {a.storage for _, step in trace.ops for a in (*step.inputs, *step.outputs)}
+    results = [r.storage for r in trace.results]
+    return {
+        "parameters and state": _total({s for s in touched if s.buffer is not None}),
+        "arguments": _total(trace.given),
+        "gradients": _total({s for s in trace.kept if s.buffer is None}),
+        "constants": _total(trace.constants),
+        "results": _total(results),
+    }
+
+
+def _total(storages: Sequence[Storage] | set[Storage] | frozenset[Storage]) -> int:
+    return sum(size_class(s.nbytes) for s in storages)

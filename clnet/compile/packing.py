@@ -1,0 +1,143 @@
+"""Where things that need memory for a while lie, so that those alive together do not overlap.
+
+It knows sizes and times, no tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Tenant(NamedTuple):
+    """Something that needs memory for a while.
+
+    Attributes:
+        nbytes: how much.
+        first, last: when: from one step to another, both included.
+    """
+
+    nbytes: int
+    first: int
+    last: int
+
+
+class Place(NamedTuple):
+    """Where a tenant lies.
+
+    Attributes:
+        arena: which one.
+        offset: its first byte there.
+    """
+
+    arena: int
+    offset: int
+
+
+class Packing(NamedTuple):
+    """Places of all tenants, in their order, and the bytes of each arena."""
+
+    places: tuple[Place, ...]
+    arenas: tuple[int, ...]
+
+
+# In which order tenants choose their places; none is best for every network, all are cheap.
+_ORDERS: tuple[Callable[[Tenant], tuple[int, ...]], ...] = (
+    lambda t: (-t.nbytes, t.first),
+    lambda t: (-t.nbytes * (t.last - t.first + 1), t.first),
+    lambda t: (t.first - t.last, -t.nbytes),
+    lambda t: (t.first, -t.nbytes),
+)
+
+
+def pack(tenants: Sequence[Tenant], *, alignment: int, largest: int) -> Packing:
+    """Give every tenant a place in few arenas.
+
+    Each tenant takes the smallest gap that fits among those that are alive with it; of several
+    orders in which they may choose, the best counts.
+
+    Args:
+        tenants: what needs memory, and when.
+        alignment: of the places, in bytes.
+        largest: bytes an arena may have; a tenant that is larger gets one of its own.
+
+    Returns:
+        The places.
+    """
+    found = [_packed(tenants, order, alignment, largest) for order in _ORDERS]
+    return min(found, key=lambda packing: (sum(packing.arenas), len(packing.arenas)))
+
+
+def busiest(tenants: Sequence[Tenant], *, alignment: int = 1) -> tuple[int, int]:
+    """What no packing can do without.
+
+    Returns:
+        The bytes alive at the busiest step, and that step (0, 0 if there are no tenants).
+    """
+    changes: dict[int, int] = {}
+    for tenant in tenants:
+        size = _aligned(tenant.nbytes, alignment)
+        changes[tenant.first] = changes.get(tenant.first, 0) + size
+        changes[tenant.last + 1] = changes.get(tenant.last + 1, 0) - size
+    alive = most = at = 0
+    for step in sorted(changes):
+        alive += changes[step]
+        if alive > most:
+            most, at = alive, step
+    return most, at
+
+
+def _packed(
+    tenants: Sequence[Tenant],
+    order: Callable[[Tenant], tuple[int, ...]],
+    alignment: int,
+    largest: int,
+) -> Packing:
+    places = [Place(0, 0)] * len(tenants)
+    arenas: list[_Arena] = []
+    for index in sorted(range(len(tenants)), key=lambda i: order(tenants[i])):
+        tenant = tenants[index]
+        size = _aligned(tenant.nbytes, alignment)
+        gaps = ((number, arena.gap(size, tenant)) for number, arena in enumerate(arenas))
+        place = next((Place(n, gap) for n, gap in gaps if gap + size <= largest), None)
+        if place is None:
+            place = Place(len(arenas), 0)
+            arenas.append(_Arena(len(tenants)))
+        arenas[place.arena].put(place.offset, size, tenant)
+        places[index] = place
+    return Packing(tuple(places), tuple(arena.nbytes for arena in arenas))
+
+
+class _Arena:
+    """Tenants that have a place in one arena, as columns of numbers."""
+
+    def __init__(self, most: int) -> None:
+        self._columns = np.zeros((4, most), np.int64)  # begin, end, first, last
+        self._count = 0
+        self.nbytes = 0
+
+    def gap(self, size: int, tenant: Tenant) -> int:
+        """Where the smallest gap begins that has room, else where the highest neighbour ends."""
+        begins, ends, first, last = self._columns[:, : self._count]
+        alive = np.flatnonzero((first <= tenant.last) & (last >= tenant.first))
+        if not len(alive):
+            return 0
+        alive = alive[np.argsort(begins[alive], kind="stable")]
+        tops = np.concatenate(([0], np.maximum.accumulate(ends[alive])))
+        rooms = begins[alive] - tops[:-1]
+        fitting = np.flatnonzero(rooms >= size)
+        if not len(fitting):
+            return int(tops[-1])
+        return int(tops[fitting[np.argmin(rooms[fitting])]])
+
+    def put(self, offset: int, size: int, tenant: Tenant) -> None:
+        """Give a tenant its place."""
+        self._columns[:, self._count] = offset, offset + size, tenant.first, tenant.last
+        self._count += 1
+        self.nbytes = max(self.nbytes, offset + size)
+
+
+def _aligned(nbytes: int, alignment: int) -> int:
+    return -(-max(nbytes, 1) // alignment) * alignment

@@ -1,0 +1,119 @@
+"""Calls a function with abstract tensors and keeps what it did: nothing runs, nothing compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import mode
+from ..array import Array
+from ..device import Device
+from ..errors import TraceError
+from ..tensor import Tensor
+from .trace import Trace
+from .tracer import Tracer
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one call of a function was.
+
+    Attributes:
+        trace: the ops and actions, over abstract arrays.
+        tracer: what the trace depends on, and which gradients it leaves; its ``undo`` takes back
+            what tracing changed.
+        template: the structure of what the function returned, with ``Tensor`` in the place of
+            tensors.
+    """
+
+    trace: Trace
+    tracer: Tracer
+    template: Any
+
+    def rebuild(self, arrays: Sequence[Array]) -> Any:
+        """What the function returns, for arrays in the place of the trace's results."""
+        return _unflatten(self.template, iter(arrays))
+
+
+def record(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], device: Device
+) -> Recorded:
+    """Call a function once with abstract tensors in the place of its tensors.
+
+    Args:
+        function: of tensors and plain values.
+        args: its arguments; of tensors only shape, dtype and ``requires_grad`` matter.
+        kwargs: further ones, by name.
+        device: where it is to run.
+
+    Returns:
+        The recording; nothing was run.
+
+    Raises:
+        TraceError: if the function reads a value on the host, or returns a tensor on the tape.
+    """
+    placeholders: list[Tensor] = []
+
+    def placeholder(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        array = Array.abstract(value.shape, value.dtype, device)
+        placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
+        return placeholders[-1]
+
+    tracer = Tracer()
+    try:
+        with mode.using(tracer=tracer, device=device):
+            result = function(
+                *(placeholder(a) for a in args), **{k: placeholder(v) for k, v in kwargs.items()}
+            )
+            results: list[Tensor] = []
+            template = _flatten(result, results)
+        if any(id(p) in tracer.grads_after for p in placeholders):
+            raise TraceError(
+                "compile",
+                "backward collects the gradient of an argument, which stays inside",
+                remedy="Ask for it with clnet.autograd.grad and return it",
+            )
+    except BaseException:
+        tracer.undo()
+        raise
+    grads = [grad for _, grad in tracer.grads_after.values() if grad is not None]
+    trace = Trace(
+        tuple(tracer.steps),
+        tuple(p.array for p in placeholders),
+        tuple(t.array for t in results),
+        tuple(grad.array.storage for grad in grads),
+        device,
+    )
+    return Recorded(trace, tracer, template)
+
+
+def _flatten(value: Any, tensors: list[Tensor]) -> Any:
+    """The structure of a result, with the tensors' positions in place of tensors."""
+    if isinstance(value, Tensor):
+        if value.node is not None and not value.node.released:
+            raise TraceError(
+                "compile",
+                "a returned tensor still has a graph, which cannot leave a compiled function",
+                shape=value.shape,
+                remedy="Call backward inside, return x.detach(), or run under clnet.no_grad()",
+            )
+        tensors.append(value)
+        return Tensor
+    if isinstance(value, tuple | list):
+        return type(value)(_flatten(v, tensors) for v in value)
+    if isinstance(value, dict):
+        return {k: _flatten(v, tensors) for k, v in value.items()}
+    return value
+
+
+def _unflatten(template: Any, arrays: Any) -> Any:
+    if template is Tensor:
+        return Tensor(next(arrays))
+    if isinstance(template, tuple | list):
+        return type(template)(_unflatten(v, arrays) for v in template)
+    if isinstance(template, dict):
+        return {k: _unflatten(v, arrays) for k, v in template.items()}
+    return template

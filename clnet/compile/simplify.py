@@ -1,0 +1,207 @@
+"""Steps that nobody needs, that were done before, or that can be done once for all replays.
+
+A view needs no step at all, since arrays name what they look at: it goes as dead code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from ..array import Array
+from ..device import HostScalar, Storage
+from ..expr import Input
+from ..ops.pointwise import Pointwise
+from ..ops.shape import Copy
+from .trace import Trace
+from .tracer import Action, Step
+
+_MOST_CONSTANT_BYTES = 1 << 20
+
+Places = dict[Storage, tuple[Storage, int]]
+"""For storages that are gone: the storage that holds their elements, and where, in bytes."""
+
+
+def simplify(trace: Trace) -> Trace:
+    """Without copies of what stays as it is, repeated steps and dead ones."""
+    return without_dead_steps(without_repeated_steps(without_copies(trace)))
+
+
+def without_dead_steps(trace: Trace) -> Trace:
+    """Only steps that lead to a result, a kept gradient or a change of something outside.
+
+    Actions on the host stay, and so do setup steps whose values are read.
+    """
+    needed = set(trace.lasting)
+    kept: list[Step | Action] = []
+    for step in reversed(trace.steps):
+        if isinstance(step, Step):
+            if not any(s in needed or s.buffer is not None for s in step.writes):
+                continue
+            needed.update(x.storage for x in step.inputs)
+        kept.append(step)
+    setup: list[Step] = []
+    for step in reversed(trace.setup):
+        if needed.intersection(step.made):
+            needed.update(x.storage for x in step.inputs)
+            setup.append(step)
+    return replace(trace, steps=tuple(reversed(kept)), setup=tuple(reversed(setup)))
+
+
+def without_repeated_steps(trace: Trace) -> Trace:
+    """Every value computed once, where the same op on the same elements is recorded again.
+
+    What backward computes anew (a checkpoint) is not taken from forward: it would have to be held
+    in between.
+    """
+    places: Places = {}
+    known: dict[Any, Step] = {}
+    versions: dict[Storage, int] = {}
+    actions = 0
+    steps: list[Step | Action] = []
+    for step in trace.steps:
+        if isinstance(step, Action):
+            actions += 1
+            steps.append(step)
+            continue
+        step = _moved(step, places)
+        key = _identity(trace, step, versions, actions)
+        before = None if key is None else known.setdefault(key, step)
+        if before is None or before is step:
+            steps.append(step)
+            for storage in step.writes:
+                versions[storage] = versions.get(storage, 0) + 1
+            continue
+        for old, new in zip(step.outputs, before.outputs, strict=True):
+            places[old.storage] = (new.storage, 0)
+    return _with_places(trace, steps, places)
+
+
+def without_copies(trace: Trace) -> Trace:
+    """Copies of dense elements that do not change while the copy is used: one memory for both.
+
+    A gradient that a leaf keeps, as a copy of another, is written in its place at once.
+    """
+    places: Places = {}
+    for position, step in trace.ops:
+        if not _is_copy(step):
+            continue
+        (x,), (y,) = step.inputs, step.outputs
+        source = places.get(x.storage, (x.storage, 0))
+        if not x.contiguous or not trace.is_value(y.storage):
+            continue
+        if y.storage not in trace.kept:
+            if max(trace.writers.get(x.storage, (-1,))) < position:
+                places[y.storage] = (source[0], source[1] + x.offset * x.dtype.itemsize)
+        elif (
+            trace.is_value(x.storage)
+            and not trace.outlives(x.storage)
+            and source == (x.storage, 0)
+            and (x.offset, x.storage.nbytes) == (y.offset, y.storage.nbytes)
+        ):
+            places[x.storage] = (y.storage, 0)
+            places = {
+                s: (y.storage, o) if t is x.storage else (t, o) for s, (t, o) in places.items()
+            }
+    steps = [s if isinstance(s, Action) else _moved(s, places) for s in trace.steps]
+    return _with_places(trace, [s for s in steps if not _copies_itself(s)], places)
+
+
+def with_constants(trace: Trace) -> Trace:
+    """Values that depend on no argument, variable, random number or cell are computed once."""
+    constant: set[Storage] = {s for step in trace.setup for s in step.made}
+    setup, steps = list(trace.setup), list[Step | Action]()
+    for step in trace.steps:
+        if isinstance(step, Step) and _is_constant(trace, step, constant):
+            constant.update(step.made)
+            setup.append(step)
+        else:
+            steps.append(step)
+    return without_dead_steps(replace(trace, steps=tuple(steps), setup=tuple(setup)))
+
+
+def cells_of(value: Any) -> tuple[HostScalar, ...]:
+    """The cells among an op's settings, whose numbers may differ whenever they are read."""
+    if isinstance(value, HostScalar):
+        return (value,)
+    if isinstance(value, tuple | list):
+        inside: Sequence[Any] = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        inside = [getattr(value, f.name) for f in fields(value)]
+    else:
+        return ()
+    return tuple(cell for part in inside for cell in cells_of(part))
+
+
+def _identity(trace: Trace, step: Step, versions: dict[Storage, int], actions: int) -> Any:
+    """What two steps share that compute the same; None for one that has to stay."""
+    replaceable = all(trace.is_value(s) and s not in trace.kept for s in step.made)
+    if step.mutated or not replaceable or len(step.made) != len(step.outputs):
+        return None
+    operands = tuple(
+        (x.storage, versions.get(x.storage, 0), x.offset, x.shape, x.strides, x.dtype)
+        for x in step.inputs
+    )
+    read_at = actions if cells_of(step.function) else None
+    # Equal settings may yet differ: 0.0 and -0.0, 1 and True.
+    key = (step.function, repr(step.function), step.phase, operands, read_at)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _is_copy(step: Step) -> bool:
+    function = step.function
+    if isinstance(function, Copy):
+        return True
+    return (
+        isinstance(function, Pointwise)
+        and function.exprs == (Input(0),)
+        and function.dtypes[0] is step.inputs[0].dtype
+        and step.inputs[0].shape == step.outputs[0].shape
+    )
+
+
+def _copies_itself(step: Step | Action) -> bool:
+    return (
+        isinstance(step, Step)
+        and _is_copy(step)
+        and step.inputs[0].storage is step.outputs[0].storage
+    )
+
+
+def _is_constant(trace: Trace, step: Step, constant: set[Storage]) -> bool:
+    return (
+        not step.mutated
+        and bool(step.made)
+        and all(x.storage in constant for x in step.inputs)
+        and all(trace.is_value(s) and s not in trace.kept for s in step.made)
+        and sum(s.nbytes for s in step.made) <= _MOST_CONSTANT_BYTES
+        and not cells_of(step.function)
+    )
+
+
+def _moved(step: Step, places: Places) -> Step:
+    if not any(a.storage in places for a in (*step.inputs, *step.outputs)):
+        return step
+    return replace(
+        step,
+        inputs=tuple(_placed(x, places) for x in step.inputs),
+        outputs=tuple(_placed(y, places) for y in step.outputs),
+    )
+
+
+def _placed(array: Array, places: Places) -> Array:
+    if array.storage not in places:
+        return array
+    storage, start = places[array.storage]
+    offset = array.offset + start // array.dtype.itemsize
+    return Array(storage, array.shape, array.strides, offset, array.dtype)
+
+
+def _with_places(trace: Trace, steps: Sequence[Step | Action], places: Places) -> Trace:
+    results = tuple(_placed(r, places) for r in trace.results)
+    return replace(trace, steps=tuple(steps), results=results)

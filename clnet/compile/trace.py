@@ -1,0 +1,121 @@
+"""A trace as passes see it: steps over abstract arrays, and who writes and reads their storages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ..array import Array
+from ..device import Device, Storage
+from .tracer import Action, Step
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a function did, in order; a pass takes one and returns another.
+
+    Views are resolved already: an array names its storage, shape, strides and offset, so no step
+    is needed to make one. A storage is a *value* if one step writes it, once, without reading what
+    was there: steps that write and read it may be moved, merged or fused. All others are
+    *variables* (parameters, running statistics, momenta, gradients that are added to, arguments
+    that are overwritten): the order of their reads and writes stays.
+
+    Attributes:
+        steps: ops, and actions on the host between them.
+        arguments: dense arrays, overwritten with the call's tensors before each replay.
+        results: what the caller gets, as it stands after the last step.
+        kept: storages of gradients that leaves keep from replay to replay.
+        device: where it runs.
+        setup: ops without arguments, done once before the first replay; what they make stays.
+    """
+
+    steps: tuple[Step | Action, ...]
+    arguments: tuple[Array, ...]
+    results: tuple[Array, ...]
+    kept: tuple[Storage, ...]
+    device: Device
+    setup: tuple[Step, ...] = ()
+
+    @property
+    def ops(self) -> Iterator[tuple[int, Step]]:
+        """The steps that are ops, with their positions."""
+        return ((i, step) for i, step in enumerate(self.steps) if isinstance(step, Step))
+
+    @cached_property
+    def writers(self) -> Mapping[Storage, Sequence[int]]:
+        """For each storage that steps write, their positions."""
+        found: dict[Storage, list[int]] = {}
+        for position, step in self.ops:
+            for storage in step.writes:
+                found.setdefault(storage, []).append(position)
+        return found
+
+    @cached_property
+    def readers(self) -> Mapping[Storage, Sequence[int]]:
+        """For each storage that steps take as an input, changed in place or not, their positions.
+
+        What is read after the last step (results, kept gradients) is not among them.
+        """
+        found: dict[Storage, list[int]] = {}
+        for position, step in self.ops:
+            for storage in dict.fromkeys(x.storage for x in step.inputs):
+                found.setdefault(storage, []).append(position)
+        return found
+
+    @cached_property
+    def lasting(self) -> frozenset[Storage]:
+        """Abstract storages that must hold what they hold after the last step.
+
+        They are those of results, of kept gradients, and of arguments that are changed.
+        """
+        returned = (r.storage for r in self.results)
+        changed = (s for s in self.given if s in self.writers)
+        return frozenset(s for s in (*returned, *self.kept, *changed) if s.buffer is None)
+
+    @cached_property
+    def constants(self) -> tuple[Storage, ...]:
+        """What the setup makes, in order."""
+        return tuple(dict.fromkeys(s for step in self.setup for s in step.made))
+
+    @cached_property
+    def given(self) -> frozenset[Storage]:
+        """The arguments' storages: written before the first step."""
+        return frozenset(a.storage for a in self.arguments)
+
+    @cached_property
+    def last_use(self) -> Mapping[Storage, int]:
+        """For each storage, the position of the last step that writes or reads it."""
+        found: dict[Storage, int] = {}
+        for position, step in self.ops:
+            for array in (*step.inputs, *step.outputs):
+                found[array.storage] = position
+        return found
+
+    def is_value(self, storage: Storage) -> bool:
+        """Whether one step makes it and none changes it."""
+        writers = self.writers.get(storage, ())
+        if storage.buffer is not None or len(writers) != 1 or storage in self.given:
+            return False
+        step = self.steps[writers[0]]
+        return isinstance(step, Step) and storage not in step.mutated
+
+    def is_variable(self, storage: Storage) -> bool:
+        """Whether it is changed in place, or lives outside where it may be."""
+        return storage.buffer is not None or any(
+            storage in step.mutated
+            for position in self.writers.get(storage, ())
+            if isinstance(step := self.steps[position], Step)
+        )
+
+    def outlives(self, storage: Storage) -> bool:
+        """Whether what it holds after the last step is seen by someone."""
+        return storage.buffer is not None or storage in self.lasting
+
+    def producer(self, storage: Storage) -> int | None:
+        """The position of the step that makes a value, None if it is none."""
+        return self.writers[storage][0] if self.is_value(storage) else None
+
+    def with_steps(self, steps: Sequence[Step | Action]) -> Trace:
+        """The same trace with other steps."""
+        return replace(self, steps=tuple(steps))

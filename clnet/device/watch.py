@@ -1,0 +1,96 @@
+"""Who looks on at a device: its queue, pool and programs tell them what they do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from .launch import Scratch, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one command did, as observers see it.
+
+    Attributes:
+        kind: ``"kernel"``, ``"upload"``, ``"download"``, ``"copy"``, ``"fill"`` or ``"map"``.
+        name: the kernel's name, or the kind.
+        op, module_path, phase: who asked for it.
+        reads, writes: storages it reads and writes.
+        flops, bytes: operations and bytes moved.
+        event: the ``pyopencl.Event``; it has times when the observer asked for profiling.
+        host_start: when the call began, as ``time.perf_counter`` has it.
+        host_seconds: wall time the call took on the host.
+    """
+
+    kind: str
+    name: str
+    op: str
+    module_path: str
+    phase: str
+    reads: tuple[Storage | Scratch, ...]
+    writes: tuple[Storage | Scratch, ...]
+    flops: int
+    bytes: int
+    event: Any
+    host_start: float
+    host_seconds: float
+
+
+class Observer(Protocol):
+    """Something that looks on: the profiler, a counter, a checker."""
+
+    profiling: bool
+
+    def command(self, record: Record) -> None:
+        """Called after every command that was enqueued."""
+        ...
+
+
+@runtime_checkable
+class CallObserver(Protocol):
+    """An observer that wants to hear of the calls into OpenCL, too."""
+
+    def call(self, name: str, start: float, seconds: float) -> None:
+        """Called after every call that may take time.
+
+        Args:
+            name: OpenCL's name of it.
+            start: when it began, as ``time.perf_counter`` has it.
+            seconds: how long it took.
+        """
+        ...
+
+
+class Watch:
+    """The observers of one device.
+
+    Attributes:
+        observers: all of them; told of commands.
+        callees: those that hear of calls.
+    """
+
+    __slots__ = ("callees", "observers")
+
+    def __init__(self) -> None:
+        self.observers: tuple[Observer, ...] = ()
+        self.callees: tuple[CallObserver, ...] = ()
+
+    def set(self, observers: Sequence[Observer]) -> None:
+        """Have these look on from now."""
+        self.observers = tuple(observers)
+        self.callees = tuple(o for o in observers if isinstance(o, CallObserver))
+
+    def call(self, name: str, start: float) -> None:
+        """Tell who wants to know that a call has just ended.
+
+        Args:
+            name: OpenCL's name of it.
+            start: when it began, as ``time.perf_counter`` has it.
+        """
+        if self.callees:
+            seconds = time.perf_counter() - start
+            for callee in self.callees:
+                callee.call(name, start, seconds)

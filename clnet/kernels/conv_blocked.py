@@ -1,0 +1,158 @@
+"""Convolution and its gradients between blocked arrays: which algorithm computes what.
+
+The algorithms are in :mod:`.conv_blocked_direct` and :mod:`.conv_blocked_weight`. Every one of them
+adds in a fixed order: the same inputs give the same bits.
+"""
+
+from __future__ import annotations
+
+from ..array import Array
+from ..device import Launch, Target
+from . import conv_blocked_direct, conv_blocked_weight
+from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, blockable
+from .conv_geometry import ConvGeometry, Direction
+
+__all__ = [
+    "BlockedAlgorithm",
+    "BlockedForm",
+    "block_size",
+    "blocked_forward",
+    "blocked_input_grad",
+    "blocked_weight_grad",
+    "choose_form",
+    "pack_filters",
+    "packed_size",
+]
+
+
+def choose_form(
+    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool = True
+) -> BlockedForm | None:
+    """How to compute a float32 convolution between blocked arrays, or None if it stays plain.
+
+    Args:
+        target: what the device is like.
+        geometry: the sizes.
+        direction: what is computed.
+        winograd: whether Winograd's transforms, whose rounding errors are larger, may be used.
+
+    Returns:
+        The form; the forms of a convolution's three directions agree on the block, and those of
+        its forward and weight gradient on whether ``x`` is plain.
+    """
+    block = block_size(target.traits)
+    if block is None or not blockable(geometry, block):
+        return None
+    del winograd
+    weight_bytes = 4 * geometry.oc * geometry.ic * geometry.taps
+    if direction is Direction.WEIGHT_GRAD and weight_bytes > target.workspace_limit:
+        return None
+    if geometry.ic % block:
+        return None
+    return BlockedForm(BlockedAlgorithm.DIRECT, block)
+
+
+def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
+    """Elements of the packed filters.
+
+    Args:
+        geometry: the sizes.
+        direction: forward or input gradient.
+        form: how it is computed.
+    """
+    return conv_blocked_direct.packed_size(geometry, direction, form)
+
+
+def pack_filters(
+    target: Target,
+    packed: Array,
+    weight: Array,
+    geometry: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+) -> list[Launch]:
+    """Bring filters into the order, or the transform, that a blocked convolution reads.
+
+    Args:
+        target: what the device is like.
+        packed: ``(packed_size(...),)``, dense.
+        weight: ``(oc, ic, kh, kw)``, dense.
+        geometry: the sizes.
+        direction: forward or input gradient.
+        form: how it is computed.
+
+    Returns:
+        The launches.
+    """
+    return [conv_blocked_direct.pack(target, packed, weight, geometry, direction, form)]
+
+
+def blocked_forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    packed: Array,
+    bias: Array | None,
+    geometry: ConvGeometry,
+    form: BlockedForm,
+    *,
+    activation: str | None = None,
+) -> list[Launch]:
+    """``y[n, o] = activation(sum_c x[n, c] * weight[o, c] + bias[o])``, the cross-correlation.
+
+    Args:
+        target: what the device is like.
+        y: ``form.y_shape(geometry)``, dense float32.
+        x: ``form.x_shape(geometry)``, dense.
+        packed: what :func:`pack_filters` made for this direction and form.
+        bias: ``(oc,)``, dense, or None.
+        geometry: the sizes.
+        form: how it is computed.
+        activation: None or ``"relu"``.
+
+    Returns:
+        The launches, in order.
+    """
+    return [
+        conv_blocked_direct.forward(
+            target, y, x, packed, bias, geometry, form, activation=activation
+        )
+    ]
+
+
+def blocked_input_grad(
+    target: Target, gx: Array, gy: Array, packed: Array, geometry: ConvGeometry, form: BlockedForm
+) -> list[Launch]:
+    """``gx``: the gradient that arrives at ``x``.
+
+    Args:
+        target: what the device is like.
+        gx: ``form.x_shape(geometry)``, dense float32.
+        gy: ``form.y_shape(geometry)``, dense.
+        packed: what :func:`pack_filters` made for this direction and form.
+        geometry: the sizes.
+        form: how it is computed.
+
+    Returns:
+        The launches, in order.
+    """
+    return [conv_blocked_direct.input_grad(target, gx, gy, packed, geometry, form)]
+
+
+def blocked_weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, geometry: ConvGeometry, form: BlockedForm
+) -> list[Launch]:
+    """``gw``: the gradient that arrives at ``weight``.
+
+    Args:
+        target: what the device is like.
+        gw: ``(oc, ic, kh, kw)``, dense float32.
+        gy: ``form.y_shape(geometry)``, dense.
+        x: ``form.x_shape(geometry)``, dense.
+        geometry: the sizes.
+        form: how it is computed.
+
+    Returns:
+        The launches, in order.
+    """
+    return conv_blocked_weight.weight_grad(target, gw, gy, x, geometry, form)

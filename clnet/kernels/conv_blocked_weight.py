@@ -1,0 +1,89 @@
+"""Gradient of the filters of a convolution between blocked arrays, in tiles of registers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..array import Array
+from ..device import Launch, Scratch, Target
+from ..shapes import ceil_div
+from .blocked_form import BlockedForm
+from .conv_blocked_direct import vectors_of
+from .conv_geometry import ConvGeometry
+from .kernel import Constraint, Kernel
+
+__all__ = ["weight_grad"]
+
+
+class WeightParams(NamedTuple):
+    """Parameters of ``conv_blocked_weight``; see its template."""
+
+    width: int
+    vectors: int
+    channels: int
+
+
+class SumParams(NamedTuple):
+    """Parameters of ``conv_blocked_weight_sum``; see its template."""
+
+    width: int
+    vectors: int
+
+
+WEIGHT = Kernel(
+    "conv_blocked_weight",
+    "conv_blocked_weight.mako",
+    constraints=(Constraint("width % channels == 0", "a block is a whole number of tiles"),),
+)
+SUM = Kernel("conv_blocked_weight_sum", "conv_blocked_weight.mako")
+
+# Block -> input channels of a register tile of two vectors each.
+CHANNELS = {16: 8, 8: 4, 4: 4}
+# Pixels of gy whose rows stay in the first cache while all taps read them.
+TURN_PIXELS = 256
+GROUP_FLOPS = 8_000_000
+MOST_GROUPS_PER_UNIT = 16
+
+
+def weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
+) -> list[Launch]:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
+    if g.pointwise:  # an image is a row of pixels
+        g = g._replace(h=1, w=g.h * g.w, oh=1, ow=g.oh * g.ow)
+    block = form.block
+    vectors = vectors_of(g.oc, block)
+    panels, in_blocks = g.oc // (vectors * block), g.ic // block
+    chunks = _chunks(target, g, panels * in_blocks, gw.nbytes)
+    partial = Array.scratch(
+        Scratch.beside(gw.storage), (chunks, panels, in_blocks, g.taps, block, vectors * block),
+        gw.dtype,
+    )  # fmt: skip
+    first = WEIGHT.launch(
+        WeightParams(block, vectors, CHANNELS[block]),
+        (
+            partial, gy, x, g.n, g.h, g.w, g.oh, g.ow, g.kh, g.kw, g.sh, g.sw, g.ph, g.pw, g.dh,
+            g.dw, max(1, TURN_PIXELS // g.ow),
+        ),
+        global_size=(chunks, in_blocks, panels),
+        local_size=(1, 1, 1),
+        flops=g.flops,
+        bytes=gy.nbytes + x.nbytes + partial.nbytes,
+    )  # fmt: skip
+    last = SUM.launch(
+        SumParams(block, vectors),
+        (gw, partial, g.taps, chunks),
+        global_size=(in_blocks, panels),
+        local_size=(1, 1),
+        flops=(chunks - 1) * gw.size,
+        bytes=gw.nbytes + partial.nbytes,
+    )
+    return [first, last]
+
+
+def _chunks(target: Target, g: ConvGeometry, others: int, nbytes: int) -> int:
+    """Parts of the images' rows that go to groups of their own."""
+    units = target.traits.compute_units
+    wanted = min(ceil_div(g.flops, GROUP_FLOPS), MOST_GROUPS_PER_UNIT * units)
+    chunks = max(1, min(ceil_div(wanted, others), g.n * g.oh))
+    return min(chunks, max(1, target.workspace_limit // max(nbytes, 1)))

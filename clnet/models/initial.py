@@ -1,0 +1,31 @@
+"""First weights as the papers of the networks chose them; the layers' own default otherwise."""
+
+from __future__ import annotations
+
+from .. import nn
+from ..nn import init
+
+
+def he_normal(model: nn.Module, *, linear_std: float | None = None) -> None:
+    """Draw convolutions so that ReLUs keep the gradient's variance (He et al. 2015).
+
+    Their biases become 0.
+
+    Args:
+        model: whose layers are drawn anew, in the order of ``modules()``.
+        linear_std: the deviation of dense layers, whose biases then become 0; None leaves them.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(module, nn.Linear) and linear_std is not None:
+            init.normal_(module.weight, 0.0, linear_std)
+        else:
+            continue
+        zero(module.bias)
+
+
+def zero(parameter: nn.Parameter | None) -> None:
+    """Fill a parameter with 0, if the layer has it."""
+    if parameter is not None:
+        init.zeros_(parameter)

@@ -1,0 +1,158 @@
+"""Convolutions between blocked arrays: what the layout pass puts in place of plain ones.
+
+They are no public ops. A form (:mod:`..kernels.blocked_form`) says how one is computed and what its
+operands look like; filters are packed once per update, by an op of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..array import Array
+from ..device import Launch, Target
+from ..kernels.blocked_form import BlockedForm
+from ..kernels.conv_blocked import (
+    blocked_forward,
+    blocked_input_grad,
+    blocked_weight_grad,
+    choose_form,
+    pack_filters,
+    packed_size,
+)
+from ..kernels.conv_geometry import ConvGeometry, Direction
+from .function import Function
+
+__all__ = [
+    "BlockedConv2d",
+    "BlockedConvInputGrad",
+    "BlockedConvWeightGrad",
+    "BlockedForm",
+    "Direction",
+    "PackFilters",
+    "choose_form",
+]
+
+
+@dataclass(frozen=True)
+class PackFilters(Function):
+    """Filters ``(oc, ic, kh, kw)`` as the blocked convolution of a direction reads them.
+
+    Attributes:
+        geometry: the convolution's sizes.
+        direction: forward or input gradient.
+        form: how it is computed.
+    """
+
+    geometry: ConvGeometry
+    direction: Direction
+    form: BlockedForm
+
+    def infer(self, weight: Array) -> tuple[Array, ...]:
+        """One axis of packed filters, meant for these settings alone."""
+        size = packed_size(self.geometry, self.direction, self.form)
+        return (Array.abstract((size,), weight.dtype, weight.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The packing, or the transform."""
+        return pack_filters(target, outputs[0], inputs[0], self.geometry, self.direction, self.form)
+
+
+@dataclass(frozen=True)
+class BlockedConv2d(Function):
+    """A convolution from packed filters, with its bias and an activation.
+
+    Attributes:
+        geometry: the sizes.
+        form: how it is computed.
+        activation: None or ``"relu"``.
+    """
+
+    geometry: ConvGeometry
+    form: BlockedForm
+    activation: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "conv2d"
+
+    def infer(self, x: Array, packed: Array, *bias: Array) -> tuple[Array, ...]:
+        """``(n, oc / block, oh, ow, block)``."""
+        return (Array.abstract(self.form.y_shape(self.geometry), x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The forward convolution."""
+        x, packed, *bias = inputs
+        return blocked_forward(
+            target,
+            outputs[0],
+            x,
+            packed,
+            bias[0] if bias else None,
+            self.geometry,
+            self.form,
+            activation=self.activation,
+        )
+
+
+@dataclass(frozen=True)
+class BlockedConvInputGrad(Function):
+    """The gradient that arrives at a convolution's blocked ``x``, from packed filters.
+
+    Attributes:
+        geometry: the convolution's sizes.
+        form: how it is computed.
+    """
+
+    geometry: ConvGeometry
+    form: BlockedForm
+
+    @property
+    def name(self) -> str:
+        """The gradient of the public op."""
+        return "conv2d_input_grad"
+
+    def infer(self, gy: Array, packed: Array) -> tuple[Array, ...]:
+        """``(n, ic / block, h, w, block)``."""
+        return (Array.abstract(self.form.x_shape(self.geometry), gy.dtype, gy.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The input gradient."""
+        gy, packed = inputs
+        return blocked_input_grad(target, outputs[0], gy, packed, self.geometry, self.form)
+
+
+@dataclass(frozen=True)
+class BlockedConvWeightGrad(Function):
+    """The gradient that arrives at a convolution's ``weight``, plain ``(oc, ic, kh, kw)``.
+
+    Attributes:
+        geometry: the convolution's sizes.
+        form: how it is computed.
+    """
+
+    geometry: ConvGeometry
+    form: BlockedForm
+
+    @property
+    def name(self) -> str:
+        """The gradient of the public op."""
+        return "conv2d_weight_grad"
+
+    def infer(self, gy: Array, x: Array) -> tuple[Array, ...]:
+        """``(oc, ic, kh, kw)``."""
+        g = self.geometry
+        return (Array.abstract((g.oc, g.ic, g.kh, g.kw), gy.dtype, gy.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The weight gradient."""
+        gy, x = inputs
+        return blocked_weight_grad(target, outputs[0], gy, x, self.geometry, self.form)

@@ -1,0 +1,64 @@
+"""Several pointwise ops in one pass; compiled functions are made of it, users never call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..array import Array
+from ..device import HostScalar, Launch, Target
+from ..dtypes import DType
+from ..expr import Expr
+from ..kernels.pointwise import pointwise as launch_pointwise
+from ..shapes import Shape
+from .function import Function
+
+_MOST_NAMES = 6
+
+
+@dataclass(frozen=True)
+class Fused(Function):
+    """Expressions of the inputs' elements, some of which overwrite inputs.
+
+    Attributes:
+        parts: names of the ops that were fused, in order.
+        exprs: first those that overwrite inputs, then those of the outputs.
+        scalars: values of ``Scalar(i)``, read at each enqueue.
+        compute: the dtype of the arithmetic.
+        shape: of all that is written.
+        changed: how many inputs, the first ones, are overwritten.
+        dtypes: of the outputs.
+    """
+
+    parts: tuple[str, ...]
+    exprs: tuple[Expr, ...]
+    scalars: tuple[float | HostScalar, ...]
+    compute: DType
+    shape: Shape
+    changed: int
+    dtypes: tuple[DType, ...]
+
+    elementwise = True
+
+    @property
+    def name(self) -> str:
+        """The names of its parts."""
+        names = list(dict.fromkeys(self.parts))
+        return "+".join(names[:_MOST_NAMES]) + ("+..." if len(names) > _MOST_NAMES else "")
+
+    @property
+    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+        """The first inputs."""
+        return tuple(range(self.changed))
+
+    def infer(self, *inputs: Array) -> tuple[Array, ...]:
+        """Abstract outputs."""
+        return tuple(Array.abstract(self.shape, d, inputs[0].device) for d in self.dtypes)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        written = (*inputs[: self.changed], *outputs)
+        return launch_pointwise(
+            target, written, inputs, self.exprs, scalars=self.scalars, compute=self.compute
+        )

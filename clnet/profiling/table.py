@@ -1,0 +1,208 @@
+"""Profiles as text, and their figures as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..device import Command
+from .limits import Limits
+from .total import Total, dearest, totals_of_commands
+
+if TYPE_CHECKING:
+    from .profile import Profile
+
+_PHASES = ("forward", "backward", "update")
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_HEADS = ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max")
+_RATES = ("GFLOP/s", "of gemm", "GB/s", "of copy")
+
+
+def duration(seconds: float) -> str:
+    """Seconds with the unit that suits them, such as ``1.234ms``."""
+    for scale, unit in _UNITS:
+        if seconds >= scale:
+            return f"{seconds / scale:.3f}{unit}"
+    return "0" if seconds <= 0 else f"{seconds * 1e9:.3f}ns"
+
+
+def size(nbytes: float) -> str:
+    """Bytes with the unit that suits them, such as ``1.5 MiB``."""
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if nbytes >= scale:
+            return f"{nbytes / scale:.1f} {unit}"
+    return f"{nbytes:.0f} B"
+
+
+def activity(totals: dict[str, Total], limits: Limits | None, share: float) -> str:
+    """Kernels and copies, with their rates and the fractions of the device's limits."""
+    rows = [
+        (*_times(total, totals), *_rates(total, limits), name)
+        for name, total in dearest(totals, share).items()
+    ]
+    return aligned([(*_HEADS, *_RATES, "Name"), *rows])
+
+
+def calls(totals: dict[str, Total], share: float) -> str:
+    """The host's calls."""
+    rows = [(*_times(total, totals), name) for name, total in dearest(totals, share).items()]
+    return aligned([(*_HEADS, "Name"), *rows])
+
+
+def layers(commands: Sequence[Command], limits: Limits | None, share: float) -> str:
+    """Device time by module, in its phases, with allocations and rates."""
+    totals = totals_of_commands(commands, module_of)
+    by_phase = totals_of_commands(commands, lambda c: f"{module_of(c)}\0{c.phase or 'forward'}")
+    everything = sum(t.seconds for t in totals.values()) or 1.0
+    rows: list[tuple[str, ...]] = [
+        ("Time(%)", *(p.capitalize() for p in _PHASES), "Calls", "Allocs", "Bytes", *_RATES, "Name")
+    ]
+    for name, total in dearest(totals, share).items():
+        phases = [by_phase.get(f"{name}\0{phase}", Total()).seconds for phase in _PHASES]
+        rows.append(
+            (
+                f"{100 * total.seconds / everything:.2f}%",
+                *(duration(s) if s else "-" for s in phases),
+                str(total.calls),
+                str(total.allocations),
+                size(total.allocated_bytes),
+                *_rates(total, limits),
+                name,
+            )
+        )
+    return aligned(rows)
+
+
+def module_of(command: Command) -> str:
+    """The module that asked for a command, or a name for none."""
+    return command.module_path or "(no module)"
+
+
+def op_of(command: Command) -> str:
+    """The op that asked for a command, and its phase."""
+    return command.op if command.phase in {"", "forward"} else f"{command.op} ({command.phase})"
+
+
+def summary(profile: Profile, share: float) -> str:
+    """Everything worth a look."""
+    kernels = profile.totals()
+    host = profile.call_totals()
+    parts = [
+        headline(profile),
+        _titled("Device: kernels and copies", kernels, share),
+        activity(kernels, profile.common_limits, share),
+        _titled("Host: API calls", host, share),
+        calls(host, share),
+        "By op",
+        activity(profile.totals(op_of), profile.common_limits, share),
+        "By module",
+        layers(profile.commands, profile.common_limits, share),
+    ]
+    return "\n\n".join(parts)
+
+
+def headline(profile: Profile) -> str:
+    """Wall, device and processor time, memory, start-up and limits: a line each."""
+    wall = profile.wall or 1.0
+    busy = profile.device_seconds
+    names = ", ".join(f"{name} ({what})" for name, what in profile.devices.items())
+    phases = ", ".join(f"{p} {duration(s)}" for p, s in profile.phases().items())
+    blocks = sum(c.allocations for c in profile.commands)
+    nbytes = sum(c.allocated_bytes for c in profile.commands)
+    lines = [
+        f"device    {names or 'none was used'}",
+        f"wall      {duration(profile.wall)}; kernels and copies {duration(busy)} "
+        f"({100 * busy / wall:.1f}% of wall); CPU {100 * profile.cpu / wall:.0f}%",
+        f"phases    {phases}",
+        f"memory    peak RSS {size(profile.peak_resident_bytes)}, peak on the device "
+        f"{size(profile.peak_allocated_bytes)}, {blocks} allocations of {size(nbytes)} in all",
+        f"start-up  {profile.start.text()}",
+    ]
+    for name, limits in profile.limits.items():
+        lines.append(f"limits    {limits.text()} (measured on {name})")
+    if not profile.limits:
+        lines.append("limits    not measured; run: clnet bench limits")
+    return "\n".join(lines)
+
+
+def fields(profile: Profile) -> dict[str, Any]:
+    """The figures of a profile as plain values."""
+    return {
+        "devices": profile.devices,
+        "wall_seconds": profile.wall,
+        "device_seconds": profile.device_seconds,
+        "cpu_percent": 100 * profile.cpu / (profile.wall or 1.0),
+        "peak_resident_bytes": profile.peak_resident_bytes,
+        "peak_allocated_bytes": profile.peak_allocated_bytes,
+        "start": profile.start.fields(),
+        "limits": {n: {"gflops": v.gflops, "gbytes": v.gbytes} for n, v in profile.limits.items()},
+        "phases": profile.phases(),
+        "kernels": _listed(profile.totals()),
+        "calls": _listed(profile.call_totals()),
+        "ops": _listed(profile.totals(op_of)),
+        "modules": _listed(profile.totals(module_of)),
+    }
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns flush right, the last one flush left."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            [*(cell.rjust(w) for cell, w in zip(row[:-1], widths[:-1], strict=True)), row[-1]]
+        )
+        for row in rows
+    )
+    return "\n".join(lines)
+
+
+def _titled(title: str, totals: dict[str, Total], share: float) -> str:
+    everything = sum(t.seconds for t in totals.values())
+    kept = dearest(totals, share)
+    reached = sum(t.seconds for t in kept.values())
+    percent = 100 * reached / everything if everything else 100.0
+    return f"{title}: {len(kept)} of {len(totals)} make up {percent:.1f}% of {duration(everything)}"
+
+
+def _times(total: Total, totals: dict[str, Total]) -> tuple[str, ...]:
+    everything = sum(t.seconds for t in totals.values()) or 1.0
+    return (
+        total.kind,
+        f"{100 * total.seconds / everything:.2f}%",
+        duration(total.seconds),
+        str(total.calls),
+        duration(total.average),
+        duration(total.least),
+        duration(total.most),
+    )
+
+
+def _rates(total: Total, limits: Limits | None) -> tuple[str, ...]:
+    def of(rate: float, limit: Callable[[Limits], float]) -> str:
+        return "-" if limits is None or not rate else f"{100 * rate / limit(limits):.0f}%"
+
+    return (
+        f"{total.gflops:.2f}" if total.flops else "-",
+        of(total.gflops, lambda x: x.gflops),
+        f"{total.gbytes:.2f}" if total.bytes else "-",
+        of(total.gbytes, lambda x: x.gbytes),
+    )
+
+
+def _listed(totals: dict[str, Total]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "type": t.kind,
+            "seconds": t.seconds,
+            "calls": t.calls,
+            "min": t.least,
+            "max": t.most,
+            "host_seconds": t.host_seconds,
+            "flops": t.flops,
+            "bytes": t.bytes,
+            "allocations": t.allocations,
+            "allocated_bytes": t.allocated_bytes,
+        }
+        for name, t in totals.items()
+    ]

@@ -1,0 +1,205 @@
+"""The layout pass: whole steps give eager's results, and reorders stand only at the edges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import clnet
+import clnet.nn.functional as F
+from clnet import nn
+from clnet.compile import record
+from clnet.compile.layout import layout
+from clnet.compile.tracer import Step
+
+pytestmark = pytest.mark.device
+
+RNG = np.random.default_rng(5)
+
+
+class Residual(nn.Module):
+    """Two convolutions, norms and a shortcut, with a stride or without."""
+
+    def __init__(self, before, after, stride):
+        super().__init__()
+        self.one = nn.Conv2d(before, after, 3, stride=stride, padding=1, bias=False)
+        self.two = nn.Conv2d(after, after, 3, padding=1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(after), nn.BatchNorm2d(after)])
+        shortcut = [nn.Conv2d(before, after, 1, stride=stride, bias=False), nn.BatchNorm2d(after)]
+        self.shortcut = nn.Sequential(*shortcut) if before != after else nn.Identity()
+
+    def forward(self, x):
+        y = F.relu(self.norms[0](self.one(x)))
+        return F.relu(self.norms[1](self.two(y)) + self.shortcut(x))
+
+
+class Concatenating(nn.Module):
+    """Branches that are joined, one with a number of channels that is no whole number of blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Conv2d(16, 16, 1), nn.Conv2d(16, 32, 3, padding=1)
+        self.odd, self.back = nn.Conv2d(48, 12, 1), nn.Conv2d(12, 16, 3, padding=1)
+
+    def forward(self, x):
+        y = clnet.cat([self.left(x), F.avg_pool2d(self.right(x), 3, 1, 1)], 1)
+        return F.hardswish(self.back(self.odd(y)))
+
+
+def residual():
+    stem = [nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    blocks = [Residual(16, 16, 1), Residual(16, 32, 2)]
+    return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 5))
+
+
+def plain():
+    """As VGG: biases, no norms, a head on several pixels."""
+    sizes = [(3, 16), (16, 32), (32, 32)]
+    body = [m for i, o in sizes for m in (nn.Conv2d(i, o, 3, padding=1), nn.ReLU())]
+    pools = [nn.MaxPool2d(2), nn.AdaptiveAvgPool2d((3, 2)), nn.Dropout(0.0), nn.Flatten()]
+    return nn.Sequential(*body, *pools, nn.Linear(32 * 6, 5))
+
+
+def concatenating():
+    stem = [nn.Conv2d(3, 16, 5, stride=2), nn.Tanh()]
+    return nn.Sequential(*stem, Concatenating(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 5))
+
+
+MODELS = {"residual": residual, "plain": plain, "concatenating": concatenating}
+
+
+def images(n=4, size=24):
+    x = RNG.standard_normal((n, 3, size, size)).astype(np.float32)
+    return clnet.tensor(x), clnet.tensor(RNG.integers(0, 5, n))
+
+
+def training(make, batches, *, compiled):
+    """Losses, and the parameters and buffers after some steps."""
+    clnet.manual_seed(0)
+    model = make()
+    optimizer = clnet.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+
+    def step(x, target):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = clnet.compile(step) if compiled else step
+    losses = [run(*batch).item() for batch in batches]
+    return losses, [t.detach().numpy() for t in (*model.parameters(), *model.buffers())]
+
+
+def kinds(trace):
+    return Counter(type(s.function).__name__ for s in trace.steps if isinstance(s, Step))
+
+
+def traced(function, *args):
+    return record(function, args, {}, clnet.device()).trace
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_training_steps_are_eager_ones(name):
+    batches = [images() for _ in range(3)]
+    expected, before = training(MODELS[name], batches, compiled=False)
+    found, after = training(MODELS[name], batches, compiled=True)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    for one, other in zip(before, after, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4 * max(1, abs(one).max()))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_inference_and_what_is_returned_are_eager_ones(name):
+    model, (x, _) = MODELS[name](), images()
+    model.eval()
+
+    def function(x):
+        inner = model[:2](x) if name != "concatenating" else model[:3](x)
+        return inner, model(x), inner[:, 3:5] * 2
+
+    with clnet.no_grad():
+        for found, expected in zip(clnet.compile(function)(x), function(x), strict=True):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_of_arguments_and_of_frozen_parameters():
+    conv, (x, _) = nn.Conv2d(3, 32, 3), images(2, 9)
+    second = nn.Conv2d(32, 16, 3, stride=2)
+    conv.requires_grad_(False)
+
+    def function(x):
+        y = F.max_pool2d(second(conv(x)), 2) * 3
+        return clnet.autograd.grad(y.square().sum(), [x, second.weight, second.bias])
+
+    x.requires_grad_(True)
+    for found, expected in zip(clnet.compile(function)(x), function(x), strict=True):
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-3)
+
+
+needs_blocks = pytest.mark.skipif(
+    "clnet.device().traits.dedicated_local_memory", reason="blocked arrays are for CPUs"
+)
+
+
+@needs_blocks
+def test_reorders_stand_only_at_the_edges():
+    one, two = nn.Conv2d(16, 32, 3, bias=False), nn.Conv2d(32, 16, 3, bias=False)
+    norm = nn.BatchNorm2d(32)
+
+    def function(x):
+        y = two(F.relu(norm(one(x))) + 1)
+        return clnet.autograd.grad(F.avg_pool2d(y, 2).square().sum(), [x, one.weight])
+
+    x = clnet.ones(2, 16, 9, 9).requires_grad_(True)
+    found = kinds(layout(traced(function, x)))
+    assert found["BlockedMoments"] == found["BlockedSums"] == 1
+    assert found["Conv2d"] == found["BatchNorm"] == found["AvgPool"] == 0
+    assert found["Reorder"] == 2  # x in, its gradient out
+
+
+@needs_blocks
+def test_filters_are_packed_once_for_each_direction():
+    conv = nn.Conv2d(16, 16, 3, padding=1)
+
+    def function(x):
+        return clnet.autograd.grad(conv(conv(conv(x))).sum(), [conv.weight, x])
+
+    x = clnet.ones(1, 16, 8, 8).requires_grad_(True)
+    found = kinds(layout(traced(function, x)))
+    assert found["PackFilters"] == 2
+    assert found["BlockedConv2d"] == found["BlockedConvInputGrad"] == 3
+
+
+@needs_blocks
+def test_filters_that_change_are_packed_again():
+    conv = nn.Conv2d(16, 16, 3, padding=1)
+
+    def function(x):
+        y = conv(x)
+        conv.weight.mul_(2)
+        return conv(y)
+
+    with clnet.no_grad():
+        assert kinds(layout(traced(function, clnet.ones(1, 16, 8, 8))))["PackFilters"] == 2
+
+
+@needs_blocks
+def test_a_trace_without_convolutions_between_blocks_stays_as_it_is():
+    trace = traced(lambda x: F.max_pool2d(F.relu(x), 2), clnet.ones(1, 16, 8, 8))
+    assert layout(trace) is trace
+    odd = nn.Conv2d(3, 5, 3)
+    with clnet.no_grad():
+        trace = traced(odd, clnet.ones(1, 3, 8, 8))
+    assert layout(trace) is trace
+
+
+def test_a_gpu_keeps_plain_values(monkeypatch):
+    device = clnet.device()
+    with clnet.no_grad():
+        trace = traced(nn.Conv2d(16, 16, 3), clnet.ones(1, 16, 8, 8))
+    monkeypatch.setattr(device, "traits", replace(device.traits, dedicated_local_memory=True))
+    assert layout(trace) is trace

@@ -1,0 +1,108 @@
+"""What is dropped, shared or done once, and what has to stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.compile import record
+from clnet.compile.simplify import simplify, with_constants
+from clnet.compile.tracer import Step
+
+pytestmark = pytest.mark.device
+
+
+def simplified(function, *args):
+    return simplify(record(function, args, {}, clnet.device()).trace)
+
+
+def names(trace) -> list[str]:
+    return [step.function.name for step in trace.steps if isinstance(step, Step)]
+
+
+def test_views_and_unused_values_are_dropped():
+    def function(x):
+        ops.exp(x)
+        return (x.T * 2)[0]
+
+    assert names(simplified(function, clnet.ones(2, 3))) == ["mul"]
+
+
+def test_changes_of_what_is_outside_stay():
+    outside = clnet.ones(3)
+
+    def function(x):
+        outside.add_(x)
+        local = x * 2
+        local.add_(1)  # nobody reads it
+
+    assert names(simplified(function, clnet.ones(3))) == ["add"]
+
+
+def test_an_op_on_the_same_elements_is_done_once():
+    def function(x):
+        return ops.exp(x.T) * 2 + ops.exp(x.T), ops.exp(x)
+
+    assert names(simplified(function, clnet.ones(2, 3))) == ["exp", "mul", "add", "exp"]
+
+
+def test_elements_that_changed_in_between_are_not_the_same():
+    outside = clnet.ones(3)
+
+    def function(x):
+        before = ops.exp(outside)
+        outside.add_(x)
+        return before, ops.exp(outside)
+
+    assert names(simplified(function, clnet.ones(3))) == ["exp", "add", "exp"]
+
+
+def test_equal_settings_of_other_bits_are_not_the_same():
+    both = clnet.compile(lambda x: (x * 0.0, x * -0.0))
+    zero, negative = both(clnet.ones(2))
+    assert not np.signbit(zero.numpy()).any()
+    assert np.signbit(negative.numpy()).all()
+
+
+def test_random_numbers_are_not_shared():
+    trace = simplified(lambda x: (ops.dropout(x, 0.5), ops.dropout(x, 0.5)), clnet.ones(3))
+    assert names(trace) == ["dropout", "dropout"]
+
+
+def test_copies_go_unless_what_they_copy_changes():
+    outside = clnet.ones(3)
+
+    def unchanged(x):
+        return ops.exp(x.clone()), outside.clone()
+
+    def changed(x):
+        before = outside.clone()
+        outside.add_(x)
+        return before
+
+    assert names(simplified(unchanged, clnet.ones(3))) == ["exp"]
+    assert names(simplified(changed, clnet.ones(3))) == ["copy", "add"]
+    compiled = clnet.compile(changed)
+    assert [compiled(clnet.ones(3)).tolist() for _ in range(2)] == [[1] * 3, [2] * 3]
+
+
+def test_two_leaves_keep_gradients_of_their_own():
+    a, b = (clnet.ones(3, requires_grad=True) for _ in range(2))
+    backward = clnet.compile(lambda x: ((a + b) * x).sum().backward())
+    backward(clnet.tensor([1.0, 2.0, 3.0]))
+    assert a.grad.tolist() == b.grad.tolist() == [1, 2, 3]
+    a.grad.zero_()
+    assert b.grad.tolist() == [1, 2, 3]
+
+
+def test_constants_are_made_once():
+    def function(x):
+        return x + clnet.arange(3), x.sum() * clnet.ones(3)
+
+    trace = with_constants(simplified(function, clnet.ones(3)))
+    assert [step.function.name for step in trace.setup] == ["arange", "full"]
+    compiled = clnet.compile(function)
+    for _ in range(3):
+        assert [y.tolist() for y in compiled(clnet.ones(3))] == [[1, 2, 3], [3, 3, 3]]

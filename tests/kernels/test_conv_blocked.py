@@ -1,0 +1,188 @@
+"""Convolutions between blocked arrays against float64: every form, direction and width."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import Target, device
+from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm
+from clnet.kernels.conv_blocked import (
+    blocked_forward,
+    blocked_input_grad,
+    blocked_weight_grad,
+    choose_form,
+    pack_filters,
+    packed_size,
+)
+from clnet.kernels.conv_geometry import ConvGeometry, Direction
+from tests.kernels.test_conv import Reference, poisoned
+
+LANES = (16, 8, 4)
+GEOMETRIES = {
+    "3x3": ConvGeometry(3, 16, 9, 7, 48, 3, 3, 9, 7, 1, 1, 1, 1),
+    "stride-dilation": ConvGeometry(2, 32, 12, 13, 16, 3, 2, 5, 6, 2, 2, 1, 0, 2, 2),
+    "1x1": ConvGeometry(2, 48, 5, 6, 32, 1, 1, 5, 6),
+    "1x1-stride": ConvGeometry(3, 16, 7, 8, 32, 1, 1, 4, 4, 2, 2),
+    "1x1-padded": ConvGeometry(1, 16, 3, 3, 16, 1, 1, 5, 5, 1, 1, 1, 1),
+    "unread-pixels": ConvGeometry(2, 16, 11, 10, 32, 2, 2, 4, 3, 3, 3),
+    "7x7-stride": ConvGeometry(1, 16, 15, 13, 16, 7, 7, 8, 7, 2, 2, 3, 3),
+    "even-same": ConvGeometry(2, 16, 6, 5, 16, 4, 2, 6, 5, 1, 1, 1, 0),
+    "filter-is-image": ConvGeometry(5, 16, 4, 4, 32, 4, 4, 1, 1),
+    "far-taps": ConvGeometry(2, 16, 9, 7, 16, 3, 3, 9, 7, 1, 1, 5, 6, 5, 6),
+    "stride-below-gap": ConvGeometry(2, 16, 13, 13, 16, 3, 3, 5, 5, 3, 3, 2, 2, 2, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def where():
+    return device()
+
+
+def target_of(where, lanes):
+    traits = dataclasses.replace(
+        where.traits, dedicated_local_memory=False, simd_width=lanes, compute_units=3
+    )
+    return Target(traits, where.target.workspace_limit)
+
+
+def blocked(values, block):
+    n, c, h, w = values.shape
+    return values.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2)
+
+
+def plain(values):
+    n, blocks, h, w, block = values.shape
+    return values.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, h, w)
+
+
+class Side:
+    """One direction of a convolution in a form: its operands, its launches and its result."""
+
+    def __init__(self, where, target, case, direction, form):
+        self.where, self.target, self.case = where, target, case
+        self.direction, self.form = direction, form
+
+    def arranged(self, values, *, x=False):
+        """A plain array in the form's arrangement, at an odd place of its storage."""
+        if not (x and self.form.plain_x):
+            values = blocked(values, self.form.block)
+        flat = np.concatenate([np.full(3, np.nan, np.float32), values.ravel()])
+        dense = Array.from_numpy(np.ascontiguousarray(values), self.where)
+        return Array.from_numpy(flat, self.where).view(values.shape, dense.strides, 3)
+
+    def packed(self):
+        """The packed filters, and the launches that pack."""
+        size = packed_size(self.case.g, self.direction, self.form)
+        out = poisoned((size,), self.where, np.float32)
+        weight = Array.from_numpy(self.case.weight, self.where)
+        args = (self.case.g, self.direction, self.form)
+        return out, pack_filters(self.target, out, weight, *args)
+
+    def launches(self, *, bias=False, activation=None):
+        """The poisoned output and what computes it."""
+        case, g, form = self.case, self.case.g, self.form
+        if self.direction is Direction.WEIGHT_GRAD:
+            gw = poisoned(case.weight.shape, self.where, np.float32)
+            gy, x = self.arranged(case.gy), self.arranged(case.x, x=True)
+            return gw, blocked_weight_grad(self.target, gw, gy, x, g, form)
+        packed, packing = self.packed()
+        if self.direction is Direction.INPUT_GRAD:
+            gx = poisoned(form.x_shape(g), self.where, np.float32)
+            gy = self.arranged(case.gy)
+            return gx, packing + blocked_input_grad(self.target, gx, gy, packed, g, form)
+        y = poisoned(form.y_shape(g), self.where, np.float32)
+        x = self.arranged(case.x, x=True)
+        offsets = Array.from_numpy(case.bias, self.where) if bias else None
+        computing = blocked_forward(
+            self.target, y, x, packed, offsets, g, form, activation=activation
+        )
+        return y, packing + computing
+
+    def run(self, **settings):
+        """The result, plain."""
+        out, launches = self.launches(**settings)
+        for launch in launches:
+            self.where.queue.launch(launch)
+        result = out.numpy()
+        return plain(result) if result.ndim == 5 else result
+
+    def expected(self, *, bias=False, activation=None):
+        """The result in float64."""
+        if self.direction is Direction.INPUT_GRAD:
+            return self.case.input_grad()
+        if self.direction is Direction.WEIGHT_GRAD:
+            return self.case.weight_grad()
+        y = self.case.forward() - (0 if bias else self.case.bias[:, None, None])
+        return np.maximum(y, 0) if activation == "relu" else y
+
+
+def check(side, tolerance=2e-6, **settings):
+    expected = side.expected(**settings)
+    scale = np.abs(expected).max()
+    assert scale > 1, "the reference says nothing"
+    np.testing.assert_allclose(side.run(**settings), expected, rtol=0, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize(
+    ("geometry", "lanes"),
+    [(g, n) for g in GEOMETRIES for n in LANES if n == 16 or g in ("3x3", "stride-dilation")],
+)
+def test_direct_matches_reference(geometry, lanes, direction, where):
+    case = Reference(GEOMETRIES[geometry])
+    target = target_of(where, lanes)
+    form = choose_form(target, case.g, direction, winograd=False)
+    assert form == BlockedForm(BlockedAlgorithm.DIRECT, lanes)
+    check(Side(where, target, case, direction, form))
+
+
+def test_check_notices_padding_off_by_one(where):
+    g = GEOMETRIES["3x3"]
+    form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
+    side = Side(where, target_of(where, 16), Reference(g._replace(ph=0)), Direction.FORWARD, form)
+    wrong = side.run()
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(wrong, Reference(g).forward(), rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_bias_and_activation(activation, where):
+    form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
+    case = Reference(GEOMETRIES["3x3"])
+    side = Side(where, target_of(where, 16), case, Direction.FORWARD, form)
+    check(side, bias=True, activation=activation)
+
+
+def test_what_stays_plain(where):
+    g, target = GEOMETRIES["3x3"], target_of(where, 16)
+    assert choose_form(target, g._replace(groups=2), Direction.FORWARD) is None
+    assert choose_form(target, g._replace(oc=24), Direction.FORWARD) is None
+    assert choose_form(target, g._replace(n=2**20, h=512, w=512), Direction.FORWARD) is None
+    gpu = Target(dataclasses.replace(target.traits, dedicated_local_memory=True), 2**30)
+    assert choose_form(gpu, g, Direction.FORWARD) is None
+    tight = Target(target.traits, 1000)
+    assert choose_form(tight, g, Direction.WEIGHT_GRAD) is None
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_same_bits_every_time(direction, where):
+    case = Reference(ConvGeometry(9, 16, 14, 14, 32, 3, 3, 14, 14, 1, 1, 1, 1))
+    target = where.target
+    form = choose_form(target, case.g, direction)
+    if form is None:
+        pytest.skip("the device has no blocked forms")
+    side = Side(where, target, case, direction, form)
+    assert side.run().tobytes() == side.run().tobytes()
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_flops_are_declared(direction, where):
+    case, target = Reference(GEOMETRIES["3x3"]), target_of(where, 16)
+    form = choose_form(target, case.g, direction, winograd=False)
+    _, launches = Side(where, target, case, direction, form).launches()
+    assert sum(launch.flops for launch in launches) >= case.g.flops
+    assert all(launch.bytes > 0 for launch in launches)

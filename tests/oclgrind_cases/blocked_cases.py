@@ -1,0 +1,79 @@
+"""Convolutions between blocked arrays: every form and direction, borders, strides, dilation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clnet.array import Array
+from clnet.device import Target
+from clnet.kernels import conv_blocked_direct, conv_blocked_weight
+from clnet.kernels.blocked_form import BlockedForm
+from clnet.kernels.conv_blocked import (
+    BlockedAlgorithm,
+    block_size,
+    blocked_forward,
+    blocked_input_grad,
+    blocked_weight_grad,
+    pack_filters,
+    packed_size,
+)
+from clnet.kernels.conv_geometry import ConvGeometry, Direction
+
+from .conv_cases import taps
+from .harness import case, given, near, normal, output, run
+
+MODULES = (conv_blocked_direct, conv_blocked_weight)
+
+PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
+STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
+
+
+def arranged(values: np.ndarray, form: BlockedForm) -> Array:
+    """A plain array, blocked."""
+    n, c, h, w = values.shape
+    folded = values.reshape(n, c // form.block, form.block, h, w).transpose(0, 1, 3, 4, 2)
+    return given(np.ascontiguousarray(folded), before=3)
+
+
+def near_blocked(actual: Array, expected: np.ndarray, form: BlockedForm, terms: int) -> None:
+    n, c, h, w = expected.shape
+    folded = expected.reshape(n, c // form.block, form.block, h, w).transpose(0, 1, 3, 4, 2)
+    near(actual, folded, terms=terms)
+
+
+def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full: bool) -> None:
+    """The convolution and both gradients; ``full``: with bias and activation."""
+    block = block_size(target.traits)
+    assert block is not None
+    form = BlockedForm(algorithm, block)
+    x, w = normal(g.n, g.ic, g.h, g.w), normal(g.oc, g.ic, g.kh, g.kw)
+    bias, gy, reads = normal(g.oc), normal(g.n, g.oc, g.oh, g.ow), taps(g)
+    y = np.einsum("nihw,oirs,yxrshw->noyx", x, w, reads, optimize=True)
+    gx = np.einsum("noyx,oirs,yxrshw->nihw", gy, w, reads, optimize=True)
+    gw = np.einsum("noyx,nihw,yxrshw->oirs", gy, x, reads, optimize=True)
+    if full:
+        y = np.maximum(y + bias[:, None, None], 0)
+    x_, gy_, w_ = arranged(x, form), arranged(gy, form), given(w)
+    packed = {d: output((packed_size(g, d, form),)) for d in Direction if d.value != "weight_grad"}
+    for direction, out in packed.items():
+        run(pack_filters(target, out, w_, g, direction, form))
+    out = output(form.y_shape(g))
+    run(
+        blocked_forward(
+            target, out, x_, packed[Direction.FORWARD], given(bias) if full else None, g, form,
+            activation="relu" if full else None,
+        )
+    )  # fmt: skip
+    near_blocked(out, y, form, 512)
+    out = output(form.x_shape(g))
+    run(blocked_input_grad(target, out, gy_, packed[Direction.INPUT_GRAD], g, form))
+    near_blocked(out, gx, form, 512)
+    out = output(gw.shape)
+    run(blocked_weight_grad(target, out, gy_, x_, g, form))
+    near(out, gw, terms=512)
+
+
+@case("cpu")
+def direct(target: Target) -> None:
+    check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
+    check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)

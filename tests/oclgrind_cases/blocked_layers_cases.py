@@ -1,0 +1,136 @@
+"""Blocked arrays but for convolutions: reorders, norms, pooling, pointwise vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clnet.array import Array
+from clnet.device import Target
+from clnet.dtypes import float32
+from clnet.expr import Input, Scalar, exp, where
+from clnet.kernels import blocked_norm as norm_module
+from clnet.kernels import blocked_pool as pool_module
+from clnet.kernels import pointwise_vectors as vectors_module
+from clnet.kernels import reorder as reorder_module
+from clnet.kernels.blocked_norm import blocked_moments, blocked_sums
+from clnet.kernels.blocked_pool import (
+    Means,
+    blocked_avg_pool,
+    blocked_avg_pool_gradient,
+    blocked_max_pool,
+    blocked_max_pool_gradient,
+)
+from clnet.kernels.pointwise import pointwise
+from clnet.kernels.reorder import reorder
+from clnet.kernels.window import Window
+
+from .harness import case, constants, given, near, normal, output, run
+
+MODULES = (norm_module, pool_module, vectors_module, reorder_module)
+
+PADDED = Window(3, 3, 2, 2, 1, 1)
+
+
+def blocked(x: np.ndarray, lanes: int) -> np.ndarray:
+    """Plain images as blocked ones."""
+    n, c, h, w = x.shape
+    return x.reshape(n, c // lanes, lanes, h, w).transpose(0, 1, 3, 4, 2)
+
+
+def channels(values: np.ndarray, lanes: int) -> Array:
+    """A value for each channel as an operand of blocked arrays."""
+    array = given(values, before=3)
+    return array.view((1, values.size // lanes, 1, 1, lanes), (0, lanes, 0, 0, 1))
+
+
+@case("cpu")
+def reorders(target: Target) -> None:
+    lanes = target.traits.simd_width
+    for plane in [(1, 3), (3, 7), (5, 8)]:
+        x = normal(2, 2 * lanes, *plane)
+        y, back = output(blocked(x, lanes).shape), output(x.shape)
+        run(reorder(y, given(x, before=1)))
+        near(y, blocked(x, lanes))
+        run(reorder(back, y))
+        near(back, x)
+
+
+@case("cpu")
+def moments_and_sums(target: Target) -> None:
+    lanes = target.traits.simd_width
+    x, y, c = normal(2, 2 * lanes, 3, 5), normal(2, 2 * lanes, 3, 5), normal(2 * lanes)
+    with constants(norm_module, _PART=7):
+        mean, invstd, var = (output(c.shape) for _ in range(3))
+        run(blocked_moments((mean, invstd, var), given(blocked(x, lanes), before=1), eps=0.1))
+        near(mean, x.mean((0, 2, 3)), terms=64)
+        near(invstd, 1 / np.sqrt(x.var((0, 2, 3)) + 0.1), terms=64)
+        near(var, x.var((0, 2, 3), ddof=1), terms=64)
+        sums = [output(c.shape) for _ in range(2)]
+        inputs = [given(blocked(a, lanes)) for a in (x, y)]
+        exprs = (Input(0), where(Input(1) <= 0, 0, exp(Input(0) - Input(2)) * Scalar(0)))
+        run(blocked_sums(sums, [*inputs, given(c)], exprs, scalars=(0.5,)))
+    near(sums[0], x.sum((0, 2, 3)), terms=256)
+    kept = np.where(y <= 0, 0, np.exp(x - c[:, None, None]) * 0.5)
+    near(sums[1], kept.sum((0, 2, 3)), terms=1024)
+
+
+@case("cpu")
+def vectors(target: Target) -> None:
+    lanes = target.traits.simd_width
+    x, c, m = normal(2, 2 * lanes, 3, 5), normal(2 * lanes), normal(1, 1, 3, 5)
+    mask = given(m).view((1, 1, 3, 5, 1), (0, 0, 5, 1, 0))
+    y, z = (output(blocked(x, lanes).shape) for _ in range(2))
+    inputs: Sequence[Array] = [given(blocked(x, lanes)), channels(c, lanes), mask]
+    exprs = (Input(0) * Input(1) + Input(2) * Scalar(0), exp(Input(0)))
+    with constants(vectors_module, _SHARE=4):
+        run(pointwise(target, [y, z], inputs, exprs, scalars=(0.5,), compute=float32))
+    near(y, blocked(x * c[:, None, None] + m * 0.5, lanes))
+    near(z, blocked(np.exp(x), lanes), terms=64)
+
+
+@case("cpu")
+def maxima(target: Target) -> None:
+    lanes = target.traits.simd_width
+    x, gy = normal(1, 2 * lanes, 5, 7), normal(1, 2 * lanes, 3, 4)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    y, gx = np.zeros(gy.shape), np.zeros(padded.shape)
+    for c, i, j in np.ndindex(2 * lanes, 3, 4):
+        window = padded[0, c, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3]
+        y[0, c, i, j] = window.max()
+        row, column = np.unravel_index(window.argmax(), window.shape)
+        gx[0, c, 2 * i + row, 2 * j + column] += gy[0, c, i, j]
+    shape = blocked(gy, lanes).shape
+    found, index, alone = output(shape), output(shape, np.int32), output(shape)
+    x_ = given(blocked(x, lanes), before=2)
+    run(blocked_max_pool(found, x_, window=PADDED, index=index))
+    run(blocked_max_pool(alone, x_, window=PADDED, index=None))
+    near(found, blocked(y, lanes))
+    near(alone, blocked(y, lanes))
+    found = output(blocked(x, lanes).shape)
+    run(blocked_max_pool_gradient(found, given(blocked(gy, lanes)), index, window=PADDED))
+    near(found, blocked(gx[:, :, 1:-1, 1:-1], lanes), terms=64)
+
+
+@case("cpu")
+def means(target: Target) -> None:
+    lanes = target.traits.simd_width
+    x, gy = normal(1, 2 * lanes, 5, 7), normal(1, 2 * lanes, 3, 4)
+    for how in [Means(PADDED), Means(PADDED, include_pad=False), Means(None)]:
+        share = np.zeros((3, 4, 5, 7))
+        for i, j in np.ndindex(3, 4):
+            if how.window is None:
+                rows, columns = (
+                    (i * 5 // 3, -(-(i + 1) * 5 // 3)),
+                    (j * 7 // 4, -(-(j + 1) * 7 // 4)),
+                )
+            else:
+                rows, columns = (max(2 * i - 1, 0), 2 * i + 2), (max(2 * j - 1, 0), 2 * j + 2)
+            part = share[i, j, rows[0] : rows[1], columns[0] : columns[1]]
+            part[:] = 1 / (9 if how.window and how.include_pad else part.size)
+        y, gx = output(blocked(gy, lanes).shape), output(blocked(x, lanes).shape)
+        run(blocked_avg_pool(y, given(blocked(x, lanes), before=1), means=how))
+        near(y, blocked(np.einsum("ijhw,nchw->ncij", share, x), lanes), terms=64)
+        run(blocked_avg_pool_gradient(gx, given(blocked(gy, lanes)), means=how))
+        near(gx, blocked(np.einsum("ijhw,ncij->nchw", share, gy), lanes), terms=64)
