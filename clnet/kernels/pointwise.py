@@ -13,6 +13,7 @@ from ..dtypes import DType, bfloat16, bool_
 from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
+from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_vectors import vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
@@ -91,6 +92,7 @@ def pointwise(
         len(scalars),
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
         target.traits,
+        all(a.offset % 4 == 0 for a in operands),
     )
     args: list[Any] = []
     for array, steps in zip(operands, recipe.steps, strict=True):
@@ -116,6 +118,7 @@ def _recipe(
     num_scalars: int,
     operands: tuple[tuple[DType, Shape, Strides], ...],
     traits: DeviceTraits,
+    aligned: bool,  # noqa: FBT001 - a part of the key
 ) -> _Recipe:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
@@ -131,6 +134,12 @@ def _recipe(
         )
         along = tuple((step[-2], *step[:-2]) for step in steps)
         return _Recipe(kernel, along, sizes[:-2], last, global_size, (1, 1), *cost)
+    if aligned and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+        kernel, last, global_size, local_size = runs_recipe(
+            exprs, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
+        )
+        outer_steps = tuple(step[:-1] for step in steps)
+        return _Recipe(kernel, outer_steps, sizes[:-1], last, global_size, local_size, *cost)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     params = _params(

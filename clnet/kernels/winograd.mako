@@ -1,8 +1,9 @@
-## kernel winograd: 3x3 convolutions of plain images by transforms around a batch of matrix products
+## kernel winograd: convolutions of plain images by transforms around a batch of matrix products
 ##
-## Images are cut into tiles of 4x4 results. A tile's 6x6 pixels are transformed to 36 numbers, so
-## are filters, and result = transform back(sum over channels of their products): 36 products where
-## the definition has 144. For each of the 36 numbers the sums are a matrix product (gemm):
+## Images are cut into tiles of 4x4 results. The pixels that a tile reads, 6x6 for filters of 3x3,
+## are transformed to as many numbers, so are filters, and result = transform back(sum over channels
+## of their products): 36 products where the definition has 144, or 64 where it has 400 (5x5). For
+## each of the numbers the sums are a matrix product (gemm):
 ##
 ##     forward, input    (rows, channels) @ (channels, tiles)      rows: channels of the result
 ##     weight            (ocg, tiles) @ (tiles, icg)
@@ -18,7 +19,7 @@
 ## param    name: str             prefix of variables
 ##
 ## def      winograd_spread
-## arg      out: out ctype[36][channels][n * tiles_h * tiles_w]
+## arg      out: out ctype[numbers][channels][n * tiles_h * tiles_w]
 ## arg      x: in ctype           (n, channels, h, w), dense
 ## arg      n: int                images
 ## arg      channels: int
@@ -30,14 +31,14 @@
 ## arg      pw: int
 ##
 ## def      winograd_filters
-## arg      out: out ctype[36][channels][rows]
-## arg      filters: in ctype     (rows, channels, 3, 3), turned (channels, rows, 3, 3), dense
+## arg      out: out ctype[numbers][channels][rows]
+## arg      filters: in ctype     (rows, channels, size, size), turned (channels, rows, ...)
 ## arg      rows: int             channels of the result
 ## arg      channels: int         channels that are summed over
 ##
 ## def      winograd_gather
 ## arg      out: out ctype        (n, rows, h, w), dense
-## arg      sums: in ctype[36][rows][n * tiles_h * tiles_w]
+## arg      sums: in ctype[numbers][rows][n * tiles_h * tiles_w]
 ## arg      bias: in ctype[rows]  only with a bias
 ## arg      n: int
 ## arg      rows: int
@@ -47,8 +48,8 @@
 ## arg      tiles_w: int
 ##
 ## def      winograd_gradient
-## arg      out: out ctype        (rows, channels, 3, 3), dense
-## arg      sums: in ctype[36][rows][channels]
+## arg      out: out ctype        (rows, channels, size, size), dense
+## arg      sums: in ctype[numbers][rows][channels]
 ## arg      total: int            rows * channels
 ##
 ## launch   winograd_spread, _gather: global (tiles of all images rounded up, channels or rows);
@@ -94,13 +95,13 @@ __kernel void winograd_filters(
     if (channel >= channels)
         return;
 % if turned:
-    filters += filters_offset + ((long)channel * rows + row) * 9;
+    filters += filters_offset + ((long)channel * rows + row) * ${matrix.columns**2};
 % else:
-    filters += filters_offset + ((long)row * channels + channel) * 9;
+    filters += filters_offset + ((long)row * channels + channel) * ${matrix.columns**2};
 % endif
-% for r in range(3):
-% for c in range(3):
-    const ${ctype} d_${r}_${c} = filters[${8 - 3 * r - c if turned else 3 * r + c}];
+% for r in range(matrix.columns):
+% for c in range(matrix.columns):
+    const ${ctype} d_${r}_${c} = filters[${matrix.columns**2 - 1 - matrix.columns * r - c if turned else matrix.columns * r + c}];
 % endfor
 % endfor
     ${transform(ctype, matrix, "d")}
@@ -108,7 +109,7 @@ __kernel void winograd_filters(
     const long step = (long)channels * rows;
 % for i in range(matrix.length):
 % for j in range(matrix.length):
-    out[${i * matrix.length + j} * step] = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(3)], ctype)};
+    out[${i * matrix.length + j} * step] = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
 % endfor
 % endfor
 }
@@ -128,9 +129,9 @@ __kernel void winograd_gather(
         return;
     sums += sums_offset + (long)row * tiles + place;
     const long step = (long)rows * tiles;
-% for r in range(6):
-% for c in range(6):
-    const ${ctype} d_${r}_${c} = sums[${6 * r + c} * step];
+% for r in range(matrix.columns):
+% for c in range(matrix.columns):
+    const ${ctype} d_${r}_${c} = sums[${matrix.columns * r + c} * step];
 % endfor
 % endfor
     ${transform(ctype, matrix, "d")}
@@ -139,7 +140,7 @@ __kernel void winograd_gather(
 % for i in range(4):
     if (top + ${i} < h) {
 % for j in range(4):
-        ${ctype} y_${j} = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(6)], ctype)};
+        ${ctype} y_${j} = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
 % if bias:
         y_${j} += bias[bias_offset + row];
 % endif
@@ -167,16 +168,16 @@ __kernel void winograd_gradient(
     if (place >= total)
         return;
     sums += sums_offset + place;
-% for r in range(6):
-% for c in range(6):
-    const ${ctype} d_${r}_${c} = sums[(long)${6 * r + c} * total];
+% for r in range(matrix.columns):
+% for c in range(matrix.columns):
+    const ${ctype} d_${r}_${c} = sums[(long)${matrix.columns * r + c} * total];
 % endfor
 % endfor
     ${transform(ctype, matrix, "d")}
-    out += out_offset + (long)place * 9;
-% for i in range(3):
-% for j in range(3):
-    out[${3 * i + j}] = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(6)], ctype)};
+    out += out_offset + (long)place * ${matrix.length**2};
+% for i in range(matrix.length):
+% for j in range(matrix.length):
+    out[${matrix.length * i + j}] = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
 % endfor
 % endfor
 }

@@ -11,7 +11,7 @@ from clnet.array import Array
 from clnet.device import Scratch, Target, device
 from clnet.dtypes import float32
 from clnet.errors import ArgumentError
-from clnet.kernels import conv_implicit, conv_implicit_weight
+from clnet.kernels import conv_implicit, conv_implicit_weight, tile
 from clnet.kernels.conv import (
     Algorithm,
     ConvGeometry,
@@ -174,9 +174,9 @@ def test_algorithm_matches_reference(geometry, way, where):
     check(run(where, target_of(where, traits), case, algorithm), case)
 
 
-def ring(tile):
+def ring(shape):
     """A tile that keeps several in local memory, copying without asynchronous instructions."""
-    return ((tile._replace(stages=3, copy="direct", ahead=True), 1.0),)
+    return ((shape._replace(stages=3, copy="direct", ahead=True), 1.0),)
 
 
 @pytest.mark.parametrize("geometry", ["3x3", "stride-dilation-groups", "1x1", "7x7-stride"])
@@ -188,7 +188,9 @@ def test_tiles_in_a_ring_match_reference(geometry, where, monkeypatch):
     check(run(where, target_of(where, GPU), case, Algorithm.IMPLICIT), case)
 
 
-def test_sums_cut_into_many_slices(where):
+def test_sums_cut_into_many_slices(where, monkeypatch):
+    monkeypatch.setattr(tile, "_LAUNCH_FLOPS", 0)
+    monkeypatch.setattr(conv_implicit, "_SHORTEST_SLICE", 16)
     g = ConvGeometry(9, 40, 9, 8, 6, 3, 3, 9, 8, 1, 1, 1, 1)
     case = Reference(g)
     target = target_of(where, {**GPU, "compute_units": 64})
@@ -202,6 +204,7 @@ WINOGRAD = {
     "whole-tiles": ConvGeometry(2, 6, 8, 12, 7, 3, 3, 8, 12, 1, 1, 1, 1),
     "no-padding": ConvGeometry(1, 3, 7, 9, 4, 3, 3, 5, 7),
     "more-padding": ConvGeometry(1, 3, 5, 5, 4, 3, 3, 7, 6, 1, 1, 2, 1),
+    "5x5": ConvGeometry(2, 5, 9, 7, 6, 5, 5, 9, 7, 1, 1, 2, 2),
 }
 
 
