@@ -6,12 +6,14 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from clnet.cli import main
+from clnet.cli import command, main, options
 from clnet.data import fashion_mnist, source
 from clnet.device.discovery import Found
 from clnet.errors import ClnetError
+from clnet.models import MLP
 
 QUICK = ["--model", "mlp", "--epochs", "1", "--batch-size", "128"]
 
@@ -108,6 +110,58 @@ def test_error_is_one_line(options, complaint, capsys):
     assert captured.err.count("\n") == 1
     assert captured.err.startswith("clnet: ")
     assert complaint in captured.err
+
+
+@pytest.mark.device
+def test_training_is_watched_as_asked(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason='pip install "clnet[plot]"')
+    pytest.importorskip("tensorboard", reason='pip install "clnet[tensorboard]"')
+    folder, picture = tmp_path / "run", tmp_path / "curves.png"
+    watched = ["--times", "4", "--statistics", "--curves", str(picture)]
+    chosen = [*watched, "--tensorboard", str(folder), "--validation", "0.2", "--schedule", "step"]
+    assert main(["train", "digits", *QUICK, *chosen, "--weight-decay", "1e-4", "--clip", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "1151 training images" in out  # four fifths
+    assert re.search(r"step 4: forward [\d.]+ ms, backward [\d.]+ ms, update [\d.]+ ms", out)
+    assert re.search(r"layers\.0\.weight\.grad +256x64 .*\|", out)
+    assert picture.stat().st_size > 1000
+    assert [file for file in folder.iterdir() if "tfevents" in file.name]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("schedule", ["cosine", "step", "constant"])
+def test_rate_follows_the_schedule(schedule, capsys):
+    arguments = ["train", "digits", *QUICK, "--schedule", schedule, "--model", "mlp"]
+    parsed = command._parser().parse_args([*arguments, "--lr", "1"])
+    optimizer = options.optimizer(MLP((4,), 2), parsed, lr=5.0)
+    rates = options.scheduler(optimizer, parsed, steps=8)
+    seen = []
+    for _ in range(8):
+        seen.append(round(float(optimizer.param_groups[0]["lr"]), 4))
+        rates.step()
+    expected = {
+        "cosine": [round((1 + np.cos(np.pi * i / 8)) / 2, 4) for i in range(8)],
+        "step": [1, 1, 1, 1, 0.1, 0.1, 0.01, 0.01],
+        "constant": [1] * 8,
+    }
+    assert seen == expected[schedule]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["digits", "--model", "resnet14"], "images of three channels"),
+        (["digits", "--model", "lenet"], "images of 28x28"),
+        (["digits", "--width", "8"], "--width is a residual network's"),
+        (["digits", "--validation", "1"], "validation lies between 0 and 1"),
+        (["digits", "--times", "0"], "every is 1 or more"),
+        (["digits", "--clip", "-1"], "clip_grad_norm is positive"),
+    ],
+)
+def test_option_that_does_not_fit_is_refused(options, complaint, capsys):
+    assert main(["train", *options]) == 1
+    assert complaint in capsys.readouterr().err
 
 
 def test_debug_shows_the_traceback():

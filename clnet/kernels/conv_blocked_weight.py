@@ -12,7 +12,7 @@ from .conv_blocked_direct import vectors_of
 from .conv_geometry import ConvGeometry
 from .kernel import Constraint, Kernel
 
-__all__ = ["weight_grad"]
+__all__ = ["fits", "weight_grad"]
 
 
 class WeightParams(NamedTuple):
@@ -43,6 +43,11 @@ CHANNELS = {16: 8, 8: 4, 4: 4}
 TURN_PIXELS = 256
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 16
+
+
+def fits(target: Target, g: ConvGeometry) -> bool:
+    """Whether there is scratch memory for the sums of one chunk."""
+    return 4 * g.oc * g.ic * g.taps <= target.workspace_limit
 
 
 def weight_grad(

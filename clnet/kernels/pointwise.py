@@ -14,7 +14,7 @@ from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
 from .pointwise_runs import runs_fit, runs_recipe
-from .pointwise_vectors import vectors_fit, vectors_recipe
+from .pointwise_vectors import aligned, in_vectors, vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
@@ -92,6 +92,7 @@ def pointwise(
         len(scalars),
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
         target.traits,
+        aligned(outputs),
         all(a.offset % 4 == 0 for a in operands),
     )
     args: list[Any] = []
@@ -118,7 +119,8 @@ def _recipe(
     num_scalars: int,
     operands: tuple[tuple[DType, Shape, Strides], ...],
     traits: DeviceTraits,
-    aligned: bool,  # noqa: FBT001 - a part of the key
+    whole_vectors: bool,  # noqa: FBT001 - lru_cache's keys
+    in_fours: bool,  # noqa: FBT001
 ) -> _Recipe:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
@@ -128,13 +130,19 @@ def _recipe(
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
-    if vectors_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+    runs, along = in_vectors(traits, sizes, steps)
+    if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
         kernel, last, global_size = vectors_recipe(
-            exprs, sizes, steps, outputs=num_outputs, scalars=num_scalars
+            exprs,
+            runs,
+            along,
+            outputs=num_outputs,
+            scalars=num_scalars,
+            aligned=whole_vectors,
         )
-        along = tuple((step[-2], *step[:-2]) for step in steps)
-        return _Recipe(kernel, along, sizes[:-2], last, global_size, (1, 1), *cost)
-    if aligned and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+        along = tuple((step[-2], *step[:-2]) for step in along)
+        return _Recipe(kernel, along, runs[:-2], last, global_size, (1, 1), *cost)
+    if in_fours and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
         kernel, last, global_size, local_size = runs_recipe(
             exprs, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
         )

@@ -6,7 +6,7 @@ import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
-from clnet.kernels import conv_blocked_direct, conv_blocked_weight
+from clnet.kernels import conv_blocked_direct, conv_blocked_weight, conv_winograd
 from clnet.kernels.blocked_form import BlockedForm
 from clnet.kernels.conv_blocked import (
     BlockedAlgorithm,
@@ -14,6 +14,7 @@ from clnet.kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
+    fits,
     pack_filters,
     packed_size,
 )
@@ -22,7 +23,7 @@ from clnet.kernels.conv_geometry import ConvGeometry, Direction
 from .conv_cases import taps
 from .harness import case, given, near, normal, output, run
 
-MODULES = (conv_blocked_direct, conv_blocked_weight)
+MODULES = (conv_blocked_direct, conv_blocked_weight, conv_winograd)
 
 PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
@@ -64,16 +65,23 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
             activation="relu" if full else None,
         )
     )  # fmt: skip
-    near_blocked(out, y, form, 512)
+    near_blocked(out, y, form, 1024)
     out = output(form.x_shape(g))
     run(blocked_input_grad(target, out, gy_, packed[Direction.INPUT_GRAD], g, form))
-    near_blocked(out, gx, form, 512)
-    out = output(gw.shape)
-    run(blocked_weight_grad(target, out, gy_, x_, g, form))
-    near(out, gw, terms=512)
+    near_blocked(out, gx, form, 1024)
+    if fits(target, g, Direction.WEIGHT_GRAD, form):
+        out = output(gw.shape)
+        run(blocked_weight_grad(target, out, gy_, x_, g, form))
+        near(out, gw, terms=512)
 
 
 @case("cpu")
 def direct(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
+
+
+@case("cpu")
+def winograd(target: Target) -> None:
+    check(target, PADDED, BlockedAlgorithm.WINOGRAD2, full=False)
+    check(target, PADDED, BlockedAlgorithm.WINOGRAD4, full=True)
