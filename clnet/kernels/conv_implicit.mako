@@ -104,7 +104,6 @@ __kernel void conv_implicit(
     const int column = column0 + b_lane, image = column / pixels;
     const int y = column % pixels / grid_w * step_h, x = column % pixels % grid_w * step_w;
     source += source_offset;
-    __global const ${ctype} *a_any = filters + filters_offset, *b_any = source;
     source += ((long)image * groups + group) * channels * plane;
     const bool a_in_rows = row0 + a_lane < rows;
 % if merged:
@@ -214,7 +213,6 @@ __kernel void conv_implicit(
     {
         const int a_room = k + a_lane < sums ? rows - row0 - a_line : 0;
         ${core.copies(tile, ctype, a, "a", "sums")}
-        ${core.outside(tile, "b")}
 % for load in range(b.count):
         {
             const int at = k + b_line + ${load * b.jump}, tap = at % ${kh * kw};

@@ -78,7 +78,6 @@ __kernel void conv_implicit_weight(
     /* the pixel whose elements the item reads, and its distance to the one of the next tile */
     int k = k0 + a_lane, image = k / gy_plane, y = k % gy_plane / ow, col = k % gy_plane % ow;
     const int next_image = ${tile.tile_k} / gy_plane, next_y = ${tile.tile_k} % gy_plane / ow, next_col = ${tile.tile_k} % gy_plane % ow;
-    __global const ${ctype} *a_any = gy + gy_offset, *b_any = x + x_offset;
     gy += gy_offset + ((long)group * ocg + row0 + a_line) * gy_plane;
     x += x_offset + (long)group * icg * x_plane;
 % if merged:
@@ -117,7 +116,6 @@ __kernel void conv_implicit_weight(
         ${core.copies(tile, ctype, a, "a", "gy_plane")}
 % if merged:
         __global const ${ctype} *b_from = x + (long)image * groups * icg * x_plane + y * sh * w + col * sw;
-        ${core.outside(tile, "b")}
 % for load in range(b.count):
         {
             const int i = y * sh + dy_${load}, j = col * sw + dx_${load};

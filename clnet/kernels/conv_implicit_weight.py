@@ -43,13 +43,14 @@ WEIGHT = Kernel(
 # With the speed of each on gradients that fill the device, relative to the fastest.
 TILINGS = (
     (Tile(128, 128, 16, 8, 8, 8, 3, "async", ahead=True), 1.0),
+    (Tile(128, 64, 16, 8, 8, 8, 4, "async", ahead=True), 0.98),
     (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
-    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.85),
-    (Tile(32, 32, 16, 4, 4, 4, 4, "async", ahead=True), 0.4),
-    (Tile(128, 128, 8, 8, 8), 0.85),
-    (Tile(64, 128, 8, 8, 8, 4), 0.85),
-    (Tile(64, 64, 8, 8, 8, 4), 0.75),
-    (Tile(32, 32, 16, 4, 4, 4), 0.35),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.9),
+    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.6),
+    (Tile(32, 32, 16, 4, 4, 4, 4, "async", ahead=True), 0.5),
+    (Tile(64, 128, 16, 8, 8, 4, ahead=True), 0.85),
+    (Tile(64, 64, 16, 8, 8, 4, ahead=True), 0.8),
+    (Tile(32, 32, 16, 4, 4, 4), 0.4),
 )
 
 

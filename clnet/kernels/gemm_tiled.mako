@@ -85,7 +85,6 @@ __kernel void gemm_tiled(
     const int tiles = (end_k - k0 + ${tile.tile_k - 1}) / ${tile.tile_k};
     __global const ${ctype} *a_from = a + a_offset + item / inner * a_outer + item % inner * a_inner;
     __global const ${ctype} *b_from = b + b_offset + item / inner * b_outer + item % inner * b_inner;
-    __global const ${ctype} *a_any = a + a_offset, *b_any = b + b_offset;
     ${aim("a", "m", "row0", a_loads)}
     ${aim("b", "n", "column0", b_loads)}
     ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}

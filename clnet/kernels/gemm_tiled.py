@@ -44,15 +44,13 @@ TILED = Kernel(
 # With the speed of each on products that fill the device, relative to the fastest.
 TILINGS = (
     (Tile(128, 256, 16, 8, 16, 8, 3, "async", ahead=True), 1.0),
-    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
-    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.85),
-    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.6),
-    (Tile(128, 256, 8, 8, 16), 0.92),
-    (Tile(128, 128, 8, 8, 8), 0.85),
-    (Tile(64, 128, 8, 8, 8, 4), 0.85),
-    (Tile(64, 64, 8, 8, 8, 4), 0.8),
-    (Tile(64, 64, 16, 4, 4, 4), 0.55),
-    (Tile(32, 32, 16, 4, 4, 4), 0.4),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
+    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.94),
+    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.85),
+    (Tile(64, 128, 16, 8, 8, 4, ahead=True), 0.89),
+    (Tile(64, 64, 16, 8, 8, 4, ahead=True), 0.86),
+    (Tile(64, 64, 16, 4, 4, 4), 0.72),
+    (Tile(32, 32, 16, 4, 4, 4), 0.5),
 )
 RASTER = 8
 SLICE_K = 256

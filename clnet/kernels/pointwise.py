@@ -133,21 +133,16 @@ def _recipe(
     runs, along = in_vectors(traits, sizes, steps)
     if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
         kernel, last, global_size = vectors_recipe(
-            exprs,
-            runs,
-            along,
-            outputs=num_outputs,
-            scalars=num_scalars,
-            aligned=whole_vectors,
+            exprs, runs, along, outputs=num_outputs, scalars=num_scalars, aligned=whole_vectors
         )
-        along = tuple((step[-2], *step[:-2]) for step in along)
-        return _Recipe(kernel, along, runs[:-2], last, global_size, (1, 1), *cost)
+        steps = tuple((step[-2], *step[:-2]) for step in along)
+        return _Recipe(kernel, steps, runs[:-2], last, global_size, (1, 1), *cost)
     if in_fours and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
         kernel, last, global_size, local_size = runs_recipe(
             exprs, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
         )
-        outer_steps = tuple(step[:-1] for step in steps)
-        return _Recipe(kernel, outer_steps, sizes[:-1], last, global_size, local_size, *cost)
+        steps = tuple(step[:-1] for step in steps)
+        return _Recipe(kernel, steps, sizes[:-1], last, global_size, local_size, *cost)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     params = _params(

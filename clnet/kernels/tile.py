@@ -17,15 +17,16 @@ from ..shapes import ceil_div, round_up
 PATCH = 32
 # What a unit could have multiplied while a second kernel starts and its bytes pass, in operations
 # and operations per byte: rough figures of GPUs of the last ten years.
-_LAUNCH_FLOPS = 1_500_000
+_LAUNCH_FLOPS = 2_000_000
 _FLOPS_PER_BYTE = 12
 # Steps of k that beginning and ending a tile cost.
 _FIXED_STEPS = 40
 # A unit is busy with this many patches of items at work, and slower by this share for each less.
 _BUSY_PATCHES = 6
-_SHARE = 0.1
+_SHARE = 0.08
 # Beyond so many groups a unit takes the next one when it is ready, not all at once.
 _FEW_ROUNDS = 4
+_LAST_ROUND = 0.3
 _MOST_SLICES = 128
 
 
@@ -218,7 +219,7 @@ def choose(
             length = ceil_div(steps, slices)
             parts = ceil_div(steps, length) if length else 1
             each = groups * parts / traits.compute_units
-            rounds = ceil(each) if each <= _FEW_ROUNDS else each + 0.5
+            rounds = ceil(each) if each <= _FEW_ROUNDS else each + _LAST_ROUND
             idle = max(_BUSY_PATCHES - rounds * tile.items / PATCH, 0)
             area = tile.tile_m * tile.tile_n
             time = 2 * rounds * area * (length * tile.tile_k + _FIXED_STEPS)

@@ -363,7 +363,9 @@ def test_stages_suit_the_way_of_copying():
 
 
 def test_asynchronous_tiles_need_the_trait(where):
-    traits = dataclasses.replace(where.traits, **GPU, large_local_memory_bytes=2**17)
+    traits = dataclasses.replace(
+        where.traits, **GPU, large_local_memory_bytes=2**17, asynchronous_copies=False
+    )
     work = TileWork(4096, 4096, 4096, 1, 4, 1)
     assert choose(traits, gemm_tiled.TILINGS, work, shortest=256).tile.copy == "registers"
     traits = dataclasses.replace(traits, asynchronous_copies=True, compute_units=132)

@@ -12,8 +12,6 @@
 ##     <name>_from   pointer to the first element that the item reads
 ##     <name>_room   its i-th read is inside the operand where i * jump < <name>_room, else zero
 ##
-## and once, <name>_any, a pointer to a run of four that may be read.
-##
 ## param tile: Tile           shapes, see tile.py
 ## param ctype: str           element type, and the type of the sums
 ## param a: Loads             how a comes in, see tile.py
@@ -80,36 +78,25 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 % if not tile.ring:
 % for name, loads in (("a", a), ("b", b)):
     ${ctype if loads.width == 1 else ctype + "4"} ${", ".join("%s_run_%d" % (name, i) for i in range(loads.count))};
-    int ${name}_inside;
 % endfor
 % endif
 </%def>
 ##
 ## Start bringing one operand's next tile in.
 <%def name="copies(tile, ctype, loads, name, stride)">
-    ${outside(tile, name)}
 % for i in range(loads.count):
     ${copy_one(tile, ctype, loads, name, i, "%s_from + %d * %s" % (name, i * loads.jump, stride), "%d < %s_room" % (i * loads.jump, name))}
 % endfor
 </%def>
 ##
-## Before single reads of a tile.
-<%def name="outside(tile, name)">
-% if not tile.ring:
-    ${name}_inside = 0;
-% endif
-</%def>
-##
-## One read of it; registers are read from anywhere rather than not at all, so that nothing waits.
+## One read of it.
 <%def name="copy_one(tile, ctype, loads, name, i, source, valid)">
 % if tile.ring:
     copy_${loads.width}(${name}_to + slot * ${loads.pitch * loads.tile_k} + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)}, ${source}, ${valid});
 % else:
-    {
-        const bool inside = ${valid};
-        ${name}_inside |= inside ? ${1 << i} : 0;
-        ${name}_run_${i} = *(__global const ${ctype}${"" if loads.width == 1 else 4} *)(inside ? ${source} : ${name}_any);
-    }
+    ${name}_run_${i} = 0;
+    if (${valid})
+        ${name}_run_${i} = *(__global const ${ctype}${"" if loads.width == 1 else 4} *)(${source});
 % endif
 </%def>
 ##
@@ -117,18 +104,14 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 <%def name="stores(tile, ctype, loads, name)">
 % for i in range(loads.count):
 <% offset = "slot * %d + %d" % (loads.pitch * loads.tile_k, i * loads.jump * (loads.pitch if loads.along == "tile" else 1)) %>
-<% value = "(%s_inside & %d ? %s_run_%d : (%s)(0))" % (name, 1 << i, name, i, ctype if loads.width == 1 else ctype + "4") %>
 % if loads.width == 1:
-    ${name}_to[${offset}] = ${value};
+    ${name}_to[${offset}] = ${name}_run_${i};
 % elif loads.along == "tile":
-    *(__local ${ctype}4 *)(${name}_to + ${offset}) = ${value};
+    *(__local ${ctype}4 *)(${name}_to + ${offset}) = ${name}_run_${i};
 % else:
-    {
-        const ${ctype}4 run = ${value};
 % for lane in range(4):
-        ${name}_to[${offset} + ${lane * loads.pitch}] = run.s${lane};
+    ${name}_to[${offset} + ${lane * loads.pitch}] = ${name}_run_${i}.s${lane};
 % endfor
-    }
 % endif
 % endfor
 </%def>
