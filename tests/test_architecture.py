@@ -31,7 +31,7 @@ LAYERS = (
     {"array"},
     {"kernels"},
     {"ops"},
-    {"tape", "tensor", "creation", "random", "gradcheck", "autograd"},
+    {"tape", "tensor", "creation", "random", "gradcheck", "autograd", "recompute"},
     {"compile", "nn", "linalg"},
     {"optim", "data", "io", "parallel"},
     {"train", "models", "onnx", "profiling"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -229,3 +230,36 @@ def test_profile_of_a_command_names_layers_and_optimiser(capsys):
 def test_profile_of_nothing_says_so(arguments, message, capsys):
     assert main(["profile", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_plan_prints_whether_it_fits(capsys):
+    assert main(["plan", "resnet20", "--batch-size", "8", "--memory", "1G"]) == 0
+    assert "compiled, checkpoints" in capsys.readouterr().out
+    assert main(["plan", "resnet20", "--batch-size", "8", "--memory", "2M", "--inference"]) == 3
+    assert "does not fit" in capsys.readouterr().out
+
+
+def test_plan_for_the_traits_of_another_machine(tmp_path, capsys):
+    assert main(["devices", "--json"]) == 0
+    described = json.loads(capsys.readouterr().out)[0]
+    file = tmp_path / "traits.json"
+    file.write_text(json.dumps(described))
+    options = ["--traits", str(file), "--input", "3x16x16", "--optimizer", "adam", "--json"]
+    assert main(["plan", "resnet14", *options]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["needs"]["compiled"]["fits"]
+    assert line["needs"]["compiled"]["used"] > 4 * line["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--input", "large"], "an input is given as 3x224x224"),
+        (["--memory", "much"], "a size is given as 8G or 512M"),
+        (["--traits", "/nowhere"], "cannot read the traits"),
+        (["--traits", "x", "--device", "cpu"], "--device and --traits name two devices"),
+    ],
+)
+def test_plan_options_that_make_no_sense(options, complaint, capsys):
+    assert main(["plan", "resnet20", *options]) == 1
+    assert complaint in capsys.readouterr().err

@@ -31,7 +31,7 @@ from ..models import CNN, MLP
 from ..nn import Module
 from ..ops import cross_entropy
 from ..train import Trainer, accuracy
-from . import options
+from . import options, train_text
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
             "Options that are left out get values that suit the data set.",
         )
         kind.set_defaults(run=run, dataset=name)
+    train_text.add_command(kinds, shared)
 
 
 def run(arguments: argparse.Namespace) -> int:

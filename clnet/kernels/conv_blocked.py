@@ -1,14 +1,14 @@
 """Convolution and its gradients between blocked arrays: which algorithm computes what.
 
-The algorithms are in :mod:`.conv_blocked_direct`, :mod:`.conv_winograd` and
-:mod:`.conv_blocked_weight`. Every one adds in a fixed order: the same inputs give the same bits.
+The algorithms are in :mod:`.conv_blocked_direct`, :mod:`.conv_winograd`, :mod:`.conv_blocked_few`
+and :mod:`.conv_blocked_weight`. Each adds in a fixed order: the same inputs give the same bits.
 """
 
 from __future__ import annotations
 
 from ..array import Array
 from ..device import Launch, Target
-from . import conv_blocked_direct, conv_blocked_weight, conv_winograd
+from . import conv_blocked_direct, conv_blocked_few, conv_blocked_weight, conv_winograd
 from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, blockable
 from .conv_geometry import ConvGeometry, Direction
 
@@ -44,7 +44,7 @@ def choose_form(
     block = block_size(target.traits)
     if block is None or not blockable(geometry, block):
         return None
-    wanted = [BlockedAlgorithm.DIRECT]
+    wanted = [BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW]
     if winograd and conv_winograd.pays(geometry):
         wanted.insert(0, BlockedAlgorithm.WINOGRAD4)
     forms = (BlockedForm(algorithm, block) for algorithm in wanted)
@@ -62,6 +62,8 @@ def fits(target: Target, geometry: ConvGeometry, direction: Direction, form: Blo
     """
     if form.algorithm in conv_winograd.TRANSFORMS:
         return conv_winograd.fits(target, geometry, direction, form)
+    if form.plain_x:
+        return conv_blocked_few.fits(target, geometry, direction)
     if geometry.ic % form.block:
         return False
     return direction is not Direction.WEIGHT_GRAD or conv_blocked_weight.fits(target, geometry)
@@ -139,11 +141,8 @@ def blocked_forward(
                 activation=activation,
             )
         ]  # fmt: skip
-    return [
-        conv_blocked_direct.forward(
-            target, y, x, packed, bias, geometry, form, activation=activation
-        )
-    ]
+    algorithm = conv_blocked_few if form.plain_x else conv_blocked_direct
+    return [algorithm.forward(target, y, x, packed, bias, geometry, form, activation=activation)]
 
 
 def blocked_input_grad(
@@ -187,4 +186,5 @@ def blocked_weight_grad(
     Returns:
         The launches, in order.
     """
-    return conv_blocked_weight.weight_grad(target, gw, gy, x, geometry, form)
+    algorithm = conv_blocked_few if form.plain_x else conv_blocked_weight
+    return algorithm.weight_grad(target, gw, gy, x, geometry, form)

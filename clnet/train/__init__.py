@@ -3,6 +3,7 @@
 from .callback import Callback, StepTime, StepTimes
 from .curves import Curves, save_curves
 from .history import History
+from .language import Carried, Perplexity, continuation, perplexity, token_loss
 from .metrics import accuracy
 from .statistics import (
     Statistics,
@@ -16,8 +17,10 @@ from .trainer import Trainer
 
 __all__ = [
     "Callback",
+    "Carried",
     "Curves",
     "History",
+    "Perplexity",
     "Statistics",
     "StepTime",
     "StepTimes",
@@ -25,8 +28,11 @@ __all__ = [
     "TensorStatistics",
     "Trainer",
     "accuracy",
+    "continuation",
+    "perplexity",
     "save_curves",
     "statistics_of",
     "statistics_of_model",
     "statistics_table",
+    "token_loss",
 ]

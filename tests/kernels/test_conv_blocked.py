@@ -186,6 +186,34 @@ def test_winograd_where_it_pays_and_is_allowed(where):
     assert choose_form(tight, g, forward) == direct
 
 
+FEW = {
+    "3x3": ConvGeometry(2, 3, 9, 31, 48, 3, 3, 9, 31, 1, 1, 1, 1),
+    "7x7-stride": ConvGeometry(2, 3, 23, 37, 32, 7, 7, 12, 19, 2, 2, 3, 3),
+    "11x11-stride": ConvGeometry(1, 3, 39, 43, 16, 11, 11, 9, 10, 4, 4, 2, 2),
+    "5x5-one-channel": ConvGeometry(9, 1, 12, 14, 32, 5, 5, 12, 14, 1, 1, 2, 2),
+    "dilation": ConvGeometry(1, 2, 15, 14, 16, 2, 3, 6, 9, 2, 1, 0, 1, 3, 2),
+    "short-rows": ConvGeometry(3, 1, 4, 3, 16, 3, 3, 4, 3, 1, 1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.WEIGHT_GRAD])
+@pytest.mark.parametrize(
+    ("geometry", "lanes"), [(g, n) for g in FEW for n in LANES if n == 16 or g in ("3x3", "7x7")]
+)
+def test_few_channels_match_reference(geometry, lanes, direction, where):
+    case, target = Reference(FEW[geometry]), target_of(where, lanes)
+    form = choose_form(target, case.g, direction)
+    assert form == BlockedForm(BlockedAlgorithm.FEW, lanes)
+    check(Side(where, target, case, direction, form))
+    assert choose_form(target, case.g, Direction.INPUT_GRAD) is None
+
+
+def test_few_channels_with_bias_and_activation(where):
+    form = BlockedForm(BlockedAlgorithm.FEW, 16)
+    side = Side(where, target_of(where, 16), Reference(FEW["3x3"]), Direction.FORWARD, form)
+    check(side, bias=True, activation="relu")
+
+
 def test_check_notices_padding_off_by_one(where):
     g = GEOMETRIES["3x3"]
     form = BlockedForm(BlockedAlgorithm.DIRECT, 16)

@@ -138,7 +138,7 @@ def means(target: Target) -> None:
 
 @case("cpu")
 def dense_vectors_past_the_caches(target: Target) -> None:
-    with constants(vectors_module, DENSE_ELEMENTS=0, STREAM_BYTES=0):
+    with constants(vectors_module, DENSE_ELEMENTS=0, LEAST_RUN=2, STREAM_BYTES=0):
         for n in (48, 64 * 5):
             x, y = normal(n), output((n,))
             run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) + 1,), compute=float32))
