@@ -112,7 +112,8 @@ def try_device(handle: Any) -> Verdict:
     x = np.random.default_rng(0).standard_normal(320).astype(np.float32)
     expected = x.copy()
     expected[:_ITEMS:3] = 0
-    copies = np.array_equal(_run(handle, _COPY, "probe_copy", x, 320), expected[::-1])
+    found = _run(handle, _COPY, "probe_copy", x, 320)
+    copies = found is not None and np.array_equal(found, expected[::-1])
     for nbytes in _SIZES:
         if nbytes <= handle.local_mem_size:
             continue
@@ -148,7 +149,7 @@ def takes_ptx(context: Any) -> bool:
     try:
         source = "__kernel void probe(__global float *y) { y[0] = 1; }"
         program = cl.Program(context, source).build(cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
-        text = program.get_info(cl.program_info.BINARIES)[0]
+        text: bytes = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue, reportAssignmentType] - a list
     except cl.Error:
         return False
     target = re.search(rb"^\.target sm_(\d+)", text, re.MULTILINE)

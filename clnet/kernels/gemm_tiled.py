@@ -44,12 +44,12 @@ TILED = Kernel(
 # With the speed of each on products that fill the device, relative to the fastest.
 TILINGS = (
     (Tile(128, 256, 16, 8, 16, 8, 3, "async", ahead=True), 1.0),
-    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
-    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.94),
-    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.85),
-    (Tile(64, 128, 16, 8, 8, 4, ahead=True), 0.89),
-    (Tile(64, 64, 16, 8, 8, 4, ahead=True), 0.86),
-    (Tile(64, 64, 16, 4, 4, 4), 0.72),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.9),
+    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
+    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.75),
+    (Tile(64, 128, 16, 8, 8, 4, ahead=True), 0.88),
+    (Tile(64, 64, 16, 8, 8, 4, ahead=True), 0.85),
+    (Tile(64, 64, 16, 4, 4, 4), 0.7),
     (Tile(32, 32, 16, 4, 4, 4), 0.5),
 )
 RASTER = 8

@@ -17,17 +17,20 @@ from ..shapes import ceil_div, round_up
 PATCH = 32
 # What a unit could have multiplied while a second kernel starts and its bytes pass, in operations
 # and operations per byte: rough figures of GPUs of the last ten years.
-_LAUNCH_FLOPS = 2_000_000
+_LAUNCH_FLOPS = 2_200_000
 _FLOPS_PER_BYTE = 12
 # Steps of k that beginning and ending a tile cost.
 _FIXED_STEPS = 40
 # A unit is busy with this many patches of items at work, and slower by this share for each less.
 _BUSY_PATCHES = 6
 _SHARE = 0.08
-# Beyond so many groups a unit takes the next one when it is ready, not all at once.
-_FEW_ROUNDS = 4
+# Groups that a unit works on at a time; beyond so many it takes the next one when it is ready.
+_RESIDENT = 4
 _LAST_ROUND = 0.3
-_MOST_SLICES = 128
+# What a unit could have multiplied until memory answers: each tile waits for that long, unless more
+# stages or other groups of the unit cover it.
+_LATENCY_FLOPS = 270_000
+_MOST_SLICES = 512
 
 
 class Loads(NamedTuple):
@@ -189,14 +192,24 @@ class Work(NamedTuple):
     most_slices: int
 
 
+def _time(tile: Tile, speed: float, steps: int, each: float) -> float:
+    """Operations' worth of time of a unit that has ``each`` groups with so many steps of tiles."""
+    rounds = ceil(each) if each <= _RESIDENT else each + _LAST_ROUND
+    together = max(min(rounds, _RESIDENT), 1)
+    idle = max(_BUSY_PATCHES - rounds * tile.items / PATCH, 0)
+    step = 2 * tile.tile_m * tile.tile_n * tile.tile_k / (speed * (1 - _SHARE * idle))
+    step = max(together * step, _LATENCY_FLOPS / (tile.stages - 1))
+    return rounds / together * (steps + _FIXED_STEPS / tile.tile_k) * step
+
+
 def choose(
     traits: DeviceTraits, tiles: Iterable[tuple[Tile, float]], work: Work, *, shortest: int
 ) -> Choice | None:
     """The tile and the slices that should take the least time; a function of sizes and traits.
 
     Time is counted in operations of one unit: the groups of the busiest unit, tiles as large as
-    they are even where the product ends inside them, over the tile's speed; a second kernel where
-    sums are cut.
+    they are even where the product ends inside them, over the tile's speed, or waiting for memory;
+    a second kernel where sums are cut.
 
     Args:
         traits: the device's numbers.
@@ -218,12 +231,7 @@ def choose(
         for slices in sorted({min(most, s) for s in (1, 2, 3, 4, 6, 8, full // 2, full) if s > 0}):
             length = ceil_div(steps, slices)
             parts = ceil_div(steps, length) if length else 1
-            each = groups * parts / traits.compute_units
-            rounds = ceil(each) if each <= _FEW_ROUNDS else each + _LAST_ROUND
-            idle = max(_BUSY_PATCHES - rounds * tile.items / PATCH, 0)
-            area = tile.tile_m * tile.tile_n
-            time = 2 * rounds * area * (length * tile.tile_k + _FIXED_STEPS)
-            time /= speed * (1 - _SHARE * idle)
+            time = _time(tile, speed, length, groups * parts / traits.compute_units)
             if parts > 1:
                 moved = (parts + 1) * work.m * work.n * work.batch * work.item_bytes
                 time += _LAUNCH_FLOPS + _FLOPS_PER_BYTE * moved / traits.compute_units

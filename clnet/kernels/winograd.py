@@ -58,9 +58,9 @@ class Transform(NamedTuple):
             ctype: their type.
         """
         suffix = "f" if ctype == "float" else ""
-        special = {1: "", -1: "-"}
+        special = {1.0: "", -1.0: "-"}
         terms = [
-            special.get(factor, f"{float(factor)!r}{suffix} * ") + name
+            special.get(factor, f"{factor!r}{suffix} * ") + name
             for factor, name in zip(self.rows[row], names, strict=True)
             if factor != 0
         ]
