@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ..array import Array
 from ..device import Launch, Scratch, Storage, size_class
+from ..errors import ArgumentError
+from .explain import as_graphviz, as_mermaid, as_text
 from .memory import Lowered, MemoryPlan, lower, lowered, plan_memory
 from .replay import Replay
 from .trace import Trace
@@ -25,6 +27,7 @@ class Plan:
 
     def __init__(self, trace: Trace, tracer: Tracer) -> None:
         self.device = device = trace.device
+        self._notes = trace.notes
         self._places = trace.arguments
         self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
@@ -63,6 +66,23 @@ class Plan:
     def peak_bytes(self) -> int:
         """Device memory in use while it runs, parameters, arguments and results included."""
         return self.memory.peak_bytes
+
+    def explain(self, form: str = "text") -> str:
+        """The plan for a reader: ops in order, their kernels, shapes, places and costs.
+
+        Args:
+            form: ``"text"``, or a picture in the language of ``"mermaid"`` or ``"graphviz"``.
+
+        Raises:
+            ArgumentError: if there is no such form.
+        """
+        if form == "text":
+            return as_text(self.entries, self.memory, self._notes, self.device.name)
+        if form not in {"mermaid", "graphviz"}:
+            raise ArgumentError(
+                "explain", "a plan is shown as text, mermaid or graphviz", form=form
+            )
+        return (as_mermaid if form == "mermaid" else as_graphviz)(self.entries)
 
     def valid(self) -> bool:
         """Whether modules, optimisers and gradients are as they were when it was traced."""
