@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import ArgumentError
 
@@ -14,10 +15,12 @@ class Generator:
     Attributes:
         seed: the key, 0 <= seed < 2**64.
         offset: how many blocks of four numbers were drawn.
+        device: taken as PyTorch does; one stream serves every device.
     """
 
     seed: int = 0
     offset: int = 0
+    device: Any = None
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from ``seed``.

@@ -16,7 +16,8 @@ from .device import device as open_device
 from .dtypes import DType, bool_, float32, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .ops.create import Full, uninitialized
-from .ops.function import PUBLIC_OPS, Face, Function, execute
+from .ops.execution import execute
+from .ops.function import PUBLIC_OPS, Face, Function
 from .ops.shape import CopyInto, sizes_of, to_dtype
 from .ops.update import accumulate
 from .tape import Node, root_gradient, run_backward

@@ -33,8 +33,12 @@ Shape = tuple[int, ...]
 
 MARGIN = 0.05  # how far dodge= keeps inputs from a kink
 STEP = 1e-5  # of first differences in float64: truncation 1e-10, rounding 1e-10
+DIFFERENCE = 1e-8  # what first differences are sure to reach
 STEP_TWICE = 3e-4  # of second differences: truncation 1e-7, rounding 1e-8
 SPREAD = 100  # a reference varies by that many tolerances, or the comparison shows nothing
+SPREAD_NARROW = 10  # the same of 16-bit floats, whose unit is a 256th
+NARROW = ("float16", "bfloat16")
+LEAST_NARROW = 1 / 16  # their tolerance is relative to the largest element, or to this
 GRADIENT_SLACK = 4  # a gradient is several roundings further from the truth than a value
 
 
@@ -160,7 +164,7 @@ class OpCase:
         layouts: how inputs lie in memory beside densely.
         shapes: shapes of all inputs, for each further call (axes of size 0 and 1); None: derived if
             the inputs share one shape.
-        dtypes: further floating dtypes to run forward in.
+        dtypes: further floating dtypes to run in, forward and backward.
         name: the public op, if ``fn`` is not the op itself.
         label: tells the cases of one op apart.
     """
@@ -244,7 +248,8 @@ class Run:
         if case.atol is not None or case.rtol is not None:
             return slack * ((case.atol or 0.0) + (case.rtol or 0.0) * np.abs(expected))
         finite = np.abs(expected[np.isfinite(expected)])
-        scale = max(1.0, finite.max()) if finite.size else 1.0
+        least = LEAST_NARROW if self.dtype.itemsize == 2 else 1.0
+        scale = max(least, finite.max()) if finite.size else 1.0
         compute = from_name(self.dtype.compute).eps
         stored = 0.0 if self.dtype.compute == self.dtype.name else self.dtype.eps
         one = case.ulps * compute * sqrt(max(case.k, terms)) + stored
@@ -264,7 +269,7 @@ class Run:
                 continue
             tolerance = self.tolerance(expected)
             if spread:
-                _require(str(self.case), _spread(expected), tolerance)
+                self.require(str(self.case), _spread(expected), tolerance)
             _compare(str(self.case), _exact(y.detach().numpy()), expected, tolerance)
 
     def check_gradient(self, *, spread: bool, probes: int = 24) -> None:
@@ -274,7 +279,7 @@ class Run:
         outputs = [y for y in self.forward() if y.requires_grad]
         assert outputs, f"{self.case}: no result is on the tape"
         weights = self.weights()
-        given = [tensor(w.astype(np.float32)) for w in weights]
+        given = [tensor(w.astype(self.dtype.numpy)) for w in weights]
         found = grad(outputs, [self.tensors[i] for i in self.wanted], given)
         for i, gradient in zip(self.wanted, found, strict=True):
             assert gradient is not None
@@ -289,9 +294,15 @@ class Run:
             along = np.array([(actual * d).sum() for d in directions])
             terms = sum(y.size for y in self.floating) / max(actual.size, 1)
             tolerance = self.tolerance(expected, terms=terms, slack=GRADIENT_SLACK)
+            tolerance = np.maximum(tolerance, DIFFERENCE * np.abs(expected).max(initial=1))
             if spread:
-                _require(what, float(np.abs(expected).max(initial=0)), tolerance)
+                self.require(what, float(np.abs(expected).max(initial=0)), tolerance)
             _compare(what, along, expected, tolerance)
+
+    def require(self, what: str, spread: float, tolerance: np.ndarray) -> None:
+        """Fail if a comparison within ``tolerance`` shows nothing."""
+        times = SPREAD_NARROW if self.dtype.itemsize == 2 else SPREAD
+        _require(what, spread, tolerance, times)
 
     @property
     def floating(self) -> list[np.ndarray]:
@@ -299,9 +310,9 @@ class Run:
         return [y for y in self.expected if y.dtype.kind == "f"]
 
     def weights(self) -> list[np.ndarray]:
-        """Random gradients of the floating results, exact in float32."""
+        """Random gradients of the floating results, exact in the dtype."""
         return [
-            self.rng.standard_normal(y.shape).astype(np.float32).astype(np.float64)
+            self.rng.standard_normal(y.shape).astype(self.dtype.numpy).astype(np.float64)
             for y in self.floating
         ]
 
@@ -343,7 +354,7 @@ def forward(case: OpCase, device: Device) -> None:
 
 
 def other_dtypes(case: OpCase, device: Device) -> None:
-    """Values in the case's further dtypes, against the reference on inputs of that dtype."""
+    """Values and gradients in further dtypes; the reference gets inputs of that dtype."""
     with mode.using(device=device):
         for name in case.dtypes:
             if name == "float64" and not device.traits.float64:
@@ -352,6 +363,8 @@ def other_dtypes(case: OpCase, device: Device) -> None:
             run.check_forward(spread=True)
             results = [y.dtype.name for y in run.forward() if y.dtype.is_floating_point]
             assert set(results) <= {name}, f"{case}: {name} gives {results}"
+            if case.grad:
+                Run(case, dtype=from_name(name)).check_gradient(spread=True, probes=8)
 
 
 def gradient(case: OpCase, device: Device) -> None:
@@ -448,10 +461,10 @@ def _spread(expected: np.ndarray) -> float:
     return float(np.ptp(finite))
 
 
-def _require(what: str, spread: float, tolerance: np.ndarray) -> None:
-    """Fail if a comparison within ``tolerance`` shows nothing."""
+def _require(what: str, spread: float, tolerance: np.ndarray, times: float = SPREAD) -> None:
+    """Fail if the reference varies by less than so many tolerances."""
     most = float(np.max(tolerance, initial=0))
-    assert spread > SPREAD * most, (
+    assert spread > times * most, (
         f"{what} is vacuous: the reference varies by {spread:.3g}, tolerance {most:.3g}"
     )
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..tensor import Tensor, empty
 from . import init
 from .module import Module, Parameter
 
-__all__ = ["Bilinear", "Flatten", "Identity", "Linear"]
+__all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
 
 class Linear(Module):
@@ -155,3 +156,25 @@ class Flatten(Module):
     def extra_repr(self) -> str:
         """The axes."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """An axis split into several.
+
+    Args:
+        dim: the axis.
+        unflattened_size: the new sizes; one may be -1.
+    """
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
+        self.dim = dim
+        self.unflattened_size = tuple(unflattened_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """A view where the strides allow it, else a copy."""
+        return ops.unflatten(x, self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        """The axis and its sizes."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -10,9 +10,10 @@ import numpy as np
 
 from .. import mode
 from ..autograd import no_grad
-from ..dtypes import DType, from_numpy
+from ..dtypes import DType, bfloat16, float16, float32, float64, from_numpy
 from ..errors import ArgumentError, CheckpointError, ClnetError
 from ..tensor import Tensor, tensor
+from .hook import HookHandle, Hooks
 
 
 class Parameter(Tensor):
@@ -40,35 +41,6 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class HookHandle:
-    """A hook of a module; ``remove()`` or the end of a ``with`` block takes it away.
-
-    Args:
-        module: whose hook it is.
-        table: its hooks, where this one is entered.
-        hook: the function.
-    """
-
-    def __init__(
-        self, module: Module, table: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any]
-    ) -> None:
-        self._module = module
-        self._table = table
-        table[id(self)] = hook
-        module.__dict__["_num_changes"] += 1
-
-    def remove(self) -> None:
-        """Take the hook away; a second time changes nothing."""
-        if self._table.pop(id(self), None) is not None:
-            self._module.__dict__["_num_changes"] += 1
-
-    def __enter__(self) -> HookHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
-
-
 class Module:
     """A layer or model: a callable with parameters.
 
@@ -89,8 +61,7 @@ class Module:
             "_buffers": OrderedDict(),
             "_modules": OrderedDict(),
             "_path": "",
-            "_pre_hooks": OrderedDict(),
-            "_hooks": OrderedDict(),
+            "_hooks": Hooks(),
         }
         self.__dict__.update(fields)
 
@@ -107,8 +78,8 @@ class Module:
         path = (f"{now.module_path}.{self._path}" if now.module_path else self._path) or name
         with mode.using(module_path=path):
             try:
-                if self._pre_hooks or self._hooks:
-                    return self._with_hooks(args, kwargs)
+                if self._hooks:
+                    return self._hooks.run(self, args, kwargs)
                 return self.forward(*args, **kwargs)
             except ClnetError as error:
                 if error.module is None:  # the innermost module is the one that helps
@@ -121,7 +92,7 @@ class Module:
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self, self._pre_hooks, hook)
+        return HookHandle(self, self._hooks.before, hook)
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(module, args, result)`` after ``forward``; what it returns counts.
@@ -129,18 +100,28 @@ class Module:
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self, self._hooks, hook)
+        return HookHandle(self, self._hooks.after, hook)
 
-    def _with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook in list(self._pre_hooks.values()):
-            given = hook(self, args)
-            if given is not None:
-                args = given if isinstance(given, tuple) else (given,)
-        result = self.forward(*args, **kwargs)
-        for hook in list(self._hooks.values()):
-            given = hook(self, args, result)
-            result = result if given is None else given
-        return result
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(module, grad_output)`` when gradients have come to the module's outputs.
+
+        ``grad_output`` holds one for each output; a tuple that is returned replaces it.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return HookHandle(self, self._hooks.backward_before, hook)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when gradients leave through the inputs.
+
+        ``grad_input`` holds one for each positional argument, None for those without; a tuple that
+        is returned replaces it.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return HookHandle(self, self._hooks.backward_after, hook)
 
     @property
     def version(self) -> tuple[int, bool]:
@@ -219,6 +200,10 @@ class Module:
             )
         self._register(self._modules, name, module)
         module.__dict__["_path"] = name
+
+    def register_module(self, name: str, module: Module) -> None:
+        """As :meth:`add_module`."""
+        self.add_module(name, module)
 
     def _register(self, table: OrderedDict[str, Any], name: str, value: Any) -> None:
         """Enter a value in one table, at its old place if the name is there, and in no other."""
@@ -358,6 +343,22 @@ class Module:
                         value.grad = None
             module.__dict__["_num_changes"] += 1
         return self
+
+    def float(self) -> Module:
+        """Convert floating parameters and buffers to float32 in place; returns the module."""
+        return self.to(dtype=float32)
+
+    def double(self) -> Module:
+        """Convert floating parameters and buffers to float64 in place; returns the module."""
+        return self.to(dtype=float64)
+
+    def half(self) -> Module:
+        """Convert floating parameters and buffers to float16 in place; returns the module."""
+        return self.to(dtype=float16)
+
+    def bfloat16(self) -> Module:
+        """Convert floating parameters and buffers to bfloat16 in place; returns the module."""
+        return self.to(dtype=bfloat16)
 
     # State.
 

@@ -22,6 +22,8 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
@@ -389,5 +391,60 @@ class LPPool2d(_LPPool):
 
 class LPPool3d(_LPPool):
     """As :class:`LPPool2d`, over volumes."""
+
+    axes = 3
+
+
+class _FractionalMaxPool(Module):
+    """What the fractional ones share."""
+
+    axes: ClassVar[int]
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.kernel_size: Any = kernel_size
+        self.output_size = output_size
+        self.output_ratio = output_ratio
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+
+    def forward(self, x: Tensor) -> Any:
+        """The maxima; with ``return_indices`` their positions too."""
+        pool = ops.fractional_max_pool2d if self.axes == 2 else ops.fractional_max_pool3d
+        return pool(
+            x, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            self._random_samples,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """The window and the size of the result."""
+        if self.output_size is not None:
+            return f"kernel_size={self.kernel_size}, output_size={self.output_size}"
+        return f"kernel_size={self.kernel_size}, output_ratio={self.output_ratio}"
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """Maxima of windows at places drawn anew for every plane (Graham 2014).
+
+    Args:
+        kernel_size: the window, an int or a pair ``(vertical, horizontal)``.
+        output_size: an int or a pair.
+        output_ratio: the same as a share of the image; one of both is given.
+        return_indices: also return where in its plane each maximum was.
+        _random_samples: what is drawn otherwise, ``(n, c, 2)`` in [0, 1).
+    """
+
+    axes = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """As :class:`FractionalMaxPool2d`, over volumes."""
 
     axes = 3

@@ -13,10 +13,11 @@ from .ctc import *
 from .distance import *
 from .draw import *
 from .dropouts import *
+from .execution import execute as execute
+from .fractional_pool import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
 from .function import Function as Function
-from .function import execute as execute
 from .group_norms import *
 from .index import *
 from .inplace import *

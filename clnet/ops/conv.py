@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import float32, float64
-from ..errors import ArgumentError, DtypeError, ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
 from ..shapes import Shape, pair
-from .function import Face, Function, Saved, apply, op, require_same_dtype
+from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ class Window:
 class Conv2d(Function):
     """``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``; linear in ``x`` and in ``weight``."""
 
+    sixteen_bit = False
+
     window: Window
 
     @property
@@ -98,6 +99,8 @@ class Conv2d(Function):
 class ConvInputGrad(Function):
     """The gradient that arrives at a convolution's ``x``; linear in ``gy`` and in ``weight``."""
 
+    sixteen_bit = False
+
     window: Window
     x_shape: Shape
 
@@ -137,6 +140,8 @@ class ConvInputGrad(Function):
 @dataclass(frozen=True)
 class ConvWeightGrad(Function):
     """The gradient that arrives at a convolution's ``weight``; linear in ``gy`` and in ``x``."""
+
+    sixteen_bit = False
 
     window: Window
     weight_shape: Shape
@@ -185,7 +190,7 @@ def conv2d(
     """Cross-correlate images with filters: ``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``.
 
     Args:
-        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, float32 or float64.
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating.
         weight: filters, ``(oc, ic / groups, kh, kw)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: an int or a pair ``(vertical, horizontal)``.
@@ -233,7 +238,7 @@ def conv_transpose2d(
     """The transposed convolution: what :func:`conv2d`'s gradient does to ``y``, as a layer.
 
     Args:
-        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, float32 or float64.
+        x: images, ``(n, ic, h, w)`` or one image ``(ic, h, w)``, floating.
         weight: filters, ``(ic, oc / groups, kh, kw)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: an int or a pair ``(vertical, horizontal)``.
@@ -275,8 +280,7 @@ def conv_transpose2d(
 def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     named = {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
     require_same_dtype(name, **{key: t.array for key, t in named.items()})
-    if x.dtype not in (float32, float64):
-        raise DtypeError(name, "operands are float32 or float64", dtype=x.dtype)
+    require_floating(name, x.array)
     if x.ndim not in (3, 4):
         raise ShapeError(name, "x is (n, channels, h, w) or (channels, h, w)", x=x.shape)
     if weight.ndim != 4 or 0 in weight.shape[2:]:

@@ -17,7 +17,8 @@ from ..shapes import each
 from .axis_map import Table, map_axis
 from .conv import conv2d, conv_transpose2d
 from .function import Face, op
-from .shape import contiguous, permute, reshape, squeeze, unsqueeze
+from .reduce import widened
+from .shape import contiguous, permute, reshape, squeeze, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -40,7 +41,7 @@ def conv1d(
     """As :func:`conv2d`, over rows.
 
     Args:
-        x: ``(n, ic, length)`` or ``(ic, length)``, float32 or float64.
+        x: ``(n, ic, length)`` or ``(ic, length)``, floating.
         weight: ``(oc, ic / groups, k)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: step from window to window.
@@ -97,7 +98,7 @@ def conv3d(
     """As :func:`conv2d`, over volumes.
 
     Args:
-        x: ``(n, ic, d, h, w)`` or ``(ic, d, h, w)``, float32 or float64.
+        x: ``(n, ic, d, h, w)`` or ``(ic, d, h, w)``, floating.
         weight: ``(oc, ic / groups, kd, kh, kw)``, same dtype.
         bias: ``(oc,)``, same dtype, or None.
         stride: an int or a triple ``(depth, vertical, horizontal)``.
@@ -179,13 +180,15 @@ def conv_transpose3d(
     od = (depth - 1) * sd - 2 * pd + dd * (kd - 1) + ed + 1
     if od < 1:
         raise ShapeError(name, f"padding leaves no plane, {od} deep", x=x.shape, padding=padding)
-    images = reshape(permute(x, (0, 2, 1, 3, 4)), (n * depth, ic, h, w))
-    filters = reshape(weight, (weight.shape[0], ocg * kd, kh, kw))
+    # What a depth gets from its taps is added up afterwards, not in 16 bits.
+    images = reshape(permute(widened(x), (0, 2, 1, 3, 4)), (n * depth, ic, h, w))
+    filters = reshape(widened(weight), (weight.shape[0], ocg * kd, kh, kw))
     taps = conv_transpose2d(images, filters, None, s, p, e, groups, d)
     oh, ow = taps.shape[2:]
     taps = permute(reshape(taps, (n, depth, ocg * groups, kd, oh, ow)), (0, 2, 3, 1, 4, 5))
     taps = reshape(taps, (n, ocg * groups, kd * depth, oh, ow))
     y = map_axis(name, taps, 2, _depths(od, kd, depth, sd, pd, dd).transposed)
+    y = to_dtype(y, x.dtype)
     return y if bias is None else y + reshape(bias, (1, -1, 1, 1, 1))
 
 

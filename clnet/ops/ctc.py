@@ -4,21 +4,29 @@ from __future__ import annotations
 
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import expr as e
+from ..array import Array
 from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
 from .arithmetic import clamp, gt, logical_and, lt, ne, where
 from .create import full_like, positions
 from .function import Face, op, require_floating
-from .index import gather
+from .index import gather, index_select
 from .loss import check_reduction, reduced
 from .pointwise import evaluate
+from .reduce import widened
 from .shape import cat, narrow, reshape, stack, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+Lengths = Any
+"""A tensor of whole numbers, or a sequence of them."""
 
 _NEVER = -1e30  # stands for log(0): finite, so that no gradient is NaN
 
@@ -27,8 +35,8 @@ _NEVER = -1e30  # stands for log(0): finite, so that no gradient is NaN
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
-    input_lengths: Tensor,
-    target_lengths: Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
     blank: int = 0,
     reduction: str = "mean",
     zero_infinity: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
@@ -38,9 +46,10 @@ def ctc_loss(
     Args:
         log_probs: ``(steps, n, classes)``, logarithms of probabilities.
         targets: ``(n, length)``, classes but for the blank; what lies behind a target's length does
-            not count.
-        input_lengths: ``(n,)``, steps of each sequence.
-        target_lengths: ``(n,)``, classes of each target.
+            not count. Or all targets one after another, ``(sum of lengths,)``; that reads the
+            lengths on the host, which waits for the device if they are a tensor.
+        input_lengths: ``(n,)``, steps of each sequence; a tensor or whole numbers.
+        target_lengths: ``(n,)``, classes of each target, the same.
         blank: the class that stands for none.
         reduction: ``"mean"`` (of the losses over the targets' lengths), ``"sum"`` or ``"none"``.
         zero_infinity: a target that does not fit into its sequence costs 0 instead of infinity.
@@ -55,7 +64,10 @@ def ctc_loss(
     """
     check_reduction("ctc_loss", reduction)
     require_floating("ctc_loss", log_probs.array)
+    input_lengths, target_lengths = (_on(log_probs, n) for n in (input_lengths, target_lengths))
     lengths = (input_lengths.shape, target_lengths.shape)
+    if targets.ndim == 1:
+        targets = _rows(targets, target_lengths)
     if log_probs.ndim != 3 or targets.ndim != 2 or {*lengths} != {(log_probs.shape[1],)}:
         raise ShapeError(
             "ctc_loss",
@@ -68,13 +80,34 @@ def ctc_loss(
         raise ArgumentError(
             "ctc_loss", "there are steps, and a class blank", log_probs=log_probs.shape, blank=blank
         )
-    losses = -_log_likelihood(log_probs, to_dtype(targets, int64), input_lengths,
+    losses = -_log_likelihood(widened(log_probs), to_dtype(targets, int64), input_lengths,
                               to_dtype(target_lengths, int64), blank)  # fmt: skip
     impossible = gt(losses.detach(), -_NEVER / 2)
     losses = where(impossible, 0.0 if zero_infinity else float("inf"), losses)
     if reduction == "mean":
         losses = losses / to_dtype(clamp(target_lengths, min=1), losses.dtype)
-    return reduced(losses, reduction)
+    return to_dtype(reduced(losses, reduction), log_probs.dtype)
+
+
+def _on(log_probs: Tensor, lengths: Lengths) -> Tensor:
+    """Lengths as a tensor beside the probabilities."""
+    if not isinstance(lengths, Sequence):
+        return lengths
+    return type(log_probs.detach())(Array.from_numpy(np.array(lengths, int), log_probs.device))
+
+
+def _rows(targets: Tensor, target_lengths: Tensor) -> Tensor:
+    """Targets that lie one after another, each as a row; what follows its end does not count."""
+    lengths = target_lengths.tolist()
+    if sum(lengths) != targets.shape[0]:
+        raise ShapeError(
+            "ctc_loss", "targets hold as many classes as the lengths say", targets=targets.shape,
+            target_lengths=lengths,
+        )  # fmt: skip
+    first = np.cumsum([0, *lengths[:-1]])
+    places = np.minimum(first[:, None] + np.arange(max(lengths)), max(sum(lengths) - 1, 0))
+    index = type(targets)(Array.from_numpy(places, targets.device))
+    return reshape(index_select(targets, 0, reshape(index, (places.size,))), places.shape)
 
 
 def _log_likelihood(

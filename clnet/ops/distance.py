@@ -6,10 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ..array import Array
+from ..errors import ArgumentError, ShapeError
 from ..shapes import broadcast_shapes
 from .arithmetic import clamp
 from .function import Face, op
-from .shape import expand
+from .index import index_select
+from .shape import expand, unsqueeze
 from .vector import norm
 
 if TYPE_CHECKING:
@@ -61,6 +66,60 @@ def pairwise_distance(
         ShapeError: if the shapes do not broadcast.
     """
     return norm(x1 - x2 + eps, p, -1, keepdim=keepdim)
+
+
+@op(Face.FUNCTION)
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
+    """The ``p``-norm of the difference of each vector of ``x1`` and each of ``x2``.
+
+    Args:
+        x1: ``(..., m, d)``, floating.
+        x2: ``(..., n, d)``; the leading axes broadcast.
+        p: the norm's, 0 or more.
+        compute_mode: taken as PyTorch does; differences are never made of products here, whose
+            rounding hides small distances.
+
+    Returns:
+        ``(..., m, n)``; where a distance is 0, so is its gradient.
+
+    Raises:
+        ArgumentError: if ``p`` is negative.
+        ShapeError: if an operand is no matrix, or the sizes differ.
+    """
+    _check_norm("cdist", p)
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise ShapeError("cdist", "x1 is (..., m, d), x2 (..., n, d)", x1=x1.shape, x2=x2.shape)
+    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def pdist(x: Tensor, p: float = 2.0) -> Tensor:
+    """The ``p``-norm of the difference of each two rows, ``(0, 1), (0, 2), ..., (n - 2, n - 1)``.
+
+    Args:
+        x: ``(n, d)``, floating.
+        p: the norm's, 0 or more.
+
+    Returns:
+        ``(n (n - 1) / 2,)``; where a distance is 0, so is its gradient.
+
+    Raises:
+        ArgumentError: if ``p`` is negative.
+        ShapeError: if ``x`` is no matrix.
+    """
+    _check_norm("pdist", p)
+    if x.ndim != 2:
+        raise ShapeError("pdist", "x is (n, d)", x=x.shape)
+    first, second = (
+        index_select(x, 0, type(x.detach())(Array.from_numpy(rows, x.device)))
+        for rows in np.triu_indices(x.shape[0], 1)
+    )
+    return norm(first - second, p, -1)
+
+
+def _check_norm(name: str, p: float) -> None:
+    if p < 0:
+        raise ArgumentError(name, "p is 0 or more", p=p)
 
 
 @op(Face.FUNCTIONAL)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
-from ..expr import log1p, maximum, where
+from ..expr import log, log1p, maximum, where
 from ..generator import Generator
-from .function import op, require_floating
+from .create import zeros_like
+from .function import Face, op, require_floating
 from .pointwise import evaluate
-from .random import uniform_
+from .random import random_like, uniform_
 from .reduce import argmax
+from .scatter import scatter
 from .shape import expand, to_dtype, unsqueeze
+from .softmax import softmax
 from .sort import topk
 
 if TYPE_CHECKING:
@@ -94,3 +97,46 @@ def multinomial(
 
 def _speed(weight: Any, u: Any) -> Any:
     return where(weight > 0, weight / maximum(-log1p(-u), _LEAST_TIME), 0.0)
+
+
+@op(Face.FUNCTIONAL)
+def gumbel_softmax(
+    logits: Tensor,
+    tau: float = 1.0,
+    hard: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    eps: float = 1e-10,
+    dim: int = -1,
+) -> Tensor:
+    """Softmax of ``(logits + noise) / tau``: a draw of one class that has a gradient.
+
+    Args:
+        logits: any shape, floating.
+        tau: small: nearly one class; large: nearly all alike.
+        hard: give one class alone, with the gradient of the soft draw.
+        eps: taken as PyTorch does, and not used.
+        dim: the axis of the classes.
+
+    Returns:
+        The shape of ``logits``.
+
+    Raises:
+        ArgumentError: if ``tau`` is not above 0.
+        BoundsError: if there is no such axis.
+        DtypeError: if ``logits`` is not floating.
+    """
+    if tau <= 0:
+        raise ArgumentError("gumbel_softmax", "tau is above 0", tau=tau)
+    require_floating("gumbel_softmax", logits.array)
+    draw = random_like(logits, low=_LEAST_TIME, high=1.0)
+    noisy = evaluate("gumbel_softmax", _noisy, [logits, draw], [tau], promoted=[logits])
+    soft = softmax(noisy, dim)
+    if not hard:
+        return soft
+    chosen = argmax(soft.detach(), dim, keepdim=True)
+    one = scatter(zeros_like(soft.detach()), dim, chosen, 1.0)
+    return one - soft.detach() + soft
+
+
+def _noisy(x: Any, u: Any, tau: Any) -> Any:
+    """With noise of Gumbel's distribution, by inversion."""
+    return (x - log(-log(u))) / tau

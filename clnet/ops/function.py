@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from .. import mode
 from ..array import Array
-from ..device import Device, Launch, Target
-from ..errors import DeviceError, DtypeError
+from ..device import Launch, Target
+from ..errors import DtypeError
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -34,7 +34,8 @@ class Function:
         device: where an op without inputs runs.
         elementwise: whether each element of an input is read only to write the outputs' elements at
             its place, and before that: an output may then lie where an input of its layout lay.
-        sixteen_bit: whether its kernels take float16 and bfloat16; elsewhere they are refused.
+        sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
+            conversions.
     """
 
     device: Any = None
@@ -152,39 +153,6 @@ def apply(function: Function, *inputs: Tensor) -> Any:
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Infer, take memory, lower and enqueue; or let the tracer record it instead.
-
-    Args:
-        function: the op with its settings.
-        inputs: its arrays.
-
-    Returns:
-        Its outputs.
-
-    Raises:
-        ClnetError: whatever ``infer`` finds wrong; nothing has been changed then.
-        OutOfDeviceMemory: if an output or the scratch memory does not fit.
-    """
-    device = _common_device(function, inputs)
-    outputs = function.infer(*inputs)
-    if not function.sixteen_bit:
-        _require_wide(function.name, inputs)
-    now = mode.current()
-    if now.tracer is not None:
-        now.tracer.record(function, inputs, outputs)
-    elif not now.abstract:
-        for output in outputs:
-            output.storage.materialize()
-        queue = device.queue
-        for launch in function.lower(device.target, outputs, inputs):
-            launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
-            queue.launch(launch)
-    for position in function.mutates:
-        inputs[position].storage.version += 1
-    return outputs
-
-
 def host_action(action: Callable[[], None]) -> None:
     """Do something on the host between launches: now, and again at every replay of a trace.
 
@@ -231,29 +199,3 @@ def require_same_dtype(op_name: str, **arrays: Spec) -> None:
 @lru_cache(maxsize=256)
 def _snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def _require_wide(op_name: str, inputs: tuple[Array, ...]) -> None:
-    for array in inputs:
-        if array.dtype.is_floating_point and array.dtype.itemsize < 4:
-            raise DtypeError(
-                op_name,
-                "its kernels do not take 16-bit floats yet",
-                dtype=array.dtype,
-                remedy="Convert with .float()",
-            )
-
-
-def _common_device(function: Function, inputs: tuple[Array, ...]) -> Device:
-    if not inputs:
-        return function.device
-    device = inputs[0].storage.device
-    for array in inputs:
-        if array.storage.device is not device:
-            raise DeviceError(
-                function.name,
-                "operands are on different devices",
-                devices=", ".join(a.device.name for a in inputs),
-                remedy="Move one with .to(device)",
-            )
-    return device

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import Kind, int64
+from ..dtypes import Kind, from_name, int64
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..kernels.cross_entropy import Settings, cross_entropy_grad
 from ..kernels.cross_entropy import cross_entropy as launch_cross_entropy
@@ -66,12 +66,14 @@ class CrossEntropy(Function):
             raise ShapeError(
                 self.name, "weight has one element a class", x=x.shape, weight=weight[0].shape
             )
-        shapes = [targets.shape if self.settings.reduction == "none" else ()]
-        if self.settings.normalize:
-            shapes.append(targets.shape)
+        kept = [targets.shape] if self.settings.normalize else []
         if self.settings.reduction == "mean":
-            shapes.append(())
-        return tuple(Array.abstract(shape, x.dtype, x.device) for shape in shapes)
+            kept.append(())
+        loss = Array.abstract(
+            targets.shape if self.settings.reduction == "none" else (), x.dtype, x.device
+        )
+        wide = from_name(x.dtype.compute)
+        return loss, *(Array.abstract(shape, wide, x.device) for shape in kept)
 
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]

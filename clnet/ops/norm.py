@@ -17,7 +17,7 @@ from ..kernels.norm import batch_norm_grad
 from .arithmetic import rsqrt
 from .function import Face, Function, Saved, apply, op, require_floating
 from .pointwise import evaluate
-from .shape import contiguous, reshape
+from .shape import contiguous, reshape, to_dtype
 from .update import update
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def batch_norm(
         if operand is not None and operand.shape != (x.shape[1],):
             got: dict[str, Any] = {"x": x.shape, name: operand.shape}
             raise ShapeError("batch_norm", f"{name} has one element a channel", **got)
-    affine = [a for a in (weight, bias) if a is not None]
+    affine = [to_dtype(a, from_name(x.dtype.compute)) for a in (weight, bias) if a is not None]
     if not training:
         if running_mean is None or running_var is None:
             raise ArgumentError(
@@ -200,7 +200,9 @@ def batch_norm(
     function = BatchNorm(weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, contiguous(x), *affine)
     if running_mean is not None and running_var is not None:
-        update(blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum])
+        update(
+            blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum], once=True
+        )
     return y
 
 

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import float32, float64
-from ..errors import ArgumentError, DtypeError, ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import ConvGeometry
 from ..kernels.im2col import col2im, im2col
 from ..shapes import pair, window_size
-from .function import Face, Function, Saved, apply, op
+from .function import Face, Function, Saved, apply, op, require_floating
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ Pair = int | Sequence[int]
 @dataclass(frozen=True)
 class Unfold(Function):
     """``(n, c, h, w)`` to ``(n, c, kh, kw, oh, ow)``; of the geometry ``n`` does not matter."""
+
+    sixteen_bit = False
 
     geometry: ConvGeometry
 
@@ -49,6 +50,8 @@ class Unfold(Function):
 @dataclass(frozen=True)
 class Fold(Function):
     """The adjoint of :class:`Unfold`."""
+
+    sixteen_bit = False
 
     geometry: ConvGeometry
 
@@ -78,7 +81,7 @@ def unfold(
     """The patches of images as columns.
 
     Args:
-        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, float32 or float64.
+        x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating.
         kernel_size: the patch, an int or a pair ``(vertical, horizontal)``.
         dilation: steps within a patch.
         padding: zeros on every side.
@@ -90,14 +93,14 @@ def unfold(
     Raises:
         ShapeError: if ``x`` is no image, or the patch does not fit into it.
         ArgumentError: if a setting is out of its range.
-        DtypeError: if there is no kernel for the dtype.
+        DtypeError: if ``x`` is not floating.
     """
+    require_floating("unfold", x.array)
     if x.ndim not in (3, 4):
         raise ShapeError("unfold", "x is (n, c, h, w) or (c, h, w)", x=x.shape)
     batch = contiguous(x if x.ndim == 4 else unsqueeze(x, 0))
     n, c, h, w = batch.shape
     g = _geometry("unfold", c, (h, w), (kernel_size, stride, padding, dilation))
-    _require_kernel("unfold", x)
     columns = reshape(apply(Unfold(g), batch), (n, c * g.taps, g.oh * g.ow))
     return columns if x.ndim == 4 else squeeze(columns, 0)
 
@@ -114,7 +117,7 @@ def fold(
     """Columns summed into the images whose patches they are; the adjoint of :func:`unfold`.
 
     Args:
-        x: ``(n, c * kh * kw, patches)`` or without ``n``, float32 or float64.
+        x: ``(n, c * kh * kw, patches)`` or without ``n``, floating.
         output_size: of the images, an int or a pair.
         kernel_size: the patch, an int or a pair ``(vertical, horizontal)``.
         dilation: steps within a patch.
@@ -127,8 +130,9 @@ def fold(
     Raises:
         ShapeError: if ``x`` does not hold the patches of such images.
         ArgumentError: if a setting is out of its range.
-        DtypeError: if there is no kernel for the dtype.
+        DtypeError: if ``x`` is not floating.
     """
+    require_floating("fold", x.array)
     if x.ndim not in (2, 3):
         raise ShapeError("fold", "x is (n, channels * taps, patches), n may be missing", x=x.shape)
     size = pair(output_size, "fold", "output_size")
@@ -138,7 +142,6 @@ def fold(
     if rest or x.shape[-1] != g.oh * g.ow:
         law = f"x has a multiple of {kh * kw} rows, and {g.oh * g.ow} columns, one for each patch"
         raise ShapeError("fold", law, x=x.shape, output_size=size, kernel_size=(kh, kw))
-    _require_kernel("fold", x)
     batch = x.shape[0] if x.ndim == 3 else 1
     columns = reshape(contiguous(x), (batch, c, kh, kw, g.oh, g.ow))
     images = apply(Fold(g), columns)
@@ -159,8 +162,3 @@ def _geometry(
     if min(oh, ow) < 1:
         raise ShapeError(name, "a patch fits into the image", image=size, kernel_size=k, padding=p)
     return ConvGeometry(1, channels, *size, 1, *k, oh, ow, *s, *p, *d, 1)
-
-
-def _require_kernel(name: str, x: Tensor) -> None:
-    if x.dtype not in (float32, float64):
-        raise DtypeError(name, "x is float32 or float64", dtype=x.dtype)

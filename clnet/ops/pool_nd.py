@@ -150,13 +150,13 @@ def avg_pool1d(
     stride: Sizes | None = None,
     padding: Sizes = 0,
     ceil_mode: bool = False,
-    lengthclude_pad: bool = True,
+    count_include_pad: bool = True,
 ) -> Tensor:
     """As :func:`avg_pool2d`, over rows ``(n, c, l)`` or ``(c, l)``."""
     _check_axes("avg_pool1d", x, 1)
     window = _row_window("avg_pool1d", kernel_size, stride, padding, 1)
     y = avg_pool(
-        "avg_pool1d", unsqueeze(x, -2), window, ceil_mode=ceil_mode, include_pad=lengthclude_pad
+        "avg_pool1d", unsqueeze(x, -2), window, ceil_mode=ceil_mode, include_pad=count_include_pad
     )
     return squeeze(y, -2)
 
@@ -168,7 +168,7 @@ def avg_pool3d(
     stride: Sizes | None = None,
     padding: Sizes = 0,
     ceil_mode: bool = False,
-    lengthclude_pad: bool = True,
+    count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
     """As :func:`avg_pool2d`, over volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
@@ -179,7 +179,7 @@ def avg_pool3d(
     kernel = each(kernel_size, 3, name, "kernel_size")
     steps = kernel if stride is None else each(stride, 3, name, "stride")
     pads = each(padding, 3, name, "padding")
-    how = {"ceil_mode": ceil_mode, "include_pad": lengthclude_pad}
+    how = {"ceil_mode": ceil_mode, "include_pad": count_include_pad}
     planes = plane_window(name, kernel[1:], steps[1:], pads[1:], 1)
     depths = plane_window(name, (kernel[0], 1), (steps[0], 1), (pads[0], 0), 1)
     *lead, d, h, w = x.shape

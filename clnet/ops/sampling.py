@@ -23,6 +23,7 @@ from .function import Face, apply, op, require_same_dtype
 from .index import GatherRows
 from .matmul import bmm
 from .pointwise import evaluate
+from .reduce import widened
 from .shape import cat, contiguous, expand, permute, reshape, to_dtype, transpose, unsqueeze
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def grid_sample(
         DtypeError: if the dtypes differ.
     """
     _check(x, grid, mode, padding_mode)
+    dtype = x.dtype
+    x, grid = widened(x), widened(grid)  # 16 bits could not tell pixels apart
     n, c, *sizes = x.shape
     places = prod(grid.shape[1:-1])
     flat = reshape(grid, (n * places, len(sizes)))
@@ -82,7 +85,7 @@ def grid_sample(
         picked = reshape(picked, (n * places, c))
         operands = [t for _, weight, inside in taps for t in (weight, inside)]
         y = _added(y, picked, operands)
-    y = reshape(y, (n, places, c))
+    y = to_dtype(reshape(y, (n, places, c)), dtype)
     return reshape(contiguous(transpose(y, 1, 2)), (n, c, *grid.shape[1:-1]))
 
 
@@ -110,6 +113,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             theta=theta.shape,
             size=tuple(size),
         )
+    dtype, theta = theta.dtype, widened(theta)
     columns: list[Tensor] = []
     for axis in reversed(range(count)):
         length = sizes[axis]
@@ -121,7 +125,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         columns.append(reshape(expand(reshape(line, along), tuple(sizes)), (-1, 1)))
     columns.append(evaluate("affine_grid", _one, [columns[0]]))
     base = expand(unsqueeze(cat(columns, 1), 0), (n, prod(sizes), count + 1))
-    return reshape(bmm(base, transpose(theta, 1, 2)), (n, *sizes, count))
+    return to_dtype(reshape(bmm(base, transpose(theta, 1, 2)), (n, *sizes, count)), dtype)
 
 
 def _line(i, step, shift):

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import int64
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..shapes import Shape, normalize_dim
 from .arithmetic import eq
 from .create import positions
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 @op()
 def scatter(
-    x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Any = None
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Operand | None = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
 ) -> Tensor:
     """``y[i][index[i][j][k]][k] = src[i][j][k]`` for ``dim = 1``, elsewhere ``y = x``.
 
@@ -32,17 +38,23 @@ def scatter(
             ``[0, size)``; of equal ones the last stays, one out of range writes nothing.
         src: a number, or a tensor no axis of which is shorter than the index's.
         value: a number, as ``src``.
+        reduce: ``"add"`` adds instead, as :func:`scatter_add`; None replaces.
 
     Returns:
         The shape of ``x``.
 
     Raises:
+        ArgumentError: if ``reduce`` is another.
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
+    if reduce not in (None, "add"):
+        raise ArgumentError("scatter", "reduce is None or 'add'", reduce=repr(reduce))
     source = value if src is None else src
     if not isinstance(source, type(x.detach())):
         source = x.new_full(index.shape, source)
+    if reduce == "add":
+        return scatter_add(x, dim, index, source)
     axis, flat = _checked("scatter", x, dim, index, source)
     return reshape(apply(Scatter(axis), *flat), x.shape)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod as product
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType, from_name
+from ..dtypes import DType, from_name, promote
 from ..errors import ArgumentError, ShapeError
 from ..expr import Input, ne
 from ..kernels.copy import copy, fill
@@ -23,7 +24,7 @@ from ..shapes import (
     reshape_strides,
     resolve_reshape,
 )
-from .function import Face, Function, Saved, apply, op, require_same_dtype
+from .function import Face, Function, Saved, apply, op
 from .pointwise import Pointwise
 
 if TYPE_CHECKING:
@@ -425,29 +426,29 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after another along an axis.
 
     Args:
-        tensors: one or more, of one dtype, whose shapes agree but for ``dim``.
+        tensors: one or more, whose shapes agree but for ``dim``.
         dim: the axis.
 
     Returns:
-        A dense tensor.
+        A dense tensor of the dtype that theirs promote to.
 
     Raises:
         ShapeError: if there is none, or the shapes disagree.
-        DtypeError: if the dtypes differ.
     """
     if not tensors:
         raise ShapeError("cat", "it joins one tensor or more")
-    require_same_dtype("cat", **{f"tensor{i}": t.array for i, t in enumerate(tensors)})
-    return apply(Cat(normalize_dim("cat", dim, tensors[0].ndim)), *tensors)
+    dtype = reduce(promote, [t.dtype for t in tensors])
+    return apply(
+        Cat(normalize_dim("cat", dim, tensors[0].ndim)), *(to_dtype(t, dtype) for t in tensors)
+    )
 
 
 @op(Face.FUNCTION)
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis.
+    """Tensors of one shape along a new axis, of the dtype that theirs promote to.
 
     Raises:
         ShapeError: if there is none, or the shapes differ.
-        DtypeError: if the dtypes differ.
     """
     if not tensors or any(t.shape != tensors[0].shape for t in tensors):
         shapes = [t.shape for t in tensors]

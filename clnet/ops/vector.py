@@ -31,6 +31,11 @@ def _counts(x: Any) -> Any:
     return e.where(e.ne(x, 0), 1, 0)
 
 
+def _power(x: Any, exponent: Any) -> Any:
+    """``x ** exponent`` whose gradient at 0 is 0, as that of PyTorch's norms is."""
+    return e.where(e.eq(x, 0), 0, e.where(e.eq(x, 0), 1, x) ** exponent)
+
+
 def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     """``sum(|x| ** p) ** (1 / p)`` and its limits, over vectors."""
     require_floating(name, x.array)
@@ -45,7 +50,10 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
         return total(evaluate(name, _counts, [x]), given, keepdim)
     if p == 1:
         return total(magnitude(x), given, keepdim)
-    return power(total(power(magnitude(x), p), given, keepdim), 1 / p)
+    if p < 0:
+        return power(total(power(magnitude(x), p), given, keepdim), 1 / p)
+    powers = total(evaluate(name, _power, [magnitude(x)], [p]), given, keepdim)
+    return evaluate(name, _power, [powers], [1 / p])
 
 
 @op()

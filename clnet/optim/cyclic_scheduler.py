@@ -277,7 +277,7 @@ class OneCycleLR(LRScheduler):
 
     def _between(self, values: Sequence[float], steps: int) -> float:
         """On the way from value to value, each reached where its phase ends."""
-        if steps > self.total_steps - 1:
+        if steps > self.total_steps:  # one beyond the end is let pass, as in PyTorch
             raise ArgumentError(
                 "OneCycleLR", "it has no more steps", steps=steps, total_steps=self.total_steps
             )

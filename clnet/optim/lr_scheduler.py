@@ -12,6 +12,7 @@ from .scheduler import ExponentialLR as ExponentialLR
 from .scheduler import LambdaLR as LambdaLR
 from .scheduler import LinearLR as LinearLR
 from .scheduler import LRScheduler as LRScheduler
+from .scheduler import MultiplicativeLR as MultiplicativeLR
 from .scheduler import MultiStepLR as MultiStepLR
 from .scheduler import SequentialLR as SequentialLR
 from .scheduler import StepLR as StepLR

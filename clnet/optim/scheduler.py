@@ -96,7 +96,7 @@ class StepLR(LRScheduler):
         ArgumentError: if ``step_size`` is below 1.
     """
 
-    def __init__(self, optimizer: Optimizer, step_size: int, *, gamma: float = 0.1) -> None:
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
         if step_size < 1:
             raise ArgumentError("StepLR", "step_size is 1 or more", step_size=step_size)
         self.step_size = step_size
@@ -117,9 +117,7 @@ class MultiStepLR(LRScheduler):
         gamma: the factor of a drop.
     """
 
-    def __init__(
-        self, optimizer: Optimizer, milestones: Sequence[int], *, gamma: float = 0.1
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
         self.milestones = sorted(milestones)
         self.gamma = gamma
         super().__init__(optimizer)
@@ -158,7 +156,7 @@ class CosineAnnealingLR(LRScheduler):
         ArgumentError: if ``T_max`` is below 1.
     """
 
-    def __init__(self, optimizer: Optimizer, T_max: int, *, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
         if T_max < 1:
             raise ArgumentError("CosineAnnealingLR", "T_max is 1 or more", T_max=T_max)
         self.T_max = T_max
@@ -187,7 +185,6 @@ class LinearLR(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        *,
         start_factor: float = 1 / 3,
         end_factor: float = 1.0,
         total_iters: int = 5,
@@ -211,6 +208,10 @@ class LinearLR(LRScheduler):
         return base_lr * (self.start_factor + (self.end_factor - self.start_factor) * done)
 
 
+Factor = Callable[[int], float]
+"""A number for a number of steps."""
+
+
 class LambdaLR(LRScheduler):
     """``lr = base * lr_lambda(steps)``.
 
@@ -222,26 +223,49 @@ class LambdaLR(LRScheduler):
         ArgumentError: if there is not one function for each group.
     """
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
-    ) -> None:
-        groups = len(optimizer.param_groups)
-        given = [lr_lambda] * groups if callable(lr_lambda) else list(lr_lambda)
-        if len(given) != groups:
-            raise ArgumentError(
-                "LambdaLR",
-                "there is a function for each group",
-                functions=len(given),
-                groups=groups,
-            )
-        self.lr_lambdas = given
+    def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
+        self.lr_lambdas = _for_each_group("LambdaLR", optimizer, lr_lambda)
         super().__init__(optimizer)
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """What the group's function gives, times the base rate."""
         return base_lr * self.lr_lambdas[group](steps)
+
+
+class MultiplicativeLR(LRScheduler):
+    """``lr = base * lr_lambda(1) * lr_lambda(2) * ... * lr_lambda(steps)``.
+
+    Args:
+        optimizer: whose rates are set.
+        lr_lambda: a function of the steps, or one for each group.
+
+    Raises:
+        ArgumentError: if there is not one function for each group.
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
+        self.lr_lambdas = _for_each_group("MultiplicativeLR", optimizer, lr_lambda)
+        self._products = [[1.0] for _ in self.lr_lambdas]
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """The product of the factors of all steps so far, times the base rate."""
+        products = self._products[group]
+        while len(products) <= steps:
+            products.append(products[-1] * self.lr_lambdas[group](len(products)))
+        return base_lr * products[steps]
+
+
+def _for_each_group(
+    name: str, optimizer: Optimizer, given: Factor | Sequence[Factor]
+) -> list[Factor]:
+    groups = len(optimizer.param_groups)
+    functions = [given] * groups if callable(given) else list(given)
+    if len(functions) != groups:
+        raise ArgumentError(
+            name, "there is a function for each group", functions=len(functions), groups=groups
+        )
+    return functions
 
 
 class SequentialLR(LRScheduler):

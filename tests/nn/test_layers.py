@@ -167,3 +167,24 @@ def test_a_layer_is_made_on_a_device_and_in_a_dtype(device):
     assert layer.weight.device is device
     assert layer.bias.dtype is clnet.float64
     assert nn.BatchNorm2d(2, device=device, dtype=clnet.float64).running_var.device is device
+
+
+def test_unflatten_splits_an_axis():
+    layer = nn.Unflatten(1, (2, -1))
+    assert layer(clnet.zeros(3, 6, 2)).shape == (3, 2, 3, 2)
+    assert repr(layer) == "Unflatten(dim=1, unflattened_size=(2, -1))"
+
+
+def test_fractional_pooling_layers_call_their_ops():
+    flat = nn.FractionalMaxPool2d(2, output_ratio=0.5, return_indices=True)
+    y, index = flat(images())
+    assert y.shape == index.shape == (4, 3, 2, 2)
+    samples = clnet.rand(4, 1, 3)
+    deep = nn.FractionalMaxPool3d(2, (2, 3, 4), _random_samples=samples)
+    y = deep(images().unsqueeze(1))
+    expected = nn.functional.fractional_max_pool3d(
+        images().unsqueeze(1), 2, (2, 3, 4), _random_samples=samples
+    )
+    assert np.array_equal(y.numpy(), expected.numpy())
+    assert repr(deep) == "FractionalMaxPool3d(kernel_size=2, output_size=(2, 3, 4))"
+    assert repr(flat) == "FractionalMaxPool2d(kernel_size=2, output_ratio=0.5)"

@@ -13,7 +13,7 @@ from clnet.kernels.attention import Scores
 from clnet.nn import functional as F
 from clnet.ops.attention import Attention, AttentionBackward
 from tests.kernels.launching import cpu_shaped, gpu_shaped
-from tests.opcase import OpCase, booleans, every_check, normal
+from tests.opcase import NARROW, OpCase, booleans, every_check, normal
 
 pytestmark = pytest.mark.device
 
@@ -42,7 +42,7 @@ CASES = [
             ((0, 3, 5, 4), (0, 3, 7, 4), (0, 3, 7, 6)),
             ((5, 4), (7, 4), (7, 6)),
         ],
-        dtypes=("float64",),
+        dtypes=("float64", *NARROW),
     ),
     OpCase(
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.7),
@@ -59,6 +59,7 @@ CASES = [
         [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), booleans(2, 1, 5, 7)],
         k=40,
         grad2=True,
+        dtypes=NARROW,
         label="boolean mask",
     ),
     OpCase(
@@ -67,6 +68,7 @@ CASES = [
         [normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4), normal(5, 7)],
         k=40,
         grad2=True,
+        dtypes=NARROW,
         label="mask with gradient",
     ),
 ]

@@ -40,7 +40,7 @@ def ctc(x, **options):
 CASES = [
     OpCase(
         lambda x: ctc(x, reduction="none"), ctc_ref, [normal(4, 3, 3)], k=20, name="ctc_loss",
-        shapes=(),
+        dtypes=["bfloat16"],        shapes=(),
     )
 ]  # fmt: skip
 
@@ -87,3 +87,15 @@ def test_errors_name_what_is_wrong(device):
         ops.ctc_loss(x, t, n, n, blank=4)
     with pytest.raises(ShapeError, match="steps, n, classes"):
         ops.ctc_loss(x[0], t, n, n)
+
+
+def test_targets_one_after_another_and_lengths_of_the_host():
+    x = clnet.tensor(np.random.default_rng(0).standard_normal((6, 3, 4)).astype(np.float32))
+    x = ops.log_softmax(x, -1)
+    rows, joined = clnet.tensor([[1, 2], [3, 0], [2, 2]]), clnet.tensor([1, 2, 3, 2, 2])
+    lengths = [6, 5, 6], [2, 1, 2]
+    expected = ops.ctc_loss(x, rows, *map(clnet.tensor, lengths)).item()
+    assert ops.ctc_loss(x, joined, *lengths).item() == expected
+    assert ops.ctc_loss(x, joined, *map(clnet.tensor, lengths)).item() == expected
+    with pytest.raises(ShapeError, match=r"targets hold as many classes as the lengths say; got"):
+        ops.ctc_loss(x, joined, [6, 5, 6], [2, 2, 2])

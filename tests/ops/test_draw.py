@@ -8,6 +8,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.nn import functional as F
 from tests.opcase import OpCase, every_check, uniform
 from tests.philox import uniforms
 
@@ -37,7 +38,10 @@ CASES = [
         label="one probability",
     ),
 ]
-OTHERWISE_TESTED = {"multinomial": "test_shares_follow_the_weights"}
+OTHERWISE_TESTED = {
+    "multinomial": "test_shares_follow_the_weights",
+    "gumbel_softmax": "test_gumbel_softmax_draws_classes_in_their_shares",
+}
 
 
 @pytest.mark.parametrize(("case", "check"), every_check(CASES))
@@ -96,3 +100,28 @@ def test_a_seed_decides_the_draw():
 def test_what_cannot_be_drawn(call, error, law):
     with pytest.raises(error, match=law):
         call()
+
+
+def test_gumbel_softmax_draws_classes_in_their_shares():
+    clnet.manual_seed(0)
+    logits = clnet.tensor(np.log([0.1, 0.2, 0.7]).astype(np.float32)).expand(20_000, 3)
+    one = F.gumbel_softmax(logits, hard=True)
+    assert set(np.unique(one.numpy())) == {0, 1}
+    np.testing.assert_array_equal(one.numpy().sum(1), 1)
+    np.testing.assert_allclose(one.numpy().mean(0), [0.1, 0.2, 0.7], atol=4 * 0.5 / 20_000**0.5)
+    soft = F.gumbel_softmax(logits, tau=0.5)
+    np.testing.assert_allclose(soft.numpy().sum(1), 1, rtol=1e-5)
+
+
+def test_a_hard_draw_has_the_gradient_of_the_soft_one():
+    x, g = clnet.zeros(4, 3).requires_grad_(), clnet.tensor([[1.0, 2.0, 4.0]]).expand(4, 3)
+    slopes = []
+    for hard in (False, True):
+        clnet.manual_seed(3)
+        slopes.append(clnet.autograd.grad(F.gumbel_softmax(x, 0.7, hard), x, g)[0].numpy())
+    np.testing.assert_allclose(*slopes, rtol=1e-6)
+    assert np.abs(slopes[0]).max() > 0.01
+    with pytest.raises(ArgumentError, match=r"^gumbel_softmax: tau is above 0"):
+        F.gumbel_softmax(x, 0)
+    with pytest.raises(DtypeError, match=r"^gumbel_softmax: operands are floating"):
+        F.gumbel_softmax(x.long())

@@ -8,7 +8,7 @@ import pytest
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.tensor import grad, tensor
-from tests.opcase import OpCase, every_check, normal, positive, sliced, transposed, uniform
+from tests.opcase import NARROW, OpCase, every_check, normal, positive, sliced, transposed, uniform
 
 EPS = 1e-5
 
@@ -38,6 +38,7 @@ CASES = [
         k=24,
         ulps=16,
         grad2=True,
+        dtypes=NARROW,
         name="batch_norm",
         label="training",
         layouts=(),
@@ -67,6 +68,7 @@ CASES = [
         k=20,
         ulps=16,
         grad2=True,
+        dtypes=NARROW,
         name="batch_norm",
         label="evaluation",
         layouts=(),

@@ -8,7 +8,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
-from tests.opcase import OpCase, distinct, every_check, normal
+from tests.opcase import NARROW, OpCase, distinct, every_check, normal
 
 ONE_PLANE = [[(1, 1, 4, 4)], [(0, 2, 7, 6)]]
 
@@ -58,6 +58,7 @@ CASES = [
         [distinct(2, 2, 9, 8)],
         name="max_pool2d",
         label="3, stride=2, padding=1",
+        dtypes=NARROW,
         shapes=ONE_PLANE,
     ),
     OpCase(
@@ -77,6 +78,7 @@ CASES = [
         shapes=ONE_PLANE,
         name="avg_pool2d",
         label="3, stride=2, padding=1",
+        dtypes=NARROW,
     ),
     OpCase(
         lambda x: ops.adaptive_avg_pool2d(x, 1),
@@ -86,6 +88,7 @@ CASES = [
         shapes=ONE_PLANE,
         name="adaptive_avg_pool2d",
         label="1",
+        dtypes=NARROW,
     ),
     OpCase(
         lambda x: ops.adaptive_avg_pool2d(x, (2, None)),

@@ -10,7 +10,7 @@ from clnet import mode, ops
 from clnet.errors import ArgumentError, DtypeError
 from clnet.tensor import grad
 from tests import philox
-from tests.opcase import OpCase, every_check, normal
+from tests.opcase import NARROW, OpCase, every_check, normal
 
 SEED = 11
 
@@ -52,6 +52,7 @@ CASES = [
         lambda x: ops.dropout(x, 0.25, generator=clnet.Generator(SEED)),
         dropout_reference,
         [normal(7, 9)],
+        dtypes=NARROW,
         name="dropout",
     ),
     OpCase(filled(ops.uniform_, -2, 3), uniform_reference, X, grad=False, name="uniform_"),

@@ -63,6 +63,14 @@ CASES = [
         for p in ("zeros", "border", "reflection")
         for corners in (False, True)
     ),
+    sample(
+        2,
+        mode="bilinear",
+        padding_mode="zeros",
+        align_corners=False,
+        label="16 bits",
+        dtypes=("bfloat16",),
+    ),
     *(
         OpCase(
             lambda t, s=size, c=corners: F.affine_grid(t, s, align_corners=c),

@@ -8,7 +8,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import DtypeError, ShapeError
-from tests.opcase import OpCase, every_check, normal
+from tests.opcase import NARROW, OpCase, every_check, normal
 
 
 def sigmoid(x):
@@ -56,6 +56,7 @@ CASES = [
         grad2=True,
         name="lstm_cell",
         shapes=shapes(2, 4),
+        dtypes=NARROW,
     ),
     OpCase(
         ops.gru_cell,

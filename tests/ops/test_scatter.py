@@ -310,3 +310,13 @@ def test_gradients_are_pytorchs():
 def test_what_does_not_fit_is_refused(call, error, law):
     with pytest.raises(error, match=law):
         call(clnet.ones(3, 4), clnet.tensor([[0, 1], [1, 2], [2, 2]]))
+
+
+def test_scatter_adds_if_asked_to():
+    x, index = clnet.ones(3), clnet.tensor([1, 1])
+    assert x.scatter(0, index, clnet.tensor([2.0, 3.0]), reduce="add").tolist() == [1, 6, 1]
+    assert x.scatter(0, index, 2.5, reduce="add").tolist() == [1, 6, 1]
+    with pytest.raises(
+        ArgumentError, match=r"^scatter: reduce is None or 'add'; got reduce='mean'"
+    ):
+        x.scatter(0, index, 2.5, reduce="mean")

@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, BoundsError, ShapeError
 from clnet.ops.function import apply
 from clnet.ops.shape import Slice, to_dtype
 from clnet.tensor import grad
@@ -256,12 +256,6 @@ def test_copy_converts_and_broadcasts():
             "stack: it joins one tensor or more, of one shape; got shapes=[]",
         ),
         (
-            lambda x: ops.cat([x, x.half()]),
-            DtypeError,
-            "cat: operands have one dtype; got tensor0=clnet.float32, tensor1=clnet.float16. "
-            "Convert one with .to(dtype)",
-        ),
-        (
             lambda x: x.sum_to_size(4),
             ShapeError,
             "sum_to_size: the size broadcasts to the tensor's shape; got shape=(2, 3), size=(4,)",
@@ -272,3 +266,13 @@ def test_errors_name_the_law(call, error, message):
     with pytest.raises(error) as raised:
         call(clnet.ones(2, 3))
     assert str(raised.value) == message
+
+
+def test_joined_dtypes_are_promoted():
+    whole, real, half = clnet.tensor([1, 2]), clnet.tensor([0.5]), clnet.tensor([1.5]).half()
+    assert ops.cat([whole, real, half]).tolist() == [1.0, 2.0, 0.5, 1.5]
+    assert ops.cat([whole, half]).dtype is clnet.float16
+    assert ops.stack([half, real]).dtype is clnet.float32
+    x, y = (clnet.ones(2).to(d).requires_grad_() for d in (clnet.float32, clnet.float16))
+    ops.cat([x, y]).sum().backward()
+    assert (x.grad.dtype, y.grad.dtype) == (clnet.float32, clnet.float16)

@@ -8,7 +8,7 @@ from scipy.special import log_softmax, softmax
 from clnet import ops
 from clnet.errors import BoundsError, DtypeError
 from clnet.tensor import tensor
-from tests.opcase import OpCase, every_check, normal
+from tests.opcase import NARROW, OpCase, every_check, normal
 
 CASES = [
     OpCase(
@@ -19,7 +19,7 @@ CASES = [
         grad2=True,
         name=fn.__name__,
         label=f"dim={dim}",
-        dtypes=("float64",),
+        dtypes=("float64", *NARROW),
         shapes=[((3, 1, 2),), ((0, 2, 3),), ((1, 40, 17),)],
     )
     for fn, ref in [(ops.softmax, softmax), (ops.log_softmax, log_softmax)]

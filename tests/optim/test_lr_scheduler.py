@@ -26,12 +26,13 @@ def warm_up_then_cosine(module, optimizer):
 
 
 SCHEDULES = {
-    "StepLR": lambda m, o: m.StepLR(o, 3, gamma=0.5),
-    "MultiStepLR": lambda m, o: m.MultiStepLR(o, [2, 5, 5, 11], gamma=0.3),
+    "StepLR": lambda m, o: m.StepLR(o, 3, 0.5),
+    "MultiStepLR": lambda m, o: m.MultiStepLR(o, [2, 5, 5, 11], 0.3),
     "ExponentialLR": lambda m, o: m.ExponentialLR(o, 0.9),
-    "CosineAnnealingLR": lambda m, o: m.CosineAnnealingLR(o, 8, eta_min=0.01),
-    "LinearLR": lambda m, o: m.LinearLR(o, start_factor=0.25, end_factor=0.75, total_iters=6),
+    "CosineAnnealingLR": lambda m, o: m.CosineAnnealingLR(o, 8, 0.01),
+    "LinearLR": lambda m, o: m.LinearLR(o, 0.25, 0.75, 6),
     "LambdaLR": lambda m, o: m.LambdaLR(o, decay),
+    "MultiplicativeLR": lambda m, o: m.MultiplicativeLR(o, decay),
     "SequentialLR": warm_up_then_cosine,
 }
 
@@ -103,6 +104,8 @@ def test_arguments_are_checked():
         lr_scheduler.LinearLR(optimizer, start_factor=0)
     with pytest.raises(ArgumentError, match="for each group"):
         lr_scheduler.LambdaLR(optimizer, [decay])
+    with pytest.raises(ArgumentError, match="MultiplicativeLR: there is a function for each group"):
+        lr_scheduler.MultiplicativeLR(optimizer, [decay])
     constant = lr_scheduler.LambdaLR(optimizer, decay)
     with pytest.raises(ArgumentError, match="milestone"):
         lr_scheduler.SequentialLR(optimizer, [constant], [3])

@@ -1,0 +1,96 @@
+"""Backward hooks: when they are called and with what, beside PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError
+
+pytestmark = pytest.mark.device
+
+
+def heard(package, *, leaf):
+    """What hooks of two layers are given, and the gradients they leave behind."""
+    net = package.nn.Sequential(package.nn.Linear(3, 3), package.nn.Tanh())
+    with package.no_grad():
+        for p in net.parameters():
+            p.copy_(package.ones(*p.shape) * 0.1)
+    log = []
+
+    def before(module, grad_output):
+        log.extend(g.tolist() for g in grad_output)
+        return (grad_output[0] * 3,)
+
+    def after(module, grad_input, grad_output):
+        log.extend(None if g is None else g.tolist() for g in (*grad_input, *grad_output))
+        return tuple(None if g is None else g * 2 for g in grad_input)
+
+    net[0].register_full_backward_hook(after)
+    net[1].register_full_backward_pre_hook(before)
+    net[1].register_full_backward_hook(after)
+    x = package.ones(1, 3)
+    x.requires_grad_(leaf)
+    net(x).sum().backward()
+    return [*log, None if x.grad is None else x.grad.tolist(), net[0].weight.grad.tolist()]
+
+
+@pytest.mark.parametrize("leaf", [True, False], ids=["input with gradient", "without"])
+@pytest.mark.filterwarnings("ignore")  # PyTorch tells that no input needs a gradient
+def test_backward_hooks_see_and_replace_gradients_as_pytorchs(leaf):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    ours, theirs = heard(clnet, leaf=leaf), heard(torch, leaf=leaf)
+    assert [v is None for v in ours] == [v is None for v in theirs]
+    for a, b in zip(ours, theirs, strict=True):
+        if a is not None:
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+class Two(nn.Module):
+    def forward(self, x, scale, y):
+        return [x * scale, y, "kept"]
+
+
+def test_results_of_several_kinds_pass_through():
+    module, seen = Two(), []
+    handle = module.register_full_backward_hook(lambda m, gi, go: seen.append((gi, go)))
+    x, y = clnet.tensor([1.0, 2.0], requires_grad=True), clnet.tensor([3.0])
+    first, second, text = module(x, 4.0, y)
+    assert (text, second.tolist()) == ("kept", [3.0])
+    first.sum().backward()
+    ((grad_input, grad_output),) = seen
+    assert [None if g is None else g.tolist() for g in grad_input] == [[4.0, 4.0], None, None]
+    assert [None if g is None else g.tolist() for g in grad_output] == [[1.0, 1.0], None, None]
+    handle.remove()
+    module(x, 4.0, y)[0].sum().backward()
+    assert len(seen) == 1
+    with clnet.no_grad():
+        module.register_full_backward_hook(lambda m, gi, go: seen.append(None))
+        module(x, 4.0, y)
+    assert len(seen) == 1
+
+
+def test_a_hook_returns_as_many_gradients_as_it_was_given():
+    module = nn.Tanh()
+    module.register_full_backward_hook(lambda m, gi, go: (gi[0], gi[0]))
+    x = clnet.ones(2).requires_grad_()
+    with pytest.raises(ArgumentError, match=r"^Tanh: a backward hook returns None or as many"):
+        module(x).sum().backward()
+
+
+def test_hooks_run_in_compiled_functions():
+    layer = nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda m, gi, go: tuple(2 * g for g in gi))
+    x = clnet.ones(1, 2)
+
+    def slope(x):
+        x = x * 1.0
+        x.requires_grad_()
+        return clnet.autograd.grad(layer(x).sum(), x)[0]
+
+    step = clnet.compile(slope)
+    expected = 2 * layer.weight.detach().numpy().sum(0)
+    for _ in range(2):
+        np.testing.assert_allclose(step(x).numpy()[0], expected, rtol=1e-5)

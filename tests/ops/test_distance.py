@@ -1,0 +1,51 @@
+"""Distances between all vectors of two sets, beside PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ArgumentError, ShapeError
+from tests.opcase import every_check, normal, sliced
+from tests.torchcase import torch_case
+
+pytestmark = pytest.mark.device
+
+SETS = [normal(2, 5, 3), normal(2, 4, 3)]
+CASES = [
+    *(
+        torch_case("cdist", SETS, p=p, shapes=[[(0, 3), (4, 3)]], layouts=(sliced,), k=3)
+        for p in (1.0, 2.0, 3.0, float("inf"))
+    ),
+    torch_case("cdist", [normal(3, 1, 2, 4), normal(5, 6, 4)], k=4, shapes=[], layouts=()),
+    torch_case("pdist", [normal(6, 4)], shapes=[[(1, 4)]], k=4, grad2=True),
+    torch_case("pdist", [normal(5, 2)], 3.0, shapes=[], k=2),
+]
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize("p", [0.5, 1.0, 2.0, 3.0, float("inf")])
+def test_equal_vectors_have_a_distance_and_a_gradient_of_0(p):
+    x = clnet.tensor(np.ones((2, 3), np.float32), requires_grad=True)
+    distance = ops.cdist(x, x.detach(), p)
+    distance.sum().backward()
+    assert not distance.detach().numpy().any()
+    assert not x.grad.numpy().any()
+
+
+def test_errors_name_what_is_wrong():
+    x = clnet.ones(2, 3)
+    with pytest.raises(ArgumentError, match=r"^cdist: p is 0 or more; got p=-1"):
+        ops.cdist(x, x, -1)
+    with pytest.raises(
+        ShapeError, match=r"^cdist: x1 is \(\.\.\., m, d\), x2 \(\.\.\., n, d\); got"
+    ):
+        ops.cdist(x, x.T)
+    with pytest.raises(ShapeError, match=r"^pdist: x is \(n, d\); got x=\(3,\)"):
+        ops.pdist(x[0])
