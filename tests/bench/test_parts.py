@@ -33,16 +33,31 @@ def test_course_report_has_all_that_is_asked_for(capfd, tmp_path):
     assert page.stat().st_size > 10_000
 
 
-@pytest.mark.slow
-def test_start_is_told_cold_and_warm(monkeypatch, capsys):
+def test_first_step_says_where_the_time_went(monkeypatch, capsys):
     monkeypatch.setattr(start, "_WARM_RUNS", 1)
+    run = start._run
+    monkeypatch.setattr(start, "_run", lambda job, environment: run(job, "{}"))  # the user's cache
     assert main(["bench", "start", "--net", "fashion-cnn", "--json"]) == 0
-    cold, warm = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (cold["cache"], warm["cache"]) == ("cold", "warm")
-    assert cold["built"] == warm["loaded"] > 5
-    assert cold["loaded"] == warm["built"] == 0
-    parts = sum(cold[key] for key in ("import", "context", "model", "first_step"))
-    assert cold["to_result"] == pytest.approx(parts)
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["cache"], second["cache"]) == ("cold", "warm")
+    assert second["loaded"] == first["built"] + first["loaded"] > 5
+    assert second["built"] == 0
+    parts = sum(first[key] for key in ("import", "context", "model", "first_step"))
+    assert first["to_result"] == pytest.approx(parts)
+
+
+def test_cold_runs_have_a_cache_of_their_own(monkeypatch):
+    seen = []
+
+    def run(job, environment):
+        seen.append(json.loads(environment))
+        return {"to_result": float(len(seen))}
+
+    monkeypatch.setattr(start, "_run", run)
+    cold, warm = start.measure("fcn-r", None)
+    assert (cold["to_result"], warm["to_result"]) == (1.0, 3.0)
+    assert all(e == seen[0] and len(set(e.values())) == 1 for e in seen)
+    assert set(seen[0]) == {"CLNET_CACHE_DIR", "POCL_CACHE_DIR"}
 
 
 def test_profilers_cost_is_told_off_and_on(monkeypatch, capsys):
