@@ -19,8 +19,9 @@ from .kernel import Constraint, Kernel, Rendered
 # Vectors an item takes: 64 KiB of an operand in AVX-512, a few microseconds.
 _SHARE = 1024
 _INT_ELEMENTS = 2**31 - 1
-# Dense arrays are taken as vectors from a size on that repays another kernel.
-DENSE_ELEMENTS = 2**16
+# Dense arrays, and rows of some length, are taken as vectors from a size on that repays a kernel.
+DENSE_ELEMENTS = 2**14
+LEAST_RUN = 8
 # Results that the caches would not keep are stored past them.
 STREAM_BYTES = 16 * 2**20
 _LINE_BYTES = 64
@@ -47,7 +48,7 @@ VECTORS = Kernel(
 def in_vectors(
     traits: DeviceTraits, sizes: Shape, steps: Sequence[Strides]
 ) -> tuple[Shape, tuple[Strides, ...]]:
-    """A problem over one long axis as runs of vectors; others as they are.
+    """A problem whose inner axis is long as runs of vectors; others as they are.
 
     Args:
         traits: the device's numbers.
@@ -58,9 +59,11 @@ def in_vectors(
         The sizes and steps.
     """
     lanes = min(max(traits.simd_width, 4), 16)
-    if len(sizes) > 1 or sizes[0] % lanes or sizes[0] < DENSE_ELEMENTS:
+    n = sizes[-1]
+    if n % lanes or n < LEAST_RUN * lanes or prod(sizes) < DENSE_ELEMENTS:
         return sizes, tuple(steps)
-    return (sizes[0] // lanes, lanes), tuple((s[0] * lanes, s[0]) for s in steps)
+    runs = (*sizes[:-1], n // lanes, lanes)
+    return runs, tuple((*s[:-1], s[-1] * lanes, s[-1]) for s in steps)
 
 
 def aligned(outputs: Sequence[Array]) -> bool:

@@ -22,6 +22,7 @@ def thresholds(monkeypatch):
 
     def use(*, dense: int, stream: int) -> None:
         monkeypatch.setattr(pointwise_vectors, "DENSE_ELEMENTS", dense)
+        monkeypatch.setattr(pointwise_vectors, "LEAST_RUN", 2)
         monkeypatch.setattr(pointwise_vectors, "STREAM_BYTES", stream)
         module._recipe.cache_clear()
 

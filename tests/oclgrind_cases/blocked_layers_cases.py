@@ -71,6 +71,13 @@ def moments_and_sums(target: Target) -> None:
         inputs = [given(blocked(a, lanes)) for a in (x, y)]
         exprs = (Input(0), where(Input(1) <= 0, 0, exp(Input(0) - Input(2)) * Scalar(0)))
         run(blocked_sums(sums, [*inputs, given(c)], exprs, scalars=(0.5,)))
+        for limit in (0, norm_module.STREAM_BYTES):
+            made, again = output(blocked(x, lanes).shape), output(c.shape)
+            with constants(norm_module, STREAM_BYTES=limit):
+                doubled = (Input(0) * 2, Input(0))
+                run(blocked_sums([again], inputs[:1], doubled, made=[made]))
+            near(made, blocked(2 * x, lanes))
+            near(again, x.sum((0, 2, 3)), terms=256)
     near(sums[0], x.sum((0, 2, 3)), terms=256)
     kept = np.where(y <= 0, 0, np.exp(x - c[:, None, None]) * 0.5)
     near(sums[1], kept.sum((0, 2, 3)), terms=1024)
@@ -138,7 +145,7 @@ def means(target: Target) -> None:
 
 @case("cpu")
 def dense_vectors_past_the_caches(target: Target) -> None:
-    with constants(vectors_module, DENSE_ELEMENTS=0, STREAM_BYTES=0):
+    with constants(vectors_module, DENSE_ELEMENTS=0, LEAST_RUN=2, STREAM_BYTES=0):
         for n in (48, 64 * 5):
             x, y = normal(n), output((n,))
             run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) + 1,), compute=float32))
