@@ -20,8 +20,8 @@ from .peer import Peer, peer_on
 from .timing import settle
 from .workload import Workload
 
-# The first result of both sides, then the one after an update, which rounding has a part in: after
-# 50 batch norms PyTorch's own gradients in float32 are 2% from those in float64 (ResNet-50, batch 4).
+# The first result of both sides, then the one after an update, which rounding has a part in: behind
+# 50 batch norms PyTorch's own gradients are 2% from those in float64 (ResNet-50, 4 images).
 _AGREE = (1e-3, 5e-2)
 _GRADIENTS_AGREE = 0.1
 _NOISE = 1e-3  # of the largest gradient's norm; those that are zero but for rounding have no more
