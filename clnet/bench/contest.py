@@ -215,7 +215,7 @@ def _enter(
         peers[torch_mode] = f"failed: {str(error).splitlines()[0][:120]}"
         return
     error = seen.difference(_Seen(answers, gradients))
-    if not error <= 1:
+    if not error <= workload.sensitivity:
         raise ArithmeticError(
             f"{workload.name}: results or gradients differ from PyTorch's ({torch_mode}); got "
             f"difference={error:.2g} of what is allowed"

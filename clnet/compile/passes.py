@@ -11,10 +11,19 @@ from .recompute import recompute
 from .simplify import simplify, with_constants
 from .split import split
 from .trace import Trace
+from .update import merge_updates
 
 Pass = Callable[[Trace], Trace]
 
-PASSES: tuple[Pass, ...] = (simplify, layout, split, fuse, prologue, with_constants)
+PASSES: tuple[Pass, ...] = (
+    simplify,
+    layout,
+    split,
+    fuse,
+    prologue,
+    merge_updates,
+    with_constants,
+)
 """From what was recorded to what is planned: the one list, in order."""
 
 SAVING: tuple[Pass, ...] = (recompute, fuse)

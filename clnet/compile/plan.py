@@ -43,7 +43,10 @@ class Plan:
         self._replay = Replay(device.queue, _program(self.entries, scratch))
         self._mutated = [s for _, step in trace.ops for s in step.mutated]
         changed = set(self._mutated)
-        self._arguments = [_Argument(a, a.storage in changed) for a in trace.arguments]
+        self._arguments = [
+            _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
+            for a in trace.arguments
+        ]
         self._changed = changed
 
     @property
@@ -60,6 +63,7 @@ class Plan:
     def held_bytes(self) -> int:
         """Memory the plan holds between replays."""
         own = (*self._arenas, *self._own, *(a.copy for a in self._arguments if a.copy))
+        own = dict.fromkeys(own)
         return sum(size_class(storage.nbytes) for storage in own)
 
     @property
@@ -133,13 +137,14 @@ class _Argument:
     Args:
         place: the argument as it was traced.
         changed: whether a launch overwrites it.
+        kept: whether a leaf keeps it as its gradient; it has memory of its own then.
     """
 
-    def __init__(self, place: Array, changed: bool) -> None:  # noqa: FBT001 - one flag
+    def __init__(self, place: Array, *, changed: bool, kept: bool) -> None:
         self.storage = place.storage
-        self.copy: Storage | None = None
+        self.copy: Storage | None = place.storage if kept else None
         self._nbytes = place.nbytes
-        self._changed = changed
+        self._changed = changed or kept
 
     def take(self, given: Array, changed: set[Storage]) -> bool:
         """Look at what the caller gives now.
