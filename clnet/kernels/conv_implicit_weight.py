@@ -8,13 +8,14 @@ from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
 from .conv_geometry import ConvGeometry
-from .conv_implicit import merges
 from .conv_parts import add_slices
 from .kernel import Constraint, Kernel
 from .tile import Choice, Tile, Work, choose
 
 # A slice shorter than this costs more in adding slices than it gains.
 _SHORTEST_SLICE = 256
+# So few channels and several taps: a tile of one tap would be mostly empty.
+_FEW_CHANNELS = 16
 
 
 class WeightParams(NamedTuple):
@@ -48,10 +49,16 @@ TILINGS = (
     (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.9),
     (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.6),
     (Tile(32, 32, 16, 4, 4, 4, 4, "async", ahead=True), 0.5),
-    (Tile(64, 128, 16, 8, 8, 4, ahead=True), 0.85),
-    (Tile(64, 64, 16, 8, 8, 4, ahead=True), 0.8),
+    (Tile(16, 128, 32, 4, 4, 4, 3, "async", ahead=True), 0.6),
+    (Tile(64, 128, 16, 8, 8, 4), 0.85),
+    (Tile(64, 64, 16, 8, 8, 4), 0.8),
     (Tile(32, 32, 16, 4, 4, 4), 0.4),
 )
+
+
+def merges(g: ConvGeometry) -> bool:
+    """Whether the input's channels and the taps are one axis of columns."""
+    return g.icg <= _FEW_CHANNELS and g.taps > 1
 
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:

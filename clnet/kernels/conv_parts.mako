@@ -43,6 +43,7 @@ __kernel void conv_pack(
         filters += filters_offset + (((long)group * rows + row) * channels + channel) * taps;
 % endif
         packed += packed_offset + ((long)group * taps * channels + channel) * rows + row;
+        #pragma unroll 9
         for (int tap = 0; tap < taps; tap++)
             packed[(long)tap * channels * rows] = filters[tap];
     }

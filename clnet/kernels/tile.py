@@ -90,7 +90,8 @@ class Tile(NamedTuple):
         stages: tiles of the operands that local memory holds at a time.
         copy: ``"registers"`` (read early, stored when the last tile is used up), ``"direct"`` (read
             and stored at once) or ``"async"`` (copies that run beside the products).
-        ahead: operands of the next step are read from local memory before this one's products.
+        ahead: operands of the next step are read from local memory before this one's products;
+            steps are then written out, of which clang for AMD's GPUs makes spills.
     """
 
     tile_m: int
