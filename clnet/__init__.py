@@ -56,12 +56,15 @@ from .random import randn as randn
 from .random import randn_like as randn_like
 from .random import randperm as randperm
 from .random import set_rng_state as set_rng_state
+from .recompute import checkpoint as checkpoint
+from .recompute import checkpoint_sequential as checkpoint_sequential
 from .tensor import Tensor as Tensor
 from .tensor import empty as empty
 from .tensor import full as full
 from .tensor import ones as ones
 from .tensor import tensor as tensor
 from .tensor import zeros as zeros
+from .train.forecast import plan as plan
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
     from .ops import *

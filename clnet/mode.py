@@ -24,6 +24,7 @@ class Mode:
         module_path: dotted path of the module whose ``forward`` is running.
         phase: ``"forward"``, ``"backward"`` or ``"update"``.
         generator: the random generator of ops that are given none.
+        draws: what remembers random numbers, or gives them once more, in a checkpoint, or None.
         abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
     """
 
@@ -35,7 +36,13 @@ class Mode:
     module_path: str = ""
     phase: str = "forward"
     generator: Generator = field(default_factory=Generator)
+    draws: Any = None
     abstract: bool = False
+
+    @property
+    def recomputing(self) -> bool:
+        """Whether a checkpointed function runs for the second time."""
+        return self.draws is not None and self.draws.repeating
 
 
 _MODE: ContextVar[Mode] = ContextVar("clnet_mode", default=Mode())  # noqa: B039 - frozen

@@ -126,6 +126,11 @@ class Node:
         self.kept_inputs = self.kept_outputs = {}
 
 
+def next_sequence() -> int:
+    """A number larger than those of all nodes so far, and smaller than those of later ones."""
+    return next(_SEQUENCE)
+
+
 def edge_of(tensor: Any) -> Edge:
     """Where the gradient of a tensor goes."""
     if tensor.node is None:
@@ -174,6 +179,7 @@ def run_backward(
     targets: Sequence[Any] | None,
     retain_graph: bool,
     create_graph: bool,
+    stop_at_targets: bool = False,
 ) -> dict[int, tuple[Any, Any]]:
     """Walk back from ``roots``, newest node first.
 
@@ -183,11 +189,17 @@ def run_backward(
         targets: tensors whose gradients are wanted, or None for all leaves.
         retain_graph: keep what the nodes saved.
         create_graph: record the walk itself, so that its results can be differentiated.
+        stop_at_targets: do not walk on behind a target.
 
     Returns:
         By the ``id`` of a leaf or target: the tensor and its gradient.
     """
-    walk = _Walk(targets, retain_graph=retain_graph, create_graph=create_graph)
+    walk = _Walk(
+        targets,
+        retain_graph=retain_graph,
+        create_graph=create_graph,
+        stop_at_targets=stop_at_targets,
+    )
     with mode.using(grad=create_graph, phase="backward"):
         for root, grad in zip(roots, grads, strict=True):
             walk.deliver(edge_of(root), grad)

@@ -31,7 +31,7 @@ LAYERS = (
     {"array"},
     {"kernels"},
     {"ops"},
-    {"tape", "tensor", "creation", "random", "gradcheck", "autograd"},
+    {"tape", "tensor", "creation", "random", "gradcheck", "autograd", "recompute"},
     {"compile", "nn", "linalg"},
     {"optim", "data", "io", "parallel"},
     {"train", "models", "onnx", "profiling"},
@@ -55,7 +55,7 @@ FORBIDDEN = {
 RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 
 # Packages of the extras: imported inside the function that needs them, with an install hint.
-OPTIONAL = {"torch", "PIL", "pooch", "requests", "matplotlib", "sklearn", "onnx"}
+OPTIONAL = {"torch", "PIL", "pooch", "requests", "matplotlib", "sklearn", "onnx", "tensorboard"}
 MAY_BE_LAZY = OPTIONAL | {"tqdm"}
 
 MAX_FILE, MAX_FUNCTION, MAX_TEMPLATE = 600, 60, 300

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from clnet.cli import main
+from clnet.cli import command, main, options
 from clnet.data import fashion_mnist, source
 from clnet.device.discovery import Found
 from clnet.errors import ClnetError
+from clnet.models import MLP
 
 QUICK = ["--model", "mlp", "--epochs", "1", "--batch-size", "128"]
 
@@ -110,6 +113,58 @@ def test_error_is_one_line(options, complaint, capsys):
     assert complaint in captured.err
 
 
+@pytest.mark.device
+def test_training_is_watched_as_asked(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason='pip install "clnet[plot]"')
+    pytest.importorskip("tensorboard", reason='pip install "clnet[tensorboard]"')
+    folder, picture = tmp_path / "run", tmp_path / "curves.png"
+    watched = ["--times", "4", "--statistics", "--curves", str(picture)]
+    chosen = [*watched, "--tensorboard", str(folder), "--validation", "0.2", "--schedule", "step"]
+    assert main(["train", "digits", *QUICK, *chosen, "--weight-decay", "1e-4", "--clip", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "1151 training images" in out  # four fifths
+    assert re.search(r"step 4: forward [\d.]+ ms, backward [\d.]+ ms, update [\d.]+ ms", out)
+    assert re.search(r"layers\.0\.weight\.grad +256x64 .*\|", out)
+    assert picture.stat().st_size > 1000
+    assert [file for file in folder.iterdir() if "tfevents" in file.name]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("schedule", ["cosine", "step", "constant"])
+def test_rate_follows_the_schedule(schedule, capsys):
+    arguments = ["train", "digits", *QUICK, "--schedule", schedule, "--model", "mlp"]
+    parsed = command._parser().parse_args([*arguments, "--lr", "1"])
+    optimizer = options.optimizer(MLP((4,), 2), parsed, lr=5.0)
+    rates = options.scheduler(optimizer, parsed, steps=8)
+    seen = []
+    for _ in range(8):
+        seen.append(round(float(optimizer.param_groups[0]["lr"]), 4))
+        rates.step()
+    expected = {
+        "cosine": [round((1 + np.cos(np.pi * i / 8)) / 2, 4) for i in range(8)],
+        "step": [1, 1, 1, 1, 0.1, 0.1, 0.01, 0.01],
+        "constant": [1] * 8,
+    }
+    assert seen == expected[schedule]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["digits", "--model", "resnet14"], "images of three channels"),
+        (["digits", "--model", "lenet"], "images of 28x28"),
+        (["digits", "--width", "8"], "--width is a residual network's"),
+        (["digits", "--validation", "1"], "validation lies between 0 and 1"),
+        (["digits", "--times", "0"], "every is 1 or more"),
+        (["digits", "--clip", "-1"], "clip_grad_norm is positive"),
+    ],
+)
+def test_option_that_does_not_fit_is_refused(options, complaint, capsys):
+    assert main(["train", *options]) == 1
+    assert complaint in capsys.readouterr().err
+
+
 def test_debug_shows_the_traceback():
     with pytest.raises(ClnetError):
         main(["train", "digits", "--resume", "--debug"])
@@ -175,3 +230,36 @@ def test_profile_of_a_command_names_layers_and_optimiser(capsys):
 def test_profile_of_nothing_says_so(arguments, message, capsys):
     assert main(["profile", *arguments]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_plan_prints_whether_it_fits(capsys):
+    assert main(["plan", "resnet20", "--batch-size", "8", "--memory", "1G"]) == 0
+    assert "compiled, checkpoints" in capsys.readouterr().out
+    assert main(["plan", "resnet20", "--batch-size", "8", "--memory", "2M", "--inference"]) == 3
+    assert "does not fit" in capsys.readouterr().out
+
+
+def test_plan_for_the_traits_of_another_machine(tmp_path, capsys):
+    assert main(["devices", "--json"]) == 0
+    described = json.loads(capsys.readouterr().out)[0]
+    file = tmp_path / "traits.json"
+    file.write_text(json.dumps(described))
+    options = ["--traits", str(file), "--input", "3x16x16", "--optimizer", "adam", "--json"]
+    assert main(["plan", "resnet14", *options]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert line["needs"]["compiled"]["fits"]
+    assert line["needs"]["compiled"]["used"] > 4 * line["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--input", "large"], "an input is given as 3x224x224"),
+        (["--memory", "much"], "a size is given as 8G or 512M"),
+        (["--traits", "/nowhere"], "cannot read the traits"),
+        (["--traits", "x", "--device", "cpu"], "--device and --traits name two devices"),
+    ],
+)
+def test_plan_options_that_make_no_sense(options, complaint, capsys):
+    assert main(["plan", "resnet20", *options]) == 1
+    assert complaint in capsys.readouterr().err

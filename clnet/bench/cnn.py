@@ -22,7 +22,9 @@ from ..nn import functional as F
 from ..optim import SGD
 from ..tape import no_grad
 from ..tensor import Tensor, tensor
-from .timing import settle, torch_peer
+from . import torch_networks
+from .peer import Peer, peer_on
+from .timing import settle
 
 _BATCH = 64
 _BLOCK = 20
@@ -64,22 +66,16 @@ class Ours:
 class Theirs:
     """The same network on PyTorch, from the same weights."""
 
-    def __init__(self, torch: Any, ours: Ours) -> None:
-        nn = torch.nn
-        layers = [nn.Conv2d(1, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1)]
-        dense = [nn.Linear(3136, 128), nn.Linear(128, 10)]
+    def __init__(self, peer: Peer, ours: Ours) -> None:
+        torch = peer.torch
+        self._peer = peer
         self._torch = torch
-        self._model = nn.Sequential(
-            *(part for conv in layers for part in (conv, nn.ReLU(), nn.MaxPool2d(2))),
-            nn.Flatten(),
-            dense[0],
-            nn.ReLU(),
-            dense[1],
-        )
+        self._model = torch_networks.build(torch, "fashion-cnn")
         with torch.no_grad():
             pairs = zip(self._model.parameters(), ours.model.parameters(), strict=True)
             for theirs, mine in pairs:
                 theirs.copy_(torch.from_numpy(mine.detach().numpy()))
+        self._model.to(peer.device)
         self._optimizer = torch.optim.SGD(self._model.parameters(), lr=_LR, momentum=_MOMENTUM)
 
     def steps(self, batches: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[float]:
@@ -87,8 +83,8 @@ class Theirs:
         losses = []
         for x, y in batches:
             self._optimizer.zero_grad()
-            scores = self._model(self._torch.from_numpy(x))
-            loss = self._torch.nn.functional.cross_entropy(scores, self._torch.from_numpy(y))
+            scores = self._model(self._peer.tensor(x))
+            loss = self._torch.nn.functional.cross_entropy(scores, self._peer.tensor(y))
             loss.backward()
             self._optimizer.step()
             losses.append(loss.detach())
@@ -97,9 +93,9 @@ class Theirs:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print a line an epoch; ``--help`` lists the options."""
-    parser = argparse.ArgumentParser(prog="clnet.bench.cnn", description=__doc__)
+    parser = argparse.ArgumentParser(prog="clnet bench cnn", description=__doc__)
     parser.add_argument("--device", help="as in clnet.device()")
-    parser.add_argument("--threads", type=int, default=2, help="PyTorch's threads")
+    parser.add_argument("--threads", type=int, help="PyTorch's threads on a CPU (as many as we)")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--steps", type=int, help="of an epoch, when not all")
     parser.add_argument("--data", help="folder of the Fashion-MNIST files")
@@ -112,18 +108,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     normalize = Normalize.of(train.arrays[0])
     loader = DataLoader(train, _BATCH, shuffle=True, drop_last=True, transform=normalize)
     ours = Ours(where, compile=not options.no_compile)
-    torch = None if options.alone else torch_peer(options.threads)
-    theirs = None if torch is None else Theirs(torch, ours)
+    peer = None if options.alone else peer_on(where, options.threads)
+    theirs = None if peer is None else Theirs(peer, ours)
     for epoch in range(options.epochs):
         batches = [(np.ascontiguousarray(x), y) for x, y in loader][: options.steps]
-        own, peer = _epoch(ours, theirs, batches, check=epoch == 0)
+        own, other = _epoch(ours, theirs, batches, check=epoch == 0)
         accuracy = _accuracy(ours, normalize, test)
         fields: dict[str, Any] = {"epoch": epoch + 1, "steps": len(batches), "seconds": own}
-        fields |= {"test_accuracy": accuracy, "peer_seconds": peer or None}
+        fields |= {"test_accuracy": accuracy, "peer_seconds": other or None}
         if options.json:
             print(json.dumps({"bench": "cnn", "device": where.identity.key, **fields}), flush=True)
             continue
-        beside = f", PyTorch {peer:.2f} s, ratio {peer / own:.2f}" if theirs else ""
+        beside = f", PyTorch {other:.2f} s, ratio {other / own:.2f}" if theirs else ""
         print(f"epoch {epoch + 1}: {own:.2f} s{beside}, test accuracy {accuracy:.4f}", flush=True)
 
 

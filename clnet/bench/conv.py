@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..array import Array
-from ..device import Device, DeviceKind, Launch, device
+from ..device import Device, Launch, device
 from ..dtypes import float32
 from ..kernels.conv import (
     Algorithm,
@@ -26,7 +26,8 @@ from ..kernels.conv import (
     fits,
 )
 from ..shapes import window_size
-from .timing import seconds, torch_peer
+from .peer import Peer, peer_on
+from .timing import seconds
 
 
 def _layer(n: int, ic: int, oc: int, size: int, k: int, stride: int, padding: int) -> ConvGeometry:
@@ -163,10 +164,11 @@ class Layer:
                 total += float(np.sum((gy @ patch.T) * self.weight[:, :, r, s]))
         return total
 
-    def peer(self, torch: Any, direction: Direction) -> Callable[[], object]:
+    def peer(self, peer: Peer, direction: Direction) -> Callable[[], object]:
         """PyTorch's side of a direction."""
         g = self.geometry
-        x, weight, gy = (torch.from_numpy(v) for v in (self.x, self.weight, self.gy))
+        torch = peer.torch
+        x, weight, gy = (peer.tensor(v) for v in (self.x, self.weight, self.gy))
         window = ([g.sh, g.sw], [g.ph, g.pw], [g.dh, g.dw])
         if direction is Direction.FORWARD:
             return lambda: torch.nn.functional.conv2d(x, weight, None, *window, g.groups)
@@ -176,7 +178,12 @@ class Layer:
 
 
 def measure(
-    name: str, layer: Layer, direction: Direction, algorithm: Algorithm, rounds: int, torch: Any
+    name: str,
+    layer: Layer,
+    direction: Direction,
+    algorithm: Algorithm,
+    rounds: int,
+    peer: Peer | None,
 ) -> Result:
     """Check and time one direction of a layer.
 
@@ -186,7 +193,7 @@ def measure(
         direction: what to compute.
         algorithm: how.
         rounds: turns; the fastest counts: a busy processor slows the two sides unequally.
-        torch: the module, or None.
+        peer: PyTorch, or None.
 
     Returns:
         What was measured.
@@ -203,22 +210,25 @@ def measure(
 
     ours()
     layer.check(direction, out.numpy())
-    theirs = None if torch is None else layer.peer(torch, direction)
+    theirs = None if peer is None else layer.peer(peer, direction)
     repeats = max(1, min(200, int(0.02 / seconds(ours, where, 1))))
-    own, peer = [], []
+    own: list[float] = []
+    others: list[float] = []
     for _ in range(rounds):
         own.append(seconds(ours, where, repeats))
-        if theirs is not None:
-            peer.append(seconds(theirs, None, repeats))
-    other = min(peer) if peer else None
+        if peer is not None and theirs is not None:
+            others.append(seconds(theirs, peer, repeats))
+    other = min(others) if others else None
     return Result(name, layer.geometry, direction, algorithm, min(own), other)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print a table; ``--help`` lists the options."""
-    parser = argparse.ArgumentParser(prog="clnet.bench.conv", description=__doc__)
+    parser = argparse.ArgumentParser(prog="clnet bench conv", description=__doc__)
     parser.add_argument("--device", help="as in clnet.device()")
-    parser.add_argument("--threads", type=int, default=2, help="PyTorch's threads")
+    parser.add_argument("--threads", type=int, help="PyTorch's threads on a CPU (as many as we)")
+    against = ("torch", "nothing")
+    parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
     parser.add_argument("--rounds", type=int, default=7, help="turns, of which the fastest counts")
     parser.add_argument("--only", default="", help="layers whose name contains this")
     ways = [a.value for a in Algorithm]
@@ -226,11 +236,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON line for each result")
     options = parser.parse_args(argv)
     where = device(options.device)
-    torch = torch_peer(options.threads) if where.traits.kind is DeviceKind.CPU else None
+    peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if not options.json:
-        print(f"{where.identity.name}; PyTorch: {torch.__version__ if torch else 'not compared'}")
+        print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
         heads = f"{'layer':18} {'n':>4} {'direction':12} {'algorithm':9} {'ms':>9} {'GFLOP/s':>8}"
-        print(heads + (f" {'torch ms':>9} {'GFLOP/s':>8} {'ratio':>6}" if torch else ""))
+        print(heads + (f" {'torch ms':>9} {'GFLOP/s':>8} {'ratio':>6}" if peer else ""))
     for name, geometry in LAYERS.items():
         if options.only not in name:
             continue
@@ -242,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 else Algorithm(options.algorithm)
             )
             if fits(where.target, geometry, direction, float32, algorithm):
-                result = measure(name, layer, direction, algorithm, options.rounds, torch)
+                result = measure(name, layer, direction, algorithm, options.rounds, peer)
                 print(result.json(where) if options.json else result.row(), flush=True)
 
 

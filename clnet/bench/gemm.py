@@ -1,4 +1,4 @@
-"""How fast matrix products are, beside PyTorch's on the same processor where it is installed.
+"""How fast matrix products are, beside PyTorch's on the same device where it is installed.
 
 Every product is compared with float64 before it is timed; the two sides are timed in turns.
 """
@@ -9,14 +9,15 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..array import Array
-from ..device import Device, DeviceKind, device
+from ..device import Device, device
 from ..kernels.gemm import gemm
-from .timing import seconds, torch_peer
+from .peer import Peer, peer_on
+from .timing import seconds
 
 
 class Case(NamedTuple):
@@ -104,14 +105,14 @@ class Result(NamedTuple):
         return json.dumps(fields | {"peer_seconds": self.peer_seconds})
 
 
-def measure(case: Case, where: Device, *, rounds: int, peer: Any) -> Result:
+def measure(case: Case, where: Device, *, rounds: int, peer: Peer | None) -> Result:
     """Check and time one product.
 
     Args:
         case: the product.
         where: the device.
         rounds: turns; the median counts.
-        peer: the ``torch`` module, or None.
+        peer: PyTorch, or None.
 
     Returns:
         What was measured.
@@ -138,25 +139,27 @@ def measure(case: Case, where: Device, *, rounds: int, peer: Any) -> Result:
     peer_times: list[float] = []
     for _ in range(rounds):
         own_times.append(seconds(ours, where, repeats))
-        if theirs is not None:
-            peer_times.append(seconds(theirs, None, repeats))
+        if peer is not None and theirs is not None:
+            peer_times.append(seconds(theirs, peer, repeats))
     other = statistics.median(peer_times) if peer_times else None
     return Result(case, error, statistics.median(own_times), other)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print a table; ``--help`` lists the options."""
-    parser = argparse.ArgumentParser(prog="clnet.bench.gemm", description=__doc__)
+    parser = argparse.ArgumentParser(prog="clnet bench gemm", description=__doc__)
     parser.add_argument("--device", help="as in clnet.device()")
-    parser.add_argument("--threads", type=int, default=2, help="PyTorch's threads")
+    parser.add_argument("--threads", type=int, help="PyTorch's threads on a CPU (as many as we)")
+    against = ("torch", "nothing")
+    parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
     parser.add_argument("--rounds", type=int, default=11, help="turns, of which the median counts")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--json", action="store_true", help="one JSON line for each case")
     options = parser.parse_args(argv)
     where = device(options.device)
-    peer = torch_peer(options.threads) if where.traits.kind is DeviceKind.CPU else None
+    peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if not options.json:
-        print(f"{where.identity.name}; PyTorch: {peer.__version__ if peer else 'not compared'}")
+        print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
         heads = ("us", "GFLOP/s") + ("torch us", "GFLOP/s", "ratio") * (peer is not None)
         print(f"{'product':26} {'m x n x k':26} {heads[0]:>10} {heads[1]:>9}", end="")
         print("".join(f" {h:>{w}}" for h, w in zip(heads[2:], (10, 9, 6), strict=False)))
@@ -189,9 +192,9 @@ def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:
     return error
 
 
-def _peer(torch: Any, shape: tuple[int, ...], a: np.ndarray, b: np.ndarray) -> Callable[[], object]:
-    left, right, out = torch.from_numpy(a), torch.from_numpy(b), torch.empty(shape)
-    return lambda: torch.matmul(left, right, out=out)
+def _peer(peer: Peer, shape: tuple[int, ...], a: np.ndarray, b: np.ndarray) -> Callable[[], object]:
+    left, right, out = peer.tensor(a), peer.tensor(b), peer.empty(shape)
+    return lambda: peer.torch.matmul(left, right, out=out)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def peaks(where: Device) -> dict[str, int]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print the figures; ``--help`` lists the options."""
-    parser = argparse.ArgumentParser(prog="clnet.bench.memory", description=__doc__)
+    parser = argparse.ArgumentParser(prog="clnet bench memory", description=__doc__)
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--json", action="store_true", help="one JSON line")
     options = parser.parse_args(argv)

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .. import ops
 from ..compile import compile as compiled
-from ..device import Device, DeviceKind, device
+from ..device import Device, device
 from ..tensor import Tensor, full
-from .timing import seconds, torch_peer
+from .peer import Peer, peer_on
+from .timing import Waits, seconds
 
 _CHAIN = 200
 _CALLS = 1000
@@ -74,17 +74,18 @@ def host_costs(where: Device) -> dict[str, float]:
     return {name: _microseconds(*case, where) for name, case in cases.items()}
 
 
-def peer_costs(torch: Any) -> dict[str, float]:
-    """The same of PyTorch on the CPU.
+def peer_costs(peer: Peer) -> dict[str, float]:
+    """The same of PyTorch.
 
     Args:
-        torch: the module.
+        peer: PyTorch on the same device.
 
     Returns:
         By what was timed.
     """
-    x = torch.ones(1)
-    leaf = torch.ones(1, requires_grad=True)
+    torch = peer.torch
+    x = torch.ones(1, device=peer.device)
+    leaf = torch.ones(1, device=peer.device, requires_grad=True)
     cases: dict[str, tuple[Callable[[], object], int, int]] = {
         "relu": (lambda: torch.relu(x), _CALLS, 1),
         "add": (lambda: x + x, _CALLS, 1),
@@ -92,7 +93,7 @@ def peer_costs(torch: Any) -> dict[str, float]:
         "reshape (no launch)": (lambda: x.reshape(1, 1), _CALLS, 1),
         "chain, eager": (lambda: _chain(x), 5, _CHAIN),
     }
-    return {name: _microseconds(*case, None) for name, case in cases.items()}
+    return {name: _microseconds(*case, peer) for name, case in cases.items()}
 
 
 def first_step(where: Device) -> dict[str, float]:
@@ -121,13 +122,15 @@ def first_step(where: Device) -> dict[str, float]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print a table; ``--help`` lists the options."""
-    parser = argparse.ArgumentParser(prog="clnet.bench.overhead", description=__doc__)
+    parser = argparse.ArgumentParser(prog="clnet bench overhead", description=__doc__)
     parser.add_argument("--device", help="as in clnet.device()")
+    against = ("torch", "nothing")
+    parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
     parser.add_argument("--json", action="store_true", help="one JSON line instead of a table")
     options = parser.parse_args(argv)
     where = device(options.device)
-    torch = torch_peer(1) if where.traits.kind is DeviceKind.CPU else None
-    ours, theirs = host_costs(where), {} if torch is None else peer_costs(torch)
+    peer = None if options.against == "nothing" else peer_on(where, 1)
+    ours, theirs = host_costs(where), {} if peer is None else peer_costs(peer)
     start = first_step(where)
     if options.json:
         line = {"bench": "overhead", "device": where.identity.key, "us": ours, "peer_us": theirs}
@@ -140,9 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"import to first training step: cold {start['cold']:.2f} s, warm {start['warm']:.2f} s")
 
 
-def _microseconds(
-    run: Callable[[], object], calls: int, launches: int, where: Device | None
-) -> float:
+def _microseconds(run: Callable[[], object], calls: int, launches: int, where: Waits) -> float:
     run()
     turns = [seconds(run, where, calls) for _ in range(7)]
     return 1e6 * statistics.median(turns) / launches

@@ -1,17 +1,20 @@
-"""What benchmarks share: a stopwatch, and PyTorch as the peer where it is installed."""
+"""What benchmarks share: a stopwatch."""
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
-from ..device import Device
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
-_KEEP_BYTES = 2**30
 _SETTLE_SECONDS = 0.05
+
+
+class Waits(Protocol):
+    """A device, or a peer, that works on while the host goes on."""
+
+    def synchronize(self) -> None:
+        """Wait until it is done."""
+        ...
 
 
 def settle() -> None:
@@ -19,12 +22,12 @@ def settle() -> None:
     time.sleep(_SETTLE_SECONDS)
 
 
-def seconds(run: Callable[[], object], where: Device | None, repeats: int = 1) -> float:
+def seconds(run: Callable[[], object], where: Waits, repeats: int = 1) -> float:
     """Wall time of one call, once the processor is quiet.
 
     Args:
         run: what is timed.
-        where: the device to wait for at the end, or None for a peer that has finished on return.
+        where: waited for at the end.
         repeats: calls, over which the time is averaged.
 
     Returns:
@@ -32,32 +35,9 @@ def seconds(run: Callable[[], object], where: Device | None, repeats: int = 1) -
     """
     settle()
     run()  # wakes the threads that run it
-    if where is not None:
-        where.synchronize()
+    where.synchronize()
     start = time.perf_counter()
     for _ in range(repeats):
         run()
-    if where is not None:
-        where.synchronize()
+    where.synchronize()
     return (time.perf_counter() - start) / repeats
-
-
-def torch_peer(threads: int) -> Any:
-    """The ``torch`` module at its best on a CPU, or None where it is not installed.
-
-    glibc gives large blocks back to the system when they are freed, so that PyTorch, which
-    allocates its results anew, pays for fresh pages at every step. It is told to keep them.
-
-    Args:
-        threads: how many PyTorch may use.
-    """
-    try:
-        import torch  # noqa: PLC0415 - an optional peer
-    except ImportError:
-        return None
-    torch.set_num_threads(threads)
-    allocator = ctypes.CDLL(None)
-    if hasattr(allocator, "mallopt"):
-        allocator.mallopt(_M_MMAP_THRESHOLD, _KEEP_BYTES)
-        allocator.mallopt(_M_TRIM_THRESHOLD, _KEEP_BYTES)
-    return torch

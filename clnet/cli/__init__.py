@@ -1,4 +1,4 @@
-"""The command line: ``clnet devices``, ``clnet train``, ``clnet profile``."""
+"""The command line: ``clnet devices``, ``train``, ``plan``, ``bench``, ``profile``."""
 
 from .command import main
 

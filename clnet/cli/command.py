@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from ..errors import ClnetError
-from . import devices, profile, train
+from . import bench, devices, plan, profile, train
 
 _INTERRUPTED = 130  # as a shell reports Ctrl-C
 
@@ -47,6 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     devices.add_command(commands, shared)
     train.add_command(commands, shared)
+    plan.add_command(commands, shared)
+    bench.add_command(commands, shared)
     profile.add_command(commands, shared, main)
     return parser
 

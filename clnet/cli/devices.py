@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ..device import devices
@@ -31,6 +33,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         description="List the OpenCL devices, and the platforms that were skipped with the reason. "
         "A star marks the default device.",
     )
+    parser.add_argument("--json", action="store_true", help="names and traits, for clnet plan")
     parser.set_defaults(run=run)
 
 
@@ -38,15 +41,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table; 1 if there is no usable device."""
     found = devices()
     usable = [f for f in found if f.handle is not None]
-    if usable:
+    if usable and arguments.json:
+        print(json.dumps([_described(f) for f in usable], indent=1))
+    elif usable:
         default = select(SETTINGS.device, found)
         print(_table([_HEADER, *(_row(f, default) for f in usable)]))
+    problems = sys.stdout if usable and not arguments.json else sys.stderr
     for skipped in found:
         if skipped.problem is not None:
-            print(
-                f"{skipped.selector}: {skipped.problem}", file=sys.stdout if usable else sys.stderr
-            )
+            print(f"{skipped.selector}: {skipped.problem}", file=problems)
     return 0 if usable else 1
+
+
+def _described(found: Found) -> dict[str, Any]:
+    identity = asdict(identity_of(found.handle))
+    return {
+        "selector": found.selector,
+        "identity": identity,
+        "traits": traits_of(found.handle).to_dict(),
+    }
 
 
 def _row(found: Found, default: Found) -> tuple[str, ...]:

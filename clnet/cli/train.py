@@ -1,13 +1,15 @@
-"""``clnet train``: a network on a data set, with settings that suit it."""
+"""``clnet train``: a network on a data set of images, with settings that suit it."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import mode, optim
+import numpy as np
+
+from .. import mode, models
 from ..data import (
     CIFAR10,
     MNIST,
@@ -20,16 +22,16 @@ from ..data import (
     Normalize,
     RandomCrop,
     RandomHorizontalFlip,
+    random_split,
 )
 from ..data.fashion_mnist import FOLDERS
 from ..data.source import places
-from ..device import Device, device
 from ..errors import ArgumentError
-from ..generator import Generator
 from ..models import CNN, MLP
 from ..nn import Module
 from ..ops import cross_entropy
 from ..train import Trainer, accuracy
+from . import options, train_text
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Task:
     Attributes:
         load: ``load(root, train=..., download=...)``.
         epochs, batch_size, lr: the defaults (``lr`` for Adam).
-        augmented: whether training images are shifted and mirrored.
+        augmented: whether training images are shifted and mirrored by default.
     """
 
     load: Callable[..., ArrayDataset]
@@ -61,16 +63,13 @@ TASKS = {
     "digits": Task(_digits, epochs=20, batch_size=32, lr=2e-3),
     "cifar10": Task(CIFAR10, epochs=20, batch_size=128, lr=2e-3, augmented=True),
 }
-MODELS: dict[str, Callable[..., Module]] = {"cnn": CNN, "mlp": MLP}
-# The learning rates of the tasks are Adam's; what suits the others relates to them like this.
-OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, float]]] = {
-    "adam": (optim.Adam, 1.0, {}),
-    "adamw": (optim.AdamW, 1.0, {}),
-    "sgd": (optim.SGD, 25.0, {"momentum": 0.9}),
-    "rmsprop": (optim.RMSprop, 0.5, {}),
+_RESIDUAL = {
+    "resnet14": models.resnet14,
+    "resnet14_bn": models.resnet14_bn,
+    "resnet20": models.resnet20,
+    "resnet56": models.resnet56,
 }
-
-
+MODELS = ("cnn", "mlp", "lenet", *_RESIDUAL)
 _AUTO_EPOCHS = 2  # what `make demo` has time for where it finds Fashion-MNIST
 
 
@@ -85,58 +84,80 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         "train",
         parents=[shared],
         help="train a network on a data set",
-        description="Train a network and print its accuracy on the test images. Options that are "
-        "left out get values that suit the data set.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        description="Train a network on a data set. `clnet train DATASET --help` lists the options "
+        "of each.",
     )
-    parser.add_argument(
-        "dataset",
-        choices=["auto", *TASKS],
-        help=f"auto: {_AUTO_EPOCHS} epochs of fashion-mnist if CLNET_DATA or the cache has it, "
-        "else the digits that come with clnet",
+    kinds = parser.add_subparsers(required=True, metavar="dataset")
+    training = options.training_options()
+    training.add_argument("--model", choices=MODELS, default="cnn", help="default: %(default)s")
+    training.add_argument(
+        "--width", type=int, metavar="N", help="channels of a residual network's first stage: 16"
     )
-    parser.add_argument("--model", choices=MODELS, default="cnn", help="the network")
-    parser.add_argument("--epochs", type=int, help="epochs in all")
-    parser.add_argument("--batch-size", type=int, help="examples in a batch")
-    parser.add_argument("--lr", type=float, help="learning rate; it falls to 0 along a cosine")
-    parser.add_argument("--optimizer", choices=OPTIMIZERS, default="adam", help="the optimiser")
-    parser.add_argument("--seed", type=int, default=0, help="chooses weights, order and dropout")
-    parser.add_argument("--device", help="such as nvidia:0, pocl, cpu, gpu (see: clnet devices)")
-    parser.add_argument("--threads", type=int, help="compute units of a CPU to use")
-    parser.add_argument("--no-compile", action="store_true", help="run every op as it comes")
-    parser.add_argument("--checkpoint", metavar="DIR", help="folder for checkpoints")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in DIR")
-    parser.add_argument("--data", metavar="PATH", help="folder of the data set's files")
-    parser.add_argument("--download", action="store_true", help="download the data set if absent")
-    parser.set_defaults(run=run)
+    training.add_argument(
+        "--augment",
+        action=argparse.BooleanOptionalAction,
+        help="shift and mirror the training images (default: for cifar10)",
+    )
+    training.add_argument(
+        "--validation",
+        type=float,
+        metavar="PART",
+        help="hold out so many of the training images, as a part of 1, and measure them after "
+        "every epoch instead of the test images",
+    )
+    training.add_argument("--data", metavar="PATH", help="folder of the data set's files")
+    training.add_argument("--download", action="store_true", help="download it if absent")
+    auto = (
+        f"{_AUTO_EPOCHS} epochs of fashion-mnist if CLNET_DATA or the cache has it, else the "
+        "digits that come with clnet"
+    )
+    for name in ("auto", *TASKS):
+        text = auto if name == "auto" else f"images of {name}"
+        kind = kinds.add_parser(
+            name,
+            parents=[shared, training],
+            help=text,
+            description=f"Train a network on {text}, and print its accuracy on the test images. "
+            "Options that are left out get values that suit the data set.",
+        )
+        kind.set_defaults(run=run, dataset=name)
+    train_text.add_command(kinds, shared)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train and report."""
+    options.check(arguments)
     name, task = _chosen(arguments)
-    epochs = task.epochs if arguments.epochs is None else arguments.epochs
-    if epochs < 1:
-        raise ArgumentError("train", "epochs is 1 or more", epochs=epochs)
-    if arguments.resume and arguments.checkpoint is None:
-        raise ArgumentError("train", "--resume needs --checkpoint DIR")
-    chosen = device(arguments.device, threads=arguments.threads)
-    generator = Generator().manual_seed(arguments.seed)
+    epochs = arguments.epochs or task.epochs
+    chosen, generator = options.opened(arguments)
     training, test = (
         task.load(arguments.data, train=train, download=arguments.download)
         for train in (True, False)
     )
-    loader, test_loader = _loaders(task, training, test, arguments)
+    loader, validation_loader, test_loader = _loaders(task, training, test, arguments)
     with mode.using(device=chosen, generator=generator):
-        model = MODELS[arguments.model](training.arrays[0].shape[1:], len(training.classes))
-        print(f"{name}: {len(training)} training images, {len(test)} test images")
+        model = _model(arguments, training.arrays[0].shape[1:], len(training.classes))
+        print(f"{name}: {len(loader.dataset)} training images, {len(test)} test images")
         print(f"{arguments.model}: {sum(p.numel() for p in model.parameters()):,} parameters")
-        print(f"device: {_described(chosen)}", flush=True)
-        trainer = _trainer(model, task, arguments, steps=epochs * len(loader))
+        print(f"device: {options.described(chosen)}", flush=True)
+        optimizer = options.optimizer(model, arguments, lr=task.lr)
+        trainer = Trainer(
+            model,
+            cross_entropy,
+            optimizer,
+            scheduler=options.scheduler(optimizer, arguments, steps=epochs * len(loader)),
+            scheduler_per_batch=True,
+            metrics={"accuracy": accuracy},
+            clip_grad_norm=arguments.clip,
+            compile=not arguments.no_compile,
+            checkpoint=arguments.checkpoint,
+            callbacks=options.callbacks(arguments),
+        )
         if arguments.resume:
             trainer.resume()
-        trainer.fit(loader, test_loader, epochs=epochs)
+        trainer.fit(loader, validation_loader, epochs=epochs)
         result = trainer.evaluate(test_loader)
-    print(f"test accuracy {result['accuracy']:.4f} on {_described(chosen)}")
+    print(f"test accuracy {result['accuracy']:.4f} on {options.described(chosen)}")
     return 0
 
 
@@ -149,37 +170,45 @@ def _chosen(arguments: argparse.Namespace) -> tuple[str, Task]:
     return "digits", TASKS["digits"]
 
 
+def _model(arguments: argparse.Namespace, shape: Sequence[int], classes: int) -> Module:
+    name, width = arguments.model, arguments.width
+    if name in _RESIDUAL:
+        if shape[0] != 3:
+            raise ArgumentError(name, "it takes images of three channels", images=tuple(shape))
+        return _RESIDUAL[name](classes, width=16 if width is None else width)
+    if width is not None:
+        raise ArgumentError("train", "--width is a residual network's", model=name)
+    if name == "lenet":
+        if tuple(shape[1:]) != (28, 28):
+            raise ArgumentError(name, "it takes images of 28x28", images=tuple(shape))
+        return models.LeNet(classes, in_channels=shape[0])
+    return {"cnn": CNN, "mlp": MLP}[name](shape, classes)
+
+
 def _loaders(
     task: Task, training: ArrayDataset, test: Dataset, arguments: argparse.Namespace
-) -> tuple[DataLoader, DataLoader]:
-    normalize = Normalize.of(training.arrays[0])
+) -> tuple[DataLoader, DataLoader, DataLoader]:
+    """Of the training images, of those measured after each epoch, and of the test images."""
+    images: Any = training.arrays[0]
+    examples, held_out = training, test
+    if arguments.validation is not None:
+        part = arguments.validation
+        if not 0 < part < 1:
+            raise ArgumentError("train", "validation lies between 0 and 1", validation=part)
+        examples, held_out = random_split(training, [1 - part, part], seed=arguments.seed)
+        images = images[np.sort(examples.indices)]
+    normalize = Normalize.of(images)
+    augmented = task.augmented if arguments.augment is None else arguments.augment
     varied = Compose([RandomHorizontalFlip(), RandomCrop(4), normalize])
     size = task.batch_size if arguments.batch_size is None else arguments.batch_size
     loader = DataLoader(
-        training,
+        examples,
         size,
         shuffle=True,
         seed=arguments.seed,
-        transform=varied if task.augmented else normalize,
+        transform=varied if augmented else normalize,
     )
-    return loader, DataLoader(test, max(size, 256), transform=normalize)
-
-
-def _trainer(model: Module, task: Task, arguments: argparse.Namespace, *, steps: int) -> Trainer:
-    make, factor, options = OPTIMIZERS[arguments.optimizer]
-    lr = task.lr * factor if arguments.lr is None else arguments.lr
-    optimizer = make(model.parameters(), lr=lr, **options)
-    return Trainer(
-        model,
-        cross_entropy,
-        optimizer,
-        scheduler=optim.lr_scheduler.CosineAnnealingLR(optimizer, steps),
-        scheduler_per_batch=True,
-        metrics={"accuracy": accuracy},
-        compile=not arguments.no_compile,
-        checkpoint=arguments.checkpoint,
+    measured, tested = (
+        DataLoader(data, max(size, 256), transform=normalize) for data in (held_out, test)
     )
-
-
-def _described(chosen: Device) -> str:
-    return f"{chosen.name} ({chosen.identity.name}, {chosen.identity.platform})"
+    return loader, measured, tested

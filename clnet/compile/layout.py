@@ -19,10 +19,13 @@ from ..ops.blocked_layers import Reorder
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
 from ..ops.function import Function
 from ..ops.shape import Copy
-from ..shapes import Shape, is_contiguous
+from ..shapes import Shape, contiguous_strides, is_contiguous
 from .layout_rules import RULES
 from .trace import Trace
 from .tracer import Action, Step
+
+_FLOAT_BYTES = 4
+"""Elements that reorders take; others are copied in the other order."""
 
 
 def layout(trace: Trace) -> Trace:
@@ -76,12 +79,7 @@ class Layouts:
 
     def blockable(self, array: Array) -> bool:
         """Whether an array can have a blocked form: images of whole blocks of channels."""
-        return (
-            array.ndim == 4
-            and array.size > 0
-            and array.shape[1] % self.lanes == 0
-            and array.dtype.itemsize == 4
-        )
+        return array.ndim == 4 and array.size > 0 and array.shape[1] % self.lanes == 0
 
     def is_blocked(self, array: Array) -> bool:
         """Whether an array's elements are at hand in blocked form."""
@@ -90,30 +88,33 @@ class Layouts:
     def seen(self, array: Array) -> Array | None:
         """An array in the blocked form its storage has, or None.
 
-        It may be all of it, or some of its images and channels.
+        It may be all of it, or some of its images, blocks of channels and pixels.
         """
         forms = self._blocked.get(array.storage)
         if forms is None or not self.blockable(array):
             return None
         whole, inside = forms
-        pixels = whole.shape[2] * whole.shape[3]
+        images, pixels = whole.strides[:2]
         n, c, h, w = array.shape
-        if (h, w) != whole.shape[2:] or array.strides[1:] != whole.strides[1:]:
+        if array.strides[1] != pixels or (n > 1 and array.strides[0] != images):
             return None
-        if n > 1 and array.strides[0] != whole.strides[0]:
+        image, rest = divmod(array.offset - whole.offset, images)
+        channel, pixel = divmod(rest, pixels)
+        if channel % self.lanes:
             return None
-        image, rest = divmod(array.offset - whole.offset, whole.strides[0])
-        if rest % (pixels * self.lanes):
-            return None
-        shape = (n, c // self.lanes, h, w, self.lanes)
-        return inside.view(shape, inside.strides, inside.offset + image * whole.strides[0] + rest)
+        down, right = (s * self.lanes for s in array.strides[2:])
+        return inside.view(
+            (n, c // self.lanes, h, w, self.lanes),
+            (*inside.strides[:2], down, right, 1),
+            inside.offset + image * images + channel * pixels + pixel * self.lanes,
+        )
 
-    def blocked(self, array: Array, *, dense: bool = False) -> Array:
+    def blocked(self, array: Array, *, dense: bool = True) -> Array:
         """An array in blocked form, reordered if need be.
 
         Args:
             array: one for which :meth:`blockable` holds.
-            dense: whether it must be.
+            dense: whether it must be; else its pixels may lie anyhow.
         """
         found = self.seen(array)
         if found is None:
@@ -121,6 +122,8 @@ class Layouts:
         if found is None:
             source = array
             self.plain(array)
+            if array.dtype.itemsize != _FLOAT_BYTES:
+                return self.make(Copy(), self.spread(array))
             if not is_contiguous(array.shape[1:], array.strides[1:]):
                 source = self.make(Copy(), array)
             found = self.make(Reorder(self.lanes), source)
@@ -185,7 +188,14 @@ class Layouts:
         if storage in self._no_plain:
             whole, inside = self._blocked[storage]
             self._no_plain.discard(storage)
-            self.emit(Reorder(0), (inside,), (whole,))
+            if whole.dtype.itemsize == _FLOAT_BYTES:
+                self.emit(Reorder(0), (inside,), (whole,))
+                return
+            n, groups, h, w, lanes = inside.shape
+            images, blocks, down, right, _ = inside.strides
+            turned = inside.view((n, groups, lanes, h, w), (images, blocks, 1, down, right))
+            place = whole.view(turned.shape, contiguous_strides(turned.shape))
+            self.emit(Copy(), (turned,), (place,))
 
     def _free_view(self, array: Array) -> Array | None:
         """Images of one pixel, dense: both forms are the same memory."""

@@ -36,6 +36,7 @@ from ..ops.blocked_layers import (
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
 from ..ops.function import Function
 from ..ops.norm import BatchNorm, BatchNormBackward
+from ..ops.padding import ConstantPad
 from ..ops.pointwise import Pointwise
 from ..ops.pool import (
     AdaptiveAvgPool,
@@ -46,7 +47,7 @@ from ..ops.pool import (
     MaxPoolBackward,
 )
 from ..ops.reduce import Reduce
-from ..ops.shape import Cat, Copy
+from ..ops.shape import Cat, Copy, SliceBackward
 from .tracer import Step
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _conv(layouts: Layouts, step: Step) -> bool:
     if form.plain_x:
         layouts.plain(x)
     else:
-        x = layouts.blocked(x, dense=True)
+        x = layouts.blocked(x)
     for array in (weight, *bias):
         layouts.plain(array)
     packed = layouts.make(PackFilters(g, Direction.FORWARD, form), weight)
@@ -98,7 +99,7 @@ def _conv_input_grad(layouts: Layouts, step: Step) -> bool:
     if form is None or not (form.plain_x or layouts.replaceable(gx)):
         return False
     layouts.plain(weight)
-    gy = layouts.blocked(gy, dense=True)
+    gy = layouts.blocked(gy)
     packed = layouts.make(PackFilters(g, Direction.INPUT_GRAD, form), weight)
     result = gx if form.plain_x else layouts.output(gx)
     layouts.emit(BlockedConvInputGrad(g, form), (gy, packed), (result,))
@@ -113,11 +114,11 @@ def _conv_weight_grad(layouts: Layouts, step: Step) -> bool:
     form = choose_form(layouts.target, g, Direction.WEIGHT_GRAD) if _floats(step) else None
     if form is None:
         return False
-    gy = layouts.blocked(gy, dense=True)
+    gy = layouts.blocked(gy)
     if form.plain_x:
         layouts.plain(x)
     else:
-        x = layouts.blocked(x, dense=True)
+        x = layouts.blocked(x)
     layouts.emit(BlockedConvWeightGrad(g, form), (gy, x), step.outputs)
     return True
 
@@ -173,7 +174,24 @@ def _copy(layouts: Layouts, step: Step) -> bool:
     (x,), (y,) = step.inputs, step.outputs
     if not (layouts.is_blocked(x) and layouts.replaceable(y)):
         return False
-    layouts.emit(step.function, (layouts.blocked(x),), (layouts.output(y),))
+    layouts.emit(step.function, (layouts.blocked(x, dense=False),), (layouts.output(y),))
+    return True
+
+
+@_rule(ConstantPad, SliceBackward)
+def _among_others(layouts: Layouts, step: Step) -> bool:
+    """What is put among zeros, or other constants: blocks of channels stay together."""
+    function: Any = step.function
+    (x,), (y,) = step.inputs, step.outputs
+    lanes, first = layouts.lanes, function.starts[1] if x.ndim == 4 else 0
+    steps = getattr(function, "steps", (1, 1, 1, 1))
+    if not (layouts.is_blocked(x) and layouts.replaceable(y)) or first % lanes or steps[1] != 1:
+        return False
+    inside, starts = layouts.output(y), (*function.starts, 0)
+    found = replace(function, starts=(starts[0], first // lanes, *starts[2:]), shape=inside.shape)
+    if isinstance(function, SliceBackward):
+        found = replace(found, steps=(*steps, 1))
+    layouts.emit(found, (layouts.blocked(x, dense=False),), (inside,))
     return True
 
 
@@ -184,7 +202,7 @@ def _cat(layouts: Layouts, step: Step) -> bool:
         return False
     if not all(map(layouts.is_blocked, step.inputs)):
         return False
-    inputs = tuple(map(layouts.blocked, step.inputs))
+    inputs = tuple(layouts.blocked(a, dense=False) for a in step.inputs)
     layouts.emit(function, inputs, (layouts.output(step.outputs[0]),))
     return True
 
@@ -208,7 +226,7 @@ def _max_pool_backward(layouts: Layouts, step: Step) -> bool:
     gy, index = step.inputs
     if not (layouts.is_blocked(index) and layouts.replaceable(*step.outputs) and _floats(step)):
         return False
-    inputs = (layouts.blocked(gy, dense=True), layouts.blocked(index, dense=True))
+    inputs = (layouts.blocked(gy), layouts.blocked(index))
     pool = BlockedMaxPoolBackward(function.window, function.shape[-2:])
     layouts.emit(pool, inputs, (layouts.output(step.outputs[0]),))
     return True
@@ -236,7 +254,7 @@ def _avg_pool_backward(layouts: Layouts, step: Step) -> bool:
     if not (one_pixel or layouts.is_blocked(gy)):
         return False
     pool = BlockedAvgPoolBackward(_means(function), function.size)
-    inside = layouts.blocked(gy, dense=True)
+    inside = layouts.blocked(gy)
     layouts.emit(pool, (inside,), (layouts.output(step.outputs[0]),))
     return True
 
@@ -267,7 +285,7 @@ def _reduce(layouts: Layouts, step: Step) -> bool:
 def _operand(layouts: Layouts, array: Array, full: bool) -> Array:  # noqa: FBT001 - two kinds
     """An operand of a pointwise op, in blocked form or as one that is broadcast."""
     if full and (layouts.is_blocked(array) or 0 not in array.strides):
-        return layouts.blocked(array)
+        return layouts.blocked(array, dense=False)
     return layouts.spread(array) if array.ndim else array
 
 

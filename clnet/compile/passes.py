@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from .fuse import fuse
 from .layout import layout
+from .prologue import prologue
 from .simplify import simplify, with_constants
 from .trace import Trace
 
 Pass = Callable[[Trace], Trace]
 
-PASSES: tuple[Pass, ...] = (simplify, layout, fuse, with_constants)
+PASSES: tuple[Pass, ...] = (simplify, layout, fuse, prologue, with_constants)
 """From what was recorded to what is planned: the one list, in order."""
 
 

@@ -83,6 +83,7 @@ def without_copies(trace: Trace) -> Trace:
 
     A gradient that a leaf keeps, as a copy of another, is written in its place at once.
     """
+    trace = trace.with_steps([part for step in trace.steps for part in _copies_apart(step)])
     places: Places = {}
     for position, step in trace.ops:
         if not _is_copy(step):
@@ -163,6 +164,33 @@ def _is_copy(step: Step) -> bool:
         and function.dtypes[0] is step.inputs[0].dtype
         and step.inputs[0].shape == step.outputs[0].shape
     )
+
+
+def _copies_apart(step: Step | Action) -> list[Step | Action]:
+    """A pointwise step without those outputs that are copies of inputs, and a step for each."""
+    if not isinstance(step, Step) or not isinstance(step.function, Pointwise):
+        return [step]
+    function, rest = step.function, list[int]()
+    parts: list[Step | Action] = []
+    for k, (expr, y) in enumerate(zip(function.exprs, step.outputs, strict=True)):
+        alone = replace(function, exprs=(Input(0),), dtypes=(y.dtype,), scalars=())
+        copied = step.inputs[expr.index] if isinstance(expr, Input) else None
+        part = (
+            None
+            if copied is None
+            else replace(step, function=alone, inputs=(copied,), outputs=(y,))
+        )
+        if part is not None and _is_copy(part):
+            parts.append(part)
+        else:
+            rest.append(k)
+    if not parts or len(step.outputs) == 1:
+        return [step]
+    if rest:
+        exprs, dtypes = zip(*((function.exprs[k], function.dtypes[k]) for k in rest), strict=True)
+        left = replace(function, exprs=exprs, dtypes=dtypes)
+        parts.append(replace(step, function=left, outputs=tuple(step.outputs[k] for k in rest)))
+    return parts
 
 
 def _copies_itself(step: Step | Action) -> bool:

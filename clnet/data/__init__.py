@@ -12,6 +12,7 @@ from .image_folder import ImageFolder
 from .loader import DataLoader
 from .mnist import MNIST
 from .resize import Resize, resize
+from .text import Texts, Vocabulary, Windows, columns, load_text, tokenize
 from .transform import (
     ChannelStats,
     Compose,
@@ -41,9 +42,15 @@ __all__ = [
     "RandomHorizontalFlip",
     "Resize",
     "Subset",
+    "Texts",
     "ToFloat",
     "Transform",
+    "Vocabulary",
+    "Windows",
     "channel_stats",
+    "columns",
+    "load_text",
     "random_split",
     "resize",
+    "tokenize",
 ]

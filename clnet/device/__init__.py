@@ -1,7 +1,8 @@
 """Devices, queues, memory and programs: the only part of clnet that knows pyopencl."""
 
+from .absent import AbsentDevice
 from .bound import BoundLaunches
-from .device import Device, current_device, device, devices, on_open, opened_devices
+from .device import Device, current_device, device, devices, on_open, opened_devices, traits_for
 from .discovery import Found
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
 from .memory import (
@@ -22,6 +23,7 @@ from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
 from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
+    "AbsentDevice",
     "BoundLaunches",
     "BufferPool",
     "Call",
@@ -59,4 +61,5 @@ __all__ = [
     "set_memory_limit",
     "size_class",
     "synchronize",
+    "traits_for",
 ]

@@ -65,14 +65,13 @@ class Device:
         if limit is None and self.traits.unified_memory:
             limit = self.traits.global_memory_bytes
         self.pool = BufferPool(
-            context,
-            touch=self.queue.touch,
+            create=self.queue.create,
             finish=self.queue.finish,
             max_block=self.traits.max_allocation_bytes,
             limit=limit,
             watch=watch,
         )
-        self.target = Target(self.traits, _workspace_limit(self.traits))
+        self.target = Target(self.traits, workspace_limit(self.traits))
 
     def __repr__(self) -> str:
         return f"clnet.device({self.name!r})"
@@ -113,6 +112,23 @@ def device(name: str | Device | None = None, *, threads: int | None = None) -> D
     found = select(wanted, _found())
     units = SETTINGS.threads if threads is None else threads
     return _open(found, None if units == found.handle.max_compute_units else units)
+
+
+def traits_for(wanted: DeviceTraits | Device | str | None) -> DeviceTraits:
+    """The numbers of a device, which is not opened for it.
+
+    Args:
+        wanted: traits (returned as they are), a device, or a name as :func:`device` takes it.
+    """
+    if isinstance(wanted, DeviceTraits):
+        return wanted
+    if isinstance(wanted, Device):
+        return wanted.traits
+    chosen = mode.current().device
+    if wanted is None and chosen is not None:
+        return chosen.traits
+    found = select(SETTINGS.device if wanted is None else wanted, _found())
+    return traits_of(found.handle)
 
 
 def current_device() -> Device:
@@ -191,7 +207,8 @@ def _partition(found: Found, threads: int) -> Any:
         ) from error
 
 
-def _workspace_limit(traits: DeviceTraits) -> int:
+def workspace_limit(traits: DeviceTraits) -> int:
+    """Bytes of scratch memory that algorithms may ask for: the user's setting, else an eighth."""
     if SETTINGS.workspace_limit is not None:
         return SETTINGS.workspace_limit
     share = traits.global_memory_bytes // _WORKSPACE_SHARE

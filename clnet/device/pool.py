@@ -67,8 +67,7 @@ class BufferPool:
     so what is enqueued later runs after what still uses the block.
 
     Args:
-        context: the ``pyopencl.Context``.
-        touch: makes the driver back a new buffer with memory now (called once a block).
+        create: makes a buffer of so many bytes, backed with memory; raises pyopencl's errors.
         finish: waits for the queue.
         max_block: the device's largest single buffer.
         limit: bytes the pool may take from the device, or None for no limit of ours.
@@ -77,16 +76,14 @@ class BufferPool:
 
     def __init__(
         self,
-        context: Any,
         *,
-        touch: Callable[[Any], None],
+        create: Callable[[int], Any],
         finish: Callable[[], None],
         max_block: int,
         limit: int | None,
         watch: Watch | None = None,
     ) -> None:
-        self._context = context
-        self._touch = touch
+        self._create = create
         self._finish = finish
         self._max_block = max_block
         self._watch = watch or Watch()
@@ -176,18 +173,14 @@ class BufferPool:
     def _try(self, capacity: int) -> Any:
         if self.limit is not None and self._reserved + capacity > self.limit:
             return None
-        start = time.perf_counter()
         try:
-            buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, capacity)
-            self._watch.call("clCreateBuffer", start)
-            self._touch(buffer)
+            return self._create(capacity)
         except cl.MemoryError:
             return None
         except cl.RuntimeError as error:
             if error.code != cl.status_code.OUT_OF_RESOURCES:
                 raise
             return None
-        return buffer
 
     def _error(self, wanted: int, law: str) -> OutOfDeviceMemory:
         largest = sorted((s.nbytes for s in self._holders if s.buffer is not None), reverse=True)

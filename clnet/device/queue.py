@@ -135,11 +135,17 @@ class Queue:
         )
         self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
 
-    def touch(self, buffer: Any) -> None:
-        """Make the driver back a new buffer with memory now, not at its first use."""
+    def create(self, nbytes: int) -> Any:
+        """A new buffer, backed with memory now and not at its first use.
+
+        Raises:
+            cl.Error: if the device has no room for it.
+        """
         start = time.perf_counter()
+        buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
+        self._watch.call("clCreateBuffer", start)
         cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint8), 0, 1)
-        self._watch.call("clEnqueueFillBuffer", start)
+        return buffer
 
     @contextmanager
     def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any, get_type_hints
+
+from ..errors import ArgumentError
 
 
 class DeviceKind(Enum):
@@ -46,6 +50,28 @@ class DeviceTraits:
     unified_memory: bool
     float16: bool
     float64: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers by name, as JSON has them; :meth:`from_dict` reads them."""
+        return {**asdict(self), "kind": self.kind.value}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> DeviceTraits:
+        """Traits from what :meth:`to_dict` gave.
+
+        Raises:
+            ArgumentError: if a number is missing, unknown or of another type.
+        """
+        types = {**get_type_hints(DeviceTraits), "kind": str}
+        wrong = {*types} ^ {*values} | {n for n, v in values.items() if type(v) is not types.get(n)}
+        if wrong or values["kind"] not in {k.value for k in DeviceKind}:
+            raise ArgumentError(
+                "traits",
+                "they are the numbers that clnet devices --json prints",
+                wrong=sorted(wrong) or ["kind"],
+            )
+        numbers = {name: value for name, value in values.items() if name != "kind"}
+        return DeviceTraits(kind=DeviceKind(values["kind"]), **numbers)
 
 
 @dataclass(frozen=True)

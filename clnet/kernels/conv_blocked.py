@@ -1,14 +1,14 @@
 """Convolution and its gradients between blocked arrays: which algorithm computes what.
 
-The algorithms are in :mod:`.conv_blocked_direct` and :mod:`.conv_blocked_weight`. Every one of them
-adds in a fixed order: the same inputs give the same bits.
+The algorithms are in :mod:`.conv_blocked_direct`, :mod:`.conv_winograd`, :mod:`.conv_blocked_few`
+and :mod:`.conv_blocked_weight`. Each adds in a fixed order: the same inputs give the same bits.
 """
 
 from __future__ import annotations
 
 from ..array import Array
 from ..device import Launch, Target
-from . import conv_blocked_direct, conv_blocked_weight
+from . import conv_blocked_direct, conv_blocked_few, conv_blocked_weight, conv_winograd
 from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, blockable
 from .conv_geometry import ConvGeometry, Direction
 
@@ -20,6 +20,7 @@ __all__ = [
     "blocked_input_grad",
     "blocked_weight_grad",
     "choose_form",
+    "fits",
     "pack_filters",
     "packed_size",
 ]
@@ -43,13 +44,29 @@ def choose_form(
     block = block_size(target.traits)
     if block is None or not blockable(geometry, block):
         return None
-    del winograd
-    weight_bytes = 4 * geometry.oc * geometry.ic * geometry.taps
-    if direction is Direction.WEIGHT_GRAD and weight_bytes > target.workspace_limit:
-        return None
-    if geometry.ic % block:
-        return None
-    return BlockedForm(BlockedAlgorithm.DIRECT, block)
+    wanted = [BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW]
+    if winograd and conv_winograd.pays(geometry):
+        wanted.insert(0, BlockedAlgorithm.WINOGRAD4)
+    forms = (BlockedForm(algorithm, block) for algorithm in wanted)
+    return next((form for form in forms if fits(target, geometry, direction, form)), None)
+
+
+def fits(target: Target, geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> bool:
+    """Whether a form computes a convolution, within the target's scratch memory.
+
+    Args:
+        target: what the device is like.
+        geometry: the sizes; they are blockable.
+        direction: what is computed.
+        form: how.
+    """
+    if form.algorithm in conv_winograd.TRANSFORMS:
+        return conv_winograd.fits(target, geometry, direction, form)
+    if form.plain_x:
+        return conv_blocked_few.fits(target, geometry, direction)
+    if geometry.ic % form.block:
+        return False
+    return direction is not Direction.WEIGHT_GRAD or conv_blocked_weight.fits(target, geometry)
 
 
 def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
@@ -60,6 +77,8 @@ def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm)
         direction: forward or input gradient.
         form: how it is computed.
     """
+    if form.algorithm in conv_winograd.TRANSFORMS:
+        return conv_winograd.packed_size(geometry, form)
     return conv_blocked_direct.packed_size(geometry, direction, form)
 
 
@@ -84,6 +103,8 @@ def pack_filters(
     Returns:
         The launches.
     """
+    if form.algorithm in conv_winograd.TRANSFORMS:
+        return [conv_winograd.pack(target, packed, weight, geometry, direction, form)]
     return [conv_blocked_direct.pack(target, packed, weight, geometry, direction, form)]
 
 
@@ -113,11 +134,15 @@ def blocked_forward(
     Returns:
         The launches, in order.
     """
-    return [
-        conv_blocked_direct.forward(
-            target, y, x, packed, bias, geometry, form, activation=activation
-        )
-    ]
+    if form.algorithm in conv_winograd.TRANSFORMS:
+        return [
+            conv_winograd.convolve(
+                target, y, x, packed, bias, geometry, Direction.FORWARD, form,
+                activation=activation,
+            )
+        ]  # fmt: skip
+    algorithm = conv_blocked_few if form.plain_x else conv_blocked_direct
+    return [algorithm.forward(target, y, x, packed, bias, geometry, form, activation=activation)]
 
 
 def blocked_input_grad(
@@ -136,6 +161,12 @@ def blocked_input_grad(
     Returns:
         The launches, in order.
     """
+    if form.algorithm in conv_winograd.TRANSFORMS:
+        return [
+            conv_winograd.convolve(
+                target, gx, gy, packed, None, geometry, Direction.INPUT_GRAD, form
+            )
+        ]
     return [conv_blocked_direct.input_grad(target, gx, gy, packed, geometry, form)]
 
 
@@ -155,4 +186,5 @@ def blocked_weight_grad(
     Returns:
         The launches, in order.
     """
-    return conv_blocked_weight.weight_grad(target, gw, gy, x, geometry, form)
+    algorithm = conv_blocked_few if form.plain_x else conv_blocked_weight
+    return algorithm.weight_grad(target, gw, gy, x, geometry, form)

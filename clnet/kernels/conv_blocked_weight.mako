@@ -1,12 +1,12 @@
 ## kernel conv_blocked_weight: gradient of the filters of a convolution between blocked arrays
 ##
-## One work-item per group takes a panel of output channels (`vectors` blocks), a block of input
-## channels and a chunk of the rows of all images, and sums, for one tap and `channels` input
-## channels at a time,
+## One work-item per group takes some panels of output channels (`vectors` blocks each) and a chunk
+## of the rows of all images. It goes through them a few rows at a time, so few that they stay in
+## its caches until every panel, block of input channels and tap has read them, and sums, for
+## `channels` input channels,
 ##
 ##      a_<channel>_<vector> += x[pixel's source][channel] * gy[pixel][vector]
 ##
-## over some rows of pixels, few enough to stay in the first cache until every tap has read them.
 ## The pixels whose source is outside the image are left out by the bounds of the loops. The chunks'
 ## sums are added in their order by conv_blocked_weight_sum, which also puts them in place.
 ##
@@ -19,6 +19,8 @@
 ## arg      gy: in float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][in_blocks][h][w][width]
 ## arg      images: int
+## arg      in_blocks: int
+## arg      panels: int
 ## arg      h: int
 ## arg      w: int
 ## arg      oh: int
@@ -34,11 +36,11 @@
 ## arg      turn: int                rows of y whose sums are kept in registers
 ## def      conv_blocked_weight_sum
 ## arg      gw: out float[panels * vectors * width][in_blocks * width][taps]
-## arg      partial: in float        as above
+## arg      partial: inout float     as above
 ## arg      taps: int
 ## arg      chunks: int
 ##
-## launch   conv_blocked_weight: global (chunks, in_blocks, panels), local (1, 1, 1)
+## launch   conv_blocked_weight: global (chunks, groups of panels), local (1, 1)
 ## launch   conv_blocked_weight_sum: global (in_blocks, panels), local (1, 1)
 ## numerics within a chunk one chain of multiply_add per sum, in the order image, row, column
 <%namespace name="vectors_of" file="lib/vector.mako"/>
@@ -50,61 +52,65 @@ __kernel void conv_blocked_weight(
     __global float *restrict partial, const long partial_offset,
     __global const float *restrict gy, const long gy_offset,
     __global const float *restrict x, const long x_offset,
-    const int images, const int h, const int w, const int oh, const int ow,
-    const int kh, const int kw, const int sh, const int sw, const int ph, const int pw,
-    const int dh, const int dw, const int turn)
+    const int images, const int in_blocks, const int panels, const int h, const int w,
+    const int oh, const int ow, const int kh, const int kw, const int sh, const int sw,
+    const int ph, const int pw, const int dh, const int dw, const int turn)
 {
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
-    const int in_block = get_group_id(1), in_blocks = get_num_groups(1);
-    const int panel = get_group_id(2), panels = get_num_groups(2);
-    partial += partial_offset + (((long)chunk * panels + panel) * in_blocks + in_block) * kh * kw * ${width * lanes};
-    gy += gy_offset + (long)panel * ${vectors} * oh * ow * ${width};
-    x += x_offset + (long)in_block * h * w * ${width};
-    for (int i = 0; i < kh * kw * ${width * vectors}; i++) ((__global vector *)partial)[i] = 0;
+    const int group = get_group_id(1), groups = get_num_groups(1);
+    const int first_panel = panels * group / groups, last_panel = panels * (group + 1) / groups;
+    const int block_sums = kh * kw * ${width * lanes};
+    partial += partial_offset + (long)chunk * panels * in_blocks * block_sums;
+    gy += gy_offset;
+    x += x_offset;
+    const long first_sum = (long)first_panel * in_blocks * block_sums;
+    const long last_sum = (long)last_panel * in_blocks * block_sums;
+    for (long i = first_sum; i < last_sum; i += ${width}) *(__global vector *)(partial + i) = 0;
 
     const int last = (long)images * oh * (chunk + 1) / chunks;
     for (int from = (long)images * oh * chunk / chunks; from < last; from += turn) {
         const int to = min(from + turn, last);
-        for (int r = 0; r < kh; r++)
-            for (int s = 0; s < kw; s++) {
-                /* pixels whose column is inside the image at this tap */
-                const int dx = s * dw - pw;
-                const int left = dx < 0 ? (-dx + sw - 1) / sw : 0;
-                const int right = w - dx > 0 ? min(ow, (w - dx + sw - 1) / sw) : 0;
-                for (int c = 0; c < ${width}; c += ${channels}) {
-                    __global float *sums = partial + ((r * kw + s) * ${width} + c) * ${lanes};
+        for (int part = first_panel * in_blocks * kh * kw; part < last_panel * in_blocks * kh * kw; part++) {
+            const int s = part % kw, r = part / kw % kh;
+            const int in_block = part / (kw * kh) % in_blocks, panel = part / (kw * kh) / in_blocks;
+            /* pixels whose column is inside the image at this tap */
+            const int dx = s * dw - pw;
+            const int left = dx < 0 ? (-dx + sw - 1) / sw : 0;
+            const int right = w - dx > 0 ? min(ow, (w - dx + sw - 1) / sw) : 0;
+            for (int c = 0; c < ${width}; c += ${channels}) {
+                __global float *sums = partial + (long)part * ${width * lanes} + c * ${lanes};
 % for i in range(channels):
 % for j in range(vectors):
-                    ${v} a${i}_${j} = ((__global vector *)sums)[${i * vectors + j}];
+                ${v} a${i}_${j} = ((__global vector *)sums)[${i * vectors + j}];
 % endfor
 % endfor
-                    for (int row = from; row < to; row++) {
-                        const int image = row / oh, i = row % oh;
-                        const int source = i * sh - ph + r * dh;
-                        if ((uint)source >= (uint)h) continue;
-                        __global const float *g = gy + (((long)image * panels * ${vectors} * oh + i) * ow + left) * ${width};
-                        __global const float *b = x + ((long)image * in_blocks * h + source) * w * ${width} + (left * sw + dx) * ${width} + c;
-                        for (int j = left; j < right; j++, g += ${width}, b += sw * ${width}) {
+                for (int row = from; row < to; row++) {
+                    const int image = row / oh, i = row % oh;
+                    const int source = i * sh - ph + r * dh;
+                    if ((uint)source >= (uint)h) continue;
+                    __global const float *g = gy + ((((long)image * panels + panel) * ${vectors} * oh + i) * ow + left) * ${width};
+                    __global const float *b = x + (((long)image * in_blocks + in_block) * h + source) * w * ${width} + (left * sw + dx) * ${width} + c;
+                    for (int j = left; j < right; j++, g += ${width}, b += sw * ${width}) {
 % for k in range(vectors):
-                            const ${v} g${k} = *(__global const vector *)(g + ${k} * (long)oh * ow * ${width});
+                        const ${v} g${k} = *(__global const vector *)(g + ${k} * (long)oh * ow * ${width});
 % endfor
 % for i in range(channels):
-                            {
-                                const ${v} f = b[${i}];
+                        {
+                            const ${v} f = b[${i}];
 % for k in range(vectors):
-                                a${i}_${k} = multiply_add(f, g${k}, a${i}_${k});
-% endfor
-                            }
+                            a${i}_${k} = multiply_add(f, g${k}, a${i}_${k});
 % endfor
                         }
+% endfor
                     }
+                }
 % for i in range(channels):
 % for j in range(vectors):
-                    ((__global vector *)sums)[${i * vectors + j}] = a${i}_${j};
+                ((__global vector *)sums)[${i * vectors + j}] = a${i}_${j};
 % endfor
 % endfor
-                }
             }
+        }
     }
 }
 </%def>
@@ -114,33 +120,21 @@ ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_weight_sum(
     __global float *restrict gw, const long gw_offset,
-    __global const float *restrict partial, const long partial_offset,
+    __global float *restrict partial, const long partial_offset,
     const int taps, const int chunks)
 {
-    __local float sums[${lanes}] __attribute__((aligned(64)));
     const int in_block = get_group_id(0), in_blocks = get_num_groups(0);
     const int panel = get_group_id(1), panels = get_num_groups(1);
-    const int length = taps * ${width}, ins = in_blocks * ${width};
+    const int length = taps * ${width};
     const long apart = (long)panels * in_blocks * length * ${lanes};
     partial += partial_offset + ((long)panel * in_blocks + in_block) * length * ${lanes};
-    gw += gw_offset + ((long)panel * ${lanes} * ins + in_block * ${width}) * taps;
-    for (int tap = 0; tap < taps; tap++)
-        for (int c = 0; c < ${width}; c++) {
-            __global const float *from = partial + (tap * ${width} + c) * ${lanes};
-% for j in range(vectors):
-            ${v} s${j} = ((__global const vector *)from)[${j}];
-% endfor
-            for (int chunk = 1; chunk < chunks; chunk++) {
-                from += apart;
-% for j in range(vectors):
-                s${j} += ((__global const vector *)from)[${j}];
-% endfor
-            }
-% for j in range(vectors):
-            ((__local vector *)sums)[${j}] = s${j};
-% endfor
-            __global float *to = gw + c * taps + tap;
-            for (int o = 0; o < ${lanes}; o++) to[(long)o * ins * taps] = sums[o];
-        }
+    gw += gw_offset + ((long)panel * ${lanes} * in_blocks + in_block) * length;
+    for (int chunk = 1; chunk < chunks; chunk++)
+        for (int i = 0; i < length * ${vectors}; i++)
+            ((__global vector *)partial)[i] += ((__global const vector *)(partial + chunk * apart))[i];
+    for (int o = 0; o < ${lanes}; o++, gw += in_blocks * length)
+        for (int c = 0; c < ${width}; c++)
+            for (int tap = 0; tap < taps; tap++)
+                gw[c * taps + tap] = partial[(tap * ${width} + c) * ${lanes} + o];
 }
 </%def>

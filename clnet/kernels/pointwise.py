@@ -13,7 +13,7 @@ from ..dtypes import DType, bfloat16, bool_
 from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
-from .pointwise_vectors import vectors_fit, vectors_recipe
+from .pointwise_vectors import aligned, in_vectors, vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024
@@ -91,6 +91,7 @@ def pointwise(
         len(scalars),
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
         target.traits,
+        aligned(outputs),
     )
     args: list[Any] = []
     for array, steps in zip(operands, recipe.steps, strict=True):
@@ -116,6 +117,7 @@ def _recipe(
     num_scalars: int,
     operands: tuple[tuple[DType, Shape, Strides], ...],
     traits: DeviceTraits,
+    whole_vectors: bool,  # noqa: FBT001 - lru_cache's keys
 ) -> _Recipe:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
@@ -125,12 +127,18 @@ def _recipe(
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
     )
-    if vectors_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+    runs, along = in_vectors(traits, sizes, steps)
+    if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
         kernel, last, global_size = vectors_recipe(
-            exprs, sizes, steps, outputs=num_outputs, scalars=num_scalars
+            exprs,
+            runs,
+            along,
+            outputs=num_outputs,
+            scalars=num_scalars,
+            aligned=whole_vectors,
         )
-        along = tuple((step[-2], *step[:-2]) for step in steps)
-        return _Recipe(kernel, along, sizes[:-2], last, global_size, (1, 1), *cost)
+        along = tuple((step[-2], *step[:-2]) for step in along)
+        return _Recipe(kernel, along, runs[:-2], last, global_size, (1, 1), *cost)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     params = _params(

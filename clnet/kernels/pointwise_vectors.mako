@@ -12,6 +12,7 @@
 ##                                    along the inner axis
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of axes before the run
+## param    stream: bool              outputs go past the caches; they lie at whole vectors
 ## param    operand: str              name of an output or an input
 ## arg      y_{j}: out float
 ## arg      y_{j}_run: int            its step along the run
@@ -25,6 +26,7 @@
 ## arg      share: int                of these, how many an item takes
 ## launch   global (n / share, product of size_a), groups of one
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%namespace name="elementary" file="lib/elementary.mako"/>
 <%def name="start(operand, outer)">
     ${operand} += ${operand}_offset
@@ -39,9 +41,12 @@
     const int ${operand}_step_${a},
 % endfor
 </%def>
-<%def name="pointwise_vectors(statements, results, functions, lanes, inputs, scalars, outer)">
+<%def name="pointwise_vectors(statements, results, functions, lanes, inputs, scalars, outer, stream)">
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
+% if stream:
+${prelude.stream("float", lanes)}
+% endif
 ${elementary.define(functions, "float", lanes)}
 __kernel void pointwise_vectors(
 % for j in range(len(results)):
@@ -88,7 +93,11 @@ __kernel void pointwise_vectors(
         ${statement}
 % endfor
 % for j, result in enumerate(results):
+    % if stream:
+        stream(${result}, (__global float${lanes} *)(y_${j} + (long)i * y_${j}_run));
+    % else:
         *(__global vector *)(y_${j} + (long)i * y_${j}_run) = ${result};
+    % endif
 % endfor
     }
 }

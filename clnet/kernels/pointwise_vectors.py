@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+from ..array import Array
 from ..device import DeviceTraits
 from ..dtypes import DType, float32
 from ..expr import Expr, print_c
@@ -18,6 +19,12 @@ from .kernel import Constraint, Kernel, Rendered
 # Vectors an item takes: 64 KiB of an operand in AVX-512, a few microseconds.
 _SHARE = 1024
 _INT_ELEMENTS = 2**31 - 1
+# Dense arrays, and rows of some length, are taken as vectors from a size on that repays a kernel.
+DENSE_ELEMENTS = 2**14
+LEAST_RUN = 8
+# Results that the caches would not keep are stored past them.
+STREAM_BYTES = 16 * 2**20
+_LINE_BYTES = 64
 
 
 class _Vectors(NamedTuple):
@@ -28,6 +35,7 @@ class _Vectors(NamedTuple):
     inputs: tuple[tuple[bool, bool], ...]
     scalars: int
     outer: int
+    stream: bool
 
 
 VECTORS = Kernel(
@@ -35,6 +43,32 @@ VECTORS = Kernel(
     "pointwise_vectors.mako",
     (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),),
 )
+
+
+def in_vectors(
+    traits: DeviceTraits, sizes: Shape, steps: Sequence[Strides]
+) -> tuple[Shape, tuple[Strides, ...]]:
+    """A problem whose inner axis is long as runs of vectors; others as they are.
+
+    Args:
+        traits: the device's numbers.
+        sizes: the common axes, collapsed.
+        steps: of each operand, along them.
+
+    Returns:
+        The sizes and steps.
+    """
+    lanes = min(max(traits.simd_width, 4), 16)
+    n = sizes[-1]
+    if n % lanes or n < LEAST_RUN * lanes or prod(sizes) < DENSE_ELEMENTS:
+        return sizes, tuple(steps)
+    runs = (*sizes[:-1], n // lanes, lanes)
+    return runs, tuple((*s[:-1], s[-1] * lanes, s[-1]) for s in steps)
+
+
+def aligned(outputs: Sequence[Array]) -> bool:
+    """Whether arrays begin where a line of the caches does, counted from their storages' begin."""
+    return not any(a.offset * a.dtype.itemsize % _LINE_BYTES for a in outputs)
 
 
 def vectors_fit(
@@ -77,6 +111,7 @@ def vectors_recipe(
     *,
     outputs: int,
     scalars: int,
+    aligned: bool,
 ) -> tuple[Rendered, tuple[int, ...], tuple[int, int]]:
     """The kernel of a problem that fits, what its share is, and how many items there are.
 
@@ -86,6 +121,7 @@ def vectors_recipe(
         steps: of each operand, outputs first, along them.
         outputs: how many operands are written.
         scalars: how many run-time scalars there are.
+        aligned: whether the outputs begin at lines of the caches.
 
     Returns:
         The rendered kernel, its last arguments (the run and an item's share), the global size.
@@ -98,8 +134,17 @@ def vectors_recipe(
         inputs=[f"v_{j}" for j in range(len(inputs))],
         scalars=[f"s_{j}" for j in range(scalars)],
     )
+    dense = all(s[-2] == lanes and not any(n % lanes for n in s[:-2]) for s in steps[:outputs])
+    large = 4 * outputs * prod(sizes) >= STREAM_BYTES
     params = _Vectors(
-        printed.statements, printed.results, printed.functions, lanes, inputs, scalars, len(outer)
+        printed.statements,
+        printed.results,
+        printed.functions,
+        lanes,
+        inputs,
+        scalars,
+        len(outer),
+        aligned and dense and large,
     )
     parts = ceil_div(run, _SHARE)
     share = ceil_div(run, parts)

@@ -57,19 +57,26 @@ class CifarResNet(nn.Module):
     Args:
         blocks: of each stage; the depth is six times that, plus two.
         num_classes: outputs.
+        width: channels of the first stage, half and a quarter of the others'.
         norm: whether batch norm follows each convolution.
         projection: whether the shortcuts that change shape are 1x1 convolutions.
     """
 
     def __init__(
-        self, blocks: int, num_classes: int = 10, *, norm: bool = True, projection: bool = False
+        self,
+        blocks: int,
+        num_classes: int = 10,
+        *,
+        width: int = 16,
+        norm: bool = True,
+        projection: bool = False,
     ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 16, 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(16) if norm else nn.Identity()
+        self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width) if norm else nn.Identity()
         self.relu = nn.ReLU()
-        inplanes = 16
-        for stage, planes in enumerate((16, 32, 64)):
+        inplanes = width
+        for stage, planes in enumerate((width, 2 * width, 4 * width)):
             row: list[nn.Module] = []
             for _ in range(blocks):
                 row.append(CifarBlock(inplanes, planes, norm=norm, projection=projection))
@@ -86,21 +93,21 @@ class CifarResNet(nn.Module):
         return self.fc(self.avgpool(x).flatten(1))
 
 
-def resnet14(num_classes: int = 10) -> CifarResNet:
+def resnet14(num_classes: int = 10, *, width: int = 16) -> CifarResNet:
     """AWNN's ResNet-14: no batch norm, 1x1 convolutions on the shortcuts that change shape."""
-    return CifarResNet(2, num_classes, norm=False, projection=True)
+    return CifarResNet(2, num_classes, width=width, norm=False, projection=True)
 
 
-def resnet14_bn(num_classes: int = 10) -> CifarResNet:
+def resnet14_bn(num_classes: int = 10, *, width: int = 16) -> CifarResNet:
     """:func:`resnet14` with batch norm after each convolution."""
-    return CifarResNet(2, num_classes, projection=True)
+    return CifarResNet(2, num_classes, width=width, projection=True)
 
 
-def resnet20(num_classes: int = 10) -> CifarResNet:
+def resnet20(num_classes: int = 10, *, width: int = 16) -> CifarResNet:
     """ResNet-20 of He et al., with shortcuts that have no parameters."""
-    return CifarResNet(3, num_classes)
+    return CifarResNet(3, num_classes, width=width)
 
 
-def resnet56(num_classes: int = 10) -> CifarResNet:
+def resnet56(num_classes: int = 10, *, width: int = 16) -> CifarResNet:
     """ResNet-56 of He et al., with shortcuts that have no parameters."""
-    return CifarResNet(9, num_classes)
+    return CifarResNet(9, num_classes, width=width)

@@ -104,14 +104,14 @@ class _BatchNorm(Normalization):
             return self._normalized(x, mean, var, 0.0)
         if self.momentum is not None:
             y = self._normalized(x, mean, var, self.momentum)
-            update(_counted, [count])
+            update(_counted, [count], once=True)
             return y
         batch_mean, batch_var = ops.zeros_like(mean), ops.zeros_like(var)
         y = self._normalized(x, batch_mean, batch_var, 1.0)
-        update(_counted, [count])
+        update(_counted, [count], once=True)
         counts = count.expand(self.num_features)
-        update(_averaged, [mean, batch_mean, counts])
-        update(_averaged, [var, batch_var, counts])
+        update(_averaged, [mean, batch_mean, counts], once=True)
+        update(_averaged, [var, batch_var, counts], once=True)
         return y
 
     def _normalized(

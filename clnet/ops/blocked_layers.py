@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..array import Array
-from ..device import Launch, Target
+from ..device import HostScalar, Launch, Target
 from ..dtypes import int32
 from ..expr import Expr
 from ..kernels import blocked_norm, blocked_pool
@@ -72,10 +72,12 @@ class BlockedSums(Function):
     Attributes:
         op_name: the op it is a part of.
         exprs: of the inputs, each blocked or a value for each channel, ``(c,)``.
+        scalars: values of ``Scalar(i)``, read at each enqueue.
     """
 
     op_name: str
     exprs: tuple[Expr, ...]
+    scalars: tuple[float | HostScalar, ...] = ()
 
     @property
     def name(self) -> str:
@@ -90,7 +92,7 @@ class BlockedSums(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Parts, and their joining."""
-        return blocked_norm.blocked_sums(outputs, inputs, self.exprs)
+        return blocked_norm.blocked_sums(outputs, inputs, self.exprs, scalars=self.scalars)
 
 
 @dataclass(frozen=True)

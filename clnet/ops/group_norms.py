@@ -246,7 +246,7 @@ def instance_norm(
     y, mean, var = _normalized("instance_norm", x, (n, c, 1, inner), weight, bias, eps)
     if running_mean is not None and running_var is not None:
         found = [reshape(s.detach(), (n, c)).mean(0) for s in (mean, var)]
-        update(blend, [running_mean, running_var, *found], [momentum])
+        update(blend, [running_mean, running_var, *found], [momentum], once=True)
     return y
 
 

@@ -200,7 +200,9 @@ def batch_norm(
     function = BatchNorm(weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, contiguous(x), *affine)
     if running_mean is not None and running_var is not None:
-        update(blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum])
+        update(
+            blend, [running_mean, running_var, mean.detach(), var.detach()], [momentum], once=True
+        )
     return y
 
 

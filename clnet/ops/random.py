@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from .. import mode
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
 from ..dtypes import DType, from_name
-from ..errors import ArgumentError
+from ..errors import ArgumentError, GradientError
 from ..generator import Generator
 from ..kernels import random as kernels
 from ..shapes import Shape
@@ -40,6 +40,13 @@ class Counter:
     @staticmethod
     def take(generator: Generator | None, count: int) -> Counter:
         """Reserve ``count`` numbers of a generator (None: the mode's), now and at every replay."""
+        draws = mode.current().draws
+        if draws is not None:
+            return draws.next(lambda: Counter._new(generator, count))
+        return Counter._new(generator, count)
+
+    @staticmethod
+    def _new(generator: Generator | None, count: int) -> Counter:
         source = generator or mode.current().generator
         counter = Counter(HostScalar(0), HostScalar(0))
 
@@ -49,6 +56,48 @@ class Counter:
 
         host_action(draw)
         return counter
+
+
+class Draws:
+    """The counters that a checkpointed function takes, to give it the same when it runs again.
+
+    Args:
+        outer: those of the checkpoint around it, which remembers them, too.
+        known: what to give, in order; None: remember what is taken.
+    """
+
+    def __init__(self, outer: Draws | None = None, known: Sequence[Counter] | None = None) -> None:
+        self._outer = outer
+        self._known = None if known is None else iter(known)
+        self._taken: list[Counter] = []
+
+    @property
+    def repeating(self) -> bool:
+        """Whether the function runs again."""
+        return self._known is not None or (self._outer is not None and self._outer.repeating)
+
+    def next(self, new: Callable[[], Counter]) -> Counter:
+        """A counter: the next one known, else a new one.
+
+        Raises:
+            GradientError: if the function draws more than when it ran first.
+        """
+        if self._known is not None:
+            counter = next(self._known, None)
+            if counter is None:
+                raise GradientError(
+                    "checkpoint", "the function draws as many random numbers when it runs again"
+                )
+        elif self._outer is not None:
+            counter = self._outer.next(new)
+        else:
+            counter = new()
+        self._taken.append(counter)
+        return counter
+
+    def again(self) -> Draws:
+        """The same draws once more."""
+        return Draws(known=self._taken)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from .. import mode
 from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import from_name
@@ -65,7 +66,11 @@ class Update(Function):
 
 
 def update(
-    body: Body, tensors: Sequence[Tensor], scalars: Sequence[float | HostScalar] = ()
+    body: Body,
+    tensors: Sequence[Tensor],
+    scalars: Sequence[float | HostScalar] = (),
+    *,
+    once: bool = False,
 ) -> None:
     """Overwrite the first tensors with what ``body`` makes of all of them, in one pass.
 
@@ -74,7 +79,10 @@ def update(
             tensors, in order. Its name is the op's.
         tensors: of one shape.
         scalars: run-time numbers, or cells whose value is read at each enqueue.
+        once: not again when a checkpointed function runs again in backward (statistics, counts).
     """
+    if once and mode.current().recomputing:
+        return
     exprs = _symbolic(body, len(tensors), len(scalars))
     apply(Update(body.__name__.strip("_"), exprs, tuple(scalars)), *tensors)
 

@@ -1,7 +1,38 @@
 """The training loop: epochs, metrics, progress, checkpoints, resume."""
 
+from .callback import Callback, StepTime, StepTimes
+from .curves import Curves, save_curves
 from .history import History
+from .language import Carried, Perplexity, continuation, perplexity, token_loss
 from .metrics import accuracy
+from .statistics import (
+    Statistics,
+    TensorStatistics,
+    statistics_of,
+    statistics_of_model,
+    statistics_table,
+)
+from .tensorboard import TensorBoard
 from .trainer import Trainer
 
-__all__ = ["History", "Trainer", "accuracy"]
+__all__ = [
+    "Callback",
+    "Carried",
+    "Curves",
+    "History",
+    "Perplexity",
+    "Statistics",
+    "StepTime",
+    "StepTimes",
+    "TensorBoard",
+    "TensorStatistics",
+    "Trainer",
+    "accuracy",
+    "continuation",
+    "perplexity",
+    "save_curves",
+    "statistics_of",
+    "statistics_of_model",
+    "statistics_table",
+    "token_loss",
+]

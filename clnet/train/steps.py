@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..autograd import no_grad
 from ..nn import Module
+from ..nn.parameters import clip_grad_norm_
 from ..ops import stack
 from ..optim import Optimizer
 from ..tensor import Tensor
@@ -19,7 +20,12 @@ Step = Callable[[Tensor, Tensor], Tensor]
 
 
 def training_step(
-    model: Module, loss_fn: Loss, optimizer: Optimizer, metrics: Sequence[Metric]
+    model: Module,
+    loss_fn: Loss,
+    optimizer: Optimizer,
+    metrics: Sequence[Metric],
+    *,
+    clip_grad_norm: float | None = None,
 ) -> Step:
     """A step that updates the model on a batch; gives loss and metrics, ``(1 + len(metrics),)``."""
 
@@ -28,6 +34,8 @@ def training_step(
         outputs = model(inputs)
         loss = loss_fn(outputs, targets)
         loss.backward()
+        if clip_grad_norm is not None:
+            clip_grad_norm_(model.parameters(), clip_grad_norm)
         optimizer.step()
         return _measured(loss, outputs, targets, metrics)
 

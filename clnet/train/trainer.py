@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..nn import Module
 from ..optim import Optimizer
 from ..optim.lr_scheduler import LRScheduler
 from ..tensor import Tensor, tensor
+from .callback import Callback
 from .history import History, Means
 from .interrupt import Interrupt
 from .metrics import Metric
@@ -43,13 +45,17 @@ class Trainer:
         scheduler_per_batch: step it after every batch instead.
         metrics: what is measured beside the loss, by name; see :mod:`clnet.train.metrics`.
         compile: record the step once and replay it (:func:`clnet.compile`).
+        clip_grad_norm: the most that all gradients together may measure; larger ones are scaled.
         checkpoint: a folder, made if need be, for ``last.safetensors``, written after every epoch
             and on Ctrl-C.
         checkpoint_every: write it after so many steps too.
         progress: show a bar (on a terminal) and a line for each epoch.
+        callbacks: what looks on, in the order in which it is called.
 
     Attributes:
         history: what was measured.
+        measures: names of the loss and the metrics.
+        num_steps: training steps done so far.
 
     Example:
         >>> import clnet
@@ -73,11 +79,17 @@ class Trainer:
         scheduler: LRScheduler | None = None,
         scheduler_per_batch: bool = False,
         metrics: Mapping[str, Metric] | None = None,
+        clip_grad_norm: float | None = None,
         compile: bool = True,  # noqa: A002 - the name of what it switches
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int | None = None,
         progress: bool = True,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
+        if clip_grad_norm is not None and clip_grad_norm <= 0:
+            raise ArgumentError(
+                "Trainer", "clip_grad_norm is positive", clip_grad_norm=clip_grad_norm
+            )
         if checkpoint_every is not None and (checkpoint_every < 1 or checkpoint is None):
             raise ArgumentError(
                 "Trainer",
@@ -86,22 +98,26 @@ class Trainer:
                 checkpoint=checkpoint,
             )
         self.model = model
+        self.loss_fn = loss_fn
         self.optimizer = optimizer
         self.scheduler = scheduler
         self.scheduler_per_batch = scheduler_per_batch
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
         self.progress = progress
+        self.callbacks = tuple(callbacks)
         self.history = History()
         chosen = dict(metrics or {})
-        self._names = ("loss", *chosen)
-        train = training_step(model, loss_fn, optimizer, tuple(chosen.values()))
+        self.measures = ("loss", *chosen)
+        train = training_step(
+            model, loss_fn, optimizer, tuple(chosen.values()), clip_grad_norm=clip_grad_norm
+        )
         evaluate = evaluation_step(model, loss_fn, tuple(chosen.values()))
         self._train_step: Step = compiled(train) if compile else train
         self._evaluate_step: Step = compiled(evaluate) if compile else evaluate
-        self._means = Means(self._names)
+        self._means = Means(self.measures)
         self._seconds = 0.0
-        self._num_steps = 0
+        self.num_steps = 0
         self._loader_state: dict[str, Any] | None = None
         self._resumed = False
 
@@ -128,7 +144,7 @@ class Trainer:
         if self._resumed and self._loader_state is not None:
             train_loader.load_state_dict(self._loader_state)
         else:
-            self._means, self._seconds = Means(self._names), 0.0
+            self._means, self._seconds = Means(self.measures), 0.0
         self._resumed = False
         with Interrupt() as interrupt:
             while len(self.history.epochs) < epochs:
@@ -138,6 +154,8 @@ class Trainer:
                 self._end_epoch(train_loader, measured)
                 if self.progress:
                     print(epoch_line(self.history.epochs[-1], epochs), flush=True)
+                for callback in self.callbacks:
+                    callback.end_epoch(self, self.history.epochs[-1])
         return self.history
 
     def evaluate(self, loader: DataLoader) -> dict[str, float]:
@@ -211,17 +229,21 @@ class Trainer:
         """The rest of the loader's epoch."""
         self.model.train()
         done = loader.state_dict()["position"] if self._means.examples else 0
-        reader = _Reader(self._means, self.history.losses, self._num_steps)
+        reader = _Reader(self._means, self.history.losses, self.num_steps)
         with Bar(label, len(loader), done=done, shown=self.progress) as bar:
             begun, start = self._means.examples, time.perf_counter()
             before = self._seconds
             for inputs, targets in self._uploaded(loader):
-                reader.add(self._train_step(inputs, targets), len(inputs))
-                self._num_steps += 1
+                with ExitStack() as looking_on:
+                    for callback in self.callbacks:
+                        looking_on.enter_context(callback.around_step(self, inputs, targets))
+                    values = self._train_step(inputs, targets)
+                reader.add(values, len(inputs))
+                self.num_steps += 1
                 if self.scheduler is not None and self.scheduler_per_batch:
                     self.scheduler.step()
                 self._loader_state = loader.state_dict()
-                due = self.checkpoint_every and self._num_steps % self.checkpoint_every == 0
+                due = self.checkpoint_every and self.num_steps % self.checkpoint_every == 0
                 if due or interrupt.noted or reader.due:
                     batches = reader.read()
                     seconds = time.perf_counter() - start
@@ -238,17 +260,19 @@ class Trainer:
         """Enter the epoch into the history, step the scheduler, and save."""
         lr = float(self.optimizer.param_groups[0]["lr"])
         speed = self._means.examples / self._seconds if self._seconds else 0.0
+        measured = {**self._means.values(), **measured}
+        for callback in self.callbacks:
+            measured.update(callback.measure(self, measured))
         self.history.epochs.append(
             {
                 "epoch": len(self.history.epochs) + 1,
-                **self._means.values(),
                 **measured,
                 "lr": lr,
                 "seconds": self._seconds,
                 "examples_per_second": speed,
             }
         )
-        self._means, self._seconds = Means(self._names), 0.0
+        self._means, self._seconds = Means(self.measures), 0.0
         if self.scheduler is not None and not self.scheduler_per_batch:
             self.scheduler.step()
         self._loader_state = loader.state_dict()
@@ -268,7 +292,7 @@ class Trainer:
     def _evaluate(
         self, loader: DataLoader, prefix: str, label: str, interrupt: Interrupt
     ) -> dict[str, float]:
-        means = Means(self._names)
+        means = Means(self.measures)
         reader = _Reader(means)
         training = self.model.training
         self.model.eval()
@@ -306,7 +330,7 @@ class Trainer:
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "generator": mode.current().generator.get_state(),
             "loader": self._loader_state,
-            "num_steps": self._num_steps,
+            "num_steps": self.num_steps,
             "seconds": self._seconds,
             "means": self._means.state_dict(),
             "history": self.history.state_dict(),
@@ -320,11 +344,11 @@ class Trainer:
                 trainer=type(self.scheduler).__name__,
                 checkpoint=state["scheduler"],
             )
-        if tuple(state["means"]["names"]) != self._names:
+        if tuple(state["means"]["names"]) != self.measures:
             raise CheckpointError(
                 "resume",
                 "the checkpoint has other metrics",
-                trainer=list(self._names),
+                trainer=list(self.measures),
                 checkpoint=state["means"]["names"],
             )
         self.model.load_state_dict(state["model"])
@@ -333,9 +357,9 @@ class Trainer:
             self.scheduler.load_state_dict(state["scheduler"])
         mode.current().generator.set_state(state["generator"])
         self._loader_state = state["loader"]
-        self._num_steps = int(state["num_steps"])
+        self.num_steps = int(state["num_steps"])
         self._seconds = float(state["seconds"])
-        self._means = Means(self._names)
+        self._means = Means(self.measures)
         self._means.load_state_dict(state["means"])
         self.history.load_state_dict(state["history"])
 

@@ -119,7 +119,7 @@ def test_inference_and_what_is_returned_are_eager_ones(name):
 
     def function(x):
         inner = model[:2](x) if name != "concatenating" else model[:3](x)
-        return inner, model(x), inner[:, 3:5] * 2
+        return inner, model(x), inner[:, 3:5] * 2, inner > 0, clnet.where(inner > 1, inner, 1.0)
 
     with clnet.no_grad():
         for found, expected in zip(clnet.compile(function)(x), function(x), strict=True):

@@ -88,6 +88,17 @@ def test_copies_go_unless_what_they_copy_changes():
     assert [compiled(clnet.ones(3)).tolist() for _ in range(2)] == [[1] * 3, [2] * 3]
 
 
+def test_a_gradient_that_goes_to_both_operands_is_not_copied():
+    def function(x, y):
+        z = ops.exp(x) + ops.exp(y)
+        return clnet.autograd.grad((z * z).sum(), [x, y])
+
+    inputs = [clnet.ones(2, 3).requires_grad_(True) for _ in range(2)]
+    assert "add_backward" not in names(simplified(function, *inputs))
+    for found, expected in zip(clnet.compile(function)(*inputs), function(*inputs), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
 def test_two_leaves_keep_gradients_of_their_own():
     a, b = (clnet.ones(3, requires_grad=True) for _ in range(2))
     backward = clnet.compile(lambda x: ((a + b) * x).sum().backward())

@@ -22,18 +22,18 @@ class Harness:
     """A pool of its own on the default device; ``refusals`` makes it fail so often."""
 
     def __init__(self, limit: int | None = None, max_block: int = 2**30) -> None:
-        queue = clnet.device().queue
         self.refusals = 0
         self.num_finishes = 0
         self.pool = BufferPool(
-            queue._context, touch=self.touch, finish=self.finish, max_block=max_block, limit=limit
+            create=self.create, finish=self.finish, max_block=max_block, limit=limit
         )
 
-    def touch(self, buffer: object) -> None:
+    def create(self, nbytes: int) -> cl.Buffer:
         if self.refusals:
             self.refusals -= 1
             code = cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE
             raise cl.MemoryError(driver._ErrorRecord("clEnqueueFillBuffer", code, ""))
+        return clnet.device().queue.create(nbytes)
 
     def finish(self) -> None:
         self.num_finishes += 1
@@ -154,12 +154,12 @@ def test_a_request_larger_than_any_block_raises():
 def test_other_errors_of_the_runtime_are_not_taken_for_full_memory():
     harness = Harness()
 
-    def broken(buffer):
+    def broken(nbytes):
         raise cl.RuntimeError(
             driver._ErrorRecord("clEnqueueFillBuffer", cl.status_code.INVALID_CONTEXT, "")
         )
 
-    harness.pool._touch = broken
+    harness.pool._create = broken
     with pytest.raises(cl.RuntimeError, match="INVALID_CONTEXT"):
         harness.storage(1000)
 

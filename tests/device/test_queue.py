@@ -123,14 +123,15 @@ def test_observers_leave_after_an_exception(device):
 
 
 def test_replays_are_seen_launch_by_launch(device):
-    step = clnet.compile(lambda x: ops.exp(x) * 2)
+    step = clnet.compile(lambda x: ops.sort(ops.exp(x))[0] * 2)
     x = clnet.ones(4)
     step(x)
     watch = Watch()
     with device.queue.observe(watch):
         seen = step(x)
     unseen = step(x)
-    assert [r.op for r in watch.records if r.kind == "kernel"] == ["exp", "mul"]
+    seen_launches = [r.op for r in watch.records if r.kind == "kernel"]
+    assert len(seen_launches) == step.plans[0].num_launches > 1
     assert np.array_equal(seen.numpy(), unseen.numpy())
 
 

@@ -15,6 +15,7 @@ from clnet.kernels.conv_blocked import (
     blocked_input_grad,
     blocked_weight_grad,
     choose_form,
+    fits,
     pack_filters,
     packed_size,
 )
@@ -138,6 +139,79 @@ def test_direct_matches_reference(geometry, lanes, direction, where):
     form = choose_form(target, case.g, direction, winograd=False)
     assert form == BlockedForm(BlockedAlgorithm.DIRECT, lanes)
     check(Side(where, target, case, direction, form))
+
+
+WINOGRAD = {
+    BlockedAlgorithm.WINOGRAD2: 2e-6,
+    BlockedAlgorithm.WINOGRAD4: 2e-5,
+}
+SMOOTH = {
+    "3x3": GEOMETRIES["3x3"],
+    "valid": ConvGeometry(2, 32, 11, 10, 16, 3, 3, 9, 8),
+    "wide": ConvGeometry(1, 16, 5, 7, 64, 3, 3, 7, 9, 1, 1, 2, 2),
+    "below-a-tile": ConvGeometry(2, 16, 1, 2, 32, 3, 3, 1, 2, 1, 1, 1, 1),
+    "several-blocks": ConvGeometry(13, 48, 17, 19, 32, 3, 3, 17, 19, 1, 1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("algorithm", WINOGRAD)
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.INPUT_GRAD])
+@pytest.mark.parametrize(
+    ("geometry", "lanes"), [(g, n) for g in SMOOTH for n in LANES if n == 16 or g == "3x3"]
+)
+def test_winograd_matches_reference(geometry, lanes, direction, algorithm, where):
+    case, target = Reference(SMOOTH[geometry]), target_of(where, lanes)
+    form = BlockedForm(algorithm, lanes)
+    assert fits(target, case.g, direction, form)
+    check(Side(where, target, case, direction, form), WINOGRAD[algorithm])
+
+
+def test_winograd_with_bias_and_activation(where):
+    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, 16)
+    side = Side(where, target_of(where, 16), Reference(SMOOTH["3x3"]), Direction.FORWARD, form)
+    check(side, 2e-5, bias=True, activation="relu")
+
+
+def test_winograd_where_it_pays_and_is_allowed(where):
+    target = target_of(where, 16)
+    g = ConvGeometry(8, 64, 56, 56, 64, 3, 3, 56, 56, 1, 1, 1, 1)
+    forward, weight = Direction.FORWARD, Direction.WEIGHT_GRAD
+    assert choose_form(target, g, forward).algorithm is BlockedAlgorithm.WINOGRAD4
+    direct = BlockedForm(BlockedAlgorithm.DIRECT, 16)
+    assert choose_form(target, g, forward, winograd=False) == direct
+    assert choose_form(target, g, weight) == direct
+    assert choose_form(target, g._replace(n=1, h=7, w=7, oh=7, ow=7), forward) == direct
+    assert choose_form(target, g._replace(sh=2, sw=2, oh=28, ow=28), forward) == direct
+    tight = Target(target.traits, 100_000)
+    assert choose_form(tight, g, forward) == direct
+
+
+FEW = {
+    "3x3": ConvGeometry(2, 3, 9, 31, 48, 3, 3, 9, 31, 1, 1, 1, 1),
+    "7x7-stride": ConvGeometry(2, 3, 23, 37, 32, 7, 7, 12, 19, 2, 2, 3, 3),
+    "11x11-stride": ConvGeometry(1, 3, 39, 43, 16, 11, 11, 9, 10, 4, 4, 2, 2),
+    "5x5-one-channel": ConvGeometry(9, 1, 12, 14, 32, 5, 5, 12, 14, 1, 1, 2, 2),
+    "dilation": ConvGeometry(1, 2, 15, 14, 16, 2, 3, 6, 9, 2, 1, 0, 1, 3, 2),
+    "short-rows": ConvGeometry(3, 1, 4, 3, 16, 3, 3, 4, 3, 1, 1, 1, 1),
+}
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.WEIGHT_GRAD])
+@pytest.mark.parametrize(
+    ("geometry", "lanes"), [(g, n) for g in FEW for n in LANES if n == 16 or g in ("3x3", "7x7")]
+)
+def test_few_channels_match_reference(geometry, lanes, direction, where):
+    case, target = Reference(FEW[geometry]), target_of(where, lanes)
+    form = choose_form(target, case.g, direction)
+    assert form == BlockedForm(BlockedAlgorithm.FEW, lanes)
+    check(Side(where, target, case, direction, form))
+    assert choose_form(target, case.g, Direction.INPUT_GRAD) is None
+
+
+def test_few_channels_with_bias_and_activation(where):
+    form = BlockedForm(BlockedAlgorithm.FEW, 16)
+    side = Side(where, target_of(where, 16), Reference(FEW["3x3"]), Direction.FORWARD, form)
+    check(side, bias=True, activation="relu")
 
 
 def test_check_notices_padding_off_by_one(where):

@@ -6,7 +6,12 @@ import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
-from clnet.kernels import conv_blocked_direct, conv_blocked_weight
+from clnet.kernels import (
+    conv_blocked_direct,
+    conv_blocked_few,
+    conv_blocked_weight,
+    conv_winograd,
+)
 from clnet.kernels.blocked_form import BlockedForm
 from clnet.kernels.conv_blocked import (
     BlockedAlgorithm,
@@ -14,6 +19,7 @@ from clnet.kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
+    fits,
     pack_filters,
     packed_size,
 )
@@ -22,10 +28,11 @@ from clnet.kernels.conv_geometry import ConvGeometry, Direction
 from .conv_cases import taps
 from .harness import case, given, near, normal, output, run
 
-MODULES = (conv_blocked_direct, conv_blocked_weight)
+MODULES = (conv_blocked_direct, conv_blocked_few, conv_blocked_weight, conv_winograd)
 
 PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
+FEW = ConvGeometry(2, 3, 6, 7, 32, 3, 2, 3, 6, sh=2, ph=1)
 
 
 def arranged(values: np.ndarray, form: BlockedForm) -> Array:
@@ -53,8 +60,10 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
     gw = np.einsum("noyx,nihw,yxrshw->oirs", gy, x, reads, optimize=True)
     if full:
         y = np.maximum(y + bias[:, None, None], 0)
-    x_, gy_, w_ = arranged(x, form), arranged(gy, form), given(w)
-    packed = {d: output((packed_size(g, d, form),)) for d in Direction if d.value != "weight_grad"}
+    x_ = given(x, before=3) if form.plain_x else arranged(x, form)
+    gy_, w_ = arranged(gy, form), given(w)
+    ways = [d for d in Direction if d is not Direction.WEIGHT_GRAD and fits(target, g, d, form)]
+    packed = {d: output((packed_size(g, d, form),)) for d in ways}
     for direction, out in packed.items():
         run(pack_filters(target, out, w_, g, direction, form))
     out = output(form.y_shape(g))
@@ -64,16 +73,29 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
             activation="relu" if full else None,
         )
     )  # fmt: skip
-    near_blocked(out, y, form, 512)
-    out = output(form.x_shape(g))
-    run(blocked_input_grad(target, out, gy_, packed[Direction.INPUT_GRAD], g, form))
-    near_blocked(out, gx, form, 512)
-    out = output(gw.shape)
-    run(blocked_weight_grad(target, out, gy_, x_, g, form))
-    near(out, gw, terms=512)
+    near_blocked(out, y, form, 1024)
+    if Direction.INPUT_GRAD in packed:
+        out = output(form.x_shape(g))
+        run(blocked_input_grad(target, out, gy_, packed[Direction.INPUT_GRAD], g, form))
+        near_blocked(out, gx, form, 1024)
+    if fits(target, g, Direction.WEIGHT_GRAD, form):
+        out = output(gw.shape)
+        run(blocked_weight_grad(target, out, gy_, x_, g, form))
+        near(out, gw, terms=512)
 
 
 @case("cpu")
 def direct(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
+
+
+@case("cpu")
+def few_channels(target: Target) -> None:
+    check(target, FEW, BlockedAlgorithm.FEW, full=True)
+
+
+@case("cpu")
+def winograd(target: Target) -> None:
+    check(target, PADDED, BlockedAlgorithm.WINOGRAD2, full=False)
+    check(target, PADDED, BlockedAlgorithm.WINOGRAD4, full=True)

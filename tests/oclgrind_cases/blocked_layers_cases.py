@@ -134,3 +134,12 @@ def means(target: Target) -> None:
         near(y, blocked(np.einsum("ijhw,nchw->ncij", share, x), lanes), terms=64)
         run(blocked_avg_pool_gradient(gx, given(blocked(gy, lanes)), means=how))
         near(gx, blocked(np.einsum("ijhw,ncij->nchw", share, gy), lanes), terms=64)
+
+
+@case("cpu")
+def dense_vectors_past_the_caches(target: Target) -> None:
+    with constants(vectors_module, DENSE_ELEMENTS=0, LEAST_RUN=2, STREAM_BYTES=0):
+        for n in (48, 64 * 5):
+            x, y = normal(n), output((n,))
+            run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) + 1,), compute=float32))
+            near(y, x.astype(np.float64) ** 2 + 1)

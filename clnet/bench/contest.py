@@ -1,0 +1,260 @@
+"""One contest: a workload on one device with so many threads, checked, then timed in turns."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..device import Device, max_memory_allocated, reset_peak_memory_stats
+from ..errors import ArgumentError
+from ..profiling import measured_limits, profile
+from ..profiling.start import peak_resident_bytes
+from .contestant import Contestant, Ours, Theirs
+from .peer import Peer, peer_on
+from .timing import settle
+from .workload import Workload
+
+_CHECKED_STEPS = 2
+_AGREE = 2e-3
+_GRADIENTS_AGREE = 1e-2
+_NOISE = 1e-4  # of the largest gradient's norm; those that are zero but for rounding have no more
+_LEAST_ROUNDS, _MOST_ROUNDS = 5, 51
+_TURN_SECONDS = 0.2
+
+
+@dataclass
+class Outcome:
+    """What a contest found.
+
+    Attributes:
+        workload, title: what was timed.
+        device, threads: where; threads are a CPU's compute units, None on others.
+        seconds: of our step, the median of many turns.
+        turns: seconds of each turn.
+        parameters, gflop: of the network and of a step.
+        gflops: achieved.
+        of_gemm, of_copy: fractions of the device's measured limits: arithmetic, bytes moved.
+        kernel_seconds, launches: of a step under the profiler, and its wall seconds there.
+        peak_bytes: the most device memory in use.
+        peak_resident_bytes: of the process before PyTorch came.
+        first_seconds: of the first step, kernels built or loaded.
+        peers: by PyTorch's mode, its median seconds, or why there is none.
+        ratios: by mode, the median over the turns of PyTorch's seconds over ours.
+    """
+
+    workload: str
+    title: str
+    device: str
+    threads: int | None
+    seconds: float
+    turns: list[float]
+    parameters: int
+    gflop: float
+    gflops: float
+    of_gemm: float
+    of_copy: float
+    kernel_seconds: float
+    profiled_seconds: float
+    launches: int
+    peak_bytes: int
+    peak_resident_bytes: int
+    first_seconds: float
+    peer: str | None = None
+    peers: dict[str, float | str] = field(default_factory=dict[str, "float | str"])
+    ratios: dict[str, float] = field(default_factory=dict[str, float])
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the first steps of a side gave.
+
+    Attributes:
+        results: of each step.
+        gradients: of the first one.
+    """
+
+    results: list[np.ndarray]
+    gradients: list[np.ndarray]
+
+    def difference(self, other: _Seen) -> float:
+        """The largest difference from the other side, as a fraction of what is allowed."""
+        errors = [
+            float(np.abs(got - wanted).max() / np.abs(wanted).max()) / _AGREE
+            for got, wanted in zip(self.results, other.results, strict=True)
+        ]
+        norms = [float(np.linalg.norm(g)) for g in other.gradients]
+        for got, wanted, norm in zip(self.gradients, other.gradients, norms, strict=True):
+            allowed = _GRADIENTS_AGREE * norm + _NOISE * max(norms)
+            errors.append(float(np.linalg.norm(got - wanted)) / allowed)
+        return float(np.max(errors))  # NaN if one is
+
+
+def run(
+    workload: Workload,
+    where: Device,
+    *,
+    threads: int | None = None,
+    torch_modes: Sequence[str] = (),
+    seconds: float = 20.0,
+    compile: bool = True,  # noqa: A002 - the option's name
+) -> Outcome:
+    """Check both sides against each other, then time them in turns.
+
+    Args:
+        workload: what to time.
+        where: our device.
+        threads: of it and of PyTorch on a CPU.
+        torch_modes: of PyTorch; none: we run alone.
+        seconds: about how long a side is timed.
+        compile: replay our step.
+
+    Returns:
+        What was found.
+
+    Raises:
+        ArgumentError: if a parameter gets no gradient, or PyTorch is asked for and not there.
+        ArithmeticError: if the two sides disagree.
+    """
+    limits = measured_limits(where)
+    reset_peak_memory_stats(where)
+    ours = Ours(workload, where, compile=compile)
+    weights = ours.weights() if torch_modes else []
+    begin = time.perf_counter()
+    results = [_stepped(ours)]
+    first = time.perf_counter() - begin
+    ours.refuse_dead_parameters()
+    gradients = ours.gradients() if torch_modes else []
+    results += [_stepped(ours) for _ in range(_CHECKED_STEPS - 1)]
+    with profile(where) as observed:
+        ours.step()
+    peak, resident = max_memory_allocated(where), peak_resident_bytes()
+    _say(f"{workload.title}: first step {first:.2f} s, kernels {observed.device_seconds:.4f} s")
+    sides: dict[str, Contestant] = {"ours": ours}
+    peers: dict[str, float | str] = {}
+    peer = _peer(where, threads) if torch_modes else None
+    for torch_mode in torch_modes:
+        _enter(sides, peers, torch_mode, workload, peer, weights, _Seen(results, gradients))
+    del weights, gradients
+    turns = _take_turns(sides, seconds)
+    medians = {name: statistics.median(times) for name, times in turns.items()}
+    own = medians.pop("ours")
+    moved = sum(c.bytes for c in observed.commands)
+    return Outcome(
+        workload=workload.name,
+        title=workload.title,
+        device=where.identity.key,
+        threads=threads,
+        seconds=own,
+        turns=turns["ours"],
+        parameters=ours.parameters,
+        gflop=workload.gflop,
+        gflops=workload.gflop / own,
+        of_gemm=workload.gflop / own / limits.gflops,
+        of_copy=moved / own / 1e9 / limits.gbytes,
+        kernel_seconds=observed.device_seconds,
+        profiled_seconds=observed.wall,
+        launches=sum(c.kind == "kernel" for c in observed.commands),
+        peak_bytes=peak,
+        peak_resident_bytes=resident,
+        first_seconds=first,
+        peer=None if peer is None else peer.name,
+        peers={m: medians.get(m, peers.get(m, "not run")) for m in torch_modes},
+        ratios={
+            m: statistics.median(t / o for t, o in zip(turns[m], turns["ours"], strict=True))
+            for m in torch_modes
+            if m in turns
+        },
+    )
+
+
+def _peer(where: Device, threads: int | None) -> Peer:
+    peer = peer_on(where, threads)
+    if peer is None:
+        raise ArgumentError(
+            "bench",
+            "PyTorch is not installed, or cannot use this device",
+            device=where.name,
+            remedy="Install clnet[torch]; on an NVIDIA GPU, PyTorch with CUDA",
+        )
+    return peer
+
+
+def _enter(
+    sides: dict[str, Contestant],
+    peers: dict[str, float | str],
+    torch_mode: str,
+    workload: Workload,
+    peer: Peer | None,
+    weights: list[np.ndarray],
+    seen: _Seen,
+) -> None:
+    """Let PyTorch take part in one of its modes, if it agrees; note why not where it cannot."""
+    if peer is None:
+        return
+    if not Theirs.suits(workload, torch_mode):
+        peers[torch_mode] = "makes no difference here"
+        return
+    try:
+        theirs = Theirs(workload, peer, weights, torch_mode)
+        answers = [_stepped(theirs)]
+        gradients = theirs.gradients() if workload.training else []
+        answers += [_stepped(theirs) for _ in range(_CHECKED_STEPS - 1)]
+    except (RuntimeError, NotImplementedError, OSError, ImportError) as error:
+        if torch_mode != "compile":  # it needs a compiler on the machine, and may fail at that
+            raise
+        peers[torch_mode] = f"failed: {str(error).splitlines()[0][:120]}"
+        return
+    error = seen.difference(_Seen(answers, gradients))
+    if not error <= 1:
+        raise ArithmeticError(
+            f"{workload.name}: results or gradients differ from PyTorch's ({torch_mode}); got "
+            f"difference={error:.2g} of what is allowed"
+        )
+    sides[torch_mode] = theirs
+
+
+def _stepped(side: Contestant) -> np.ndarray:
+    side.step()
+    return side.result()
+
+
+def _take_turns(sides: dict[str, Contestant], seconds: float) -> dict[str, list[float]]:
+    """Seconds of a step in each turn of each side; a turn is a block of steps."""
+    steps: dict[str, int] = {}
+    for name, side in sides.items():
+        one = _turn(side, 1)
+        steps[name] = max(1, int(_TURN_SECONDS / max(one, 1e-6)))
+    turns: dict[str, list[float]] = {name: [] for name in sides}
+    deadline = time.perf_counter() + seconds * len(sides)
+    for number in range(_MOST_ROUNDS):
+        for name, side in sides.items():
+            turns[name].append(_turn(side, steps[name]))
+        if number + 1 >= _LEAST_ROUNDS and time.perf_counter() > deadline:
+            break
+    return turns
+
+
+def _turn(side: Contestant, steps: int) -> float:
+    settle()
+    if steps > 1:  # wakes the threads that run it; a long step does not notice
+        side.step()
+        side.synchronize()
+    start = time.perf_counter()
+    for _ in range(steps):
+        side.step()
+    side.synchronize()
+    return (time.perf_counter() - start) / steps
+
+
+def _say(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,233 @@
+"""The two sides of a contest: a workload's step on clnet, and on PyTorch from the same weights."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import mode
+from ..compile import compile as compiled
+from ..device import Device
+from ..errors import ArgumentError
+from ..nn import functional as F
+from ..nn.parameters import clip_grad_norm_
+from ..optim import SGD
+from ..tape import no_grad
+from ..tensor import Tensor, tensor
+from . import torch_networks
+from .peer import Peer
+from .workload import Workload
+
+TORCH_MODES = ("default", "channels_last", "compile")
+
+
+class Contestant(Protocol):
+    """Something that takes steps on one batch."""
+
+    def step(self) -> None:
+        """Enqueue one step."""
+        ...
+
+    def result(self) -> np.ndarray:
+        """The loss of the last step, or what the network answered; waits for it."""
+        ...
+
+    def gradients(self) -> list[np.ndarray]:
+        """Copies of the parameters' gradients, after a step of training."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until all steps are done."""
+        ...
+
+
+class Ours:
+    """A workload on clnet, compiled unless asked otherwise; its batch lies on the device.
+
+    Args:
+        workload: what it does.
+        where: the device.
+        compile: record the step once and replay it.
+
+    Attributes:
+        model: the network.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        where: Device,
+        *,
+        compile: bool = True,  # noqa: A002 - what it switches
+    ) -> None:
+        self.workload = workload
+        self.where = where
+        with mode.using(device=where):
+            self.model = workload.make()
+        x, y = workload.batch()
+        self._batch = [tensor(x, device=where), tensor(y, device=where)]
+        if workload.words:
+            zeros = np.zeros((2, x.shape[1], 256), np.float32)
+            self._batch += [tensor(zeros, device=where), tensor(zeros, device=where)]
+        self._last: Any = None
+        if workload.training:
+            options: dict[str, Any] = dict(workload.sgd)
+            self._optimizer = SGD(self.model.parameters(), **options)
+            run = self._train_words if workload.words else self._train
+        else:
+            self.model.eval()
+            run = self._ask
+            self._batch = self._batch[:1]
+        self._run = compiled(run) if compile else run
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers the network learns."""
+        return sum(p.numel() for p in self.model.parameters())
+
+    def weights(self) -> list[np.ndarray]:
+        """Copies of the parameters."""
+        return [p.detach().numpy() for p in self.model.parameters()]
+
+    def step(self) -> None:
+        """Enqueue one step."""
+        results = self._run(*self._batch)
+        if self.workload.words:
+            self._last, *self._batch[2:] = results
+        else:
+            self._last = results
+
+    def result(self) -> np.ndarray:
+        """The loss of the last step, or what the network answered; waits for it."""
+        return self._last.numpy()
+
+    def gradients(self) -> list[np.ndarray]:
+        """Copies of the parameters' gradients, after a step of training."""
+        return [p.grad.numpy() for p in self.model.parameters() if p.grad is not None]
+
+    def synchronize(self) -> None:
+        """Wait until all steps are done."""
+        self.where.synchronize()
+
+    def refuse_dead_parameters(self) -> None:
+        """See that each parameter has got a gradient in the steps so far.
+
+        Raises:
+            ArgumentError: if one has none: the graph timed would not be the network's.
+        """
+        dead = [n for n, p in self.model.named_parameters() if p.grad is None]
+        if self.workload.training and dead:
+            raise ArgumentError(
+                f"bench {self.workload.name}",
+                "a parameter gets no gradient, so this is not the time of the whole network",
+                parameters=", ".join(dead),
+            )
+
+    def _train(self, x: Tensor, y: Tensor) -> Tensor:
+        self._optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), y)
+        self._learn(loss)
+        return loss.detach()
+
+    def _train_words(self, x: Tensor, y: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:
+        self._optimizer.zero_grad()
+        scores, (h, c) = self.model(x, (h, c))
+        loss = F.cross_entropy(scores.reshape(-1, scores.shape[-1]), y.reshape(-1))
+        self._learn(loss)
+        return loss.detach(), h.detach(), c.detach()
+
+    def _learn(self, loss: Tensor) -> None:
+        loss.backward()
+        if self.workload.clip is not None:
+            clip_grad_norm_(self.model.parameters(), self.workload.clip)
+        self._optimizer.step()
+
+    def _ask(self, x: Tensor) -> Tensor:
+        with no_grad():
+            return self.model(x)
+
+
+class Theirs:
+    """The same on PyTorch.
+
+    Args:
+        workload: what it does.
+        peer: PyTorch on the same device.
+        weights: the parameters to start from.
+        torch_mode: ``"default"``, ``"channels_last"`` or ``"compile"``.
+
+    Raises:
+        ArgumentError: if the networks differ in their parameters.
+    """
+
+    def __init__(
+        self, workload: Workload, peer: Peer, weights: list[np.ndarray], torch_mode: str
+    ) -> None:
+        torch = peer.torch
+        self.workload, self._peer, self._torch = workload, peer, torch
+        model = torch_networks.build(torch, workload.name)
+        shapes = [tuple(p.shape) for p in model.parameters()]
+        if shapes != [w.shape for w in weights]:
+            raise ArgumentError(
+                f"bench {workload.name}",
+                "the twin's parameters have the same shapes",
+                ours=[w.shape for w in weights],
+                twin=shapes,
+            )
+        with torch.no_grad():
+            for theirs, ours in zip(model.parameters(), weights, strict=True):
+                theirs.copy_(torch.from_numpy(ours))
+        model.to(peer.device)
+        x, y = workload.batch()
+        self._x, self._y = peer.tensor(x), peer.tensor(y)
+        if torch_mode == "channels_last":
+            model = model.to(memory_format=torch.channels_last)
+            self._x = self._x.to(memory_format=torch.channels_last)
+        self._model = torch.compile(model) if torch_mode == "compile" else model
+        self._last: Any = None
+        self._state: Any = None
+        if workload.words:
+            zeros = np.zeros((2, x.shape[1], 256), np.float32)
+            self._state = (peer.tensor(zeros), peer.tensor(zeros))
+        if workload.training:
+            self._optimizer = torch.optim.SGD(model.parameters(), **workload.sgd)
+        else:
+            model.eval()
+
+    @staticmethod
+    def suits(workload: Workload, torch_mode: str) -> bool:
+        """Whether a mode makes a difference: channels come last only where there are images."""
+        return torch_mode != "channels_last" or len(workload.input_shape) == 4
+
+    def step(self) -> None:
+        """Enqueue one step."""
+        if not self.workload.training:
+            with self._torch.inference_mode():
+                self._last = self._model(self._x)
+            return
+        self._optimizer.zero_grad()
+        if self.workload.words:
+            scores, state = self._model(self._x, self._state)
+            self._state = tuple(s.detach() for s in state)
+            scores, y = scores.reshape(-1, scores.shape[-1]), self._y.reshape(-1)
+        else:
+            scores, y = self._model(self._x), self._y
+        loss = self._torch.nn.functional.cross_entropy(scores, y)
+        loss.backward()
+        if self.workload.clip is not None:
+            self._torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.workload.clip)
+        self._optimizer.step()
+        self._last = loss.detach()
+
+    def result(self) -> np.ndarray:
+        """The loss of the last step, or what the network answered; waits for it."""
+        return self._last.cpu().numpy()
+
+    def gradients(self) -> list[np.ndarray]:
+        """Copies of the parameters' gradients, after a step of training."""
+        return [p.grad.cpu().numpy().copy() for p in self._model.parameters()]
+
+    def synchronize(self) -> None:
+        """Wait until all steps are done."""
+        self._peer.synchronize()

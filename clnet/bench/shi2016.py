@@ -1,0 +1,253 @@
+"""Shi et al.'s table once more: seconds per mini-batch of their seven networks, and of some others.
+
+Each network and number of threads has a process of its own, so that a crash costs one figure and
+threads are what they are said to be. What was found is appended to a file at once; a run that was
+cut off goes on with ``--resume``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..device import DeviceKind, device
+from ..errors import ArgumentError, ClnetError
+from ..profiling.table import aligned, size
+from . import chart, contest, paper
+from .contestant import TORCH_MODES
+from .workload import WORKLOADS, chosen
+
+_WORKER = """
+import json, os, sys
+job, environment = sys.argv[1:]
+os.environ.update(json.loads(environment))
+from clnet.bench.shi2016 import worker
+worker(job)
+"""
+_MARK = "result: "
+_HEADS = (
+    *("s/batch", "GFLOP/s", "of gemm", "of copy", "kernels", "peak", "first s"),
+    *("params", "GFLOP", "threads", "network"),
+)
+
+Fields = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; ``--help`` lists the options.
+
+    Returns:
+        0, or 1 if a network could not be timed.
+    """
+    options = _parser().parse_args(argv)
+    workloads = chosen(options.net)
+    modes = _modes(options)
+    columns = _threads(options)
+    results = Path(options.results) if options.results else None
+    found = _earlier(results) if options.resume and results else []
+    failures = 0
+    for workload in workloads:
+        for threads in columns:
+            if any(_same(f, workload.name, threads, modes) for f in found):
+                continue
+            print(f"{workload.title}, threads {threads or '-'}", file=sys.stderr, flush=True)
+            job = {"net": workload.name, "device": options.device, "threads": threads}
+            job |= {"modes": modes, "seconds": options.seconds, "compile": not options.no_compile}
+            outcome = _in_process(job)
+            if outcome is None:
+                failures += 1
+                continue
+            found.append(outcome)
+            if results:
+                with results.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(outcome) + "\n")
+    names = {w.name for w in workloads}
+    shown = [f for f in found if f["workload"] in names and f["threads"] in columns]
+    if options.json:
+        print("\n".join(json.dumps(f) for f in shown))
+    else:
+        print(report(shown))
+    if options.chart and shown:
+        chart.write(shown, Path(options.chart))
+    return 1 if failures else 0
+
+
+def report(found: Sequence[Fields]) -> str:
+    """The table of our figures, of PyTorch's and of the paper's, and what is odd in those."""
+    parts = [aligned([_HEADS, *map(_row, found)])]
+    peers = [_peer_row(f) for f in found if f["peers"]]
+    if peers:
+        names = sorted({f["peer"] for f in found if f["peer"]})
+        heads = tuple(h for m in TORCH_MODES for h in (m, "ratio"))
+        title = f"{'; '.join(names)}: seconds, and over ours (above 1: we are faster)"
+        parts.append(title + "\n" + aligned([(*heads, "threads", "network"), *peers]))
+    notes = [line for f in found for line in _problems(f)]
+    if notes:
+        parts.append("\n".join(notes))
+    titles = list(dict.fromkeys(f["title"] for f in found))
+    published = [
+        (", ".join(e.text() for e in paper.beside(f["title"], f["threads"])), f["title"])
+        for f in found
+    ]
+    published = [row for row in dict.fromkeys(published) if row[0]]
+    if published:
+        heads = ("Shi et al. 2016: with as many threads, of all processors, of all GPUs", "")
+        parts.append(aligned([heads, *published]))
+    parts += [f"{title}: {text}" for title, text in paper.REMARKS.items() if title in titles]
+    parts += [
+        f"{net}, {tool} is not compared: {text}"
+        for (net, tool), text in paper.NOT_COMPARABLE.items()
+        if net in titles
+    ]
+    return "\n\n".join(parts)
+
+
+def worker(job: str) -> None:
+    """Time one network in this process and print what was found.
+
+    Args:
+        job: JSON with ``net``, ``device``, ``threads``, ``modes``, ``seconds`` and ``compile``.
+    """
+    wanted = json.loads(job)
+    threads = wanted["threads"]
+    where = device(wanted["device"])
+    if threads is not None and where.traits.compute_units != threads:
+        where = device(wanted["device"], threads=threads)
+    outcome = contest.run(
+        WORKLOADS[wanted["net"]],
+        where,
+        threads=threads,
+        torch_modes=wanted["modes"],
+        seconds=wanted["seconds"],
+        compile=wanted["compile"],
+    )
+    print(_MARK + json.dumps(outcome.fields()), flush=True)
+
+
+def _in_process(job: Fields) -> Fields | None:
+    """What a process of its own found, or None if it failed; its errors are shown as they come."""
+    environment: dict[str, str] = {}
+    if job["threads"] is not None:
+        text = str(job["threads"])
+        # PoCL makes so many threads; where it says nothing to a runtime, the device is divided.
+        environment = {"POCL_MAX_PTHREAD_COUNT": text, "OMP_NUM_THREADS": text}
+    run = subprocess.run(
+        [sys.executable, "-c", _WORKER, json.dumps(job), json.dumps(environment)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    for line in run.stdout.splitlines():
+        if line.startswith(_MARK):
+            return json.loads(line.removeprefix(_MARK))
+    print(f"  failed with exit code {run.returncode}", file=sys.stderr, flush=True)
+    return None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="clnet bench shi2016", description=__doc__)
+    parser.add_argument("--net", help=f"with commas, of {', '.join(WORKLOADS)}; or all (the first)")
+    parser.add_argument("--device", help="as in clnet.device()")
+    parser.add_argument("--threads", help="of a CPU, with commas (1, 2, 4 ... up to its cores)")
+    parser.add_argument("--against", choices=("torch",), help="time PyTorch in the same run")
+    parser.add_argument(
+        "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}; or all"
+    )
+    parser.add_argument("--seconds", type=float, default=20.0, help="about, a side and figure (20)")
+    parser.add_argument("--no-compile", action="store_true", help="run clnet eagerly")
+    parser.add_argument("--results", metavar="FILE", help="append each figure as a line of JSON")
+    parser.add_argument("--resume", action="store_true", help="leave out what is in that file")
+    parser.add_argument("--chart", metavar="FILE", help="draw a PNG (needs clnet[plot])")
+    parser.add_argument("--json", action="store_true", help="lines of JSON instead of the table")
+    return parser
+
+
+def _modes(options: argparse.Namespace) -> list[str]:
+    if options.against is None:
+        return []
+    wanted = TORCH_MODES if options.torch_mode == "all" else options.torch_mode.split(",")
+    for torch_mode in wanted:
+        if torch_mode not in TORCH_MODES:
+            have = ", ".join(TORCH_MODES)
+            raise ArgumentError("bench", "there is no such mode", mode=repr(torch_mode), have=have)
+    return list(wanted)
+
+
+def _threads(options: argparse.Namespace) -> Sequence[int | None]:
+    where = device(options.device)
+    if where.traits.kind is not DeviceKind.CPU:
+        if options.threads is not None:
+            raise ArgumentError("bench", "threads are a CPU's", device=where.name)
+        return [None]
+    if options.threads is None:
+        units = where.traits.compute_units
+        return sorted({*_doublings(units), units})
+    try:
+        return [int(text) for text in options.threads.split(",")]
+    except ValueError:
+        raise ArgumentError(
+            "bench", "threads are numbers with commas", threads=repr(options.threads)
+        ) from None
+
+
+def _doublings(most: int) -> Iterator[int]:
+    threads = 1
+    while threads <= most:
+        yield threads
+        threads *= 2
+
+
+def _earlier(results: Path) -> list[Fields]:
+    if not results.exists():
+        return []
+    lines = results.read_text(encoding="utf-8").splitlines()
+    try:
+        return [json.loads(line) for line in lines if line.strip()]
+    except ValueError as error:
+        raise ClnetError(str(results), "its lines are not JSON", error=error) from error
+
+
+def _same(found: Fields, name: str, threads: int | None, modes: list[str]) -> bool:
+    covered = set(modes) <= set(found["peers"])
+    return found["workload"] == name and found["threads"] == threads and covered
+
+
+def _row(found: Fields) -> tuple[str, ...]:
+    return (
+        f"{found['seconds']:.4f}",
+        f"{found['gflops']:.1f}",
+        f"{100 * found['of_gemm']:.0f}%",
+        f"{100 * found['of_copy']:.0f}%",
+        f"{100 * found['kernel_seconds'] / found['profiled_seconds']:.0f}%",
+        size(found["peak_bytes"]),
+        f"{found['first_seconds']:.2f}",
+        f"{found['parameters']:,}",
+        f"{found['gflop']:.2f}",
+        str(found["threads"] or "-"),
+        found["title"],
+    )
+
+
+def _peer_row(found: Fields) -> tuple[str, ...]:
+    cells: list[str] = []
+    for torch_mode in TORCH_MODES:
+        seconds = found["peers"].get(torch_mode)
+        timed = isinstance(seconds, float)
+        cells.append(f"{seconds:.4f}" if timed else "-")
+        cells.append(f"{found['ratios'][torch_mode]:.2f}" if timed else "-")
+    return (*cells, str(found["threads"] or "-"), found["title"])
+
+
+def _problems(found: Fields) -> Iterator[str]:
+    for torch_mode, seconds in found["peers"].items():
+        if isinstance(seconds, str) and seconds.startswith("failed"):
+            yield f"{found['title']}, PyTorch {torch_mode}: {seconds}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""What the contests time: a network, a batch for it, and how it is trained or asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import models, nn
+from ..errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A network with a batch, trained or asked.
+
+    Attributes:
+        name: as on the command line.
+        title: as in tables; the paper's where it has the network.
+        make: builds the network.
+        input_shape: of the batch.
+        classes: outputs.
+        gflop: of a step on the batch, two for each multiplication and addition; of training, of
+            the forward pass and of both gradients.
+        training: whether a step is forward, backward and update, or forward alone.
+        words: whether inputs are numbers of words and the network carries a state.
+        sgd: the optimiser's arguments.
+        clip: bound on the gradients' norm, or None.
+    """
+
+    name: str
+    title: str
+    make: Callable[[], nn.Module]
+    input_shape: tuple[int, ...]
+    classes: int
+    gflop: float
+    training: bool = True
+    words: bool = False
+    sgd: dict[str, float] = field(default_factory=dict[str, float])
+    clip: float | None = None
+
+    def batch(self) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets, drawn from a fixed seed."""
+        rng = np.random.default_rng(0)
+        if self.words:
+            words = rng.integers(0, self.classes, self.input_shape)
+            return words, np.roll(words, -1, axis=0)
+        x = rng.standard_normal(self.input_shape, dtype=np.float32)
+        return x, rng.integers(0, self.classes, self.input_shape[0])
+
+
+def _of_paper(title: str, sgd: dict[str, float], **changes: Any) -> Workload:
+    row = next(row for row in models.SHI_NETWORKS if row.name == title)
+    fields: dict[str, Any] = {"name": title.lower(), "title": title, "make": row.make}
+    fields |= {"input_shape": (row.batch_size, *row.input_shape), "classes": row.classes}
+    fields |= {"gflop": row.gflop, "sgd": sgd}
+    return Workload(**(fields | changes))
+
+
+def _asked(batch: int) -> Workload:
+    row = next(row for row in models.SHI_NETWORKS if row.name == "ResNet-50")
+    return Workload(
+        f"resnet-50-infer-{batch}",
+        f"ResNet-50 asked, batch {batch}",
+        row.make,
+        (batch, *row.input_shape),
+        row.classes,
+        row.gflop / 3 / row.batch_size * batch,
+        training=False,
+    )
+
+
+def _fashion_cnn() -> nn.Module:
+    return models.CNN((1, 28, 28), 10, dropout=0.0)
+
+
+def _alexnet_s() -> nn.Module:
+    return models.alexnet_s(dropout=0.0)  # as Torch had it; so losses can be compared
+
+
+_HEAVY = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
+PAPER = (
+    _of_paper("FCN-S", {"lr": 0.01}),
+    _of_paper("AlexNet-S", {"lr": 0.01}, make=_alexnet_s),
+    _of_paper("ResNet-50", _HEAVY),
+    _of_paper("FCN-R", {"lr": 0.05, "momentum": 0.9}),
+    _of_paper("AlexNet-R", {"lr": 0.01, "momentum": 0.9}),
+    _of_paper("ResNet-56", _HEAVY),
+    _of_paper("LSTM", {"lr": 0.1}, input_shape=(32, 128), words=True, clip=5.0),
+)
+# 9*32*28*28 + 9*32*64*14*14 + 3136*128 + 1280 multiplications for each image
+_CNN_GFLOP = 6 * 64 * (225_792 + 3_612_672 + 401_408 + 1_280) / 1e9
+OTHERS = (
+    Workload(
+        "fashion-cnn",
+        "Fashion-MNIST CNN",
+        _fashion_cnn,
+        (64, 1, 28, 28),
+        10,
+        _CNN_GFLOP,
+        sgd={"lr": 0.05, "momentum": 0.9},
+    ),
+    _asked(1),
+    _asked(16),
+)
+WORKLOADS = {w.name: w for w in (*PAPER, *OTHERS)}
+
+
+def chosen(names: str | None) -> list[Workload]:
+    """The workloads of a list of names with commas; None: the paper's seven.
+
+    Raises:
+        ArgumentError: if there is no such workload.
+    """
+    if names is None:
+        return list(PAPER)
+    if names == "all":
+        return list(WORKLOADS.values())
+    found: list[Workload] = []
+    for name in names.lower().split(","):
+        if name not in WORKLOADS:
+            raise ArgumentError(
+                "bench", "there is no such network", net=repr(name), have=", ".join(WORKLOADS)
+            )
+        found.append(WORKLOADS[name])
+    return found

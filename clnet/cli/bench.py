@@ -1,0 +1,46 @@
+"""``clnet bench``: the benchmarks by name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..bench import cnn, conv, gemm, limits, memory, overhead, shi2016
+
+BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
+    "shi2016": (shi2016.main, "seconds a mini-batch of Shi et al.'s networks"),
+    "limits": (limits.main, "the device's best rates"),
+    "gemm": (gemm.main, "matrix products"),
+    "conv": (conv.main, "convolutions and their gradients"),
+    "cnn": (cnn.main, "the small CNN on Fashion-MNIST: accuracy, seconds an epoch"),
+    "memory": (memory.main, "what early release saves"),
+    "overhead": (overhead.main, "what the host costs"),
+}
+
+
+def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
+    """Put the command into the parser.
+
+    Args:
+        commands: where sub-commands are added.
+        shared: options of all commands.
+    """
+    listed = "\n".join(f"  {name:10} {text}" for name, (_, text) in BENCHES.items())
+    parser = commands.add_parser(
+        "bench",
+        parents=[shared],
+        help="benchmarks that check their results, then time them",
+        description=f"Benchmarks that check their results, then time them:\n\n{listed}\n\n"
+        "clnet bench NAME --help lists the options of one.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", choices=BENCHES, metavar="NAME", help="which")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its options")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the benchmark; its exit code."""
+    main, _ = BENCHES[arguments.name]
+    return main(arguments.arguments) or 0

@@ -1,0 +1,124 @@
+"""What the commands that train share: their options, and what is made of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from .. import optim
+from ..device import Device, device
+from ..errors import ArgumentError
+from ..generator import Generator
+from ..nn import Module
+from ..train import Callback, Curves, StepTimes, TensorBoard, TensorStatistics
+
+# By name: the class, how its usual learning rate relates to Adam's, and its settings.
+OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, float | bool]]] = {
+    "adam": (optim.Adam, 1.0, {}),
+    "adamw": (optim.AdamW, 1.0, {}),
+    "sgd": (optim.SGD, 25.0, {"momentum": 0.9, "nesterov": True}),
+    "rmsprop": (optim.RMSprop, 0.5, {}),
+}
+SCHEDULES = ("cosine", "step", "constant")
+_DROPS = (0.5, 0.75)  # parts of a training after which the rate of "step" falls to a tenth
+
+
+def training_options() -> argparse.ArgumentParser:
+    """A parser with the options of every training, to be another one's parent."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add = parser.add_argument
+    add("--epochs", type=int, help="epochs in all")
+    add("--batch-size", type=int, help="examples in a batch")
+    add("--lr", type=float, help="learning rate")
+    add("--optimizer", choices=OPTIMIZERS, default="adam", help="default: %(default)s")
+    add("--weight-decay", type=float, default=0.0, help="default: %(default)s")
+    add(
+        "--schedule",
+        choices=SCHEDULES,
+        default="cosine",
+        help="how the rate falls: to 0 along a cosine, or to a tenth at a half and three quarters; "
+        "default: %(default)s",
+    )
+    add("--clip", type=float, metavar="NORM", help="the most that all gradients may measure")
+    add("--seed", type=int, default=0, help="chooses weights, order and dropout")
+    add("--device", help="such as nvidia:0, pocl, cpu, gpu (see: clnet devices)")
+    add("--threads", type=int, help="compute units of a CPU to use")
+    add("--no-compile", action="store_true", help="run every op as it comes")
+    add("--checkpoint", metavar="DIR", help="folder for checkpoints")
+    add("--resume", action="store_true", help="go on from the checkpoint in DIR")
+    add("--curves", metavar="FILE", help="draw loss and metrics, such as curves.png")
+    add("--tensorboard", metavar="DIR", help="write the run for TensorBoard")
+    add(
+        "--statistics",
+        action="store_true",
+        help="after every epoch mean, deviation and histogram of every tensor (for TensorBoard, "
+        "too)",
+    )
+    add(
+        "--times",
+        type=int,
+        metavar="N",
+        help="split the device's time of every Nth step into forward, backward and update",
+    )
+    return parser
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse options that do not fit together.
+
+    Raises:
+        ArgumentError: if a checkpoint is to be resumed that has no folder, or there is no epoch.
+    """
+    if arguments.epochs is not None and arguments.epochs < 1:
+        raise ArgumentError("train", "epochs is 1 or more", epochs=arguments.epochs)
+    if arguments.resume and arguments.checkpoint is None:
+        raise ArgumentError("train", "--resume needs --checkpoint DIR")
+
+
+def opened(arguments: argparse.Namespace) -> tuple[Device, Generator]:
+    """The device and the generator of a training."""
+    generator = Generator().manual_seed(arguments.seed)
+    return device(arguments.device, threads=arguments.threads), generator
+
+
+def optimizer(model: Module, arguments: argparse.Namespace, *, lr: float) -> optim.Optimizer:
+    """The optimiser of a model.
+
+    Args:
+        model: whose parameters.
+        arguments: the options.
+        lr: the rate that suits Adam, for those who give none.
+    """
+    make, factor, settings = OPTIMIZERS[arguments.optimizer]
+    rate = lr * factor if arguments.lr is None else arguments.lr
+    return make(model.parameters(), lr=rate, weight_decay=arguments.weight_decay, **settings)
+
+
+def scheduler(
+    of: optim.Optimizer, arguments: argparse.Namespace, *, steps: int
+) -> optim.lr_scheduler.LRScheduler:
+    """The schedule of the learning rate over so many steps."""
+    if arguments.schedule == "cosine":
+        return optim.lr_scheduler.CosineAnnealingLR(of, steps)
+    drops = [] if arguments.schedule == "constant" else [int(part * steps) for part in _DROPS]
+    return optim.lr_scheduler.MultiStepLR(of, drops)
+
+
+def callbacks(arguments: argparse.Namespace) -> list[Callback]:
+    """What looks on at the training, as the options ask."""
+    chosen: list[Callback] = []
+    if arguments.times is not None:
+        chosen.append(StepTimes(arguments.times, shown=True))
+    statistics = TensorStatistics(shown=True) if arguments.statistics else None
+    if statistics is not None:
+        chosen.append(statistics)
+    if arguments.curves is not None:
+        chosen.append(Curves(arguments.curves))
+    if arguments.tensorboard is not None:
+        chosen.append(TensorBoard(arguments.tensorboard, statistics))
+    return chosen
+
+
+def described(chosen: Device) -> str:
+    """A device's name, and what it is."""
+    return f"{chosen.name} ({chosen.identity.name}, {chosen.identity.platform})"

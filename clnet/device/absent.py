@@ -1,0 +1,120 @@
+"""A device that is not here: ops on it infer, choose kernels and take memory, and compute nothing.
+
+What a real device would need is counted by the same pool, workspace and plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from ..errors import DeviceError
+from .device import Device, workspace_limit
+from .launch import Launch, Scratch, Storage
+from .pool import BufferPool
+from .traits import DeviceIdentity, DeviceTraits, Target
+from .watch import Observer
+from .workspace import Workspace
+
+
+class AbsentDevice(Device):
+    """A device known by its traits alone. Tensors on it have shapes and sizes, but no elements.
+
+    Args:
+        traits: its numbers.
+        name: what it is called.
+
+    Attributes:
+        pool: counts what is allocated; raises ``OutOfDeviceMemory`` as the device would.
+    """
+
+    def __init__(self, traits: DeviceTraits, name: str = "absent") -> None:
+        self.name = name
+        self.traits = traits
+        self.identity = DeviceIdentity("none", "", name, "", "", "")
+        self.queue: Any = _AbsentQueue(self)
+        self.pool = BufferPool(
+            create=_Region,
+            finish=self.queue.finish,
+            max_block=traits.max_allocation_bytes,
+            limit=traits.global_memory_bytes,
+        )
+        self.target = Target(traits, workspace_limit(traits))
+
+    def __repr__(self) -> str:
+        return f"AbsentDevice({self.name!r})"
+
+
+class _Region:
+    """Stands where a device has a buffer."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+    def get_sub_region(self, offset: int, nbytes: int) -> _Region:
+        """A part."""
+        return _Region(nbytes)
+
+    def release(self) -> None:
+        """Nothing was taken."""
+
+
+class _AbsentQueue:
+    """Takes what a queue takes, and does nothing but lend workspaces; nothing can be read."""
+
+    def __init__(self, device: AbsentDevice) -> None:
+        self._name = device.name
+        self.workspace = Workspace(device)
+
+    def launch(self, launch: Launch) -> None:
+        """Lend the scratch memory that it needs."""
+        for arg in launch.args:
+            if type(arg) is Scratch:
+                self.workspace.lend(arg.nbytes)
+
+    def bind(self, launches: Sequence[Launch]) -> _AbsentLaunches:
+        """Remember them."""
+        return _AbsentLaunches(launches)
+
+    def replay(self, bound: _AbsentLaunches) -> None:
+        """Nothing to enqueue."""
+
+    def upload(self, storage: Storage, array: Any, offset_bytes: int = 0) -> None:
+        """Nowhere to put it."""
+
+    def copy(self, target: Storage, source: Storage, nbytes: int, **offsets: int) -> None:
+        """Nothing to copy."""
+
+    def finish(self) -> None:
+        """Nothing is under way."""
+
+    def download(self, array: Any, storage: Storage, offset_bytes: int = 0) -> NoReturn:
+        """Refused."""
+        raise self._nothing()
+
+    def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> NoReturn:
+        """Refused."""
+        raise self._nothing()
+
+    @contextmanager
+    def observe(self, observer: Observer) -> Iterator[None]:
+        """There is nothing to see."""
+        yield
+
+    def _nothing(self) -> DeviceError:
+        return DeviceError(
+            f"device {self._name!r}",
+            "it is absent: tensors on it have shapes, but no elements",
+            remedy="Read shapes and memory figures alone",
+        )
+
+
+class _AbsentLaunches:
+    """What a plan would enqueue."""
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.launches = tuple(launches)
+
+    def rebind(self, storage: Storage) -> None:
+        """No argument was set."""

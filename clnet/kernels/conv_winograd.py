@@ -1,0 +1,215 @@
+"""3x3 convolutions between blocked arrays, and their input gradients, by Winograd's transforms."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..array import Array
+from ..device import Launch, Scratch, Target
+from ..shapes import ceil_div
+from .blocked_form import BlockedAlgorithm, BlockedForm
+from .conv_blocked_direct import vectors_of
+from .conv_geometry import ConvGeometry, Direction
+from .kernel import Constraint, Kernel
+
+__all__ = ["TRANSFORMS", "convolve", "fits", "pack", "packed_size", "pays"]
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+class WinogradParams(NamedTuple):
+    """Parameters of ``conv_winograd``; see its template."""
+
+    width: int
+    tiles: int
+    vectors: int
+    unroll: int
+    inputs: Matrix
+    outputs: Matrix
+    bias: bool
+    activation: str | None
+
+
+class PackParams(NamedTuple):
+    """Parameters of ``conv_winograd_pack``; see its template."""
+
+    width: int
+    vectors: int
+    filters: Matrix
+    turned: bool
+
+
+class Transforms(NamedTuple):
+    """The matrices of ``y = At ((G f Gt) * (Bt x B)) A``, by rows.
+
+    Attributes:
+        inputs: Bt.
+        outputs: At.
+        filters: G.
+    """
+
+    inputs: Matrix
+    outputs: Matrix
+    filters: Matrix
+
+
+WINOGRAD = Kernel(
+    "conv_winograd",
+    "conv_winograd.mako",
+    constraints=(Constraint("width % unroll == 0", "blocks hold whole turns of the inner loop"),),
+)
+PACK = Kernel("conv_winograd_pack", "conv_winograd.mako")
+
+TRANSFORMS = {
+    BlockedAlgorithm.WINOGRAD2: Transforms(
+        ((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, 1.0, 0.0, -1.0)),
+        ((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, -1.0)),
+        ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)),
+    ),
+    BlockedAlgorithm.WINOGRAD4: Transforms(
+        (
+            (4.0, 0.0, -5.0, 0.0, 1.0, 0.0),
+            (0.0, -4.0, -4.0, 1.0, 1.0, 0.0),
+            (0.0, 4.0, -4.0, -1.0, 1.0, 0.0),
+            (0.0, -2.0, -1.0, 2.0, 1.0, 0.0),
+            (0.0, 2.0, -1.0, -2.0, 1.0, 0.0),
+            (0.0, 4.0, 0.0, -5.0, 0.0, 1.0),
+        ),
+        (
+            (1.0, 1.0, 1.0, 1.0, 1.0, 0.0),
+            (0.0, 1.0, -1.0, 2.0, -2.0, 0.0),
+            (0.0, 1.0, 1.0, 4.0, 4.0, 0.0),
+            (0.0, 1.0, -1.0, 8.0, -8.0, 1.0),
+        ),
+        (
+            (1 / 4, 0.0, 0.0),
+            (-1 / 6, -1 / 6, -1 / 6),
+            (-1 / 6, 1 / 6, -1 / 6),
+            (1 / 24, 1 / 12, 1 / 6),
+            (1 / 24, -1 / 12, 1 / 6),
+            (0.0, 0.0, 1.0),
+        ),
+    ),
+}
+
+# Block -> tiles of a register block of two vectors each; as in the direct convolution, but for the
+# pointers: all of a block's inputs have one.
+TILES = {16: 14, 8: 6, 4: 6}
+UNROLL = 4
+# Transformed inputs of a block of tiles, which every panel reads: they and
+# a panel's filters and sums stay in a core's own cache.
+BLOCK_BYTES = 2**19
+# Pixels of y from which transforming the filters pays.
+LEAST_PIXELS = 1200
+PACK_BYTES = 2**17
+
+
+class Cut(NamedTuple):
+    """How the tiles of a convolution are cut up.
+
+    Attributes:
+        turn: register blocks of tiles in a block.
+        chunks: work-groups, each with blocks of its own.
+        slot: floats of scratch memory for each of them.
+    """
+
+    turn: int
+    chunks: int
+    slot: int
+
+
+def fits(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> bool:
+    """Whether these transforms compute a convolution, and have the scratch memory for it."""
+    if (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw) != (3, 3, 1, 1, 1, 1) or g.ic % form.block:
+        return False
+    if direction is Direction.WEIGHT_GRAD:
+        return False
+    cut = _cut(target, g, direction, form)
+    return 4 * cut.chunks * cut.slot <= target.workspace_limit
+
+
+def pays(g: ConvGeometry) -> bool:
+    """Whether a convolution that they compute is faster for it."""
+    return g.n * g.oh * g.ow >= LEAST_PIXELS
+
+
+def packed_size(g: ConvGeometry, form: BlockedForm) -> int:
+    """Elements of the transformed filters."""
+    return g.oc * g.ic * len(TRANSFORMS[form.algorithm].inputs) ** 2
+
+
+def pack(
+    target: Target,
+    packed: Array,
+    weight: Array,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+) -> Launch:
+    """The launch that transforms; arguments are those of :func:`.conv_blocked.pack_filters`."""
+    forward = direction is Direction.FORWARD
+    outs, ins = (g.oc, g.ic) if forward else (g.ic, g.oc)
+    w_out, w_in = (g.ic * 9, 9) if forward else (9, g.ic * 9)
+    vectors = vectors_of(outs, form.block)
+    panels = outs // (vectors * form.block)
+    chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
+    return PACK.launch(
+        PackParams(form.block, vectors, TRANSFORMS[form.algorithm].filters, not forward),
+        (packed, weight, ins, w_out, w_in),
+        global_size=(panels, chunks),
+        local_size=(1, 1),
+        flops=0,
+        bytes=packed.nbytes + weight.nbytes,
+    )
+
+
+def convolve(
+    target: Target,
+    y: Array,
+    x: Array,
+    packed: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+    *,
+    activation: str | None = None,
+) -> Launch:
+    """The convolution, or its input gradient from ``x``, which is ``gy`` then."""
+    block = form.block
+    matrices = TRANSFORMS[form.algorithm]
+    out_blocks = y.shape[1]
+    vectors = vectors_of(out_blocks * block, block)
+    cut = _cut(target, g, direction, form)
+    memory = Scratch.beside(y.storage, x.storage, packed.storage)
+    scratch = Array.scratch(memory, (cut.chunks, cut.slot), y.dtype)
+    pads = (g.ph, g.pw) if direction is Direction.FORWARD else (2 - g.ph, 2 - g.pw)
+    return WINOGRAD.launch(
+        WinogradParams(
+            block, TILES[block], vectors, UNROLL, matrices.inputs, matrices.outputs,
+            bias is not None, activation,
+        ),
+        (
+            y, x, packed, *(() if bias is None else (bias,)), scratch, y.shape[0],
+            *x.shape[1:4], *y.shape[1:4], *pads, cut.turn, cut.slot,
+        ),
+        global_size=(cut.chunks,),
+        local_size=(1,),
+        flops=g.flops,
+        bytes=x.nbytes + y.nbytes + packed.nbytes,
+    )  # fmt: skip
+
+
+def _cut(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> Cut:
+    """Blocks that fit a cache, and a work-group for each unit, whose slot stays in its cache."""
+    forward = direction is Direction.FORWARD
+    outs, ins, height, width = (g.oc, g.ic, g.oh, g.ow) if forward else (g.ic, g.oc, g.h, g.w)
+    matrices = TRANSFORMS[form.algorithm]
+    products, out, tiles = len(matrices.inputs) ** 2, len(matrices.outputs), TILES[form.block]
+    groups = ceil_div(g.n * ceil_div(height, out) * ceil_div(width, out), tiles)
+    units = target.traits.compute_units
+    most = max(1, BLOCK_BYTES // (4 * products * tiles * ins))
+    turn = max(1, min(most, groups // units))
+    lanes = vectors_of(outs, form.block) * form.block
+    slot = products * (tiles * turn * (ins + lanes) + 2 * form.block)
+    return Cut(turn, min(ceil_div(groups, turn), units), slot)

@@ -1,0 +1,81 @@
+"""The course of a training as a picture; the only module of the loop that knows matplotlib."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ArgumentError
+from .callback import Callback
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+_PREFIX = "validation_"
+
+
+def save_curves(
+    path: str | os.PathLike[str],
+    epochs: Sequence[Mapping[str, float]],
+    names: Sequence[str] = ("loss",),
+) -> None:
+    """Draw what was measured over the epochs, training and validation together.
+
+    Args:
+        path: the picture; its suffix chooses the format.
+        epochs: entries of :attr:`History.epochs`.
+        names: of the measures, each in a picture of its own; the learning rate has one too.
+
+    Raises:
+        ArgumentError: if matplotlib is not installed, or has no such format.
+    """
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - optional
+        from matplotlib.ticker import MaxNLocator  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise ArgumentError(
+            "save_curves",
+            "drawing needs matplotlib",
+            error=error,
+            remedy="pip install 'clnet[plot]'",
+        ) from error
+    figure = Figure(figsize=(5 * (len(names) + 1), 4), layout="constrained")
+    axes: Any = figure.subplots(1, len(names) + 1, squeeze=False)[0]
+    numbers = [epoch["epoch"] for epoch in epochs]
+    for axis, name in zip(axes, names, strict=False):
+        for label, key in (("training", name), ("validation", _PREFIX + name)):
+            if epochs and key in epochs[-1]:
+                axis.plot(numbers, [e.get(key, float("nan")) for e in epochs], ".-", label=label)
+        axis.set_title(name.replace("_", " "))
+        axis.legend()
+    axes[-1].plot(numbers, [epoch["lr"] for epoch in epochs], ".-")
+    axes[-1].set(title="learning rate", ylim=(0, None))
+    for axis in axes:
+        axis.set_xlabel("epoch")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.grid(alpha=0.3)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        figure.savefig(path)
+    except (ValueError, OSError) as error:
+        raise ArgumentError(
+            "save_curves", "the picture cannot be written", path=str(path), error=error
+        ) from error
+
+
+class Curves(Callback):
+    """Draws loss and metrics to a file after every epoch.
+
+    Args:
+        path: the picture.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def end_epoch(self, trainer: Trainer, epoch: Mapping[str, float]) -> None:
+        """Draw the picture anew."""
+        save_curves(self.path, trainer.history.epochs, trainer.measures)
