@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from .. import ops
 from ..dtypes import DType, float32
 from ..errors import ArgumentError, ShapeError
-from ..ops.rnn import gru_gates, lstm_gates, steps
+from ..ops.recurrence import recurrence
+from ..ops.rnn import Cell, gru_gates, lstm_gates, steps
 from ..tensor import Tensor, empty, tensor, zeros
 from . import init
 from .module import Module, Parameter
@@ -30,6 +31,8 @@ class _Recurrent(Module):
 
     gates: ClassVar[int]
     states: ClassVar[int]
+    cell: ClassVar[Cell | None] = None
+    """The kind whose steps are one op, where they are."""
 
     def __init__(
         self,
@@ -203,6 +206,11 @@ class _Recurrent(Module):
         """One layer in one direction: one product for all steps' inputs, one in each step."""
         part: Callable[[str], Any] = lambda kind: getattr(self, kind + suffix)  # noqa: E731
         product = ops.linear(x, part("weight_ih"), part("bias_ih") if self.bias else None)
+        if self.cell is not None and sizes is None and not self.proj_size:
+            bias = part("bias_hh") if self.bias else None
+            weight, last = part("weight_hh"), 0 if backwards else -1
+            made = recurrence(self.cell, product, first, weight, bias, backwards=backwards)
+            return made[0], tuple(s[last] for s in made)
         own = steps(product) if sizes is None else ops.split(product, sizes)
         bias = part("bias_hh") if self.bias else None
         outputs: list[Tensor] = []
@@ -322,6 +330,7 @@ class LSTM(_Recurrent):
 
     gates = 4
     states = 2
+    cell = Cell.LSTM
 
     def __init__(
         self,
@@ -379,6 +388,7 @@ class GRU(_Recurrent):
 
     gates = 3
     states = 1
+    cell = Cell.GRU
 
     def __init__(
         self,

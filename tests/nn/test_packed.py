@@ -52,6 +52,7 @@ def test_padding_agrees_with_pytorch_and_is_undone():
     assert packed.data.shape == tuple(reference.data.shape)
 
 
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("with_states", [False, True])
 @pytest.mark.parametrize(
     ("kind", "options"),
