@@ -306,6 +306,26 @@ def test_gradients_of_arguments_cannot_be_collected():
         collect(clnet.ones(2, requires_grad=True))
 
 
+def test_an_argument_may_become_a_gradient():
+    p = clnet.ones(3, requires_grad=True)
+
+    def keep(g):
+        p.grad = g
+
+    compiled = clnet.compile(keep)
+    for seed in range(3):
+        g = batch(seed, 3)
+        compiled(g)
+        expected = g.numpy()
+        del g
+        others = [clnet.zeros(3) for _ in range(4)]
+        assert np.array_equal(p.grad.numpy(), expected)
+    del compiled, others
+    others = [clnet.zeros(3) for _ in range(4)]
+    assert np.array_equal(p.grad.numpy(), expected)
+    assert len({t.array.storage.buffer.int_ptr for t in (p, p.grad, *others)}) == 6
+
+
 def test_compiled_functions_are_parts_of_others():
     inner = clnet.compile(lambda x: x + 1)
     outer = clnet.compile(lambda x: inner(x) * 2)

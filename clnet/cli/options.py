@@ -6,11 +6,20 @@ import argparse
 from collections.abc import Callable
 
 from .. import optim
+from ..data import DataLoader
 from ..device import Device, device
 from ..errors import ArgumentError
 from ..generator import Generator
 from ..nn import Module
-from ..train import Callback, Curves, StepTimes, TensorBoard, TensorStatistics
+from ..train import (
+    Callback,
+    Curves,
+    StepTimes,
+    TensorBoard,
+    TensorStatistics,
+    Trainer,
+    find_learning_rate,
+)
 
 # By name: the class, how its usual learning rate relates to Adam's, and its settings.
 OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, float | bool]]] = {
@@ -30,6 +39,11 @@ def training_options() -> argparse.ArgumentParser:
     add("--epochs", type=int, help="epochs in all")
     add("--batch-size", type=int, help="examples in a batch")
     add("--lr", type=float, help="learning rate")
+    add(
+        "--find-lr",
+        action="store_true",
+        help="train no further than it takes to suggest a learning rate",
+    )
     add("--optimizer", choices=OPTIMIZERS, default="adam", help="default: %(default)s")
     add("--weight-decay", type=float, default=0.0, help="default: %(default)s")
     add(
@@ -117,6 +131,15 @@ def callbacks(arguments: argparse.Namespace) -> list[Callback]:
     if arguments.tensorboard is not None:
         chosen.append(TensorBoard(arguments.tensorboard, statistics))
     return chosen
+
+
+def suggest_rate(trainer: Trainer, loader: DataLoader) -> int:
+    """Print a learning rate for a trainer's model, and the losses that speak for it."""
+    search = find_learning_rate(trainer.model, trainer.loss_fn, trainer.optimizer, loader)
+    for rate, loss in list(zip(search.rates, search.losses, strict=True))[::5]:
+        print(f"{rate:10.3g}  loss {loss:.4f}")
+    print(f"suggested learning rate {search.suggestion:.2g}")
+    return 0
 
 
 def described(chosen: Device) -> str:

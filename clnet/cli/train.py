@@ -153,6 +153,8 @@ def run(arguments: argparse.Namespace) -> int:
             checkpoint=arguments.checkpoint,
             callbacks=options.callbacks(arguments),
         )
+        if arguments.find_lr:
+            return options.suggest_rate(trainer, loader)
         if arguments.resume:
             trainer.resume()
         trainer.fit(loader, validation_loader, epochs=epochs)

@@ -78,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
             checkpoint=arguments.checkpoint,
             callbacks=[Perplexity(), *options.callbacks(arguments)],
         )
+        if arguments.find_lr:
+            return options.suggest_rate(trainer, loaders[0])
         if arguments.resume:
             trainer.resume()
         trainer.fit(loaders[0], loaders[1], epochs=arguments.epochs)

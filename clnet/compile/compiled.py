@@ -12,7 +12,8 @@ from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
-from .passes import PASSES, Pass, rewrite
+from .memory import memory_is_short
+from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
 
@@ -32,8 +33,15 @@ class Compiled:
         num_traces: how many plans were made so far.
     """
 
-    def __init__(self, function: Callable[..., Any], passes: Sequence[Pass] = PASSES) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        passes: Sequence[Pass] = PASSES,
+        *,
+        recompute: bool | None = None,
+    ) -> None:
         self._function = function
+        self._recompute = recompute
         self._passes = tuple(passes)
         self._plans: OrderedDict[Any, list[tuple[Plan, Callable[[list[Array]], Any]]]] = (
             OrderedDict()
@@ -84,6 +92,23 @@ class Compiled:
             self._plans.popitem(last=False)
         return rebuild(_run(plan, tensors, given))
 
+    def explain(self, form: str = "text") -> str:
+        """The plan that ran last, for a reader.
+
+        Args:
+            form: ``"text"``: ops in order with kernels, shapes, places in memory and costs; or a
+                picture in the language of ``"mermaid"`` or ``"graphviz"``.
+
+        Raises:
+            TraceError: if the function was not called yet.
+            ArgumentError: if there is no such form.
+        """
+        if not self.plans:
+            raise TraceError(
+                "explain", "there is no plan yet", remedy="Call the compiled function first"
+            )
+        return self.plans[-1].explain(form)
+
     @property
     def plans(self) -> list[Plan]:
         """The plans that are kept, least recently used first."""
@@ -94,7 +119,10 @@ class Compiled:
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
         recorded = record(self._function, args, kwargs, device)
         try:
-            plan = Plan(rewrite(recorded.trace, self._passes), recorded.tracer)
+            trace = rewrite(recorded.trace, self._passes)
+            if memory_is_short(trace) if self._recompute is None else self._recompute:
+                trace = rewrite(trace, SAVING)
+            plan = Plan(trace, recorded.tracer)
         except BaseException:
             recorded.tracer.undo()
             raise
@@ -102,7 +130,12 @@ class Compiled:
         return plan, recorded.rebuild
 
 
-def compile(function: Callable[..., Any], *, passes: Sequence[Pass] = PASSES) -> Compiled:  # noqa: A001 - PyTorch's name
+def compile(  # noqa: A001 - PyTorch's name
+    function: Callable[..., Any],
+    *,
+    passes: Sequence[Pass] = PASSES,
+    recompute: bool | None = None,
+) -> Compiled:
     """A function that records its launches once and replays them.
 
     Args:
@@ -110,6 +143,8 @@ def compile(function: Callable[..., Any], *, passes: Sequence[Pass] = PASSES) ->
             or a module.
         passes: what rewrites the trace before it is planned; with none, every op stays a launch of
             its own, as in eager.
+        recompute: whether backward computes cheap values (a ReLU of a norm) once more instead of
+            holding them from forward on; None: where the device has no room otherwise.
 
     Returns:
         The compiled function; it gives the same results.
@@ -120,7 +155,7 @@ def compile(function: Callable[..., Any], *, passes: Sequence[Pass] = PASSES) ->
         >>> twice(clnet.ones(3)).tolist()
         [2.0, 2.0, 2.0]
     """
-    return Compiled(function, passes)
+    return Compiled(function, passes, recompute=recompute)
 
 
 def _run(plan: Plan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:

@@ -32,7 +32,7 @@ def layout(trace: Trace) -> Trace:
     """The trace with blocked values, if a convolution of it is computed between blocked arrays."""
     lanes = block_size(trace.device.traits)
     target = trace.device.target
-    if lanes is None or not any(_fits(target, step) for _, step in trace.ops):
+    if lanes is None or not any(fits(target, step) for _, step in trace.ops):
         return trace
     return Layouts(trace, lanes).rewritten()
 
@@ -84,6 +84,15 @@ class Layouts:
     def is_blocked(self, array: Array) -> bool:
         """Whether an array's elements are at hand in blocked form."""
         return self.seen(array) is not None
+
+    def wanted(self, array: Array) -> bool:
+        """Whether a step that reads an array is sure to run on blocked ones."""
+        readers = (self.trace.steps[i] for i in self.trace.readers.get(array.storage, ()))
+        return any(
+            isinstance(step, Step)
+            and (fits(self.target, step) or any(map(self.is_blocked, step.inputs)))
+            for step in readers
+        )
 
     def seen(self, array: Array) -> Array | None:
         """An array in the blocked form its storage has, or None.
@@ -206,7 +215,7 @@ class Layouts:
         return array.view(shape, (c, self.lanes, self.lanes, self.lanes, 1))
 
 
-def _fits(target: Target, step: Step) -> bool:
+def fits(target: Target, step: Step) -> bool:
     """Whether a step is a convolution that is computed between blocked arrays."""
     function = step.function
     if len(step.inputs) < 2 or step.inputs[0].dtype is not float32:

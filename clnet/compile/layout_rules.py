@@ -248,10 +248,9 @@ def _avg_pool_backward(layouts: Layouts, step: Step) -> bool:
     """Its output goes where the pooled values came from, so blocked where blocks of it are."""
     function: Any = step.function
     (gy,) = step.inputs
-    one_pixel = gy.shape[-2:] == (1, 1) and gy.contiguous
     if not (layouts.replaceable(*step.outputs) and layouts.blockable(gy) and _floats(step)):
         return False
-    if not (one_pixel or layouts.is_blocked(gy)):
+    if not (layouts.is_blocked(gy) or layouts.wanted(step.outputs[0])):
         return False
     pool = BlockedAvgPoolBackward(_means(function), function.size)
     inside = layouts.blocked(gy)

@@ -167,6 +167,17 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
     )
 
 
+def memory_is_short(trace: Trace) -> bool:
+    """Whether the device has less memory than a trace needs."""
+    device = trace.device
+    limit = device.pool.limit
+    room = device.traits.global_memory_bytes if limit is None else limit
+    touched = {a.storage for _, step in trace.ops for a in (*step.inputs, *step.outputs)}
+    if sum(s.nbytes for s in touched) <= room:  # not even if everything were held
+        return False
+    return plan_memory(trace, lower(trace, device.target), device.target).peak_bytes > room
+
+
 def _last_uses(trace: Trace) -> dict[Storage, int]:
     last_use = dict(trace.last_use)
     for result in trace.results:

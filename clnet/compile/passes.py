@@ -7,13 +7,27 @@ from collections.abc import Callable, Sequence
 from .fuse import fuse
 from .layout import layout
 from .prologue import prologue
+from .recompute import recompute
 from .simplify import simplify, with_constants
+from .split import split
 from .trace import Trace
+from .update import merge_updates
 
 Pass = Callable[[Trace], Trace]
 
-PASSES: tuple[Pass, ...] = (simplify, layout, fuse, prologue, with_constants)
+PASSES: tuple[Pass, ...] = (
+    simplify,
+    layout,
+    split,
+    fuse,
+    prologue,
+    merge_updates,
+    with_constants,
+)
 """From what was recorded to what is planned: the one list, in order."""
+
+SAVING: tuple[Pass, ...] = (recompute, fuse)
+"""What follows where memory is short: less of it for some more work."""
 
 
 def rewrite(trace: Trace, passes: Sequence[Pass] = PASSES) -> Trace:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from ..array import Array
 from ..device import Launch, Scratch, Storage, size_class
+from ..errors import ArgumentError
+from .explain import as_graphviz, as_mermaid, as_text
 from .memory import Lowered, MemoryPlan, lower, lowered, plan_memory
 from .replay import Replay
 from .trace import Trace
@@ -25,6 +27,7 @@ class Plan:
 
     def __init__(self, trace: Trace, tracer: Tracer) -> None:
         self.device = device = trace.device
+        self._notes = trace.notes
         self._places = trace.arguments
         self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
@@ -40,7 +43,10 @@ class Plan:
         self._replay = Replay(device.queue, _program(self.entries, scratch))
         self._mutated = [s for _, step in trace.ops for s in step.mutated]
         changed = set(self._mutated)
-        self._arguments = [_Argument(a, a.storage in changed) for a in trace.arguments]
+        self._arguments = [
+            _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
+            for a in trace.arguments
+        ]
         self._changed = changed
 
     @property
@@ -57,12 +63,30 @@ class Plan:
     def held_bytes(self) -> int:
         """Memory the plan holds between replays."""
         own = (*self._arenas, *self._own, *(a.copy for a in self._arguments if a.copy))
+        own = dict.fromkeys(own)
         return sum(size_class(storage.nbytes) for storage in own)
 
     @property
     def peak_bytes(self) -> int:
         """Device memory in use while it runs, parameters, arguments and results included."""
         return self.memory.peak_bytes
+
+    def explain(self, form: str = "text") -> str:
+        """The plan for a reader: ops in order, their kernels, shapes, places and costs.
+
+        Args:
+            form: ``"text"``, or a picture in the language of ``"mermaid"`` or ``"graphviz"``.
+
+        Raises:
+            ArgumentError: if there is no such form.
+        """
+        if form == "text":
+            return as_text(self.entries, self.memory, self._notes, self.device.name)
+        if form not in {"mermaid", "graphviz"}:
+            raise ArgumentError(
+                "explain", "a plan is shown as text, mermaid or graphviz", form=form
+            )
+        return (as_mermaid if form == "mermaid" else as_graphviz)(self.entries)
 
     def valid(self) -> bool:
         """Whether modules, optimisers and gradients are as they were when it was traced."""
@@ -113,13 +137,14 @@ class _Argument:
     Args:
         place: the argument as it was traced.
         changed: whether a launch overwrites it.
+        kept: whether a leaf keeps it as its gradient; it has memory of its own then.
     """
 
-    def __init__(self, place: Array, changed: bool) -> None:  # noqa: FBT001 - one flag
+    def __init__(self, place: Array, *, changed: bool, kept: bool) -> None:
         self.storage = place.storage
-        self.copy: Storage | None = None
+        self.copy: Storage | None = place.storage if kept else None
         self._nbytes = place.nbytes
-        self._changed = changed
+        self._changed = changed or kept
 
     def take(self, given: Array, changed: set[Storage]) -> bool:
         """Look at what the caller gives now.

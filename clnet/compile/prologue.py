@@ -8,7 +8,7 @@ which is read anyway, gives it once more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..array import Array
@@ -27,20 +27,25 @@ _WRITE = 2  # A line of memory is read before it is written.
 
 def prologue(trace: Trace) -> Trace:
     """The trace with pointwise producers of sums computed by all who read them, where that pays."""
-    while (found := _absorbed_once(trace)) is not trace:
-        trace = found
+    for change in (_absorbed, _made_with):
+        while (found := _changed_once(trace, change)) is not trace:
+            trace = found
     return trace
 
 
-def _absorbed_once(trace: Trace) -> Trace:
-    """The trace after the absorptions that have no step in common; the same if there is none."""
-    changed: dict[int, Step | None] = {}
+Changes = dict[int, Step | None]
+"""Steps by position that take the place of others; None of none."""
+
+
+def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | None]) -> Trace:
+    """The trace after the changes that have no step in common; the same if there is none."""
+    changed: Changes = {}
     read_anew: set[Storage] = set()
     for _, step in trace.ops:
         if not isinstance(step.function, BlockedSums):
             continue
         for made in dict.fromkeys(a.storage for a in step.inputs if a.ndim == 5):
-            found = None if made in read_anew else _absorbed(trace, made)
+            found = None if made in read_anew else change(trace, made)
             if found is None or not changed.keys().isdisjoint(found):
                 continue
             changed |= found
@@ -51,23 +56,24 @@ def _absorbed_once(trace: Trace) -> Trace:
     return trace.with_steps([s for s in steps if s is not None])
 
 
-def _absorbed(trace: Trace, made: Storage) -> dict[int, Step | None] | None:
+def _absorbed(trace: Trace, made: Storage) -> Changes | None:
     """The steps that read a value as they compute it, and none that makes it; None if no gain."""
     at = trace.producer(made)
-    producer = None if at is None else _form(trace.steps[at])
+    producer = None if at is None else _pure(trace.steps[at])
     if at is None or producer is None or trace.outlives(made):
         return None
-    if producer.changed or producer.cells or len(producer.made) != 1:
-        return None
     (whole,) = producer.made
-    found: dict[int, Step | None] = {at: None}
+    readers = {r: _form(trace.steps[r]) for r in trace.readers[made]}
+    if not all(f is not None and _reads_whole(f, whole) for f in readers.values()):
+        return None
+    found: Changes = {at: None}
     before, after = _traffic(producer) + _WRITE * whole.nbytes, 0
-    for reader in trace.readers[made]:
-        step, form = trace.steps[reader], _form(trace.steps[reader])
-        if not isinstance(step, Step) or form is None or not _reads_whole(form, whole):
+    for reader, form in readers.items():
+        step = trace.steps[reader]
+        fused = None if form is None else compose(producer, form, ())
+        if not isinstance(step, Step) or form is None or fused is None:
             return None
-        fused = compose(producer, form, ())
-        if fused is None or not _unchanged(trace, producer.reads, at, reader):
+        if not _unchanged(trace, producer.reads, at, reader):
             return None
         fused = _recomputed(trace, fused, reader)
         found[reader] = _step(step, fused)
@@ -78,14 +84,48 @@ def _absorbed(trace: Trace, made: Storage) -> dict[int, Step | None] | None:
     return found if after < before else None
 
 
+def _made_with(trace: Trace, made: Storage) -> Changes | None:
+    """A value that others read, too, made in the same pass as what is summed of it."""
+    at = trace.producer(made)
+    producer = None if at is None else _pure(trace.steps[at])
+    if at is None or producer is None:
+        return None
+    (whole,) = producer.made
+    for reader in trace.readers[made]:
+        step, form = trace.steps[reader], _form(trace.steps[reader])
+        if not isinstance(step, Step) or not isinstance(step.function, BlockedSums) or form is None:
+            continue
+        if not _reads_whole(form, whole) or not _ready(trace, form, at, reader):
+            continue
+        fused = compose(producer, form, (whole,))
+        found = None if fused is None else _step(step, fused, (whole, *step.outputs))
+        if found is not None:
+            return {at: found, reader: None}
+    return None
+
+
+def _ready(trace: Trace, form: Form, at: int, reader: int) -> bool:
+    """Whether all that a form reads is there earlier, but for what is made then."""
+    return not any(at < w < reader for x in form.reads for w in trace.writers.get(x.storage, ()))
+
+
+def _pure(step: Step | Action) -> Form | None:
+    """A pointwise step with one output that changes nothing and reads no cell."""
+    form = form_of(step) if isinstance(step, Step) else None
+    if form is None or form.changed or form.cells or len(form.made) != 1:
+        return None
+    return form
+
+
 def _recomputed(trace: Trace, form: Form, reader: int) -> Form:
     """A form that computes what it can from what it reads anyway."""
     for x in form.reads:
         at = trace.producer(x.storage)
-        source = None if at is None else _form(trace.steps[at])
+        step = None if at is None else trace.steps[at]
+        source = form_of(step) if isinstance(step, Step) else None
         if at is None or source is None or source.changed or source.cells or x.shape != form.shape:
             continue
-        if _unchanged(trace, source.reads, at, reader):
+        if _traffic(form, source) < _traffic(form) and _unchanged(trace, source.reads, at, reader):
             fused = compose(source, form, ())
             if fused is not None and _traffic(fused) < _traffic(form):
                 return _recomputed(trace, fused, reader)
@@ -101,22 +141,35 @@ def _form(step: Step | Action | None) -> Form | None:
     function = step.function
     x = next(a for a in step.inputs if a.ndim == 5)
     reads = tuple(a if a.ndim == 5 else _spread(a, x.shape[-1]) for a in step.inputs)
-    summed = tuple(Array.abstract(x.shape, x.dtype, x.device) for _ in function.exprs)
+    summed = [Array.abstract(x.shape, x.dtype, x.device) for _ in function.exprs[function.made :]]
+    written = (*step.outputs[: function.made], *summed)
     name = (function.op_name,)
-    return Form(name, function.exprs, function.scalars, x.dtype, reads, (), summed)
+    return Form(name, function.exprs, function.scalars, x.dtype, reads, (), written)
 
 
-def _step(step: Step, form: Form) -> Step | None:
-    """A step as its new form says, or None where there is no such step."""
+def _step(step: Step, form: Form, outputs: tuple[Array, ...] | None = None) -> Step | None:
+    """A step as its new form says, or None where there is no such step.
+
+    Args:
+        step: as it was.
+        form: what it is to be.
+        outputs: of sums, with what is made beside them; None: the step's.
+    """
     if form.num_nodes > _MOST_NODES or len(form.reads) + len(form.written) > _MOST_OPERANDS:
         return None
     if not isinstance(step.function, BlockedSums):
         return form.step(step)
     if not all(a.dtype is float32 and (_is_blocked(a, form) or _is_spread(a)) for a in form.reads):
         return None
-    function = replace(step.function, exprs=form.exprs, scalars=form.scalars)
+    written = outputs or step.outputs
+    function = BlockedSums(
+        "+".join(dict.fromkeys(form.parts)),
+        form.exprs,
+        form.scalars,
+        sum(y.ndim == 5 for y in written),
+    )
     inputs = tuple(a if _is_blocked(a, form) else _channels(a) for a in form.reads)
-    return replace(step, function=function, inputs=inputs)
+    return replace(step, function=function, inputs=inputs, outputs=written)
 
 
 def _is_blocked(array: Array, form: Form) -> bool:
@@ -146,7 +199,17 @@ def _unchanged(trace: Trace, reads: Sequence[Array], low: int, high: int) -> boo
     return not any(low < w < high for x in reads for w in trace.writers.get(x.storage, ()))
 
 
-def _traffic(form: Form) -> int:
-    """Bytes of whole arrays moved by a form; a value for each channel is nothing beside them."""
-    whole = {a.storage: a.nbytes for a in form.reads if a.shape == form.shape}
-    return sum(whole.values())
+def _traffic(form: Form, source: Form | None = None) -> int:
+    """Bytes of whole arrays read by a form; a value for each channel is nothing beside them.
+
+    Args:
+        form: the form.
+        source: what makes some of them, if it is to be computed instead of read.
+    """
+    made = () if source is None else [y.storage for y in source.made]
+    reads = form.reads if source is None else (*form.reads, *source.reads)
+    return sum(
+        {
+            a.storage: a.nbytes for a in reads if a.shape == form.shape and a.storage not in made
+        }.values()
+    )

@@ -28,6 +28,7 @@ class Trace:
         kept: storages of gradients that leaves keep from replay to replay.
         device: where it runs.
         setup: ops without arguments, done once before the first replay; what they make stays.
+        notes: what passes want a reader of the plan to know: what they did not do, and why.
     """
 
     steps: tuple[Step | Action, ...]
@@ -36,6 +37,7 @@ class Trace:
     kept: tuple[Storage, ...]
     device: Device
     setup: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ops(self) -> Iterator[tuple[int, Step]]:
@@ -115,6 +117,10 @@ class Trace:
     def producer(self, storage: Storage) -> int | None:
         """The position of the step that makes a value, None if it is none."""
         return self.writers[storage][0] if self.is_value(storage) else None
+
+    def with_notes(self, *notes: str) -> Trace:
+        """The same trace with more notes; a note that is there already is not repeated."""
+        return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
 
     def with_steps(self, steps: Sequence[Step | Action]) -> Trace:
         """The same trace with other steps."""

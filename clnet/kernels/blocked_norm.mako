@@ -1,14 +1,16 @@
 ## kernel blocked_norm: moments of the channels of a blocked array, and sums of expressions
 ##
 ## math     parts of a channel give (mean, squares = sum (x - mean)^2), joined by Chan's formula;
-##          sums: sum_k = sum of expression_k(x_0, x_1, ...) over images and pixels
+##          sums: of expression_k(x_0, x_1, ...) over images and pixels; the first ones are stored
 ## layout   x is (n, groups, pixels, lanes): a vector holds neighbouring channels. The vectors of a
 ##          group, image by image, are cut into parts so small that the second pass over one finds
 ##          it in a cache
 ## param    lanes: int                channels of a block: 4, 8 or 16
 ## param    sums: int                 how many sums
 ## param    statements: tuple[str]    C declarations of temporaries
-## param    results: tuple[str]       C text of what each sum adds up
+## param    results: tuple[str]       C text of what is stored, then of what each sum adds up
+## param    made: int                 how many of them are stored
+## param    stream: bool              they go past the caches; they lie at whole vectors
 ## param    functions: tuple[str]     elementary functions that they call
 ## param    inputs: tuple[bool]       whether an input is blocked, or a value for each channel
 ## param    scalars: int              number of run-time scalars
@@ -42,6 +44,7 @@
 ## arg      part_size: int
 ## arg      parts: int
 ## arg      partial: out float[groups, parts, sums, lanes]
+## arg      y_{j}: out float[n, groups, pixels, lanes]   what is stored
 ## arg      x_{j}: in float
 ## arg      x_{j}_image: int          from image to image, present when it is blocked
 ## arg      x_{j}_group: int          from group to group
@@ -54,6 +57,7 @@
 ##          of one
 ## numerics two passes over each part of a mean; contraction off, so that a recomputed expression
 ##          has the bits of pointwise.mako; everything is joined in a fixed order
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%namespace name="elementary" file="lib/elementary.mako"/>
 <%def name="types(lanes)">
 #pragma OPENCL FP_CONTRACT OFF
@@ -133,7 +137,7 @@ __kernel void blocked_statistics(
         invstd[invstd_offset + group * ${lanes} + lane] = 1 / sqrt(each[lane]);
 }
 </%def>
-<%def name="terms(statements, results, lanes, inputs, at, chain)">
+<%def name="terms(statements, results, made, stream, lanes, inputs, at, chain)">
         {
 % for j, blocked in enumerate(inputs):
     % if blocked:
@@ -144,16 +148,28 @@ __kernel void blocked_statistics(
             ${statement}
 % endfor
 % for k, result in enumerate(results):
+    % if k >= made:
             sum_${k}_${chain} += ${result};
+    % elif stream:
+            stream(${result}, (__global float${lanes} *)(to_${k} + (${at}) * ${lanes}));
+    % else:
+            *(__global vector *)(to_${k} + (${at}) * ${lanes}) = ${result};
+    % endif
 % endfor
         }
 </%def>
-<%def name="blocked_sums(statements, results, functions, lanes, inputs, scalars)">
+<%def name="blocked_sums(statements, results, functions, made, stream, lanes, inputs, scalars)">
 ${types(lanes)}
+% if stream:
+${prelude.stream("float", lanes)}
+% endif
 ${elementary.define(functions, "float", lanes)}
 __kernel void blocked_sums(
     const int groups, const int pixels, const int total, const int part_size, const int parts,
     __global float *restrict partial, const long partial_offset
+% for k in range(made):
+    , __global float *y_${k}, const long y_${k}_offset
+% endfor
 % for j, blocked in enumerate(inputs):
     , __global const float *x_${j}, const long x_${j}_offset
     % if blocked:
@@ -173,7 +189,7 @@ __kernel void blocked_sums(
     const float${lanes} v_${j} = *(__global const vector *)(x_${j} + x_${j}_offset + group * ${lanes});
     % endif
 % endfor
-% for k in range(len(results)):
+% for k in range(made, len(results)):
     float${lanes} sum_${k}_0 = 0, sum_${k}_1 = 0;
 % endfor
     for (int begin = from, count; begin < end; begin += count) {
@@ -184,16 +200,19 @@ __kernel void blocked_sums(
         __global const float *from_${j} = x_${j} + (long)image * x_${j}_image + pixel * ${lanes};
     % endif
 % endfor
+% for k in range(made):
+        __global float *to_${k} = y_${k} + y_${k}_offset + (((long)image * groups + group) * pixels + pixel) * ${lanes};
+% endfor
         for (int i = 0; i + 2 <= count; i += 2) {
-        ${terms(statements, results, lanes, inputs, "i", 0)}
-        ${terms(statements, results, lanes, inputs, "i + 1", 1)}
+        ${terms(statements, results, made, stream, lanes, inputs, "i", 0)}
+        ${terms(statements, results, made, stream, lanes, inputs, "i + 1", 1)}
         }
         if (count & 1)
-        ${terms(statements, results, lanes, inputs, "count - 1", 0)}
+        ${terms(statements, results, made, stream, lanes, inputs, "count - 1", 0)}
     }
-    partial += partial_offset + (long)get_global_id(0) * ${len(results) * lanes};
-% for k in range(len(results)):
-    *(__global vector *)(partial + ${k * lanes}) = sum_${k}_0 + sum_${k}_1;
+    partial += partial_offset + (long)get_global_id(0) * ${(len(results) - made) * lanes};
+% for k in range(made, len(results)):
+    *(__global vector *)(partial + ${(k - made) * lanes}) = sum_${k}_0 + sum_${k}_1;
 % endfor
 }
 </%def>

@@ -15,6 +15,7 @@ from ..dtypes import float32
 from ..expr import Expr, flops, print_c
 from ..shapes import ceil_div
 from .kernel import Constraint, Kernel
+from .pointwise_vectors import STREAM_BYTES, aligned
 
 _LANES = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
 
@@ -35,6 +36,8 @@ class _Sums(NamedTuple):
     statements: tuple[str, ...]
     results: tuple[str, ...]
     functions: tuple[str, ...]
+    made: int
+    stream: bool
     lanes: int
     inputs: tuple[bool, ...]
     scalars: int
@@ -116,6 +119,7 @@ def blocked_sums(
     exprs: tuple[Expr, ...],
     *,
     scalars: Sequence[float | HostScalar] = (),
+    made: Sequence[Array] = (),
 ) -> list[Launch]:
     """``sums[k] = sum of exprs[k](inputs, scalars)`` over images and pixels, for each channel.
 
@@ -123,14 +127,16 @@ def blocked_sums(
         sums: ``(c,)`` each.
         inputs: float32; blocked ones ``(n, c / b, h, w, b)``, dense but for their steps over images
             and blocks, at least one; and dense ``(c,)``, a value for each channel.
-        exprs: an expression for each sum.
+        exprs: an expression for each array of ``made``, then one for each sum.
         scalars: ``Scalar(i)`` of the expressions.
+        made: arrays written in the same pass, blocked and dense.
 
     Returns:
         Two launches, the parts and their joining; none for no channels.
     """
     if sums[0].size == 0:
         return []
+    streamed = aligned(made) and sum(a.nbytes for a in made) >= STREAM_BYTES
     x = next(a for a in inputs if a.ndim == 5)
     parts, lanes = _Parts.of(x), x.shape[-1]
     printed = print_c(
@@ -147,12 +153,12 @@ def blocked_sums(
     partial = Array.scratch(Scratch(x.device), shape, float32)
     return [
         SUMS.launch(
-            _Sums(*printed, lanes, blocked, len(scalars)),
-            (*parts, partial, *operands, *scalars),
+            _Sums(*printed, len(made), streamed, lanes, blocked, len(scalars)),
+            (*parts, partial, *made, *operands, *scalars),
             global_size=(parts.groups * parts.count,),
             local_size=_ONE,
             flops=x.size * (flops(*exprs) + len(sums)),
-            bytes=sum(a.nbytes for a in inputs) + partial.nbytes,
+            bytes=sum(a.nbytes for a in (*inputs, *made, partial)),
         ),
         JOIN.launch(
             _Join(lanes, len(sums)),

@@ -45,6 +45,7 @@
 ## arg      gap_right: int
 ## arg      rows_apart: int          from tap to tap of a phase
 ## arg      columns_apart: int
+## arg      together: int            panels that take a tile in turns
 ## def      conv_blocked_pack
 ## arg      packed: out float        zeros[width], then [panels][kh][kw][ins][vectors * width]
 ## arg      weight: in float         outs and ins are steps of w_out and w_in; taps are dense
@@ -74,7 +75,7 @@ __kernel void conv_blocked_direct(
     const int out_blocks, const int y_height, const int y_width, const int kh, const int kw,
     const int down, const int right, const int phases_down, const int phases_right,
     const int pad_down, const int pad_right, const int gap_down, const int gap_right,
-    const int rows_apart, const int columns_apart)
+    const int rows_apart, const int columns_apart, const int together)
 {
     const int row_phase = get_group_id(0) / phases_right;
     const int column_phase = get_group_id(0) % phases_right;
@@ -99,9 +100,8 @@ __kernel void conv_blocked_direct(
     y += y_offset;
     __global const float *const zeros = packed + packed_offset;
 
-    for (int panel = panels * panel_chunk / panel_chunks; panel < last_panel; panel++) {
-        __global const float *const filters = zeros + ${width} + (long)panel * kh * kw * tap_size;
-        __global float *const out = y + (long)panel * ${vectors} * y_plane;
+    for (int first_panel = panels * panel_chunk / panel_chunks; first_panel < last_panel; first_panel += together) {
+        const int panels_end = min(first_panel + together, last_panel);
         for (int tile = first_tile; tile < last_tile; tile++) {
             /* where the pixels of the tile are read and written */
             int image = tile * ${pixels} / (height * row_length);
@@ -110,12 +110,12 @@ __kernel void conv_blocked_direct(
             int rows[16] __attribute__((aligned(64)));
             int columns[16] __attribute__((aligned(64)));
             int sources[16] __attribute__((aligned(64)));
-            __global float *to[${pixels}];
+            int to[${pixels}];
             for (int i = 0; i < ${pixels}; i++) {
                 rows[i] = row * down;
                 columns[i] = column * right;
                 sources[i] = image * in_blocks * plane + (row * down * x_width + column * right) * ${width};
-                to[i] = out + (long)image * out_blocks * y_plane
+                to[i] = image * out_blocks * y_plane
                     + ((row * phases_down + row_phase) * y_width + column * phases_right + column_phase) * ${width};
                 if (tile * ${pixels} + i < total - 1) {
                     column++;
@@ -123,51 +123,55 @@ __kernel void conv_blocked_direct(
                     if (row == height) { row = 0; image++; }
                 }
             }
+            for (int panel = first_panel; panel < panels_end; panel++) {
+                __global const float *const filters = zeros + ${width} + (long)panel * kh * kw * tap_size;
+                __global float *const out = y + (long)panel * ${vectors} * y_plane;
 % for i in range(pixels):
-            ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
+                ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
 % endfor
-            for (int r = first_row; r < kh; r += rows_apart) {
-                const int dy = (row_phase + pad_down - r * gap_down) / phases_down;
-                for (int s = first_column; s < kw; s += columns_apart) {
-                    const int dx = (column_phase + pad_right - s * gap_right) / phases_right;
-                    const int shift = (dy * x_width + dx) * ${width};
-                    int steps[16] __attribute__((aligned(64)));
+                for (int r = first_row; r < kh; r += rows_apart) {
+                    const int dy = (row_phase + pad_down - r * gap_down) / phases_down;
+                    for (int s = first_column; s < kw; s += columns_apart) {
+                        const int dx = (column_phase + pad_right - s * gap_right) / phases_right;
+                        const int shift = (dy * x_width + dx) * ${width};
+                        int steps[16] __attribute__((aligned(64)));
 % for i in range(pixels):
-                    const int inside${i} = (uint)(rows[${i}] + dy) < (uint)x_height & (uint)(columns[${i}] + dx) < (uint)x_width;
-                    __global const float *x${i} = inside${i} ? x + (sources[${i}] + shift) : zeros;
-                    steps[${i}] = inside${i} ? plane : 0;
+                        const int inside${i} = (uint)(rows[${i}] + dy) < (uint)x_height & (uint)(columns[${i}] + dx) < (uint)x_width;
+                        __global const float *x${i} = inside${i} ? x + (sources[${i}] + shift) : zeros;
+                        steps[${i}] = inside${i} ? plane : 0;
 % endfor
-                    __global const float *f = filters + (r * kw + s) * tap_size;
-                    for (int block = 0; block < in_blocks; block++) {
-                        for (int c = 0; c < ${width}; c += ${unroll}, f += ${unroll * vectors * width}) {
+                        __global const float *f = filters + (r * kw + s) * tap_size;
+                        for (int block = 0; block < in_blocks; block++) {
+                            for (int c = 0; c < ${width}; c += ${unroll}, f += ${unroll * vectors * width}) {
 % for u in range(unroll):
 % for j in range(vectors):
-                            const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
+                                const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
 % endfor
 % for i in range(pixels):
-                            {
-                                const ${v} b = x${i}[c + ${u}];
+                                {
+                                    const ${v} b = x${i}[c + ${u}];
 % for j in range(vectors):
-                                c${i}_${j} = multiply_add(b, f${u}_${j}, c${i}_${j});
+                                    c${i}_${j} = multiply_add(b, f${u}_${j}, c${i}_${j});
+% endfor
+                                }
+% endfor
 % endfor
                             }
-% endfor
+% for i in range(pixels):
+                            x${i} += steps[${i}];
 % endfor
                         }
-% for i in range(pixels):
-                        x${i} += steps[${i}];
-% endfor
                     }
                 }
-            }
 % for j in range(vectors):
 % if bias:
-            const ${v} offset${j} = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + ${j}];
+                const ${v} offset${j} = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + ${j}];
 % endif
 % for i in range(pixels):
-            *(__global vector *)(to[${i}] + ${j} * y_plane) = ${epilogue.activate(activation, f"c{i}_{j} + offset{j}" if bias else f"c{i}_{j}", v)};
+                *(__global vector *)(out + to[${i}] + ${j} * (long)y_plane) = ${epilogue.activate(activation, f"c{i}_{j} + offset{j}" if bias else f"c{i}_{j}", v)};
 % endfor
 % endfor
+            }
         }
     }
 }

@@ -67,10 +67,12 @@ UNROLL = 4
 
 # A work-group has at least this many operations (about 100 us of one core).
 GROUP_FLOPS = 8_000_000
-MOST_GROUPS_PER_UNIT = 16
+MOST_GROUPS_PER_UNIT = 8
 # Filters beyond these bytes are not read anew for fewer than these tiles.
 LARGE_FILTERS = 2**19
 LEAST_TILES = 16
+# Panels of filters that fit in these bytes take a tile in turns; others take all tiles.
+TOGETHER_BYTES = 2**18
 PACK_BYTES = 2**17
 
 
@@ -154,9 +156,8 @@ def _convolve(
     vectors, pixels = vectors_of(out_blocks * block, block), PIXELS[block]
     phases = down.phases * right.phases
     tiles = ceil_div(images * ceil_div(height, down.phases) * ceil_div(width, right.phases), pixels)
-    chunks = split(
-        target.traits, tiles, out_blocks // vectors, packed.nbytes, g.flops // phases, phases
-    )
+    panels = out_blocks // vectors
+    chunks = split(target.traits, tiles, panels, packed.nbytes, g.flops // phases, phases)
     return DIRECT.launch(
         DirectParams(block, pixels, vectors, UNROLL, bias is not None, activation),
         (
@@ -172,6 +173,7 @@ def _convolve(
             g.kh,
             g.kw,
             *(side for pair in zip(down, right, strict=True) for side in pair),
+            max(1, TOGETHER_BYTES * panels // packed.nbytes),
         ),
         global_size=(phases, *chunks),
         local_size=(1, 1, 1),

@@ -110,19 +110,21 @@ UNROLL = 2
 DEPTHS = (2048, 1024, 512, 256, 64)
 # Panels of a stay in the second-level cache; those of b that a group packs itself do, too.
 A_BYTES = 512 * 1024
+# Panels of b that a cache keeps from group to group.
+NEAR_ELEMENTS = 2**20
 SLICE_K = 128
 PACK_ROWS, PACK_COLUMNS = 8, 512
 MOST_BLOCKS_PER_UNIT = 16
 CUTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
-# Costs in units of one multiplication in the inner loop, fitted to some 400 timed blockings of 55
+# Costs in units of one multiplication in the inner loop, fitted to some 700 timed blockings of 55
 # products on two cores with 512-bit vectors.
-PACK_COST, PREPACK_COST = 16, 100
-LOAD_COST = 10
-STORE_COST, RESTORE_COST = 20, 14
-SUM_COST = 4
-GROUP_COST = 1_000
-LAUNCH_COST = 300_000
+PACK_COST, PREPACK_COST = 16, 70
+LOAD_COST, FAR_COST = 1, 27
+STORE_COST, RESTORE_COST = 20, 17
+SUM_COST = 2
+GROUP_COST = 300
+LAUNCH_COST = 250_000
 
 
 def packed(target: Target, problem: Problem) -> list[Launch]:
@@ -251,7 +253,10 @@ def _cost(work: Work, blocking: Blocking) -> float:
     passes = ceil_div(steps, blocking.depth)
     group = rows * columns * (steps + STORE_COST + RESTORE_COST * (passes - 1))
     group += rows * steps * PACK_COST
-    group += columns * steps * (LOAD_COST if blocking.prepacked else PACK_COST)
+    # Groups that run one after the other read the same panels of b, from a cache if they fit.
+    near = blocking.column_panels * params.vectors * params.width * steps <= NEAR_ELEMENTS
+    load = (LOAD_COST if near else FAR_COST) if blocking.prepacked else PACK_COST
+    group += columns * steps * load
     turns = max(ceil_div(groups, work.units), groups / work.units)
     cost = group * turns + GROUP_COST * groups
     if blocking.prepacked:

@@ -133,9 +133,30 @@ def batch_norm(
         return []
     launches = _statistics(target, channels, statistics, x, eps)
     mean, invstd, _ = statistics
-    inputs = [x, *(_spread(a, x) for a in (mean, invstd, weight, bias) if a is not None)]
+    inputs = [x, *(spread(a, x) for a in (mean, invstd, weight, bias) if a is not None)]
     expr = normalized(weighted=weight is not None, biased=bias is not None)
     return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
+
+
+def batch_norm_statistics(
+    target: Target, statistics: tuple[Array, Array, Array], x: Array, *, eps: float
+) -> list[Launch]:
+    """The statistics of :func:`batch_norm` alone.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        statistics: written, as for :func:`batch_norm`.
+        x: dense ``(n, c, ...)``, floating.
+        eps: added to the variance.
+
+    Returns:
+        The launches: their parts, their joining.
+
+    Raises:
+        ArgumentError: if ``x`` is not dense.
+    """
+    channels = Channels.of(x)
+    return _statistics(target, channels, statistics, x, eps) if channels.count else []
 
 
 def group_norm(
@@ -226,7 +247,7 @@ def batch_norm_grad(
     if gx is None:
         return launches
     per_channel = [a for a in (mean, invstd, gweight, gbias, weight) if a is not None]
-    inputs = [gy, x, *(_spread(a, x) for a in per_channel)]
+    inputs = [gy, x, *(spread(a, x) for a in per_channel)]
     share = 1 / max(channels.total, 1)
     expr = slope(weighted=weight is not None)
     return launches + pointwise(target, [gx], inputs, (expr,), scalars=(share,), compute=acc)
@@ -260,7 +281,7 @@ def _statistics(
     ]
 
 
-def _spread(channels: Array, x: Array) -> Array:
+def spread(channels: Array, x: Array) -> Array:
     """A value for each channel, in the axes of ``x``."""
     ones = (1,) * (x.ndim - 2)
     return channels.view((1, channels.size, *ones), (0, channels.strides[0], *ones))

@@ -73,11 +73,13 @@ class BlockedSums(Function):
         op_name: the op it is a part of.
         exprs: of the inputs, each blocked or a value for each channel, ``(c,)``.
         scalars: values of ``Scalar(i)``, read at each enqueue.
+        made: how many expressions, the first ones, are not summed: outputs as they are.
     """
 
     op_name: str
     exprs: tuple[Expr, ...]
     scalars: tuple[float | HostScalar, ...] = ()
+    made: int = 0
 
     @property
     def name(self) -> str:
@@ -85,14 +87,16 @@ class BlockedSums(Function):
         return self.op_name
 
     def infer(self, *inputs: Array) -> Arrays:
-        """A value for each channel and expression."""
+        """Blocked arrays, then a value for each channel and sum."""
         x = next(a for a in inputs if a.ndim == 5)
-        channels = (x.shape[1] * x.shape[4],)
-        return tuple(Array.abstract(channels, x.dtype, x.device) for _ in self.exprs)
+        shapes = [x.shape] * self.made
+        shapes += [(x.shape[1] * x.shape[4],)] * (len(self.exprs) - self.made)
+        return tuple(Array.abstract(shape, x.dtype, x.device) for shape in shapes)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Parts, and their joining."""
-        return blocked_norm.blocked_sums(outputs, inputs, self.exprs, scalars=self.scalars)
+        made, sums = outputs[: self.made], outputs[self.made :]
+        return blocked_norm.blocked_sums(sums, inputs, self.exprs, scalars=self.scalars, made=made)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Several pointwise ops in one pass; compiled functions are made of it, users never call it."""
+"""Several pointwise ops in one launch; compiled functions are made of them, no user calls them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..device import HostScalar, Launch, Target
 from ..dtypes import DType
 from ..expr import Expr
 from ..kernels.pointwise import pointwise as launch_pointwise
+from ..kernels.pointwise_many import pointwise_many
 from ..shapes import Shape
 from .function import Function
 
@@ -61,4 +62,52 @@ class Fused(Function):
         written = (*inputs[: self.changed], *outputs)
         return launch_pointwise(
             target, written, inputs, self.exprs, scalars=self.scalars, compute=self.compute
+        )
+
+
+@dataclass(frozen=True)
+class UpdateMany(Function):
+    """The same update of many small groups of arrays, each group of one size, in one launch.
+
+    Its inputs are the arrays of the first group, of the second ..., then those that all read.
+
+    Attributes:
+        op_name: the update's name.
+        exprs: new values of the first arrays of a group.
+        scalars: values of ``Scalar(i)``, read at each enqueue.
+        compute: the dtype of the arithmetic.
+        groups: how many.
+        operands: arrays of a group.
+    """
+
+    op_name: str
+    exprs: tuple[Expr, ...]
+    scalars: tuple[float | HostScalar, ...]
+    compute: DType
+    groups: int
+    operands: int
+
+    @property
+    def name(self) -> str:
+        """The update's name."""
+        return self.op_name
+
+    @property
+    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+        """The first arrays of each group."""
+        starts = range(0, self.groups * self.operands, self.operands)
+        return tuple(start + k for start in starts for k in range(len(self.exprs)))
+
+    def infer(self, *inputs: Array) -> tuple[Array, ...]:
+        """No outputs."""
+        return ()
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        end = self.groups * self.operands
+        segments = [inputs[at : at + self.operands] for at in range(0, end, self.operands)]
+        return pointwise_many(
+            target, segments, inputs[end:], self.exprs, scalars=self.scalars, compute=self.compute
         )

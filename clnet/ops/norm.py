@@ -13,7 +13,7 @@ from ..device import HostScalar, Launch, Target
 from ..dtypes import from_name
 from ..errors import ArgumentError, ShapeError
 from ..kernels.norm import batch_norm as launch_batch_norm
-from ..kernels.norm import batch_norm_grad
+from ..kernels.norm import batch_norm_grad, batch_norm_statistics
 from .arithmetic import rsqrt
 from .function import Face, Function, Saved, apply, op, require_floating
 from .pointwise import evaluate
@@ -102,6 +102,32 @@ class BatchNorm(Function):
         weight = inputs[1] if self.weighted else None
         bias = inputs[-1] if self.biased else None
         return inputs[0], weight, bias
+
+
+@dataclass(frozen=True)
+class BatchNormStatistics(Function):
+    """The statistics of :class:`BatchNorm` alone; compiled functions normalise in another step."""
+
+    sixteen_bit = False
+
+    eps: float
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return "batch_norm"
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
+        acc = from_name(x.dtype.compute)
+        return tuple(Array.abstract((x.shape[1],), acc, x.device) for _ in range(3))
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Statistics in parts, their joining."""
+        mean, invstd, var = outputs
+        return batch_norm_statistics(target, (mean, invstd, var), inputs[0], eps=self.eps)
 
 
 @dataclass(frozen=True)

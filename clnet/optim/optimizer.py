@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -111,13 +112,13 @@ class Optimizer:
         complete = {**self.defaults, **group, "params": params}
         self.check(complete)
         self.param_groups.append(complete)
-        first = self.settings(complete, 1)
+        cells = [HostScalar(value) for value in self.settings(complete, 1)]
         for p in params:
             self.state[id(p)] = {
                 name: zeros_like(p.detach()) for name in self.state_names(complete)
             }
             self._num_steps[id(p)] = 0
-            self._cells[id(p)] = [HostScalar(value) for value in first]
+            self._cells[id(p)] = cells
         self._num_changes += 1
 
     def zero_grad(self) -> None:
@@ -132,12 +133,13 @@ class Optimizer:
         Raises:
             ArgumentError: if a setting was changed to one that needs state there is none of.
         """
-        tracer = mode.current().tracer
-        if tracer is not None:
-            tracer.watch(self)
         updated = [
             (group, p) for group in self.param_groups for p in group["params"] if p.grad is not None
         ]
+        self._part_company(updated)
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.watch(self)
         operands = [(p, *self._state_of(p, group), p.grad) for group, p in updated]
         host_action(lambda: self._advance(updated))
         with no_grad(), mode.using(phase="update", module_path=type(self).__name__):
@@ -172,9 +174,14 @@ class Optimizer:
         groups, saved = self._checked(state)
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update({k: v for k, v in settings.items() if k != "num_params"})
+        cells: dict[tuple[int, int], list[HostScalar]] = {}
         with no_grad():
             for p, entry in zip(self._params(), saved, strict=True):
                 self._num_steps[id(p)] = int(entry["step"])
+                key = (int(entry["step"]), id(self._cells[id(p)]))
+                self._cells[id(p)] = cells.setdefault(
+                    key, [HostScalar(0.0) for _ in self._cells[id(p)]]
+                )
                 for name, own in self.state[id(p)].items():
                     value = entry[name]
                     given = isinstance(value, Tensor)
@@ -196,16 +203,34 @@ class Optimizer:
             )
         return [own[name] for name in names]
 
+    def _part_company(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
+        """Give parameters cells of their own that go on without those they shared them with.
+
+        Parameters of a group share cells as long as they have made the same steps.
+        """
+        sharing = Counter(id(cells) for cells in self._cells.values())
+        going = Counter(id(self._cells[id(p)]) for _, p in updated)
+        parted = {key for key, count in going.items() if count < sharing[key]}
+        if not parted:
+            return
+        fresh: dict[int, list[HostScalar]] = {}
+        for _, p in updated:
+            before = self._cells[id(p)]
+            if id(before) in parted:
+                own = fresh.setdefault(id(before), [HostScalar(cell.value) for cell in before])
+                self._cells[id(p)] = own
+        self._num_changes += 1
+
     def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
-        """Count a step of each parameter and bring its scalars up to date."""
-        known: dict[tuple[int, int], tuple[float, ...]] = {}
+        """Count a step of each parameter and bring their scalars up to date."""
+        known: set[int] = set()
         for group, p in updated:
             self._num_steps[id(p)] = count = self._num_steps[id(p)] + 1
-            key = (id(group), count)
-            if key not in known:
-                known[key] = self.settings(group, count)
-            for cell, value in zip(self._cells[id(p)], known[key], strict=True):
-                cell.value = value
+            cells = self._cells[id(p)]
+            if id(cells) not in known:
+                known.add(id(cells))
+                for cell, value in zip(cells, self.settings(group, count), strict=True):
+                    cell.value = value
 
     def _checked(self, state: Mapping[str, Any]) -> tuple[list[Group], list[Mapping[str, Any]]]:
         """The groups and the parameters' entries of a state that fits."""

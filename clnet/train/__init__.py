@@ -5,6 +5,7 @@ from .curves import Curves, save_curves
 from .history import History
 from .language import Carried, Perplexity, continuation, perplexity, token_loss
 from .metrics import accuracy
+from .rate import RateSearch, find_learning_rate
 from .statistics import (
     Statistics,
     TensorStatistics,
@@ -21,6 +22,7 @@ __all__ = [
     "Curves",
     "History",
     "Perplexity",
+    "RateSearch",
     "Statistics",
     "StepTime",
     "StepTimes",
@@ -29,6 +31,7 @@ __all__ = [
     "Trainer",
     "accuracy",
     "continuation",
+    "find_learning_rate",
     "perplexity",
     "save_curves",
     "statistics_of",

@@ -51,7 +51,8 @@ class Forecast:
     Attributes:
         traits: of the device.
         parameters: bytes of parameters and buffers.
-        needs: by how it is run: ``"eager"``, ``"compiled"``, and both with checkpoints.
+        needs: by how it is run: ``"eager"``, ``"compiled"``, ``"compiled, recompute"`` (what
+            ``clnet.compile`` does by itself where memory is short), and all with checkpoints.
         workspaces: bytes of scratch memory if every op had its own, if all share one, and what
             they add to a plan that puts them where nothing else lies.
     """
@@ -137,11 +138,14 @@ def plan(
         x = zeros(*input_shape, dtype=input_dtype)
         job = _Job(m, optimizer, loss, x, _targets(m, x, target_shape, target_dtype))
         ways: dict[str, Callable[[], Any]] = {"eager": lambda: job.step}
-        ways["compiled"] = lambda: compiled(job.step)
+        ways["compiled"] = lambda: compiled(job.step, recompute=False)
+        if optimizer is not None:
+            ways["compiled, recompute"] = lambda: compiled(job.step, recompute=True)
         needs: dict[str, Need] = {}
         workspaces: dict[str, int] = {}
         for way, make in ways.items():
-            needs[way], workspaces = _measured(absent, job, make())
+            needs[way], found = _measured(absent, job, make())
+            workspaces = workspaces or found
         if optimizer is not None:
             with _checkpointed(m):
                 for way, make in ways.items():

@@ -25,6 +25,7 @@ from .history import History, Means
 from .interrupt import Interrupt
 from .metrics import Metric
 from .progress import Bar, epoch_line
+from .state import on_host
 from .steps import Loss, Step, evaluation_step, training_step
 
 _LAST = "last.safetensors"
@@ -325,8 +326,8 @@ class Trainer:
 
     def _state(self) -> dict[str, Any]:
         return {
-            "model": _on_host(self.model.state_dict()),
-            "optimizer": _on_host(self.optimizer.state_dict()),
+            "model": on_host(self.model.state_dict()),
+            "optimizer": on_host(self.optimizer.state_dict()),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "generator": mode.current().generator.get_state(),
             "loader": self._loader_state,
@@ -419,14 +420,3 @@ class _Reader:
 def _stop_if(interrupt: Interrupt) -> None:
     if interrupt.noted:
         raise KeyboardInterrupt
-
-
-def _on_host(value: Any) -> Any:
-    """A tree with NumPy arrays in place of tensors, in plain dicts."""
-    if isinstance(value, Tensor):
-        return value.numpy()
-    if isinstance(value, Mapping):
-        return {key: _on_host(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(_on_host(v) for v in value)
-    return value

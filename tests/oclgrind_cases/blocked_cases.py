@@ -25,7 +25,7 @@ from clnet.kernels.conv_blocked import (
 )
 from clnet.kernels.conv_geometry import ConvGeometry, Direction
 
-from .conv_cases import taps
+from .convolution import taps
 from .harness import case, given, near, normal, output, run
 
 MODULES = (conv_blocked_direct, conv_blocked_few, conv_blocked_weight, conv_winograd)
@@ -93,6 +93,7 @@ def direct(target: Target) -> None:
 @case("cpu")
 def few_channels(target: Target) -> None:
     check(target, FEW, BlockedAlgorithm.FEW, full=True)
+    check(target, FEW, BlockedAlgorithm.FEW, full=False)
 
 
 @case("cpu")

@@ -71,6 +71,13 @@ def moments_and_sums(target: Target) -> None:
         inputs = [given(blocked(a, lanes)) for a in (x, y)]
         exprs = (Input(0), where(Input(1) <= 0, 0, exp(Input(0) - Input(2)) * Scalar(0)))
         run(blocked_sums(sums, [*inputs, given(c)], exprs, scalars=(0.5,)))
+        for limit in (0, norm_module.STREAM_BYTES):
+            made, again = output(blocked(x, lanes).shape), output(c.shape)
+            with constants(norm_module, STREAM_BYTES=limit):
+                doubled = (Input(0) * 2, Input(0))
+                run(blocked_sums([again], inputs[:1], doubled, made=[made]))
+            near(made, blocked(2 * x, lanes))
+            near(again, x.sum((0, 2, 3)), terms=256)
     near(sums[0], x.sum((0, 2, 3)), terms=256)
     kept = np.where(y <= 0, 0, np.exp(x - c[:, None, None]) * 0.5)
     near(sums[1], kept.sum((0, 2, 3)), terms=1024)

@@ -12,6 +12,7 @@ from clnet.kernels import conv_depthwise, conv_direct, conv_implicit, conv_plane
 from clnet.kernels.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.conv_geometry import ConvGeometry
 
+from .convolution import taps
 from .harness import REALS, case, constants, given, near, normal, output, run
 
 MODULES = (conv_depthwise, conv_direct, conv_implicit, conv_planes, im2col)
@@ -22,16 +23,6 @@ LARGE_FILTER = ConvGeometry(1, 2, 6, 5, 3, 4, 3, 3, 3)
 POINTWISE = ConvGeometry(2, 5, 3, 3, 4, 1, 1, 3, 3)
 SKIPPING = ConvGeometry(1, 2, 5, 5, 2, 1, 1, 2, 2, sh=3, sw=3)
 DEPTHWISE = ConvGeometry(1, 4, 5, 4, 8, 3, 3, 5, 4, ph=1, pw=1, groups=4)
-
-
-def taps(g: ConvGeometry) -> np.ndarray:
-    """``(oh, ow, kh, kw, h, w)``: 1 where an output reads a pixel through a tap."""
-    reads = np.zeros((g.oh, g.ow, g.kh, g.kw, g.h, g.w))
-    for y, x, r, s in np.ndindex(g.oh, g.ow, g.kh, g.kw):
-        row, column = y * g.sh - g.ph + r * g.dh, x * g.sw - g.pw + s * g.dw
-        if 0 <= row < g.h and 0 <= column < g.w:
-            reads[y, x, r, s, row, column] = 1
-    return reads
 
 
 def check(target: Target, g: ConvGeometry, algorithm: Algorithm, dtype: Any, *, full: bool) -> None:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
+import pyopencl as cl
 
 import clnet.kernels
 from clnet.array import Array
@@ -209,11 +210,14 @@ def _exact_buffers() -> Iterator[None]:
         array.storage.materialize()
         return array
 
+    def untouched(nbytes: int) -> cl.Buffer:
+        return cl.Buffer(device().queue._context, cl.mem_flags.READ_WRITE, nbytes)
+
     kept: list[Any] = []
     pool = device().pool
     with (
         constants(pool_module, size_class=lambda nbytes: max(nbytes, 1)),
-        constants(pool, _touch=lambda buffer: None),
+        constants(pool, _create=untouched),
         constants(pool, give_back=lambda buffer, nbytes: kept.append(buffer)),
         constants(Array, scratch=staticmethod(scratch)),
     ):

@@ -8,14 +8,16 @@ from clnet.device import HostScalar, Target
 from clnet.dtypes import float32, from_numpy
 from clnet.expr import Input, Scalar, exp, where
 from clnet.kernels import pointwise as pointwise_module
+from clnet.kernels import pointwise_many as pointwise_many_module
 from clnet.kernels import random as random_module
 from clnet.kernels.pointwise import pointwise
+from clnet.kernels.pointwise_many import pointwise_many
 from clnet.kernels.random import bernoulli, dropout, integers, normal, random_bits, uniform
 
 from . import harness
 from .harness import REALS, case, given, near, output, run, transposed
 
-MODULES = (random_module, pointwise_module)
+MODULES = (random_module, pointwise_module, pointwise_many_module)
 
 SEED, OFFSET, N = 0xF123456789ABCDEF, 2**32 - 3, 301
 
@@ -92,3 +94,20 @@ def expressions(target: Target) -> None:
     y = given(ints)  # in place, from integers
     run(pointwise(target, [y], [y], (Input(0) * 2,), compute=float32))
     near(y, 2 * ints)
+
+
+@case()
+def many_updates(target: Target) -> None:
+    exprs = (Input(0) - Scalar(0) * Input(1) * Input(2),)
+    for sizes in ((1,), (1023, 1, 1024), (7, 2049, 64, 3, 1025)):
+        parameters = [harness.normal(n) for n in sizes]
+        gradients = [harness.normal(n) for n in sizes]
+        segments = [
+            (given(p, before=k), given(g))
+            for k, (p, g) in enumerate(zip(parameters, gradients, strict=True))
+        ]
+        factor = given(np.array([3], np.float32), before=2)
+        rate = HostScalar(0.5)
+        run(pointwise_many(target, segments, [factor], exprs, scalars=[rate], compute=float32))
+        for (found, _), p, g in zip(segments, parameters, gradients, strict=True):
+            near(found, p - 0.5 * g.astype(np.float64) * 3)

@@ -1,0 +1,151 @@
+"""A plan as text a person reads, and as a picture: what runs, where it lies, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from ..array import Array
+from ..device import Storage
+from .memory import Lowered, MemoryPlan
+from .tracer import Action
+
+_MIB = 2**20
+_COLUMNS = ("#", "phase", "op", "kernels", "makes", "place", "MFLOP", "MiB", "module")
+_RIGHT = {"#", "MFLOP", "MiB"}
+_MOST_KERNELS = 3
+
+Entries = Sequence[Lowered | Action]
+
+
+def as_text(entries: Entries, memory: MemoryPlan, notes: Sequence[str], where: str) -> str:
+    """The plan as a table.
+
+    Args:
+        entries: what runs.
+        memory: where values lie.
+        notes: what passes did, and what they could not do and why.
+        where: the device's name.
+
+    Returns:
+        Sums, one line for each op, then the notes.
+    """
+    rows = [_COLUMNS, *(_row(i, e, memory) for i, e in enumerate(entries))]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(_COLUMNS))]
+    lines = [*_sums(entries, memory, where), ""]
+    for row in rows:
+        cells = (
+            cell.rjust(width) if column in _RIGHT else cell.ljust(width)
+            for cell, width, column in zip(row, widths, _COLUMNS, strict=True)
+        )
+        lines.append("  ".join(cells).rstrip())
+    if notes:
+        lines += ["", *(f"note: {note}" for note in notes)]
+    return "\n".join(lines)
+
+
+def as_mermaid(entries: Entries) -> str:
+    """The plan as a Mermaid flowchart: ops, and the values between them."""
+    nodes = [f'  n{i}["{_label(e, "<br/>")}"]' for i, e in _ops(entries)]
+    edges = [f'  n{a} -->|"{text}"| n{b}' for a, b, text in _edges(entries)]
+    return "\n".join(["flowchart TD", *nodes, *edges])
+
+
+def as_graphviz(entries: Entries) -> str:
+    """The plan in Graphviz's language: ops, and the values between them."""
+    nodes = [f'  n{i} [label="{_label(e, chr(92) + "n")}"];' for i, e in _ops(entries)]
+    edges = [f'  n{a} -> n{b} [label="{text}"];' for a, b, text in _edges(entries)]
+    return "\n".join(["digraph plan {", "  node [shape=box];", *nodes, *edges, "}"])
+
+
+def _sums(entries: Entries, memory: MemoryPlan, where: str) -> Iterator[str]:
+    launches = [launch for _, e in _ops(entries) for launch in e.launches]
+    flops, moved = sum(x.flops for x in launches), sum(x.bytes for x in launches)
+    num_ops = sum(1 for _ in _ops(entries))
+    yield (
+        f"plan on {where}: {len(launches)} launches of {num_ops} ops, "
+        f"{len(entries) - num_ops} host actions, {flops / 1e9:,.3f} GFLOP, "
+        f"{moved / _MIB:,.1f} MiB moved"
+    )
+    parts = {"arenas": memory.arena_bytes, **memory.outside}
+    yield (
+        f"memory: peak {memory.peak_bytes / _MIB:,.2f} MiB = "
+        + " + ".join(f"{name} {n / _MIB:,.2f}" for name, n in parts.items() if n)
+        + f"; {memory.num_in_place} values in place of others"
+    )
+    yield (
+        f"arenas: {', '.join(f'{n:,}' for n in memory.arenas) or 'none'} bytes; "
+        f"{memory.busiest[0]:,} alive at #{memory.busiest[1]}"
+    )
+    if memory.workspaces:
+        cost = ", ".join(f"{name} {n:,}" for name, n in memory.workspace_bytes.items())
+        yield f"workspaces, bytes: {cost}"
+
+
+def _row(position: int, entry: Lowered | Action, memory: MemoryPlan) -> tuple[str, ...]:
+    if isinstance(entry, Action):
+        return (str(position), "host", "action", "", "", "", "", "", "")
+    step = entry.step
+    names = [launch.kernel.name for launch in entry.launches]
+    kernels = list(dict.fromkeys(names))
+    more = f" x{len(names)}" if len(names) > len(kernels) else ""
+    made = [y for y in step.outputs if y.storage in step.made]
+    changed = [step.inputs[i] for i in step.function.mutates]
+    places = [_place(y.storage, position, memory) for y in made]
+    if position in memory.homes:
+        places.append(f"scratch {_region(memory, position)}")
+    return (
+        str(position),
+        step.phase,
+        step.function.name,
+        " ".join(kernels[:_MOST_KERNELS]) + (" ..." if len(kernels) > _MOST_KERNELS else "") + more,
+        " ".join([*map(_shape, made), *(f"{_shape(x)} changed" for x in changed)]),
+        ", ".join(places),
+        f"{sum(x.flops for x in entry.launches) / 1e6:,.2f}",
+        f"{sum(x.bytes for x in entry.launches) / _MIB:,.2f}",
+        step.module_path,
+    )
+
+
+def _shape(array: Array) -> str:
+    """Type and shape, and the strides where it does not lie densely."""
+    text = f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+    return text if array.contiguous else f"{text} strides {','.join(map(str, array.strides))}"
+
+
+def _place(storage: Storage, position: int, memory: MemoryPlan) -> str:
+    if storage not in memory.homes:
+        return "outside"
+    region = memory.homes[storage]
+    in_place = memory.regions[region].first < position
+    return _region(memory, storage) + (" in place" if in_place else "")
+
+
+def _region(memory: MemoryPlan, home: Storage | int) -> str:
+    place = memory.places[memory.homes[home]]
+    return f"{place.arena}+{place.offset:,}"
+
+
+def _ops(entries: Entries) -> Iterator[tuple[int, Lowered]]:
+    return ((i, e) for i, e in enumerate(entries) if isinstance(e, Lowered))
+
+
+def _label(entry: Lowered, new_line: str) -> str:
+    step = entry.step
+    return new_line.join(
+        part for part in (step.function.name, step.module_path, step.phase) if part
+    )
+
+
+def _edges(entries: Entries) -> Iterator[tuple[int, int, str]]:
+    """Which op reads what another wrote last, and what that is."""
+    writer: dict[Storage, int] = {}
+    for position, entry in _ops(entries):
+        seen: set[int] = set()
+        for x in entry.step.inputs:
+            before = writer.get(x.storage)
+            if before is not None and before not in seen and prod(x.shape):
+                seen.add(before)
+                yield before, position, f"{x.dtype.name} {'x'.join(map(str, x.shape))}"
+        for storage in entry.step.writes:
+            writer[storage] = position
