@@ -2,7 +2,7 @@
 
 from . import functional as functional
 from . import init as init
-from . import utils as utils
+from . import parameters as utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .activation import *
 from .container import *
 from .conv import *
