@@ -30,8 +30,8 @@ from mako.lexer import Lexer
 KERNELS = Path(__file__).parents[1] / "clnet" / "kernels"
 TEMPLATES = sorted(KERNELS.rglob("*.mako"))
 
-# Names a def may use beside its arguments: Python's, and Mako's for a loop and for <%call>.
-AMBIENT = {*dir(builtins), "loop", "caller"}
+# Names a def may use beside its arguments: Python's, and Mako's for loops, <%call> and text.
+AMBIENT = {*dir(builtins), "loop", "caller", "capture"}
 
 
 @dataclass

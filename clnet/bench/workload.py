@@ -28,6 +28,7 @@ class Workload:
         words: whether inputs are numbers of words and the network carries a state.
         sgd: the optimiser's arguments.
         clip: bound on the gradients' norm, or None.
+        sensitivity: how much more than usual rounding changes results and gradients.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Workload:
     words: bool = False
     sgd: dict[str, float] = field(default_factory=dict[str, float])
     clip: float | None = None
+    sensitivity: float = 1.0
 
     def batch(self) -> tuple[np.ndarray, np.ndarray]:
         """Inputs and targets, drawn from a fixed seed."""
@@ -84,7 +86,8 @@ _HEAVY = {"lr": 0.01, "momentum": 0.9, "weight_decay": 1e-4}
 PAPER = (
     _of_paper("FCN-S", {"lr": 0.01}),
     _of_paper("AlexNet-S", {"lr": 0.01}, make=_alexnet_s),
-    _of_paper("ResNet-50", _HEAVY),
+    # Fresh and in training: PyTorch's own two layouts differ by 4.5% in its gradients.
+    _of_paper("ResNet-50", _HEAVY, sensitivity=10.0),
     _of_paper("FCN-R", {"lr": 0.05, "momentum": 0.9}),
     _of_paper("AlexNet-R", {"lr": 0.01, "momentum": 0.9}),
     _of_paper("ResNet-56", _HEAVY),

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from threading import RLock
 from typing import Any
@@ -17,11 +18,12 @@ from ..errors import ArgumentError, DeviceError
 from ..settings import SETTINGS
 from .discovery import Found, discover, identity_of, select, traits_of
 from .pool import BufferPool
+from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
 from .traits import DeviceIdentity, DeviceTraits, Target
 from .watch import Watch
-from .workspace import Workspace
+from .workspace import Arenas, Workspace
 
 _WORKSPACE_SHARE = 8
 _WORKSPACE_MOST = 512 * 2**20
@@ -45,7 +47,6 @@ class Device:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
         handle = found.handle if threads is None else _partition(found, threads)
         self.identity: DeviceIdentity = identity_of(found.handle)
-        self.traits: DeviceTraits = traits_of(handle)
         self.open_start = time.perf_counter()
         try:
             context = cl.Context([handle])
@@ -56,9 +57,12 @@ class Device:
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
-        self.programs = ProgramCache(
-            context, handle, self.identity.key, SETTINGS.cache_dir / "kernels" / digest, watch
-        )
+        folder = SETTINGS.cache_dir / "kernels" / digest
+        traits = traits_of(handle)
+        if traits.dedicated_local_memory:
+            traits = replace(traits, **probe(context, found.selector, folder)._asdict())
+        self.traits: DeviceTraits = traits
+        self.programs = ProgramCache(context, handle, self.identity.key, folder, watch)
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch)
         limit = SETTINGS.memory_limit
@@ -71,6 +75,7 @@ class Device:
             limit=limit,
             watch=watch,
         )
+        self.arenas = Arenas(self)
         self.target = Target(self.traits, workspace_limit(self.traits))
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
 from typing import Any, get_type_hints
 
@@ -36,6 +36,10 @@ class DeviceTraits:
         unified_memory: the device shares the host's memory.
         float16: ``cl_khr_fp16`` arithmetic.
         float64: double precision.
+        asynchronous_copies: work-items can start copies from global to local memory and go on;
+            found out by trying, see :mod:`.probe`.
+        large_local_memory_bytes: local memory that arrays declared in a kernel may take where it is
+            more than the device reports, else 0; found out by trying.
     """
 
     kind: DeviceKind
@@ -50,6 +54,13 @@ class DeviceTraits:
     unified_memory: bool
     float16: bool
     float64: bool
+    asynchronous_copies: bool = False
+    large_local_memory_bytes: int = 0
+
+    @property
+    def static_local_bytes(self) -> int:
+        """Local memory that arrays declared in a kernel may take."""
+        return max(self.local_memory_bytes, self.large_local_memory_bytes)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers by name, as JSON has them; :meth:`from_dict` reads them."""
@@ -57,13 +68,14 @@ class DeviceTraits:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> DeviceTraits:
-        """Traits from what :meth:`to_dict` gave.
+        """Traits from what :meth:`to_dict` gave; those with a default may be missing.
 
         Raises:
-            ArgumentError: if a number is missing, unknown or of another type.
+            ArgumentError: if another number is missing, unknown or of another type.
         """
         types = {**get_type_hints(DeviceTraits), "kind": str}
-        wrong = {*types} ^ {*values} | {n for n, v in values.items() if type(v) is not types.get(n)}
+        missing = {f.name for f in fields(DeviceTraits) if f.default is MISSING} - {*values}
+        wrong = missing | {n for n, v in values.items() if type(v) is not types.get(n)}
         if wrong or values["kind"] not in {k.value for k in DeviceKind}:
             raise ArgumentError(
                 "traits",

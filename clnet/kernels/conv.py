@@ -1,7 +1,8 @@
 """Two-dimensional convolution and its gradients: which algorithm computes what.
 
-The algorithms are in :mod:`.im2col`, :mod:`.conv_direct`, :mod:`.conv_implicit` and
-:mod:`.conv_depthwise`. Every one of them adds in a fixed order: the same inputs give the same bits.
+The algorithms are in :mod:`.im2col`, :mod:`.conv_direct`, :mod:`.conv_implicit` (with
+:mod:`.conv_implicit_weight`), :mod:`.winograd` and :mod:`.conv_depthwise`. Every one of them adds
+in a fixed order: the same inputs give the same bits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..dtypes import DType
 from ..errors import ArgumentError
-from . import conv_depthwise, conv_direct, conv_implicit, im2col
+from . import conv_depthwise, conv_direct, conv_implicit, conv_implicit_weight, im2col, winograd
 from .conv_geometry import ConvGeometry, Direction
 
 __all__ = [
@@ -34,12 +35,14 @@ class Algorithm(Enum):
         IM2COL: explicit columns and a matrix product; a plain product for 1x1 with stride 1.
         DIRECT: padded planes with vectors along the pixels; CPU-shaped.
         IMPLICIT: a product in local-memory tiles that gathers its columns; GPU-shaped.
+        WINOGRAD: transforms around a batch of products, for 3x3 with stride 1; GPU-shaped.
         DEPTHWISE: one work-item per result; for groups of few channels, needs no workspace.
     """
 
     IM2COL = "im2col"
     DIRECT = "direct"
     IMPLICIT = "implicit"
+    WINOGRAD = "winograd"
     DEPTHWISE = "depthwise"
 
 
@@ -84,6 +87,8 @@ def conv_forward(
             return conv_implicit.forward(
                 target, y, x, weight, bias, geometry, activation=activation
             )
+        case Algorithm.WINOGRAD:
+            return winograd.forward(target, y, x, weight, bias, geometry, activation=activation)
         case Algorithm.DEPTHWISE:
             return conv_depthwise.forward(y, x, weight, bias, geometry, activation=activation)
 
@@ -123,6 +128,8 @@ def conv_input_grad(
             return conv_direct.convolve(target, layout, gx, gy, weight, None, activation=None)
         case Algorithm.IMPLICIT:
             return conv_implicit.input_grad(target, gx, gy, weight, geometry)
+        case Algorithm.WINOGRAD:
+            return winograd.input_grad(target, gx, gy, weight, geometry)
         case Algorithm.DEPTHWISE:
             return conv_depthwise.input_grad(gx, gy, weight, geometry)
 
@@ -160,7 +167,9 @@ def conv_weight_grad(
         case Algorithm.DIRECT:
             return conv_direct.weight_grad(target, gw, gy, x, geometry)
         case Algorithm.IMPLICIT:
-            return conv_implicit.weight_grad(target, gw, gy, x, geometry)
+            return conv_implicit_weight.weight_grad(target, gw, gy, x, geometry)
+        case Algorithm.WINOGRAD:
+            return winograd.weight_grad(target, gw, gy, x, geometry)
         case Algorithm.DEPTHWISE:
             return conv_depthwise.weight_grad(gw, gy, x, geometry)
 
@@ -202,7 +211,11 @@ def fits(
             return im2col.fits(target, geometry, dtype.itemsize)
         case Algorithm.DIRECT:
             return conv_direct.fits(target, geometry, direction, dtype.itemsize)
-        case Algorithm.IMPLICIT | Algorithm.DEPTHWISE:
+        case Algorithm.IMPLICIT:
+            return conv_implicit.fits(target, geometry, direction, dtype.itemsize)
+        case Algorithm.WINOGRAD:
+            return winograd.fits(target, geometry, direction, dtype.itemsize)
+        case Algorithm.DEPTHWISE:
             return True
 
 
@@ -212,9 +225,8 @@ def _preferred(
     if target.traits.dedicated_local_memory:
         if min(geometry.icg, geometry.ocg) < 4 and geometry.groups > 1:
             return (Algorithm.DEPTHWISE,)
-        if geometry.pointwise and direction is not Direction.WEIGHT_GRAD:
-            return (Algorithm.IM2COL,)
-        return (Algorithm.IMPLICIT,)
+        direct = (Algorithm.IMPLICIT, Algorithm.DEPTHWISE)
+        return (Algorithm.WINOGRAD, *direct) if winograd.pays(geometry, direction) else direct
     return (Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.DEPTHWISE)
 
 

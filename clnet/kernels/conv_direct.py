@@ -13,7 +13,7 @@ from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
 from .conv_geometry import ConvGeometry, Direction
-from .conv_implicit import sum_slices
+from .conv_parts import add_slices
 from .conv_planes import Planes, pack
 from .kernel import Constraint, Kernel
 
@@ -254,7 +254,7 @@ def weight_grad(
                 bytes=((image_x + image_gy) * images + gw.size) * item,
             )
         )
-    return launches if slices == 1 else [*launches, sum_slices(gw, parts)]
+    return launches if slices == 1 else [*launches, add_slices(gw, parts, shared=False)]
 
 
 def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize: int) -> bool:

@@ -1,204 +1,233 @@
 ## kernel conv_implicit: convolution as a matrix product whose columns are gathered, never stored
 ##
-## A group of work-items computes a tile of tile_m x tile_n results. It brings tile_k steps of both
-## operands into local memory at a time; each work-item keeps thread_m x thread_n sums in registers,
-## strided by the threads of the group so that neighbours read neighbouring columns.
+## A group computes a tile of (channels of the result) x (its pixels, of all images), as lib/tile.mako
+## describes. The sums run over the taps of the filter, and for each tap over the channels of what is
+## gathered: so a tile's columns lie `plane` elements apart, and borders are looked at once a tap.
 ##
-##     direction   m                n                 k                 a (m, k)    b (k, n)
-##     forward     output channel   image, oh, ow     channel, r, s     weight      x, gathered
-##     input       input channel    image, h, w       channel, r, s     weight      gy, gathered
-##     weight      output channel   channel, r, s     image, oh, ow     gy          x, gathered
+##     direction   rows             columns              gathered
+##     forward     output channel   image, oh, ow        x, at y * sh - ph + r * dh
+##     input       input channel    image, h, w          gy, at (y + ph - r * dh) / sh where whole
+##
+## Of an input gradient with strides, pixels with equal remainders take part in the same taps: those
+## of one phase, (y % sh, x % sw), are computed together. Where x has few channels (`merged`), the
+## forward sums run over channel, r, s in one, as the filters lie.
 ##
 ## math     as in conv_depthwise.mako
 ## param    ctype: str            OpenCL element type
-## param    direction: str        forward, input or weight
-## param    kh: int               rows of the filter
-## param    kw: int               columns of the filter
-## param    sh: int               vertical stride
-## param    sw: int               horizontal stride
-## param    dh: int               vertical dilation
-## param    dw: int               horizontal dilation
-## param    tile_m: int           rows of a group's tile
-## param    tile_n: int           columns of a group's tile
-## param    tile_k: int           steps of k in local memory
-## param    thread_m: int         rows of a work-item's sums
-## param    thread_n: int         columns of a work-item's sums
-## param    taps: int             elements of one channel of a filter
+## param    tile: Tile            shapes, see tile.py
+## param    direction: str        forward or input
+## param    merged: bool          one sum over channels and taps, forward only
+## param    kh: int               rows of the filter, where merged
+## param    kw: int               its columns, where merged
+## param    packed: bool          a is conv_pack's; else the filters themselves, of one tap or merged
+## param    a_dense: bool         runs of four of a are dense, aligned, and cross no edge
+## param    b_dense: bool         the same of what is gathered
+## param    out_dense: bool       the same of pixels of out
 ## param    bias: bool            whether there is a bias
 ## param    activation: str|None  applied last
-## param    group_size: int       work-items of a group (conv_implicit_sum)
+## param    a: Loads              how a comes in, see tile.py
+## param    b: Loads              how b comes in
 ##
-## def      conv_implicit
-## arg      out: out ctype       y (n, oc, oh, ow), gx (n, ic, h, w) or gw (slices, oc, icg, kh, kw)
-## arg      dense: in ctype       weight (oc, icg, kh, kw), or gy for the weight gradient
-## arg      sparse: in ctype      what is gathered: x, or gy for the input gradient
-## arg      offsets: in ctype[oc] the bias; any array when there is none
+## arg      out: out ctype        (n, groups * rows, height, width), or slices of it
+## arg      filters: in ctype     packed or not
+## arg      source: in ctype      what is gathered, (n, groups * channels, h, w)
+## arg      bias: in ctype        (groups * rows), only with a bias
 ## arg      n: int                images
 ## arg      groups: int           groups of channels
-## arg      icg: int              input channels of a group
-## arg      ocg: int              output channels of a group
-## arg      h: int                height of x
-## arg      w: int                width of x
-## arg      oh: int               height of y
-## arg      ow: int               width of y
+## arg      rows: int             channels of out, in a group
+## arg      channels: int         channels of what is gathered, in a group
+## arg      height: int           of out
+## arg      width: int
+## arg      h: int                height of what is gathered
+## arg      w: int                its width
+## arg      taps_h: int           rows of the filter
+## arg      taps_w: int           its columns
+## arg      sh: int               stride
+## arg      sw: int
+## arg      dh: int               dilation
+## arg      dw: int
 ## arg      ph: int               padding above
 ## arg      pw: int               padding on the left
-## arg      slices: int           parts of k that groups of work-items sum apart
-## arg      slice_k: int          steps of k in a slice, a multiple of tile_k
+## arg      slices: int           parts of the sums, computed by groups of their own
+## arg      slice_tiles: int      tiles of a part
+## arg      out_slice: long       slice s goes to out + s * out_slice
 ##
-## def      conv_implicit_sum
-## arg      gw: out ctype[size]
-## arg      parts: in ctype[slices][size]
-## arg      size: int             elements of gw
-## arg      slices: int           parts
-##
-## launch   global (tiles of n * threads, tiles of m, groups * slices), local (threads, 1, 1) with
-##          threads = tile_m * tile_n / (thread_m * thread_n)
-## numerics one chain per result in the order of k; slices are added in order
+## launch   global (tiles of columns * items, tiles of rows * phases, groups * slices), local (items, 1, 1)
+## numerics one chain per result: taps, and channels for each
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
+<%namespace name="core" file="lib/tile.mako"/>
 <%def name="conv_implicit(
-    ctype, direction, kh, kw, sh, sw, dh, dw, tile_m, tile_n, tile_k, thread_m, thread_n, bias,
-    activation)">
+    ctype, tile, direction, merged, kh, kw, packed, a_dense, b_dense, out_dense, bias, activation)">
 <%
-    threads_m, threads_n = tile_m // thread_m, tile_n // thread_n
-    threads = threads_m * threads_n
-    taps = kh * kw
-    loads_a, loads_b = tile_m * tile_k // threads, tile_n * tile_k // threads
+    a = tile.loads(tile.tile_m, "tile" if packed else "k", dense=a_dense)
+    b = tile.loads(tile.tile_n, "tile", dense=b_dense)
+    copies = capture(fetch_merged if merged else fetch, ctype, tile, a, b, direction, kh, kw)
+    stores = capture(put, ctype, tile, a, b)
 %>
-__attribute__((reqd_work_group_size(${threads}, 1, 1)))
+${core.functions(tile, ctype)}
+__attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void conv_implicit(
     __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict dense, const long dense_offset,
-    __global const ${ctype} *restrict sparse, const long sparse_offset,
-    __global const ${ctype} *restrict offsets, const long offsets_offset,
-    const int n, const int groups, const int icg, const int ocg,
-    const int h, const int w, const int oh, const int ow, const int ph, const int pw,
-    const int slices, const int slice_k)
-{
-    /* a is padded by a column: its rows are written by neighbours */
-    __local ${ctype} tile_a[${tile_k}][${tile_m + 1}];
-    __local ${ctype} tile_b[${tile_k}][${tile_n}];
-    const int item = get_local_id(0);
-    const int thread_m = item / ${threads_n}, thread_n = item % ${threads_n};
-    const int first_m = get_group_id(1) * ${tile_m}, first_n = get_group_id(0) * ${tile_n};
-    const int group = get_group_id(2) % groups, slice = get_group_id(2) / groups;
-% if direction == "forward":
-    const int end_m = ocg, end_n = n * oh * ow, end_k = icg * ${taps};
-% elif direction == "input":
-    const int end_m = icg, end_n = n * h * w, end_k = ocg * ${taps};
-% else:
-    const int end_m = ocg, end_n = icg * ${taps}, end_k = n * oh * ow;
-% endif
-    dense += dense_offset;
-    sparse += sparse_offset;
-    const int last_k = min(end_k, (slice + 1) * slice_k);
-    ${ctype} sums[${thread_m}][${thread_n}];
-    for (int i = 0; i < ${thread_m}; i++)
-        for (int j = 0; j < ${thread_n}; j++) sums[i][j] = 0;
-
-    /* a work-item gathers one column of b: its place in the image is computed once */
-    const int column = first_n + item % ${tile_n};
-    ${column_place(direction, kw, sh, sw, dh, dw, taps)}
-    for (int first_k = slice * slice_k; first_k < last_k; first_k += ${tile_k}) {
-        for (int load = 0; load < ${loads_a}; load++) {
-            const int at = load * ${threads} + item;
-            const int k = first_k + at % ${tile_k}, m = first_m + at / ${tile_k};
-            tile_a[at % ${tile_k}][at / ${tile_k}] = m < end_m && k < last_k ? ${element_a(direction, taps)} : 0;
-        }
-        for (int load = 0; load < ${loads_b}; load++) {
-            const int row = load * ${threads // tile_n} + item / ${tile_n};
-            const int k = first_k + row;
-            ${ctype} value = 0;
-            if (column < end_n && k < last_k) {
-                ${gather_b(direction, kw, sh, sw, dh, dw, taps)}
-            }
-            tile_b[row][item % ${tile_n}] = value;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        for (int k = 0; k < ${tile_k}; k++) {
-            ${ctype} a[${thread_m}], b[${thread_n}];
-            for (int i = 0; i < ${thread_m}; i++) a[i] = tile_a[k][thread_m + i * ${threads_m}];
-            for (int j = 0; j < ${thread_n}; j++) b[j] = tile_b[k][thread_n + j * ${threads_n}];
-            for (int i = 0; i < ${thread_m}; i++)
-                for (int j = 0; j < ${thread_n}; j++) sums[i][j] += a[i] * b[j];
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-
-    out += out_offset;
-    for (int j = 0; j < ${thread_n}; j++) {
-        const int n_at = first_n + thread_n + j * ${threads_n};
-        if (n_at >= end_n) continue;
-        for (int i = 0; i < ${thread_m}; i++) {
-            const int m = first_m + thread_m + i * ${threads_m};
-            if (m >= end_m) continue;
-% if direction == "weight":
-            out[(((long)slice * groups + group) * ocg + m) * end_n + n_at] = sums[i][j];
-% else:
-            const int pixels = ${"oh * ow" if direction == "forward" else "h * w"};
-            const long at = (((long)(n_at / pixels) * groups + group) * end_m + m) * pixels + n_at % pixels;
+    __global const ${ctype} *restrict filters, const long filters_offset,
+    __global const ${ctype} *restrict source, const long source_offset,
 % if bias:
-            sums[i][j] += offsets[offsets_offset + group * ocg + m];
+    __global const ${ctype} *restrict bias, const long bias_offset,
 % endif
-            out[at] = ${epilogue.activate(activation, "sums[i][j]", ctype)};
-% endif
-        }
-    }
-}
-</%def>
-<%def name="column_place(direction, kw, sh, sw, dh, dw, taps)">
-% if direction == "forward":
-const int image = column / (oh * ow), pixel = column % (oh * ow);
-    const int top = pixel / ow * ${sh} - ph, left = pixel % ow * ${sw} - pw;
-    sparse += ((long)image * groups + group) * icg * h * w;
-% elif direction == "input":
-const int image = column / (h * w), pixel = column % (h * w);
-    const int bottom = pixel / w + ph, right = pixel % w + pw;
-    sparse += ((long)image * groups + group) * ocg * oh * ow;
-% else:
-const int tap = column % ${taps};
-    const int top = tap / ${kw} * ${dh} - ph, left = tap % ${kw} * ${dw} - pw;
-    sparse += ((long)group * icg + column / ${taps}) * h * w;
-% endif
-</%def>
-<%def name="element_a(direction, taps)">
-% if direction == "forward":
-dense[((long)group * ocg + m) * end_k + k]
-% elif direction == "input":
-dense[(((long)group * ocg + k / ${taps}) * icg + m) * ${taps} + k % ${taps}]
-% else:
-dense[(((long)(k / (oh * ow)) * groups + group) * ocg + m) * (oh * ow) + k % (oh * ow)]
-% endif
-</%def>
-<%def name="gather_b(direction, kw, sh, sw, dh, dw, taps)">
-% if direction == "forward":
-const int tap = k % ${taps};
-                const int i = top + tap / ${kw} * ${dh}, j = left + tap % ${kw} * ${dw};
-                if (i >= 0 && i < h && j >= 0 && j < w) value = sparse[((long)(k / ${taps}) * h + i) * w + j];
-% elif direction == "input":
-const int tap = k % ${taps};
-                const int i = bottom - tap / ${kw} * ${dh}, j = right - tap % ${kw} * ${dw};
-                if (i >= 0 && i % ${sh} == 0 && i / ${sh} < oh && j >= 0 && j % ${sw} == 0 && j / ${sw} < ow)
-                    value = sparse[((long)(k / ${taps}) * oh + i / ${sh}) * ow + j / ${sw}];
-% else:
-const int image = k / (oh * ow), pixel = k % (oh * ow);
-                const int i = top + pixel / ow * ${sh}, j = left + pixel % ow * ${sw};
-                if (i >= 0 && i < h && j >= 0 && j < w)
-                    value = sparse[((long)image * groups * icg * h + i) * w + j];
-% endif
-</%def>
-<%def name="conv_implicit_sum(ctype, group_size)">
-__attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_implicit_sum(
-    __global ${ctype} *restrict gw, const long gw_offset,
-    __global const ${ctype} *restrict parts, const long parts_offset,
-    const int size, const int slices)
+    const int n, const int groups, const int rows, const int channels,
+    const int height, const int width, const int h, const int w, const int taps_h, const int taps_w,
+    const int sh, const int sw, const int dh, const int dw, const int ph, const int pw,
+    const int slices, const int slice_tiles, const long out_slice)
 {
-    const int i = get_global_id(0);
-    if (i < size) {
-        ${ctype} sum = 0;
-        for (int slice = 0; slice < slices; slice++) sum += parts[parts_offset + (long)slice * size + i];
-        gw[gw_offset + i] = sum;
+    ${core.begin(tile, ctype, a, b)}
+    const int group = get_group_id(2) % groups, slice = get_group_id(2) / groups;
+    const int tiles_m = (rows + ${tile.tile_m - 1}) / ${tile.tile_m};
+    const int row0 = get_group_id(1) % tiles_m * ${tile.tile_m}, column0 = get_group_id(0) * ${tile.tile_n};
+% if direction == "forward":
+    const int first_y = 0, first_x = 0, grid_h = height, grid_w = width, step_h = sh, step_w = sw;
+    const int first_r = 0, first_s = 0, next_r = 1, next_s = 1;
+% else:
+    /* every next_r-th row of the filter, from first_r on, meets the pixels of this phase */
+    const int phase = get_group_id(1) / tiles_m, first_y = phase / sw, first_x = phase % sw;
+    const int grid_h = (height - first_y + sh - 1) / sh, grid_w = (width - first_x + sw - 1) / sw;
+    const int step_h = 1, step_w = 1;
+    int first_r = 0, first_s = 0, next_r = 1, next_s = 1;
+    while (first_r < taps_h && (first_y + ph - first_r * dh) % sh != 0) first_r++;
+    while (first_s < taps_w && (first_x + pw - first_s * dw) % sw != 0) first_s++;
+    while (next_r * dh % sh != 0) next_r++;
+    while (next_s * dw % sw != 0) next_s++;
+% endif
+    const int pixels = grid_h * grid_w, columns = n * pixels, plane = h * w;
+    if (column0 >= columns)
+        return;
+
+    /* the column whose elements the item gathers */
+    const int column = column0 + b_lane, image = column / pixels;
+    const int y = column % pixels / grid_w * step_h, x = column % pixels % grid_w * step_w;
+    source += source_offset;
+    source += ((long)image * groups + group) * channels * plane;
+    const bool a_in_rows = row0 + a_lane < rows;
+% if merged:
+    const int sums = channels * ${kh * kw};
+    int k = slice * slice_tiles * ${tile.tile_k};
+    const int tiles = min((sums + ${tile.tile_k - 1}) / ${tile.tile_k} - slice * slice_tiles, slice_tiles);
+    __global const ${ctype} *a_from = filters + filters_offset + ((long)group * rows + row0 + a_line) * sums + k + a_lane;
+    const int top = column < columns ? y - ph : -(1 << 28), left = x - pw;
+% else:
+    const int blocks = (channels + ${tile.tile_k - 1}) / ${tile.tile_k};
+    const int across = first_s < taps_w ? (taps_w - 1 - first_s) / next_s + 1 : 0;
+    const int down = first_r < taps_h ? (taps_h - 1 - first_r) / next_r + 1 : 0;
+    const int first_tile = slice * slice_tiles, tiles = min(across * down * blocks - first_tile, slice_tiles);
+    int c = first_tile % max(blocks, 1) * ${tile.tile_k}, r = first_r, s = first_s;
+    if (tiles > 0) {
+        const int tap = first_tile / blocks;
+        r += tap / across * next_r;
+        s += tap % across * next_s;
     }
+    bool b_in_image;
+    __global const ${ctype} *a_from, *b_from;
+    ${aim(ctype, a, b, direction, packed)}
+% endif
+    ${core.multiply(tile, ctype, a, b, copies, stores)}
+    out += out_offset + slice * out_slice + (long)group * rows * height * width;
+% for j in range(tile.item_n // 4):
+    {
+        const int at = column0 + self_n + ${j * tile.lanes_n * 4};
+        int image = at / pixels, y = at % pixels / grid_w, x = at % pixels % grid_w;
+% for lane in range(1 if out_dense else 4):
+        if (at + ${lane} < columns) {
+            __global ${ctype} *to = out + (((long)image * groups * rows + row0 + self_m) * height + first_y + y * ${"1" if direction == "forward" else "sh"}) * width + first_x + x * ${"1" if direction == "forward" else "sw"};
+% for i in range(tile.item_m):
+<% row, value = i // 4 * tile.lanes_m * 4 + i % 4, "acc_%d_%d" % (i, j) + ("" if out_dense else ".s%d" % lane) %>
+            if (row0 + self_m + ${row} < rows) {
+% if bias:
+                ${value} += bias[bias_offset + group * rows + row0 + self_m + ${row}];
+% endif
+% if out_dense:
+                *(__global ${ctype}4 *)(to + ${row} * height * width) = ${epilogue.activate(activation, value, ctype + "4")};
+% else:
+                to[${row} * height * width] = ${epilogue.activate(activation, value, ctype)};
+% endif
+            }
+% endfor
+        }
+% if not out_dense:
+        if (++x == grid_w) {
+            x = 0;
+            if (++y == grid_h) {
+                y = 0;
+                image++;
+            }
+        }
+% endif
+% endfor
+    }
+% endfor
 }
+</%def>
+##
+## Where the reads of tap (r, s) begin, from channel c on.
+<%def name="aim(ctype, a, b, direction, packed)">
+    {
+% if direction == "forward":
+        const int i = y - ph + r * dh, j = x - pw + s * dw;
+% else:
+        const int i = y + (first_y + ph - r * dh) / sh, j = x + (first_x + pw - s * dw) / sw;
+% endif
+        b_in_image = column < columns && i >= 0 && i < h && j >= 0 && j < w;
+        b_from = source + (long)(c + b_line) * plane + i * w + j;
+% if packed:
+        const long tap = ((long)group * taps_h + r) * taps_w + s;
+        a_from = filters + filters_offset + (tap * channels + c + a_line) * rows + row0 + a_lane;
+% else:
+        a_from = filters + filters_offset + ((long)group * rows + row0 + a_line) * channels + c + a_lane;
+% endif
+    }
+</%def>
+<%def name="fetch(ctype, tile, a, b, direction, kh, kw)">
+    {
+        const int b_room = b_in_image ? channels - c - b_line : 0;
+% if a.along == "tile":
+        const int a_room = a_in_rows ? channels - c - a_line : 0;
+        ${core.copies(tile, ctype, a, "a", "rows")}
+% else:
+        const int a_room = c + a_lane < channels ? rows - row0 - a_line : 0;
+        ${core.copies(tile, ctype, a, "a", "channels")}
+% endif
+        ${core.copies(tile, ctype, b, "b", "plane")}
+    }
+    c += ${tile.tile_k};
+    if (c < channels) {
+        a_from += ${"%d * rows" % tile.tile_k if a.along == "tile" else tile.tile_k};
+        b_from += ${tile.tile_k} * plane;
+    } else {
+        c = 0;
+        s += next_s;
+        if (s >= taps_w) {
+            s = first_s;
+            r += next_r;
+        }
+        ${aim(ctype, a, b, direction, a.along == "tile")}
+    }
+</%def>
+<%def name="fetch_merged(ctype, tile, a, b, direction, kh, kw)">
+    {
+        const int a_room = k + a_lane < sums ? rows - row0 - a_line : 0;
+        ${core.copies(tile, ctype, a, "a", "sums")}
+% for load in range(b.count):
+        {
+            const int at = k + b_line + ${load * b.jump}, tap = at % ${kh * kw};
+            const int i = top + tap / ${kw} * dh, j = left + tap % ${kw} * dw;
+            const bool fits = at < sums && i >= 0 && i < h && j >= 0 && j < w;
+            ${core.copy_one(tile, ctype, b, "b", load, "source + (long)(at / %d) * plane + i * w + j" % (kh * kw), "fits")}
+        }
+% endfor
+    }
+    k += ${tile.tile_k};
+    a_from += ${tile.tile_k};
+</%def>
+<%def name="put(ctype, tile, a, b)">
+% if not tile.ring:
+    ${core.stores(tile, ctype, a, "a")}
+    ${core.stores(tile, ctype, b, "b")}
+% endif
 </%def>

@@ -2,88 +2,95 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import NamedTuple
 
 from ..array import Array
 from ..device import Launch, Scratch, Target
-from ..shapes import ceil_div, round_up
-from .conv_geometry import ConvGeometry
+from ..shapes import ceil_div
+from .conv_geometry import ConvGeometry, Direction
+from .conv_parts import add_slices, pack
 from .kernel import Constraint, Kernel
+from .tile import Choice, Tile, Work, choose
 
-# Groups that keep a multiprocessor busy; a weight gradient with fewer tiles divides its sums.
-_GROUPS_PER_UNIT = 4
+# Fewer channels than this and several taps: sums run over channels and taps in one.
+_FEW_CHANNELS = 8
 # A slice shorter than this costs more in adding slices than it gains.
 _SHORTEST_SLICE = 256
-_SUM_GROUP_SIZE = 64
 
 
 class ImplicitParams(NamedTuple):
     """Parameters of ``conv_implicit``; the template's header explains them."""
 
     ctype: str
+    tile: Tile
     direction: str
+    merged: bool
     kh: int
     kw: int
-    sh: int
-    sw: int
-    dh: int
-    dw: int
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    thread_m: int
-    thread_n: int
+    packed: bool
+    a_dense: bool
+    b_dense: bool
+    out_dense: bool
     bias: bool
     activation: str | None
 
-
-class SumParams(NamedTuple):
-    """Parameters of ``conv_implicit_sum``; the template's header explains them."""
-
-    ctype: str
-    group_size: int
-
-
-class Tile(NamedTuple):
-    """A group's tile and a work-item's part of it."""
-
-    tile_m: int
-    tile_n: int
-    tile_k: int
-    thread_m: int
-    thread_n: int
-
-    @property
-    def threads(self) -> int:
-        """Work-items of a group."""
-        return self.tile_m * self.tile_n // (self.thread_m * self.thread_n)
-
-    @property
-    def elements(self) -> int:
-        """Elements of local memory."""
-        return self.tile_k * (self.tile_m + 1 + self.tile_n)
-
-
-# The first that the device can hold is taken; the last runs everywhere.
-_TILES = (Tile(64, 64, 16, 4, 4), Tile(32, 32, 8, 4, 2), Tile(16, 16, 8, 2, 2))
 
 IMPLICIT = Kernel(
     "conv_implicit",
     "conv_implicit.mako",
     constraints=(
-        Constraint("tile_m % thread_m == 0 and tile_n % thread_n == 0", "whole work-items"),
+        Constraint("tile.regular", "whole patches of items, and stages enough to copy ahead"),
         Constraint(
-            "tile_m * tile_n // (thread_m * thread_n) % tile_n == 0", "a work-item loads one column"
+            "tile.loads(tile.tile_m, 'tile' if packed else 'k', dense=a_dense).whole"
+            " and tile.loads(tile.tile_n, 'tile', dense=b_dense).whole",
+            "every item reads equally often",
         ),
-        Constraint(
-            "tile_k * tile_m * thread_m * thread_n % (tile_m * tile_n) == 0", "equal loads of a"
-        ),
-        Constraint(
-            "tile_k * tile_n * thread_m * thread_n % (tile_m * tile_n) == 0", "equal loads of b"
-        ),
+        Constraint("direction == 'forward' or packed and not merged", "gradients read packed"),
     ),
 )
-SUM = Kernel("conv_implicit_sum", "conv_implicit.mako")
+
+# With the speed of each on convolutions that fill the device, relative to the fastest.
+TILINGS = (
+    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 1.0),
+    (Tile(128, 64, 16, 8, 8, 8, 4, "async", ahead=True), 0.98),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.97),
+    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.85),
+    (Tile(16, 128, 32, 4, 4, 4, 3, "async", ahead=True), 0.65),
+    (Tile(64, 128, 16, 8, 8, 4), 0.89),
+    (Tile(128, 64, 16, 8, 8, 8), 0.86),
+    (Tile(64, 64, 16, 8, 8, 4), 0.86),
+    (Tile(32, 64, 16, 4, 8, 4), 0.7),
+    (Tile(32, 32, 16, 4, 4, 4), 0.5),
+)
+
+
+class _Roles(NamedTuple):
+    """One direction's sizes, as the template's header names them."""
+
+    direction: str
+    rows: int
+    channels: int
+    height: int
+    width: int
+    h: int
+    w: int
+    phases: int
+    down: int
+    across: int
+
+    @property
+    def taps(self) -> int:
+        """Taps that most pixels of a phase meet."""
+        return self.down * self.across
+
+
+def _roles(g: ConvGeometry, direction: Direction) -> _Roles:
+    if direction is Direction.FORWARD:
+        return _Roles("forward", g.ocg, g.icg, g.oh, g.ow, g.h, g.w, 1, g.kh, g.kw)
+    down = ceil_div(g.kh, g.sh // gcd(g.sh, g.dh))
+    across = ceil_div(g.kw, g.sw // gcd(g.sw, g.dw))
+    return _Roles("input", g.icg, g.ocg, g.h, g.w, g.oh, g.ow, g.sh * g.sw, down, across)
 
 
 def forward(
@@ -97,94 +104,137 @@ def forward(
     activation: str | None,
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    sizes = (g.ocg, g.n * g.oh * g.ow, g.icg * g.taps)
-    return [_launch(target, "forward", y, weight, x, bias, g, sizes, activation=activation)]
+    return _launches(target, Direction.FORWARD, y, weight, x, bias, g, activation)
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    sizes = (g.icg, g.n * g.h * g.w, g.ocg * g.taps)
-    return [_launch(target, "input", gx, weight, gy, None, g, sizes)]
+    return _launches(target, Direction.INPUT_GRAD, gx, weight, gy, None, g, None)
 
 
-def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
-    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
-    sizes = (g.ocg, g.icg * g.taps, g.n * g.oh * g.ow)
-    slices = _slices(target, g, gw, sizes)
-    if slices == 1:
-        return [_launch(target, "weight", gw, gy, x, None, g, sizes)]
-    parts = Array.scratch(Scratch(gw.device), (slices, *gw.shape), gw.dtype)
-    return [
-        _launch(target, "weight", parts, gy, x, None, g, sizes, slices=slices),
-        sum_slices(gw, parts),
-    ]
-
-
-def sum_slices(gw: Array, parts: Array) -> Launch:
-    """The launch that adds ``parts``, ``(slices, *gw.shape)`` and dense, to ``gw``, in order."""
-    return SUM.launch(
-        SumParams(gw.dtype.ctype, _SUM_GROUP_SIZE),
-        (gw, parts, gw.size, parts.shape[0]),
-        global_size=(round_up(gw.size, _SUM_GROUP_SIZE),),
-        local_size=(_SUM_GROUP_SIZE,),
-        flops=parts.size,
-        bytes=parts.nbytes + gw.nbytes,
+def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """Whether packed filters fit the workspace, and the device can run a tile at all."""
+    packed = g.oc * g.icg * g.taps * itemsize if _packs(g, direction) else 0
+    return packed <= target.workspace_limit and any(
+        tile.fits(target.traits, itemsize) for tile, _ in TILINGS
     )
 
 
-def tile_for(target: Target, itemsize: int) -> Tile:
-    """The largest tile that the device's groups and local memory hold."""
-    traits = target.traits
-    return next(
-        (
-            tile
-            for tile in _TILES
-            if tile.threads <= traits.max_group_size
-            and tile.elements * itemsize <= traits.local_memory_bytes
-        ),
-        _TILES[-1],
-    )
+def merges(g: ConvGeometry) -> bool:
+    """Whether sums over the input's channels and the taps become one."""
+    return g.icg < _FEW_CHANNELS and g.taps > 1
 
 
-def _slices(target: Target, g: ConvGeometry, gw: Array, sizes: tuple[int, int, int]) -> int:
-    """Parts the weight gradient's sums are divided into; depends on sizes and traits alone."""
-    m, n, k = sizes
-    tile = tile_for(target, gw.dtype.itemsize)
-    tiles = g.groups * ceil_div(m, tile.tile_m) * ceil_div(n, tile.tile_n)
-    wanted = ceil_div(_GROUPS_PER_UNIT * target.traits.compute_units, max(tiles, 1))
-    most = target.workspace_limit // max(gw.nbytes, 1)
-    return max(1, min(wanted, most, ceil_div(k, _SHORTEST_SLICE)))
+def _packs(g: ConvGeometry, direction: Direction) -> bool:
+    """Whether the filters are packed first."""
+    if direction is Direction.WEIGHT_GRAD or g.taps == 1:
+        return False
+    return direction is Direction.INPUT_GRAD or not merges(g)
 
 
-def _launch(
+def _launches(
     target: Target,
-    direction: str,
+    direction: Direction,
     out: Array,
-    dense: Array,
-    sparse: Array,
+    weight: Array,
+    source: Array,
     bias: Array | None,
     g: ConvGeometry,
-    sizes: tuple[int, int, int],
-    *,
-    slices: int = 1,
-    activation: str | None = None,
+    activation: str | None,
+) -> list[Launch]:
+    roles = _roles(g, direction)
+    memory = Scratch(out.device)
+    launches: list[Launch] = []
+    filters = weight
+    if _packs(g, direction):
+        shape = (g.groups, g.taps, roles.channels, roles.rows)
+        filters = Array.scratch(memory, shape, weight.dtype)
+        transposed = direction is Direction.INPUT_GRAD
+        launches.append(pack(filters, weight, groups=g.groups, transposed=transposed))
+    choice, slice_tiles = _choose(target, g, roles, out, target.workspace_limit - memory.nbytes)
+    if choice.slices == 1:
+        multiply = _multiply(
+            choice, slice_tiles, roles, out, filters, source, bias, g, activation, 0
+        )
+        return [*launches, multiply]
+    parts = Array.scratch(memory, (choice.slices, *out.shape), out.dtype)
+    first = parts.view(out.shape, out.strides)
+    multiply = _multiply(
+        choice, slice_tiles, roles, first, filters, source, None, g, None, out.size
+    )
+    plane = roles.height * roles.width
+    last = add_slices(out, parts, plane=plane, bias=bias, activation=activation)
+    return [*launches, multiply, last]
+
+
+def _choose(
+    target: Target, g: ConvGeometry, roles: _Roles, out: Array, room: int
+) -> tuple[Choice, int]:
+    """The tile, the slices, and the tiles of a slice."""
+    merged = roles.direction == "forward" and merges(g)
+    phase_h, phase_w = (1, 1) if roles.direction == "forward" else (g.sh, g.sw)
+    columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
+    work = Work(
+        roles.rows,
+        columns,
+        roles.channels * roles.taps,
+        g.groups * roles.phases,
+        out.dtype.itemsize,
+        max(room // max(out.nbytes, 1), 1),
+    )
+    choice = choose(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
+    assert choice is not None, "fits() is asked first"  # noqa: S101 - an invariant
+    step = choice.tile.tile_k
+    blocks = ceil_div(work.k, step) if merged else ceil_div(roles.channels, step) * roles.taps
+    slice_tiles = ceil_div(max(blocks, 1), choice.slices)
+    return choice._replace(slices=ceil_div(max(blocks, 1), slice_tiles)), slice_tiles
+
+
+def _multiply(
+    choice: Choice,
+    slice_tiles: int,
+    roles: _Roles,
+    out: Array,
+    filters: Array,
+    source: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    activation: str | None,
+    out_slice: int,
 ) -> Launch:
-    m, n, k = sizes
-    tile = tile_for(target, out.dtype.itemsize)
+    tile = choice.tile
+    merged = roles.direction == "forward" and merges(g)
+    packed = roles.direction == "input" or (g.taps > 1 and not merged)
+    plane, span = roles.height * roles.width, roles.channels * (g.taps if merged else 1)
     params = ImplicitParams(
-        out.dtype.ctype, direction, g.kh, g.kw, g.sh, g.sw, g.dh, g.dw, *tile,
-        bias is not None, activation,
-    )  # fmt: skip
+        out.dtype.ctype,
+        tile,
+        roles.direction,
+        merged,
+        g.kh if merged else 0,
+        g.kw if merged else 0,
+        packed,
+        (roles.rows if packed else span) % 4 == 0 and filters.offset % 4 == 0,
+        g.pointwise and plane % 4 == 0 and source.offset % 4 == 0,
+        plane % 4 == 0 and roles.phases == 1 and out.offset % 4 == 0,
+        bias is not None,
+        activation,
+    )
+    phase_h, phase_w = (1, 1) if roles.direction == "forward" else (g.sh, g.sw)
+    columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
     return IMPLICIT.launch(
         params,
-        (out, dense, sparse, dense if bias is None else bias, g.n, g.groups, g.icg, g.ocg,
-         g.h, g.w, g.oh, g.ow, g.ph, g.pw, slices, round_up(ceil_div(k, slices), tile.tile_k)),
+        (out, filters, source, *(() if bias is None else (bias,)), g.n, g.groups, roles.rows,
+         roles.channels, roles.height, roles.width, roles.h, roles.w, g.kh, g.kw, g.sh, g.sw,
+         g.dh, g.dw, g.ph, g.pw, choice.slices, slice_tiles, out_slice),
         global_size=(
-            ceil_div(n, tile.tile_n) * tile.threads, ceil_div(m, tile.tile_m), g.groups * slices
+            ceil_div(columns, tile.tile_n) * tile.items,
+            ceil_div(roles.rows, tile.tile_m) * roles.phases,
+            g.groups * choice.slices,
         ),
-        local_size=(tile.threads, 1, 1),
+        local_size=(tile.items, 1, 1),
         flops=g.flops,
-        bytes=out.nbytes + dense.nbytes + sparse.nbytes,
+        bytes=out.nbytes + filters.nbytes + source.nbytes,
     )  # fmt: skip

@@ -143,6 +143,7 @@ __kernel void gemm_slices_dense(
 % endif
     for (const int end = index + ${width} < total ? index + ${width} : total; index < end; index++) {
         ${ctype} sum = 0;
+        #pragma unroll 8
         for (int s = 0; s < slices; s++)
             sum += partial[(long)s * total + index];
         ${ctype} x = alpha * sum;

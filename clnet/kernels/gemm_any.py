@@ -36,6 +36,7 @@ SLICES = Kernel("gemm_slices", "gemm_any.mako")
 SLICES_DENSE = Kernel("gemm_slices_dense", "gemm_any.mako")
 GROUP = 64
 DENSE_GROUP = 16
+SCALAR_GROUP = 128
 MOST_VECTOR_BYTES = 64
 
 
@@ -104,15 +105,14 @@ def sum_slices(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch
 def _sum_dense(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch:
     dtype = problem.out.dtype
     nbytes = min(4 * traits.simd_width, MOST_VECTOR_BYTES)
-    params = DenseParams(
-        dtype.ctype, max(nbytes // dtype.itemsize, 1), DENSE_GROUP, problem.activation
-    )
+    group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
+    params = DenseParams(dtype.ctype, max(nbytes // dtype.itemsize, 1), group, problem.activation)
     total = problem.out.size
     return SLICES_DENSE.launch(
         params,
         (total, partial.shape[0], problem.out, partial, problem.alpha, problem.beta),
-        global_size=(round_up(ceil_div(total, params.width), DENSE_GROUP),),
-        local_size=(DENSE_GROUP,),
+        global_size=(round_up(ceil_div(total, params.width), group),),
+        local_size=(group,),
         flops=partial.size,
         bytes=partial.nbytes + problem.out.nbytes,
     )

@@ -1,36 +1,25 @@
 ## kernel gemm_tiled: out = activation(alpha * a @ b + beta * out + bias) in tiles of local memory
 ##
-## A group computes tile_m x tile_n elements of out, an item item_m x item_n of them, in runs of
-## four:
+## A group computes a tile of out as lib/tile.mako describes. Beyond the edges of a and b the tiles
+## hold zeros, and nothing is stored.
 ##
-##      a_tile[2][tile_k][tile_m]   b_tile[2][tile_k][tile_n]   acc_<row>_<run of four columns>
-##
-## While a tile is multiplied, the next one is on its way into registers. Beyond the edges of a and
-## b the tiles hold zeros, and nothing is stored.
-##
-## layout   out, a, b: any strides; fast where *_vector holds
+## layout   out, a, b: any strides; fast where *_dense holds
 ## param    ctype: str           element type, and the type of the sums
-## param    tile_m: int          rows of a tile of out
-## param    tile_n: int          its columns
-## param    tile_k: int          steps of k in the tiles of a and b
-## param    item_m: int          rows of an item, a multiple of 4
-## param    item_n: int          its columns, a multiple of 4
-## param    a_major: 'm'|'k'     axis of a along which neighbouring items read
-## param    b_major: 'n'|'k'     the same of b
-## param    a_vector: bool       runs of four along it are dense, aligned, and cross no edge
-## param    b_vector: bool       the same of b
-## param    out_vector: bool     the same of out along n
+## param    tile: Tile           shapes, see tile.py
+## param    a_along: 'tile'|'k'  axis of a along which neighbouring items read; 'tile' is m
+## param    b_along: 'tile'|'k'  the same of b; 'tile' is n
+## param    a_dense: bool        runs of four along it are dense, aligned, and cross no edge
+## param    b_dense: bool        the same of b
+## param    out_dense: bool      the same of out along n
 ## param    raster: int          rows of tiles that are computed column by column, for the cache
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## param    name: 'a'|'b'        the operand
 ## param    axis: 'm'|'n'        its axis that is not k
 ## param    start: str           where the tile begins along it
-## param    tile: int            the tile's extent along it
-## param    major: str           axis along which neighbouring items read
-## param    vector: bool         runs of four along it are one load
-## param    items: int           work-items of the group
-## param    half: str            the half of the tile buffer, an expression
+## param    loads: Loads         how it comes in, see tile.py
+## param    a_loads: Loads       how a comes in
+## param    b_loads: Loads       how b comes in
 ## arg      m: int                 rows of out
 ## arg      n: int                 columns of out
 ## arg      k: int                 length of the sums
@@ -57,19 +46,19 @@
 ## arg      slices: int                 parts of the sums, computed by groups of their own
 ## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
-## launch   global (tiles * slices * batch * items,), local (items,), items = tile_m / item_m *
-##          tile_n / item_n
-## numerics each sum runs over k in order, by fma
+## launch   global (tiles * slices * batch * items,), local (items,)
+## numerics each sum runs over k in order
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
+<%namespace name="core" file="lib/tile.mako"/>
 <%def name="gemm_tiled(
-    ctype, tile_m, tile_n, tile_k, item_m, item_n, a_major, b_major, a_vector, b_vector, out_vector,
-    raster, bias, activation)">
+    ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation)">
 <%
-    items_m, items_n = tile_m // item_m, tile_n // item_n
-    items = items_m * items_n
+    a_loads = tile.loads(tile.tile_m, a_along, dense=a_dense)
+    b_loads = tile.loads(tile.tile_n, b_along, dense=b_dense)
 %>
-${store_run(ctype, out_vector, bias, activation)}
-__attribute__((reqd_work_group_size(${items}, 1, 1)))
+${core.functions(tile, ctype)}
+${store_run(ctype, out_dense, bias, activation)}
+__attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void gemm_tiled(
     const int m, const int n, const int k,
     __global ${ctype} *restrict out, const long out_offset,
@@ -84,65 +73,30 @@ __kernel void gemm_tiled(
     const long a_outer, const long a_inner, const long b_outer, const long b_inner,
     const int slices, const int slice_k, const long out_slice)
 {
-    __local ${ctype} a_tile[2][${tile_k}][${tile_m + 4}] __attribute__((aligned(${32 if ctype == "double" else 16})));
-    __local ${ctype} b_tile[2][${tile_k}][${tile_n + 4}] __attribute__((aligned(${32 if ctype == "double" else 16})));
-    const int tiles_m = (m + ${tile_m - 1}) / ${tile_m}, tiles_n = (n + ${tile_n - 1}) / ${tile_n};
+    ${core.begin(tile, ctype, a_loads, b_loads)}
+    const int tiles_m = (m + ${tile.tile_m - 1}) / ${tile.tile_m}, tiles_n = (n + ${tile.tile_n - 1}) / ${tile.tile_n};
     const int place = get_group_id(0) % (tiles_m * tiles_n), z = get_group_id(0) / (tiles_m * tiles_n);
     const int slice = z % slices, item = z / slices;
     const int first = place / (${raster} * tiles_n) * ${raster}, height = min(${raster}, tiles_m - first);
-    const int row0 = (first + place % (${raster} * tiles_n) % height) * ${tile_m};
-    const int column0 = place % (${raster} * tiles_n) / height * ${tile_n};
+    const int row0 = (first + place % (${raster} * tiles_n) % height) * ${tile.tile_m};
+    const int column0 = place % (${raster} * tiles_n) / height * ${tile.tile_n};
     out += out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice;
-    a += a_offset + item / inner * a_outer + item % inner * a_inner;
-    b += b_offset + item / inner * b_outer + item % inner * b_inner;
-% if bias:
-    bias += bias_offset;
-% endif
-    const int self = get_local_id(0), self_m = self / ${items_n}, self_n = self % ${items_n};
-    const int end_k = min(k, (slice + 1) * slice_k);
-
-% for i in range(item_m):
-    ${ctype}4 ${", ".join(f"acc_{i}_{j} = 0" for j in range(item_n // 4))};
-% endfor
-    int k0 = slice * slice_k, now = 0;
-    ${fetch("a", ctype, "m", "row0", tile_m, tile_k, a_major, a_vector, items)}
-    ${fetch("b", ctype, "n", "column0", tile_n, tile_k, b_major, b_vector, items)}
-    ${stage("a", ctype, tile_m, tile_k, a_major, items, "0")}
-    ${stage("b", ctype, tile_n, tile_k, b_major, items, "0")}
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (k0 += ${tile_k}; ; k0 += ${tile_k}) {
-        ${fetch("a", ctype, "m", "row0", tile_m, tile_k, a_major, a_vector, items)}
-        ${fetch("b", ctype, "n", "column0", tile_n, tile_k, b_major, b_vector, items)}
-        #pragma unroll
-        for (int step = 0; step < ${tile_k}; step++) {
-% for i in range(item_m // 4):
-            const ${ctype}4 a_${i} = *(__local const ${ctype}4 *)&a_tile[now][step][${i * items_m * 4} + self_m * 4];
-% endfor
-% for j in range(item_n // 4):
-            const ${ctype}4 b_${j} = *(__local const ${ctype}4 *)&b_tile[now][step][${j * items_n * 4} + self_n * 4];
-% endfor
-% for i in range(item_m):
-% for j in range(item_n // 4):
-            acc_${i}_${j} = fma((${ctype}4)(a_${i // 4}.s${i % 4}), b_${j}, acc_${i}_${j});
-% endfor
-% endfor
-        }
-        if (k0 >= end_k)
-            break;
-        now ^= 1;
-        ${stage("a", ctype, tile_m, tile_k, a_major, items, "now")}
-        ${stage("b", ctype, tile_n, tile_k, b_major, items, "now")}
-        barrier(CLK_LOCAL_MEM_FENCE);
-    }
-% for i in range(item_m):
+    const int k0 = slice * slice_k, end_k = min(k, k0 + slice_k);
+    const int tiles = (end_k - k0 + ${tile.tile_k - 1}) / ${tile.tile_k};
+    __global const ${ctype} *a_from = a + a_offset + item / inner * a_outer + item % inner * a_inner;
+    __global const ${ctype} *b_from = b + b_offset + item / inner * b_outer + item % inner * b_inner;
+    ${aim("a", "m", "row0", a_loads)}
+    ${aim("b", "n", "column0", b_loads)}
+    ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}
+% for i in range(tile.item_m):
     {
-        const int row = row0 + ${i // 4 * items_m * 4 + i % 4} + self_m * 4;
+        const int row = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4};
         if (row < m) {
-% for j in range(item_n // 4):
+% for j in range(tile.item_n // 4):
             {
-                const int column = column0 + ${j * items_n * 4} + self_n * 4;
+                const int column = column0 + self_n + ${j * tile.lanes_n * 4};
                 store_run(out + row * out_m + column * out_n, acc_${i}_${j}, n - column, out_n, alpha, beta
-                    ${", bias + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
+                    ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
             }
 % endfor
         }
@@ -151,51 +105,44 @@ __kernel void gemm_tiled(
 }
 </%def>
 ##
-## Read the item's runs of the tile that begins at k0 into registers.
-<%def name="fetch(name, ctype, axis, start, tile, tile_k, major, vector, items)">
-% for i in range(tile * tile_k // 4 // items):
-    ${ctype}4 ${name}_run_${i} = 0;
+## Where the item's reads begin, and how many steps of k, or of the other axis, are left from there.
+<%def name="aim(name, axis, start, loads)">
+% if loads.along == "tile":
+    int ${name}_steps = ${start} + ${name}_lane < ${axis} ? end_k - k0 - ${name}_line : 0;
+    ${name}_from += (${start} + ${name}_lane) * ${name}_${axis} + (k0 + ${name}_line) * ${name}_k;
+% else:
+    int ${name}_steps = end_k - k0 - ${name}_lane;
+    const int ${name}_rest = ${axis} - ${start} - ${name}_line;
+    ${name}_from += (${start} + ${name}_line) * ${name}_${axis} + (k0 + ${name}_lane) * ${name}_k;
+% endif
+</%def>
+<%def name="both(tile, ctype, a_loads, b_loads)">
+    ${fetch(tile, ctype, "a", "m", a_loads)}
+    ${fetch(tile, ctype, "b", "n", b_loads)}
+</%def>
+<%def name="put(tile, ctype, a_loads, b_loads)">
+% if not tile.ring:
+    ${core.stores(tile, ctype, a_loads, "a")}
+    ${core.stores(tile, ctype, b_loads, "b")}
+% endif
+</%def>
+<%def name="fetch(tile, ctype, name, axis, loads)">
     {
-% if major == "k":
-        const int at = ${start} + (self + ${i * items}) / ${tile_k // 4}, step = k0 + (self + ${i * items}) % ${tile_k // 4} * 4;
-% else:
-        const int at = ${start} + (self + ${i * items}) % ${tile // 4} * 4, step = k0 + (self + ${i * items}) / ${tile // 4};
-% endif
-        __global const ${ctype} *source = ${name} + at * ${name}_${axis} + step * ${name}_k;
-% if vector:
-        if (at < ${axis} && step < end_k)
-            ${name}_run_${i} = *(__global const ${ctype}4 *)source;
-% else:
-% for lane in range(4):
-        if (at${" + %d" % lane if major != "k" else ""} < ${axis} && step${" + %d" % lane if major == "k" else ""} < end_k)
-            ${name}_run_${i}.s${lane} = source[${lane} * ${name}_${major}];
-% endfor
-% endif
+        const int ${name}_room = ${name + "_steps" if loads.along == "tile" else "%s_steps > 0 ? %s_rest : 0" % (name, name)};
+        ${core.copies(tile, ctype, loads, name, name + ("_k" if loads.along == "tile" else "_" + axis))}
     }
-% endfor
+    ${name}_from += ${loads.tile_k} * ${name}_k;
+    ${name}_steps -= ${loads.tile_k};
 </%def>
 ##
-## Put the item's runs into local memory.
-<%def name="stage(name, ctype, tile, tile_k, major, items, half)">
-% for i in range(tile * tile_k // 4 // items):
-% if major == "k":
-% for lane in range(4):
-    ${name}_tile[${half}][(self + ${i * items}) % ${tile_k // 4} * 4 + ${lane}][(self + ${i * items}) / ${tile_k // 4}] = ${name}_run_${i}.s${lane};
-% endfor
-% else:
-    *(__local ${ctype}4 *)&${name}_tile[${half}][(self + ${i * items}) / ${tile // 4}][(self + ${i * items}) % ${tile // 4} * 4] = ${name}_run_${i};
-% endif
-% endfor
-</%def>
-##
-<%def name="store_run(ctype, out_vector, bias, activation)">
+<%def name="store_run(ctype, out_dense, bias, activation)">
 inline void store_run(
     __global ${ctype} *restrict out, ${ctype}4 x, const int valid, const long out_n,
     const ${ctype} alpha, const ${ctype} beta
     ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
 {
     x *= alpha;
-% if out_vector:
+% if out_dense:
     if (valid > 0) {
         if (beta != 0)
             x += beta * *(__global const ${ctype}4 *)out;

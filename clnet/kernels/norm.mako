@@ -220,6 +220,7 @@ __kernel void norm_statistics(
     if (channel >= channels)
         return;
     ${acc} centre = 0, square = 0;
+    #pragma unroll 8
     for (int part = 0; part < parts; part++) {
         const int before = part * part_size, here = min(part_size, total - before);
         const ${acc} share = (${acc})here / (before + here);
@@ -245,6 +246,7 @@ __kernel void norm_slopes(
     if (channel >= channels)
         return;
     ${acc} sum = 0, product = 0;
+    #pragma unroll 8
     for (int part = 0; part < parts; part++) {
         sum += sums[sums_offset + channel * parts + part];
         product += products[products_offset + channel * parts + part];

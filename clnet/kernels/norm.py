@@ -17,6 +17,7 @@ from ..errors import ArgumentError
 from ..expr import Expr, Input, Scalar
 from ..shapes import ceil_div, round_up
 from .kernel import Kernel
+from .norm_runs import part_fits, runs
 from .pointwise import pointwise
 from .reduce import lanes_of
 
@@ -319,8 +320,15 @@ def _parts(
     columns = channels.inner == 1
     part_size = channels.part_size()
     parts = outputs[0].shape[1]
-    args = (channels.count, channels.inner, channels.total, part_size, parts, *outputs, *inputs)
+    sizes = (channels.count, channels.inner, channels.total, part_size, parts)
+    args = (*sizes, *outputs, *inputs)
     cost = {"flops": 4 * x.size, "bytes": sum(a.nbytes for a in (*outputs, *inputs))}
+    if (
+        target.traits.dedicated_local_memory
+        and not columns
+        and part_fits(target.traits, part_size, inputs)
+    ):
+        return runs(target.traits, sizes, outputs, inputs)
     if target.traits.dedicated_local_memory:
         group = min(_GROUP, target.traits.max_group_size)
         kept = min(32, group) if columns else 1

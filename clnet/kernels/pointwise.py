@@ -13,6 +13,7 @@ from ..dtypes import DType, bfloat16, bool_
 from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
+from .pointwise_runs import runs_fit, runs_recipe
 from .pointwise_vectors import aligned, in_vectors, vectors_fit, vectors_recipe
 
 _INT_ELEMENTS = 2**31 - 1
@@ -92,6 +93,7 @@ def pointwise(
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
         target.traits,
         aligned(outputs),
+        all(a.offset % 4 == 0 for a in operands),
     )
     args: list[Any] = []
     for array, steps in zip(operands, recipe.steps, strict=True):
@@ -118,6 +120,7 @@ def _recipe(
     operands: tuple[tuple[DType, Shape, Strides], ...],
     traits: DeviceTraits,
     whole_vectors: bool,  # noqa: FBT001 - lru_cache's keys
+    in_fours: bool,  # noqa: FBT001
 ) -> _Recipe:
     shape = operands[0][1]
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
@@ -130,15 +133,16 @@ def _recipe(
     runs, along = in_vectors(traits, sizes, steps)
     if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
         kernel, last, global_size = vectors_recipe(
-            exprs,
-            runs,
-            along,
-            outputs=num_outputs,
-            scalars=num_scalars,
-            aligned=whole_vectors,
+            exprs, runs, along, outputs=num_outputs, scalars=num_scalars, aligned=whole_vectors
         )
-        along = tuple((step[-2], *step[:-2]) for step in along)
-        return _Recipe(kernel, along, runs[:-2], last, global_size, (1, 1), *cost)
+        steps = tuple((step[-2], *step[:-2]) for step in along)
+        return _Recipe(kernel, steps, runs[:-2], last, global_size, (1, 1), *cost)
+    if in_fours and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+        kernel, last, global_size, local_size = runs_recipe(
+            exprs, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
+        )
+        steps = tuple(step[:-1] for step in steps)
+        return _Recipe(kernel, steps, sizes[:-1], last, global_size, local_size, *cost)
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     params = _params(

@@ -11,6 +11,7 @@ from clnet.array import Array
 from clnet.device import Scratch, Target, device
 from clnet.dtypes import float32
 from clnet.errors import ArgumentError
+from clnet.kernels import conv_implicit, conv_implicit_weight, tile
 from clnet.kernels.conv import (
     Algorithm,
     ConvGeometry,
@@ -21,6 +22,7 @@ from clnet.kernels.conv import (
     conv_weight_grad,
     fits,
 )
+from clnet.kernels.tile import Tile
 
 GPU = {
     "dedicated_local_memory": True,
@@ -151,13 +153,13 @@ def run(where, target, case, algorithm=None, activation=None):
     return [output.numpy() for output in outputs]
 
 
-def check(results, case):
+def check(results, case, factor=4):
     """Compare y, gx and gw; the tolerance grows with the length of the sums."""
     g = case.g
     expected = (case.forward(), case.input_grad(), case.weight_grad())
     lengths = (g.icg * g.taps, g.ocg * g.taps, g.n * g.oh * g.ow)
     for name, got, want, length in zip(("y", "gx", "gw"), results, expected, lengths, strict=True):
-        tolerance = 4 * np.finfo(got.dtype).eps * np.sqrt(length + 1) * np.abs(want).max()
+        tolerance = factor * np.finfo(got.dtype).eps * np.sqrt(length + 1) * np.abs(want).max()
         assert np.ptp(want) > 100 * tolerance, f"{name}: the reference says nothing"
         np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=name)
 
@@ -170,6 +172,69 @@ def test_algorithm_matches_reference(geometry, way, where):
     algorithm, traits = TARGETS[way]
     case = Reference(GEOMETRIES[geometry])
     check(run(where, target_of(where, traits), case, algorithm), case)
+
+
+def ring(shape):
+    """A tile that keeps several in local memory, copying without asynchronous instructions."""
+    return ((shape._replace(stages=3, copy="direct", ahead=True), 1.0),)
+
+
+@pytest.mark.parametrize("geometry", ["3x3", "stride-dilation-groups", "1x1", "7x7-stride"])
+def test_tiles_in_a_ring_match_reference(geometry, where, monkeypatch):
+    small = Tile(32, 32, 16, 4, 4, 4)
+    monkeypatch.setattr(conv_implicit, "TILINGS", ring(small))
+    monkeypatch.setattr(conv_implicit_weight, "TILINGS", ring(small))
+    case = Reference(GEOMETRIES[geometry])
+    check(run(where, target_of(where, GPU), case, Algorithm.IMPLICIT), case)
+
+
+def test_sums_cut_into_many_slices(where, monkeypatch):
+    monkeypatch.setattr(tile, "_LAUNCH_FLOPS", 0)
+    for module in (conv_implicit, conv_implicit_weight):
+        monkeypatch.setattr(module, "_SHORTEST_SLICE", 16)
+    g = ConvGeometry(9, 40, 9, 8, 6, 3, 3, 9, 8, 1, 1, 1, 1)
+    case = Reference(g)
+    target = target_of(where, {**GPU, "compute_units": 64})
+    _, launches = launches_of(where, target, case, Algorithm.IMPLICIT)
+    assert (len(launches[0]), len(launches[2])) == (3, 2)
+    check(run(where, target, case, Algorithm.IMPLICIT), case)
+
+
+WINOGRAD = {
+    "3x3": GEOMETRIES["3x3"],
+    "whole-tiles": ConvGeometry(2, 6, 8, 12, 7, 3, 3, 8, 12, 1, 1, 1, 1),
+    "no-padding": ConvGeometry(1, 3, 7, 9, 4, 3, 3, 5, 7),
+    "more-padding": ConvGeometry(1, 3, 5, 5, 4, 3, 3, 7, 6, 1, 1, 2, 1),
+    "5x5": ConvGeometry(2, 5, 9, 7, 6, 5, 5, 9, 7, 1, 1, 2, 2),
+}
+
+
+@pytest.mark.parametrize("geometry", WINOGRAD)
+def test_winograd_matches_reference(geometry, where):
+    case = Reference(WINOGRAD[geometry])
+    check(run(where, target_of(where, GPU), case, Algorithm.WINOGRAD), case, factor=64)
+
+
+def test_winograd_in_float64(where):
+    case = Reference(GEOMETRIES["3x3"], np.float64)
+    check(run(where, target_of(where, GPU), case, Algorithm.WINOGRAD), case, factor=64)
+
+
+def test_winograd_is_for_3x3_with_stride_1_where_products_weigh_more_than_bytes(where):
+    target = target_of(where, GPU, 2**30)
+    deep = ConvGeometry(64, 256, 14, 14, 256, 3, 3, 14, 14, 1, 1, 1, 1)
+    for direction in Direction:
+        assert choose(target, deep, direction, float32) is Algorithm.WINOGRAD
+        for other in (
+            deep._replace(ic=16, oc=16),
+            deep._replace(sh=2, oh=7),
+            deep._replace(dh=2),
+            deep._replace(groups=2),
+            deep._replace(n=1),
+        ):
+            assert choose(target, other, direction, float32) is Algorithm.IMPLICIT
+    direction = Direction.FORWARD
+    assert choose(target_of(where, GPU, 2**20), deep, direction, float32) is Algorithm.DEPTHWISE
 
 
 def test_check_notices_padding_off_by_one(where):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -15,6 +16,8 @@ from clnet.kernels import gemm_packed, gemm_tiled
 from clnet.kernels.gemm import gemm
 from clnet.kernels.gemm_packed import PackedParams, Work, choose_blocking
 from clnet.kernels.gemm_problem import problems
+from clnet.kernels.tile import Work as TileWork
+from clnet.kernels.tile import choose
 from clnet.shapes import ceil_div, round_up
 
 GPU = {
@@ -320,12 +323,63 @@ def test_blocking_gives_every_unit_work():
     assert row_blocks * ceil_div(1000, 32 * blocking.column_panels) >= 8
 
 
-def test_every_tiling_keeps_its_constraints():
-    for tiling in gemm_tiled.TILINGS:
+@pytest.mark.parametrize(
+    "along", list(product(("tile", "k"), ("tile", "k"), (False, True))), ids=str
+)
+def test_every_tiling_keeps_its_constraints(along):
+    a_along, b_along, dense = along
+    for tile, _ in gemm_tiled.TILINGS:
         params = gemm_tiled.TiledParams(
-            "float", *tiling[:5], "k", "n", True, True, True, 8, None, None
+            "float", tile, a_along, b_along, dense, dense, True, 8, None, None
         )
         assert gemm_tiled.TILED.broken(params) is None
+
+
+def forced(tile):
+    """The tile alone, copying without asynchronous instructions."""
+    copy = "direct" if tile.ring else tile.copy
+    return ((tile._replace(copy=copy), 1.0),)
+
+
+@pytest.mark.parametrize("number", range(len(gemm_tiled.TILINGS)))
+def test_every_tiling_multiplies(number, where, monkeypatch):
+    tile = gemm_tiled.TILINGS[number][0]
+    monkeypatch.setattr(gemm_tiled, "TILINGS", forced(tile))
+    big = {**GPU, "local_memory_bytes": 2**17}
+    target = Target(dataclasses.replace(where.traits, **big), where.target.workspace_limit)
+    left, right = (((0, 1), (0, 1)), ((0, 1), (1, 0)), ((1, 0), (0, 1)))[number % 3]
+    for m, n, k, gap in ((132, 264, 52, 0), (67, 61, 37, 1)):
+        a, b = operands((m, k), (k, n))
+        a_, b_ = place(a, where, left, gap), place(b, where, right)
+        check(run(target, where, poisoned((m, n), where), a_, b_), a.astype(np.float64) @ b, k)
+
+
+def test_stages_suit_the_way_of_copying():
+    tile = gemm_tiled.TILINGS[0][0]
+    params = gemm_tiled.TiledParams(
+        "float", tile._replace(stages=2), "k", "tile", True, True, True, 8, None, None
+    )
+    assert "copy ahead" in gemm_tiled.TILED.broken(params).reason
+
+
+def test_asynchronous_tiles_need_the_trait(where):
+    traits = dataclasses.replace(
+        where.traits, **GPU, large_local_memory_bytes=2**17, asynchronous_copies=False
+    )
+    work = TileWork(4096, 4096, 4096, 1, 4, 1)
+    assert choose(traits, gemm_tiled.TILINGS, work, shortest=256).tile.copy == "registers"
+    traits = dataclasses.replace(traits, asynchronous_copies=True, compute_units=132)
+    assert choose(traits, gemm_tiled.TILINGS, work, shortest=256).tile.copy == "async"
+    twice = work._replace(item_bytes=8)
+    assert choose(traits, gemm_tiled.TILINGS, twice, shortest=256).tile.copy == "registers"
+
+
+def test_few_tiles_are_cut_into_slices(where):
+    traits = dataclasses.replace(where.traits, **GPU, compute_units=100)
+    choice = choose(traits, gemm_tiled.TILINGS, TileWork(64, 64, 100_000, 1, 4, 64), shortest=256)
+    assert choice.slices > 16
+    assert (choice.slices - 1) * choice.slice_k < 100_000
+    assert choose(traits, (), TileWork(64, 64, 64, 1, 4, 64), shortest=256) is None
 
 
 def test_every_register_block_fits_its_registers():

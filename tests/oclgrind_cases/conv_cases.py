@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import conv_depthwise, conv_direct, conv_implicit, conv_planes, im2col
+from clnet.kernels import (
+    conv_depthwise,
+    conv_direct,
+    conv_implicit,
+    conv_implicit_weight,
+    conv_parts,
+    conv_planes,
+    im2col,
+    tile,
+    winograd,
+)
 from clnet.kernels.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.conv_geometry import ConvGeometry
 
 from .convolution import taps
 from .harness import REALS, case, constants, given, near, normal, output, run
 
-MODULES = (conv_depthwise, conv_direct, conv_implicit, conv_planes, im2col)
+MODULES = (
+    conv_depthwise,
+    conv_direct,
+    conv_implicit,
+    conv_implicit_weight,
+    conv_parts,
+    conv_planes,
+    im2col,
+    winograd,
+)
 
 PLAIN = ConvGeometry(2, 3, 5, 6, 5, 3, 3, 5, 6, ph=1, pw=1)
 STRIDED = ConvGeometry(1, 4, 7, 6, 6, 3, 2, 3, 4, sh=2, sw=2, ph=1, pw=1, dh=2, groups=2)
 LARGE_FILTER = ConvGeometry(1, 2, 6, 5, 3, 4, 3, 3, 3)
 POINTWISE = ConvGeometry(2, 5, 3, 3, 4, 1, 1, 3, 3)
+CHANNELS = ConvGeometry(1, 9, 4, 4, 8, 3, 3, 4, 4, ph=1, pw=1)
 SKIPPING = ConvGeometry(1, 2, 5, 5, 2, 1, 1, 2, 2, sh=3, sw=3)
 DEPTHWISE = ConvGeometry(1, 4, 5, 4, 8, 3, 3, 5, 4, ph=1, pw=1, groups=4)
 
@@ -73,19 +93,40 @@ def direct_in_chunks_of_images(target: Target) -> None:
         check(target, PLAIN, Algorithm.DIRECT, np.float32, full=False)
 
 
+SMALL_TILE = tile.Tile(32, 32, 16, 4, 4, 4)
+
+
+def in_tiles(shape: tile.Tile) -> Any:
+    """Convolutions in one tile, whatever the size."""
+    stack = ExitStack()
+    for module in (conv_implicit, conv_implicit_weight):
+        stack.enter_context(constants(module, TILINGS=((shape, 1.0),), _SHORTEST_SLICE=8))
+    stack.enter_context(constants(tile, _LAUNCH_FLOPS=0))
+    return stack
+
+
 @case("gpu")
 def implicit(target: Target) -> None:
     for dtype in REALS:
-        with constants(conv_implicit, _SHORTEST_SLICE=8):
+        with in_tiles(SMALL_TILE):
             check(target, PLAIN, Algorithm.IMPLICIT, dtype, full=True)
         check(target, STRIDED, Algorithm.IMPLICIT, dtype, full=False)
     check(target, SKIPPING, Algorithm.IMPLICIT, np.float32, full=True)
+    check(target, CHANNELS, Algorithm.IMPLICIT, np.float32, full=True)
 
 
 @case("gpu")
-def implicit_in_larger_tiles(target: Target) -> None:
-    wide = replace(target, traits=replace(target.traits, max_group_size=256))
-    check(wide, PLAIN, Algorithm.IMPLICIT, np.float32, full=False)
+def implicit_in_a_ring_of_tiles(target: Target) -> None:
+    with in_tiles(SMALL_TILE._replace(stages=3, copy="direct", ahead=True)):
+        check(target, PLAIN, Algorithm.IMPLICIT, np.float32, full=False)
+        check(target, CHANNELS, Algorithm.IMPLICIT, np.float32, full=False)
+
+
+@case("gpu")
+def transformed(target: Target) -> None:
+    for dtype in REALS:
+        check(target, PLAIN, Algorithm.WINOGRAD, dtype, full=True)
+    check(target, PLAIN._replace(w=8, ow=8), Algorithm.WINOGRAD, np.float32, full=False)
 
 
 @case()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import gemm_any, gemm_packed, gemm_skinny, gemm_tiled
+from clnet.kernels import gemm_any, gemm_packed, gemm_skinny, gemm_tiled, tile
 from clnet.kernels.gemm import gemm
 
 from .harness import REALS, case, constants, given, near, normal, output, run, transposed
@@ -102,6 +102,14 @@ def products_in_larger_tiles(target: Target) -> None:
     check(lonely, np.float32, 65, 34, 9, turned="b", bias_axis=-1)
 
 
+@case("gpu")
+def products_in_a_ring_of_tiles(target: Target) -> None:
+    shape = tile.Tile(32, 32, 16, 4, 4, 4, 3, "direct", ahead=True)
+    with constants(gemm_tiled, TILINGS=((shape, 1.0),)):
+        check(target, np.float32, 33, 36, 70)
+        check(target, np.float32, 36, 31, 9, turned="ab", bias_axis=-1)
+
+
 @case("cpu")
 def products_of_few_rows(target: Target) -> None:
     for dtype in REALS:
@@ -123,6 +131,7 @@ def sums_in_slices(target: Target) -> None:
         with (
             constants(gemm_packed, SLICE_K=8, LAUNCH_COST=0, GROUP_COST=0),
             constants(gemm_tiled, SLICE_K=8),
+            constants(tile, _LAUNCH_FLOPS=0),
         ):
             check(target, dtype, 5, 11, 67, bias_axis=-1, activation="relu", beta=0.5)
             check(target, dtype, 6, 9, 70, bias_axis=-2)

@@ -9,6 +9,7 @@ from clnet.dtypes import float32, from_numpy
 from clnet.expr import Input, Scalar, exp, where
 from clnet.kernels import pointwise as pointwise_module
 from clnet.kernels import pointwise_many as pointwise_many_module
+from clnet.kernels import pointwise_runs as runs_module
 from clnet.kernels import random as random_module
 from clnet.kernels.pointwise import pointwise
 from clnet.kernels.pointwise_many import pointwise_many
@@ -17,7 +18,7 @@ from clnet.kernels.random import bernoulli, dropout, integers, normal, random_bi
 from . import harness
 from .harness import REALS, case, given, near, output, run, transposed
 
-MODULES = (random_module, pointwise_module, pointwise_many_module)
+MODULES = (random_module, pointwise_module, pointwise_many_module, runs_module)
 
 SEED, OFFSET, N = 0xF123456789ABCDEF, 2**32 - 3, 301
 
@@ -90,6 +91,13 @@ def expressions(target: Target) -> None:
             x, y = harness.normal(n, dtype=dtype), output((n,), dtype)
             run(pointwise(target, [y], [given(x)], (Input(0) * Input(0) - 1,), compute=compute))
             near(y, x.astype(np.float64) ** 2 - 1)
+    a, b = harness.normal(3, 5, 8), harness.normal(5)
+    y, z = output(a.shape), output(a.shape)
+    inputs = [given(a, before=4), given(b).view((1, 5, 1), (0, 1, 1))]
+    exprs = (Input(0) * Input(1) + Scalar(0), exp(Input(0)))
+    run(pointwise(target, [y, z], inputs, exprs, scalars=[0.5], compute=float32))
+    near(y, a * b[:, None].astype(np.float64) + 0.5, terms=64)
+    near(z, np.exp(a.astype(np.float64)), terms=64)
     ints = np.arange(-20, 21, dtype=np.int32)
     y = given(ints)  # in place, from integers
     run(pointwise(target, [y], [y], (Input(0) * 2,), compute=float32))

@@ -9,6 +9,7 @@ import numpy as np
 from clnet.device import Target
 from clnet.kernels import cross_entropy as loss_module
 from clnet.kernels import norm as norm_module
+from clnet.kernels import norm_runs as runs_module
 from clnet.kernels import softmax as softmax_module
 from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.norm import batch_norm, batch_norm_grad
@@ -16,7 +17,7 @@ from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softma
 
 from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
-MODULES = (softmax_module, loss_module, norm_module)
+MODULES = (softmax_module, loss_module, norm_module, runs_module)
 
 
 def log_softmax_of(x: np.ndarray, axis: int) -> np.ndarray:
@@ -97,7 +98,9 @@ def cross_entropies(target: Target) -> None:
         check_loss(target, (20, 3), np.float32, Settings("mean", -100, 0.0, True), weighted=True)
 
 
-def check_norm(target: Target, shape: tuple[int, ...], dtype: Any, *, full: bool) -> None:
+def check_norm(
+    target: Target, shape: tuple[int, ...], dtype: Any, *, full: bool, before: int = 1
+) -> None:
     """With weight and bias, or without."""
     c, eps = shape[1], 1e-3
     x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
@@ -110,7 +113,7 @@ def check_norm(target: Target, shape: tuple[int, ...], dtype: Any, *, full: bool
     normed = (x - mean.reshape(wide)) * invstd.reshape(wide)
 
     weight_, bias_ = (given(weight), given(bias)) if full else (None, None)
-    x_, gy_, y = given(x, before=1), given(gy, before=2), output(shape, dtype)
+    x_, gy_, y = given(x, before=before), given(gy, before=2 * before), output(shape, dtype)
     statistics = (output((c,), dtype), output((c,), dtype), output((c,), dtype))
     run(batch_norm(target, y, statistics, x_, weight_, bias_, eps=eps))
     near(y, normed * scale + shift, terms=256)
@@ -134,3 +137,4 @@ def batch_norms(target: Target) -> None:
     with constants(norm_module, _PART=16):
         check_norm(target, (3, 2, 4, 5), np.float32, full=False)
         check_norm(target, (70, 3), np.float32, full=True)
+    check_norm(target, (5, 2, 9, 12), np.float32, full=True, before=4)

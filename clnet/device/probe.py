@@ -1,0 +1,187 @@
+"""Capabilities that OpenCL does not report, found out by trying them.
+
+Some compilers turn OpenCL C into PTX text and take its instructions inline; their devices copy to
+local memory asynchronously, and arrays declared in a kernel may take more local memory than the
+device reports. Whether that works is tried in a process of its own, since a kernel that fails takes
+its context along; the verdict is kept beside the compiled kernels, for each driver.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyopencl as cl
+
+from ..atomic import replacing
+from .discovery import discover, select
+
+# Asynchronous copies came with the first target of this number.
+_FIRST_TARGET = 80
+_SIZES = (232_000, 160_000, 98_304)
+_TIMEOUT_S = 60
+_ITEMS = 64
+_PROCESS = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from clnet.device.probe import answer; answer(sys.argv[2])"
+)
+
+_COPY = """
+__attribute__((reqd_work_group_size(64, 1, 1)))
+__kernel void probe_copy(__global float *y, __global const float *x)
+{
+    __local float tile[320] __attribute__((aligned(16)));
+    const int i = get_local_id(0);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+        :: "r"((uint)(size_t)&tile[i]), "l"(x + i), "r"(i % 3 ? 4 : 0));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+        :: "r"((uint)(size_t)&tile[64 + 4 * i]), "l"(x + 64 + 4 * i), "r"(16));
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int j = i; j < 320; j += 64) y[j] = tile[319 - j];
+}
+"""
+_LOCAL = """
+__attribute__((reqd_work_group_size(64, 1, 1)))
+__kernel void probe_local(__global float *y, __global const float *x)
+{{
+    __local float tile[{count}];
+    for (int j = get_local_id(0); j < {count}; j += 64) tile[j] = x[j % 320] + j;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int j = get_local_id(0); j < {count}; j += 64) y[{count} - 1 - j] = tile[j];
+}}
+"""
+
+
+class Verdict(NamedTuple):
+    """What trying showed.
+
+    Attributes:
+        asynchronous_copies: as in :class:`.traits.DeviceTraits`.
+        large_local_memory_bytes: likewise.
+    """
+
+    asynchronous_copies: bool = False
+    large_local_memory_bytes: int = 0
+
+
+def probe(context: Any, selector: str, folder: Path) -> Verdict:
+    """What a device can do beyond what it reports.
+
+    Args:
+        context: its ``pyopencl.Context``.
+        selector: its name, ``"nvidia:0"``.
+        folder: where the verdict is kept; it belongs to this device and driver.
+
+    Returns:
+        The verdict: nothing for devices whose programs are not PTX text.
+    """
+    path = folder / "probe.json"
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    verdict = _in_a_process(selector) if takes_ptx(context) else Verdict()
+    if verdict is None:
+        warnings.warn(
+            f"device {selector!r}: what it can do beyond what it reports could not be tried; "
+            "kernels that need it are not used in this process",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return Verdict()
+    _write(path, verdict)
+    return verdict
+
+
+def try_device(handle: Any) -> Verdict:
+    """Try everything on a ``pyopencl.Device``; a failure may take the process along.
+
+    Args:
+        handle: the device.
+
+    Returns:
+        The verdict.
+    """
+    x = np.random.default_rng(0).standard_normal(320).astype(np.float32)
+    expected = x.copy()
+    expected[:_ITEMS:3] = 0
+    found = _run(handle, _COPY, "probe_copy", x, 320)
+    copies = found is not None and np.array_equal(found, expected[::-1])
+    for nbytes in _SIZES:
+        if nbytes <= handle.local_mem_size:
+            continue
+        count = nbytes // 4
+        got = _run(handle, _LOCAL.format(count=count), "probe_local", x, count)
+        at = np.arange(count)
+        if got is not None and np.array_equal(got[::-1], x[at % 320] + at.astype(np.float32)):
+            return Verdict(copies, nbytes)
+    return Verdict(copies, 0)
+
+
+def _run(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:
+    """What a kernel writes, in a context of its own; None if it cannot be built or run."""
+    try:
+        context = cl.Context([handle])
+        queue = cl.CommandQueue(context)
+        program = cl.Program(context, source).build(cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        kernel = cl.Kernel(program, name)
+        flags = cl.mem_flags
+        given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
+        y = np.full(count, np.nan, np.float32)
+        made = cl.Buffer(context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=y)
+        kernel(queue, (_ITEMS,), (_ITEMS,), made, given)
+        cl.enqueue_copy(queue, y, made)
+        queue.finish()
+    except cl.Error:
+        return None
+    return y
+
+
+def takes_ptx(context: Any) -> bool:
+    """Whether programs are PTX text, for a target that copies asynchronously."""
+    try:
+        source = "__kernel void probe(__global float *y) { y[0] = 1; }"
+        program = cl.Program(context, source).build(cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        text: bytes = program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue, reportAssignmentType] - a list
+    except cl.Error:
+        return False
+    target = re.search(rb"^\.target sm_(\d+)", text, re.MULTILINE)
+    return target is not None and int(target[1]) >= _FIRST_TARGET
+
+
+def answer(selector: str) -> None:
+    """Print the verdict on a device: what the process does that :func:`probe` starts."""
+    print(json.dumps(try_device(select(selector, discover()).handle)))
+
+
+def _in_a_process(selector: str) -> Verdict | None:
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-W", "ignore", "-c", _PROCESS, root, selector]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        return Verdict(*json.loads(done.stdout.splitlines()[-1]))
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
+        return None
+
+
+def _read(path: Path) -> Verdict | None:
+    try:
+        return Verdict(*json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _write(path: Path, verdict: Verdict) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.write(json.dumps(verdict).encode())
+    except OSError:
+        return  # a folder that cannot be written costs only time; the program cache reports it

@@ -1,0 +1,241 @@
+"""Tiles of matrix products in local memory: their shapes, how they are brought in, which to take.
+
+Products (:mod:`.gemm_tiled`) and convolutions (:mod:`.conv_implicit`) share them, and the template
+``lib/tile.mako``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil
+from typing import NamedTuple
+
+from ..device import DeviceTraits
+from ..shapes import ceil_div, round_up
+
+# Neighbouring items form patches of this many, which run together on most GPUs.
+PATCH = 32
+# What a unit could have multiplied while a second kernel starts and its bytes pass, in operations
+# and operations per byte: rough figures of GPUs of the last ten years.
+_LAUNCH_FLOPS = 2_200_000
+_FLOPS_PER_BYTE = 12
+# Steps of k that beginning and ending a tile cost.
+_FIXED_STEPS = 40
+# A unit is busy with this many patches of items at work, and slower by this share for each less.
+_BUSY_PATCHES = 6
+_SHARE = 0.08
+# Groups that a unit works on at a time; beyond so many it takes the next one when it is ready.
+_RESIDENT = 4
+_LAST_ROUND = 0.3
+# What a unit could have multiplied until memory answers: each tile waits for that long, unless more
+# stages or other groups of the unit cover it.
+_LATENCY_FLOPS = 270_000
+_MOST_SLICES = 512
+
+
+class Loads(NamedTuple):
+    """How a group's items bring ``tile_k`` steps of one operand into local memory.
+
+    Attributes:
+        extent: of the tile along the operand's other axis.
+        tile_k: steps of k.
+        items: work-items of the group.
+        along: the axis that neighbouring items read along, ``"tile"`` (the other one) or ``"k"``.
+        width: elements that lie together and are moved at once, 1 or 4.
+    """
+
+    extent: int
+    tile_k: int
+    items: int
+    along: str
+    width: int
+
+    @property
+    def lanes(self) -> int:
+        """Items that read side by side."""
+        return (self.extent if self.along == "tile" else self.tile_k) // self.width
+
+    @property
+    def jump(self) -> int:
+        """Steps between an item's reads, along the axis that neighbours do not read along."""
+        return self.items // self.lanes
+
+    @property
+    def count(self) -> int:
+        """Reads of an item."""
+        return self.extent * self.tile_k // (self.width * self.items)
+
+    @property
+    def pitch(self) -> int:
+        """Elements of a step in local memory; padded where neighbours write across steps."""
+        return self.extent + (4 if self.along == "k" else 0)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all items do the same number of reads, in a regular pattern."""
+        return (
+            self.items % self.lanes == 0
+            and self.extent * self.tile_k % (self.width * self.items) == 0
+        )
+
+
+class Tile(NamedTuple):
+    """A group's tile of the result, an item's part of it, and how operands come in.
+
+    Attributes:
+        tile_m, tile_n: elements of the result that a group computes.
+        tile_k: steps of k in local memory at a time.
+        item_m, item_n: elements of an item, multiples of four.
+        lanes_m: rows of items in a patch of 32, 4 or 8.
+        stages: tiles of the operands that local memory holds at a time.
+        copy: ``"registers"`` (read early, stored when the last tile is used up), ``"direct"`` (read
+            and stored at once) or ``"async"`` (copies that run beside the products).
+        ahead: operands of the next step are read from local memory before this one's products;
+            steps are then written out, of which clang for AMD's GPUs makes spills.
+    """
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    item_m: int
+    item_n: int
+    lanes_m: int = 8
+    stages: int = 2
+    copy: str = "registers"
+    ahead: bool = False
+
+    @property
+    def items(self) -> int:
+        """Work-items of a group."""
+        return self.tile_m // self.item_m * (self.tile_n // self.item_n)
+
+    @property
+    def lanes_n(self) -> int:
+        """Columns of items in a patch."""
+        return PATCH // self.lanes_m
+
+    @property
+    def patches_n(self) -> int:
+        """Patches side by side in a group."""
+        return self.tile_n // (self.item_n * self.lanes_n)
+
+    @property
+    def ring(self) -> bool:
+        """Whether copies go to local memory without passing variables of the kernel's."""
+        return self.copy != "registers"
+
+    @property
+    def regular(self) -> bool:
+        """Whether patches cover the tile, and stages suit the way of copying."""
+        covered = (
+            self.tile_m % (self.item_m * self.lanes_m) == 0
+            and self.tile_n % (self.item_n * self.lanes_n) == 0
+            and self.item_m % 4 == 0
+            and self.item_n % 4 == 0
+        )
+        return covered and (self.stages >= 3 and self.ahead if self.ring else self.stages == 2)
+
+    def width(self, along: str, *, dense: bool) -> int:
+        """Elements a read moves: four where they are dense and the copy can place them."""
+        return 4 if dense and not (self.ring and along == "k") else 1
+
+    def loads(self, extent: int, along: str, *, dense: bool) -> Loads:
+        """How an operand comes in; ``dense``: its runs of four are one aligned load."""
+        return Loads(extent, self.tile_k, self.items, along, self.width(along, dense=dense))
+
+    def local_bytes(self, item_bytes: int) -> int:
+        """Local memory of a group, at most."""
+        return self.stages * self.tile_k * (self.tile_m + self.tile_n + 8) * item_bytes
+
+    def fits(self, traits: DeviceTraits, item_bytes: int) -> bool:
+        """Whether a device can run it.
+
+        Args:
+            traits: the device's numbers.
+            item_bytes: size of an element.
+        """
+        return (
+            self.items <= traits.max_group_size
+            and self.local_bytes(item_bytes) <= traits.static_local_bytes
+            and (self.copy != "async" or (traits.asynchronous_copies and item_bytes == 4))
+        )
+
+
+class Choice(NamedTuple):
+    """A tile, and into how many parts the sums are cut.
+
+    Attributes:
+        tile: the tile.
+        slices: parts, computed by groups of their own and added afterwards.
+        slice_k: steps of a part, a multiple of the tile's.
+    """
+
+    tile: Tile
+    slices: int
+    slice_k: int
+
+
+class Work(NamedTuple):
+    """What tiles are chosen for: products ``(m, k) @ (k, n)`` of equal size.
+
+    Attributes:
+        m, n, k: the sizes of one.
+        batch: how many.
+        item_bytes: size of an element.
+        most_slices: parts that the sums may be cut into, for memory's sake.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    item_bytes: int
+    most_slices: int
+
+
+def _time(tile: Tile, speed: float, steps: int, each: float) -> float:
+    """Operations' worth of time of a unit that has ``each`` groups with so many steps of tiles."""
+    rounds = ceil(each) if each <= _RESIDENT else each + _LAST_ROUND
+    together = max(min(rounds, _RESIDENT), 1)
+    idle = max(_BUSY_PATCHES - rounds * tile.items / PATCH, 0)
+    step = 2 * tile.tile_m * tile.tile_n * tile.tile_k / (speed * (1 - _SHARE * idle))
+    step = max(together * step, _LATENCY_FLOPS / (tile.stages - 1))
+    return rounds / together * (steps + _FIXED_STEPS / tile.tile_k) * step
+
+
+def choose(
+    traits: DeviceTraits, tiles: Iterable[tuple[Tile, float]], work: Work, *, shortest: int
+) -> Choice | None:
+    """The tile and the slices that should take the least time; a function of sizes and traits.
+
+    Time is counted in operations of one unit: the groups of the busiest unit, tiles as large as
+    they are even where the product ends inside them, over the tile's speed, or waiting for memory;
+    a second kernel where sums are cut.
+
+    Args:
+        traits: the device's numbers.
+        tiles: each with its speed, 1 for the fastest on products that fill the device.
+        work: the products.
+        shortest: steps of k that a slice has at least.
+
+    Returns:
+        The choice, or None if the device can run none of the tiles.
+    """
+    best: tuple[float, Choice] | None = None
+    for tile, speed in tiles:
+        if not tile.fits(traits, work.item_bytes):
+            continue
+        groups = ceil_div(work.m, tile.tile_m) * ceil_div(work.n, tile.tile_n) * work.batch
+        steps = ceil_div(work.k, tile.tile_k)
+        most = max(1, min(work.most_slices, _MOST_SLICES, work.k // shortest))
+        full = ceil_div(4 * traits.compute_units, max(groups, 1))
+        for slices in sorted({min(most, s) for s in (1, 2, 3, 4, 6, 8, full // 2, full) if s > 0}):
+            length = ceil_div(steps, slices)
+            parts = ceil_div(steps, length) if length else 1
+            time = _time(tile, speed, length, groups * parts / traits.compute_units)
+            if parts > 1:
+                moved = (parts + 1) * work.m * work.n * work.batch * work.item_bytes
+                time += _LAUNCH_FLOPS + _FLOPS_PER_BYTE * moved / traits.compute_units
+            if best is None or time < best[0]:
+                best = time, Choice(tile, parts, round_up(length * tile.tile_k, tile.tile_k))
+    return None if best is None else best[1]
