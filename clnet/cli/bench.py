@@ -6,16 +6,19 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..bench import cnn, conv, gemm, limits, memory, overhead, shi2016
+from ..bench import cnn, conv, ece408, gemm, limits, memory, overhead, profiler, shi2016, start
 
 BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "shi2016": (shi2016.main, "seconds a mini-batch of Shi et al.'s networks"),
+    "ece408": (ece408.main, "the course report: train, answer in one batch, profile"),
     "limits": (limits.main, "the device's best rates"),
     "gemm": (gemm.main, "matrix products"),
     "conv": (conv.main, "convolutions and their gradients"),
     "cnn": (cnn.main, "the small CNN on Fashion-MNIST: accuracy, seconds an epoch"),
     "memory": (memory.main, "what early release saves"),
     "overhead": (overhead.main, "what the host costs"),
+    "start": (start.main, "from import to the first result, cold and warm"),
+    "profiler": (profiler.main, "what the profiler costs, and how its times add up"),
 }
 
 

@@ -24,6 +24,7 @@
 ## param   k: int                    elements a window spans along the axis
 ## param   s: int                    step from window to window along the axis
 ## param   p: int                    padding along the axis
+## param   inside: bool              the window lies within the row
 ## def     blocked_max_pool
 ## arg     groups: int
 ## arg     out_h: int
@@ -126,29 +127,57 @@ __kernel void blocked_max_pool(
     /* The window's taps inside the plane: at least one is, since padding is at most half of it. */
     const int first_y = top < 0 ? (-top + ${dh - 1}) / ${dh} : 0;
     const int end_y = min(${kh}, (height - 1 - top) / ${dh} + 1);
-    for (int column = 0; column < out_w; column++) {
+    /* Windows in between lie within the row: their taps are known beforehand. */
+    const int inner = min(${-(-pw // sw)}, out_w);
+    const int outer = max(min((width + ${pw - dw * (kw - 1) - 1 + sw}) / ${sw}, out_w), inner);
+    for (int column = 0; column < inner; column++) {
+        ${window(lanes, with_index, kw, sw, pw, dh, dw, False)}
+    }
+    for (int column = inner; column < outer; column++) {
+        ${window(lanes, with_index, kw, sw, pw, dh, dw, True)}
+    }
+    for (int column = outer; column < out_w; column++) {
+        ${window(lanes, with_index, kw, sw, pw, dh, dw, False)}
+    }
+}
+</%def>
+<%def name="window(lanes, with_index, kw, sw, pw, dh, dw, inside)">
         const int left = column * ${sw} - ${pw};
+% if inside:
+        const int first_x = 0;
+% else:
         const int first_x = left < 0 ? (-left + ${dw - 1}) / ${dw} : 0;
         const int end_x = min(${kw}, (width - 1 - left) / ${dw} + 1);
+% endif
         const int corner = (top + first_y * ${dh}) * width + left + first_x * ${dw};
         float${lanes} best = *(__global const vector *)(x + (long)corner * ${lanes});
         int${lanes} where = corner;
-        for (int i = first_y; i < end_y; i++)
-            for (int j = first_x; j < end_x; j++) {
-                const int at = (top + i * ${dh}) * width + left + j * ${dw};
-                const float${lanes} value = *(__global const vector *)(x + (long)at * ${lanes});
-                const int${lanes} better = (value > best) | (value != value);
-                best = better ? value : best;
-                where = better ? (int${lanes})(at) : where;
-            }
+        for (int i = first_y; i < end_y; i++) {
+            const int start = (top + i * ${dh}) * width + left;
+% if inside:
+    % for j in range(kw):
+            ${tap(lanes, "start + %d" % (j * dw))}
+    % endfor
+% else:
+            for (int j = first_x; j < end_x; j++)
+            ${tap(lanes, "start + j * %d" % dw)}
+% endif
+        }
         *(__global vector *)(y + column * ${lanes}) = best;
 % if with_index:
         *(__global whole *)(index + column * ${lanes}) = where;
 % endif
-    }
-}
+</%def>
+<%def name="tap(lanes, at)">
+            {
+                const float${lanes} value = *(__global const vector *)(x + (long)(${at}) * ${lanes});
+                const int${lanes} better = (value > best) | (value != value);
+                best = better ? value : best;
+                where = better ? (int${lanes})(${at}) : where;
+            }
 </%def>
 <%def name="blocked_max_pool_gradient(lanes, kh, kw, sh, sw, ph, pw, dh, dw)">
+<% last = dw * (kw - 1) // sw %>
 ${types(lanes)}
 __kernel void blocked_max_pool_gradient(
     const int out_h, const int out_w, const int height, const int width,
@@ -161,7 +190,41 @@ __kernel void blocked_max_pool_gradient(
     gy += gy_offset + (long)plane * out_h * out_w * ${lanes};
     index += index_offset + (long)plane * out_h * out_w * ${lanes};
     ${windows("y", "row", False, "height", "out_h", dh * (kh - 1) + 1, sh, ph)}
-    for (int column = 0; column < width; column++) {
+    /* In between, ${sw} elements at a time share the windows that may hold them: the
+       one that begins there and ${last} before it. */
+    const int inner = max(${last}, ${-(-pw // sw)}) * ${sw} - ${pw};
+    const int outer = min(out_w - 1, (width + ${pw - sw}) / ${sw}) * ${sw} + ${sw - pw};
+    for (int column = 0; column < min(inner, width); column++) {
+        ${chosen_of(lanes, kw, sw, pw, dw)}
+    }
+    for (int column = inner; column < outer; column += ${sw}) {
+        const int ox = (column + ${pw}) / ${sw};
+        const int place = row * width + column;
+% for f in range(sw):
+        float${lanes} sum_${f} = 0;
+% endfor
+        for (int oy = low_y; oy <= high_y; oy++) {
+            const int at = (oy * out_w + ox) * ${lanes};
+% for j in range(last, -1, -1):
+            const int${lanes} index_${j} = *(__global const whole *)(index + at - ${j * lanes});
+            const float${lanes} gy_${j} = *(__global const vector *)(gy + at - ${j * lanes});
+    % for f in range(sw):
+        % if f + j * sw <= dw * (kw - 1) and (f + j * sw) % dw == 0:
+            sum_${f} += (index_${j} == place + ${f}) ? gy_${j} : (float${lanes})(0);
+        % endif
+    % endfor
+% endfor
+        }
+% for f in range(sw):
+        *(__global vector *)(gx + (column + ${f}) * ${lanes}) = sum_${f};
+% endfor
+    }
+    for (int column = max(outer, inner); column < width; column++) {
+        ${chosen_of(lanes, kw, sw, pw, dw)}
+    }
+}
+</%def>
+<%def name="chosen_of(lanes, kw, sw, pw, dw)">
         ${windows("x", "column", False, "width", "out_w", dw * (kw - 1) + 1, sw, pw)}
         float${lanes} sum = 0;
         for (int oy = low_y; oy <= high_y; oy++)
@@ -171,8 +234,6 @@ __kernel void blocked_max_pool_gradient(
                 sum += chosen ? *(__global const vector *)(gy + at) : (float${lanes})(0);
             }
         *(__global vector *)(gx + column * ${lanes}) = sum;
-    }
-}
 </%def>
 <%def name="blocked_avg_pool(lanes, adaptive, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 ${types(lanes)}
@@ -216,7 +277,7 @@ __kernel void blocked_avg_pool_gradient(
                 ${span("x", "ox", adaptive, "width", "out_w", kw, sw, pw)}
                 ${count(adaptive, include_pad, divisor)}
                 if (row >= first_y && row < end_y && column >= first_x && column < end_x)
-                    sum += *(__global const vector *)(gy + (oy * out_w + ox) * ${lanes}) / count;
+                    sum += *(__global const vector *)(gy + (oy * out_w + ox) * ${lanes}) * (1 / count);
             }
         }
         *(__global vector *)(gx + column * ${lanes}) = sum;

@@ -12,7 +12,8 @@ import pytest
 import clnet
 from clnet.device import Call, Command
 from clnet.nn import functional as F
-from clnet.profiling import Limits, Total, known_limits, limits, measured_limits
+from clnet.profiling import Limits, Profile, Total, known_limits, limits, measured_limits
+from clnet.profiling.explain import kernels_against_calls
 from clnet.profiling.table import activity, duration
 from clnet.profiling.total import dearest, totals_of_calls, totals_of_commands
 from clnet.profiling.trace import events
@@ -211,3 +212,16 @@ def test_limits_are_measured_once_and_kept(device, monkeypatch, tmp_path):
     assert known_limits(device) == found == measured_limits(device)
     (tmp_path / "folder" / "limits.json").write_text("torn")
     assert known_limits(device) is None
+
+
+def test_calls_are_sorted_by_what_they_are_for():
+    p = Profile()
+    p.wall, p.start.process = 10.0, 2.0
+    p.commands = [command(seconds=4.0)]
+    names = {"clFinish": 1.0, "clEnqueueReadBuffer": 2.0, "clBuildProgram": 0.5}
+    p.calls = [Call(n, 0.0, s) for n, s in (names | {"clEnqueueNDRangeKernel": 0.25}).items()]
+    text = kernels_against_calls(p)
+    for part in ("4.000s on the device, 40% of 10.000s", "3.750s in API", "3.000s in calls that"):
+        assert part in text, text
+    for part in ("500.000ms in calls that make", "250.000ms in enqueueing", "The other 6.250s"):
+        assert part in text, text

@@ -1,0 +1,76 @@
+"""The smaller benchmarks by their command: each runs, and says what it should."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from clnet.bench import profiler, start
+from clnet.cli import main
+from clnet.data.fashion_mnist import FOLDERS
+from clnet.data.source import places
+
+pytestmark = pytest.mark.device
+
+
+@pytest.mark.slow
+def test_course_report_has_all_that_is_asked_for(capfd, tmp_path):
+    if not any(folder.is_dir() for folder in places(None, FOLDERS)):
+        pytest.skip("no Fashion-MNIST here (CLNET_DATA)")
+    page = tmp_path / "report.html"
+    options = ["--epochs=1", "--steps=20", "--images=500", f"--html={page}"]
+    assert main(["bench", "ece408", *options]) == 0
+    out = capfd.readouterr().out
+    (correct,) = re.findall(r"Correctness: ([\d.]+)", out)
+    assert float(correct) > 0.4
+    for part in ("500 images in one batch", "Op time: ", "maximum RSS", "Host: API calls"):
+        assert part in out, out
+    layers = re.findall(r"Op time: [\d.]+ s  ECE408\.(\w+)", out)
+    assert [n for n in layers if n.startswith("conv")] == ["conv1", "conv2"]
+    assert "The tables differ because" in out
+    assert page.stat().st_size > 10_000
+
+
+def test_first_step_says_where_the_time_went(monkeypatch, capsys):
+    monkeypatch.setattr(start, "_WARM_RUNS", 1)
+    run = start._run
+    monkeypatch.setattr(start, "_run", lambda job, environment: run(job, "{}"))  # the user's cache
+    assert main(["bench", "start", "--net", "fashion-cnn", "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["cache"], second["cache"]) == ("cold", "warm")
+    assert second["loaded"] == first["built"] + first["loaded"] > 5
+    assert second["built"] == 0
+    parts = sum(first[key] for key in ("import", "context", "model", "first_step"))
+    assert first["to_result"] == pytest.approx(parts)
+
+
+def test_cold_runs_have_a_cache_of_their_own(monkeypatch):
+    seen = []
+
+    def run(job, environment):
+        seen.append(json.loads(environment))
+        return {"to_result": float(len(seen))}
+
+    monkeypatch.setattr(start, "_run", run)
+    cold, warm = start.measure("fcn-r", None)
+    assert (cold["to_result"], warm["to_result"]) == (1.0, 3.0)
+    assert all(e == seen[0] and len(set(e.values())) == 1 for e in seen)
+    assert set(seen[0]) == {"CLNET_CACHE_DIR", "POCL_CACHE_DIR"}
+
+
+def test_profilers_cost_is_told_off_and_on(monkeypatch, capsys):
+    monkeypatch.setattr(profiler, "_ROUNDS", 1)
+    monkeypatch.setattr(profiler, "_TURN_SECONDS", 0.0)
+    assert main(["bench", "profiler", "--net", "fashion-cnn", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["launches"] > 10
+    assert 0 < found["asking"] < 0.01
+    assert 0 < found["covered"] <= 1.01
+
+
+def test_gemm_has_its_command(capsys):
+    options = ["--only", "linear 128-10", "--rounds", "1", "--against", "nothing"]
+    assert main(["bench", "gemm", *options]) == 0
+    assert "64 x 10 x 128" in capsys.readouterr().out
