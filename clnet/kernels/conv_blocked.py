@@ -1,14 +1,21 @@
 """Convolution and its gradients between blocked arrays: which algorithm computes what.
 
-The algorithms are in :mod:`.conv_blocked_direct`, :mod:`.conv_winograd`, :mod:`.conv_blocked_few`
-and :mod:`.conv_blocked_weight`. Each adds in a fixed order: the same inputs give the same bits.
+The algorithms are in :mod:`.conv_blocked_direct`, :mod:`.conv_blocked_few`,
+:mod:`.conv_blocked_weight`, :mod:`.conv_winograd` and :mod:`.conv_winograd_weight`. Each adds in a
+fixed order: the same inputs give the same bits.
 """
 
 from __future__ import annotations
 
 from ..array import Array
 from ..device import Launch, Target
-from . import conv_blocked_direct, conv_blocked_few, conv_blocked_weight, conv_winograd
+from . import (
+    conv_blocked_direct,
+    conv_blocked_few,
+    conv_blocked_weight,
+    conv_winograd,
+    conv_winograd_weight,
+)
 from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, blockable
 from .conv_geometry import ConvGeometry, Direction
 
@@ -45,7 +52,8 @@ def choose_form(
     if block is None or not blockable(geometry, block):
         return None
     wanted = [BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW]
-    if winograd and conv_winograd.pays(geometry):
+    pays = conv_winograd_weight.pays if direction is Direction.WEIGHT_GRAD else conv_winograd.pays
+    if winograd and pays(geometry):
         wanted.insert(0, BlockedAlgorithm.WINOGRAD4)
     forms = (BlockedForm(algorithm, block) for algorithm in wanted)
     return next((form for form in forms if fits(target, geometry, direction, form)), None)
@@ -61,6 +69,8 @@ def fits(target: Target, geometry: ConvGeometry, direction: Direction, form: Blo
         form: how.
     """
     if form.algorithm in conv_winograd.TRANSFORMS:
+        if direction is Direction.WEIGHT_GRAD:
+            return conv_winograd_weight.fits(target, geometry, form)
         return conv_winograd.fits(target, geometry, direction, form)
     if form.plain_x:
         return conv_blocked_few.fits(target, geometry, direction)
@@ -187,4 +197,6 @@ def blocked_weight_grad(
         The launches, in order.
     """
     algorithm = conv_blocked_few if form.plain_x else conv_blocked_weight
+    if form.algorithm in conv_winograd.TRANSFORMS:
+        algorithm = conv_winograd_weight
     return algorithm.weight_grad(target, gw, gy, x, geometry, form)

@@ -25,8 +25,6 @@
 ## param    turned: bool             whether the filters are turned around
 ## param    bias: bool               whether there is a bias
 ## param    activation: None|str     see lib/epilogue.mako
-## param    row: tuple               of one of the matrices
-## param    given: str               the vectors it is multiplied with are given0, given1, ...
 ##
 ## def      conv_winograd
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
@@ -57,9 +55,7 @@
 ## numerics largest error relative to the largest result: out 2: 1e-6, out 4: 2e-5
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="combine(row, given)">
-(${" + ".join(f"{factor}f * {given}{k}" for k, factor in enumerate(row) if factor)})
-</%def>
+<%namespace name="winograd" file="lib/winograd.mako"/>
 <%def name="conv_winograd(width, tiles, vectors, unroll, inputs, outputs, bias, activation)">
 <% v, side, out, lanes = f"float{width}", len(inputs), len(outputs), width * vectors %>
 ${vectors_of.types("float", width)}
@@ -110,7 +106,7 @@ __kernel void conv_winograd(
                         d${i} = *(__global const vector *)(from + (${i} * x_width + j) * ${width});
 % endfor
 % for i in range(side):
-                    ((__local vector *)passing)[${i * side} + j] = ${combine(inputs[i], "d")};
+                    ((__local vector *)passing)[${i * side} + j] = ${winograd.combine(inputs[i], "d")};
 % endfor
                 }
                 __global float *to = transformed + ((t / ${tiles} * in_blocks + b) * ${tiles} + t % ${tiles}) * ${width};
@@ -119,7 +115,7 @@ __kernel void conv_winograd(
                     const ${v} e${j} = ((__local vector *)passing)[i * ${side} + ${j}];
 % endfor
 % for j in range(side):
-                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * taken) = ${combine(inputs[j], "e")};
+                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * taken) = ${winograd.combine(inputs[j], "e")};
 % endfor
                 }
             }
@@ -169,7 +165,7 @@ __kernel void conv_winograd(
                         const ${v} d${i} = *(__global const vector *)(from + (long)(${i * side} + j) * summed);
 % endfor
 % for i in range(out):
-                        ((__local vector *)passing)[${i * side} + j] = ${combine(outputs[i], "d")};
+                        ((__local vector *)passing)[${i * side} + j] = ${winograd.combine(outputs[i], "d")};
 % endfor
                     }
                     __global float *to = y + (((long)image * out_blocks + panel * ${vectors} + k) * y_height + top) * y_width * ${width} + left * ${width};
@@ -179,7 +175,7 @@ __kernel void conv_winograd(
 % endfor
 % for j in range(out):
                         if (left + ${j} < y_width) {
-                            const ${v} value = ${combine(outputs[j], "e")}${" + offset" if bias else ""};
+                            const ${v} value = ${winograd.combine(outputs[j], "e")}${" + offset" if bias else ""};
                             ((__global vector *)to)[${j}] = ${epilogue.activate(activation, "value", v)};
                         }
 % endfor
@@ -223,7 +219,7 @@ __kernel void conv_winograd_pack(
                 const ${v} h${s} = ${" + ".join(f"{factor}f * g{r}_{s}" for r, factor in enumerate(filters[i]) if factor)};
 % endfor
 % for j in range(side):
-                *(__global vector *)(to + (long)${i * side + j} * ins * ${lanes}) = ${combine(filters[j], "h")};
+                *(__global vector *)(to + (long)${i * side + j} * ins * ${lanes}) = ${winograd.combine(filters[j], "h")};
 % endfor
             }
 % endfor

@@ -12,7 +12,7 @@ from .conv_blocked_direct import vectors_of
 from .conv_geometry import ConvGeometry, Direction
 from .kernel import Constraint, Kernel
 
-__all__ = ["TRANSFORMS", "convolve", "fits", "pack", "packed_size", "pays"]
+__all__ = ["TRANSFORMS", "Matrix", "convolve", "fits", "pack", "packed_size", "pays"]
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -121,8 +121,6 @@ class Cut(NamedTuple):
 def fits(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> bool:
     """Whether these transforms compute a convolution, and have the scratch memory for it."""
     if (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw) != (3, 3, 1, 1, 1, 1) or g.ic % form.block:
-        return False
-    if direction is Direction.WEIGHT_GRAD:
         return False
     cut = _cut(target, g, direction, form)
     return 4 * cut.chunks * cut.slot <= target.workspace_limit

@@ -9,6 +9,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Target, device
+from clnet.kernels import conv_winograd_weight
 from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm
 from clnet.kernels.conv_blocked import (
     blocked_forward,
@@ -155,7 +156,7 @@ SMOOTH = {
 
 
 @pytest.mark.parametrize("algorithm", WINOGRAD)
-@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.INPUT_GRAD])
+@pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize(
     ("geometry", "lanes"), [(g, n) for g in SMOOTH for n in LANES if n == 16 or g == "3x3"]
 )
@@ -164,6 +165,17 @@ def test_winograd_matches_reference(geometry, lanes, direction, algorithm, where
     form = BlockedForm(algorithm, lanes)
     assert fits(target, case.g, direction, form)
     check(Side(where, target, case, direction, form), WINOGRAD[algorithm])
+
+
+def test_winograd_weight_grad_in_many_parts(where, monkeypatch):
+    """Blocks of a few tiles, chunks of blocks, and groups of panels where the sums are large."""
+    case = Reference(ConvGeometry(13, 48, 17, 19, 32, 3, 3, 17, 19, 1, 1, 1, 1))
+    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, 8)
+    monkeypatch.setattr(conv_winograd_weight, "MOST_TILES", 7)
+    for sum_bytes in (2**30, 2**18):
+        monkeypatch.setattr(conv_winograd_weight, "SUM_BYTES", sum_bytes)
+        side = Side(where, target_of(where, 8), case, Direction.WEIGHT_GRAD, form)
+        check(side, WINOGRAD[form.algorithm])
 
 
 def test_winograd_with_bias_and_activation(where):
@@ -179,8 +191,9 @@ def test_winograd_where_it_pays_and_is_allowed(where):
     assert choose_form(target, g, forward).algorithm is BlockedAlgorithm.WINOGRAD4
     direct = BlockedForm(BlockedAlgorithm.DIRECT, 16)
     assert choose_form(target, g, forward, winograd=False) == direct
-    assert choose_form(target, g, weight) == direct
-    assert choose_form(target, g._replace(n=1, h=7, w=7, oh=7, ow=7), forward) == direct
+    assert choose_form(target, g, weight).algorithm is BlockedAlgorithm.WINOGRAD4
+    small = g._replace(n=1, h=7, w=7, oh=7, ow=7)
+    assert choose_form(target, small, forward) == choose_form(target, small, weight) == direct
     assert choose_form(target, g._replace(sh=2, sw=2, oh=28, ow=28), forward) == direct
     tight = Target(target.traits, 100_000)
     assert choose_form(tight, g, forward) == direct

@@ -11,6 +11,7 @@ from clnet.kernels import (
     conv_blocked_few,
     conv_blocked_weight,
     conv_winograd,
+    conv_winograd_weight,
 )
 from clnet.kernels.blocked_form import BlockedForm
 from clnet.kernels.conv_blocked import (
@@ -28,7 +29,13 @@ from clnet.kernels.conv_geometry import ConvGeometry, Direction
 from .convolution import taps
 from .harness import case, given, near, normal, output, run
 
-MODULES = (conv_blocked_direct, conv_blocked_few, conv_blocked_weight, conv_winograd)
+MODULES = (
+    conv_blocked_direct,
+    conv_blocked_few,
+    conv_blocked_weight,
+    conv_winograd,
+    conv_winograd_weight,
+)
 
 PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
