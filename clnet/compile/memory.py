@@ -69,6 +69,8 @@ class MemoryPlan:
         regions: size and lifetime of each region, in bytes and positions of steps.
         places: where each region lies.
         arenas: their bytes.
+        num_residences: how many of them, the first ones, hold gradients that leaves keep; before
+            those are written, other values lie there. The others hold nothing after the last step.
         outside: bytes, as the pool counts them, of what lies elsewhere, by what it is.
     """
 
@@ -76,6 +78,7 @@ class MemoryPlan:
     regions: tuple[Tenant, ...]
     places: tuple[Place, ...]
     arenas: tuple[int, ...]
+    num_residences: int
     outside: Mapping[str, int]
     alignment: int
 
@@ -142,7 +145,9 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
     homes: dict[Storage | int, int] = {}
     regions: list[Tenant] = []
     last_use = _last_uses(trace)
-    elsewhere = trace.given | frozenset((*trace.kept, *trace.constants))
+    elsewhere = trace.given | frozenset(trace.constants)
+    kept = frozenset(trace.kept)
+    residents: list[int] = []
     for position, entry in enumerate(entries):
         if isinstance(entry, Action):
             continue
@@ -150,6 +155,11 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
             if storage.buffer is not None or storage in elsewhere or storage in homes:
                 continue
             last = last_use[storage]
+            if storage in kept:
+                homes[storage] = len(regions)
+                residents.append(len(regions))
+                regions.append(Tenant(storage.nbytes, position, last))
+                continue
             before = _overwritten(entry.step, storage, homes, last_use, position)
             if before is None:
                 homes[storage] = len(regions)
@@ -161,10 +171,10 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
         if entry.scratch_bytes:
             homes[position] = len(regions)
             regions.append(Tenant(entry.scratch_bytes, position, position))
-    packing = pack(regions, alignment=alignment, largest=traits.max_allocation_bytes)
-    return MemoryPlan(
-        homes, tuple(regions), packing.places, packing.arenas, _outside(trace), alignment
+    packing = pack(
+        regions, alignment=alignment, largest=traits.max_allocation_bytes, residents=residents
     )
+    return MemoryPlan(homes, tuple(regions), *packing, _outside(trace), alignment)
 
 
 def memory_is_short(trace: Trace) -> bool:
@@ -180,8 +190,8 @@ def memory_is_short(trace: Trace) -> bool:
 
 def _last_uses(trace: Trace) -> dict[Storage, int]:
     last_use = dict(trace.last_use)
-    for result in trace.results:
-        last_use[result.storage] = len(trace.steps)
+    for storage in (*(r.storage for r in trace.results), *trace.kept):
+        last_use[storage] = len(trace.steps)
     return last_use
 
 
@@ -223,7 +233,6 @@ def _outside(trace: Trace) -> dict[str, int]:
     return {
         "parameters and state": _total({s for s in touched if s.buffer is not None}),
         "arguments": _total(trace.given),
-        "gradients": _total({s for s in trace.kept if s.buffer is None}),
         "constants": _total(trace.constants),
         "results": _total(results),
     }

@@ -37,10 +37,17 @@ class Place(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """Places of all tenants, in their order, and the bytes of each arena."""
+    """Where everything lies.
+
+    Attributes:
+        places: of all tenants, in their order.
+        arenas: bytes of each arena.
+        num_residences: how many arenas, the first ones, are those of residents.
+    """
 
     places: tuple[Place, ...]
     arenas: tuple[int, ...]
+    num_residences: int = 0
 
 
 # In which order tenants choose their places; none is best for every network, all are cheap.
@@ -52,7 +59,9 @@ _ORDERS: tuple[Callable[[Tenant], tuple[int, ...]], ...] = (
 )
 
 
-def pack(tenants: Sequence[Tenant], *, alignment: int, largest: int) -> Packing:
+def pack(
+    tenants: Sequence[Tenant], *, alignment: int, largest: int, residents: Sequence[int] = ()
+) -> Packing:
     """Give every tenant a place in few arenas.
 
     Each tenant takes the smallest gap that fits among those that are alive with it; of several
@@ -62,11 +71,13 @@ def pack(tenants: Sequence[Tenant], *, alignment: int, largest: int) -> Packing:
         tenants: what needs memory, and when.
         alignment: of the places, in bytes.
         largest: bytes an arena may have; a tenant that is larger gets one of its own.
+        residents: positions of tenants that lie apart in arenas no larger than they need, where
+            others may lie while they do not.
 
     Returns:
         The places.
     """
-    found = [_packed(tenants, order, alignment, largest) for order in _ORDERS]
+    found = [_packed(tenants, order, alignment, largest, residents) for order in _ORDERS]
     return min(found, key=lambda packing: (sum(packing.arenas), len(packing.arenas)))
 
 
@@ -94,26 +105,46 @@ def _packed(
     order: Callable[[Tenant], tuple[int, ...]],
     alignment: int,
     largest: int,
+    residents: Sequence[int],
 ) -> Packing:
     places = [Place(0, 0)] * len(tenants)
     arenas: list[_Arena] = []
-    for index in sorted(range(len(tenants)), key=lambda i: order(tenants[i])):
+
+    def settle(index: int, span: Tenant) -> None:
         tenant = tenants[index]
         size = _aligned(tenant.nbytes, alignment)
-        gaps = ((number, arena.gap(size, tenant)) for number, arena in enumerate(arenas))
-        place = next((Place(n, gap) for n, gap in gaps if gap + size <= largest), None)
+        gaps = ((number, arena.gap(size, span)) for number, arena in enumerate(arenas))
+        place = next((Place(n, g) for n, g in gaps if g + size <= arenas[n].limit), None)
         if place is None:
             place = Place(len(arenas), 0)
-            arenas.append(_Arena(len(tenants)))
+            arenas.append(_Arena(len(tenants), largest))
         arenas[place.arena].put(place.offset, size, tenant)
         places[index] = place
-    return Packing(tuple(places), tuple(arena.nbytes for arena in arenas))
+
+    whole = Tenant(
+        0, min((t.first for t in tenants), default=0), max((t.last for t in tenants), default=0)
+    )
+    for index in residents:
+        settle(index, whole)
+    num_residences = len(arenas)
+    for arena in arenas:
+        arena.limit = arena.nbytes
+    others = set(range(len(tenants))).difference(residents)
+    for index in sorted(others, key=lambda i: order(tenants[i])):
+        settle(index, tenants[index])
+    return Packing(tuple(places), tuple(arena.nbytes for arena in arenas), num_residences)
 
 
 class _Arena:
-    """Tenants that have a place in one arena, as columns of numbers."""
+    """Tenants that have a place in one arena, as columns of numbers.
 
-    def __init__(self, most: int) -> None:
+    Attributes:
+        limit: bytes it may have.
+        nbytes: bytes it has.
+    """
+
+    def __init__(self, most: int, limit: int) -> None:
+        self.limit = limit
         self._columns = np.zeros((4, most), np.int64)  # begin, end, first, last
         self._count = 0
         self.nbytes = 0

@@ -36,7 +36,8 @@ class Plan:
         self.entries = lower(trace, device.target)
         self.memory = plan_memory(trace, self.entries, device.target)
         self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
-        self._own = [*trace.constants, *(s for s in trace.kept if s.buffer is None)]
+        given = [s for s in trace.kept if s.buffer is None and s not in self.memory.homes]
+        self._own = [*trace.constants, *given]
         for storage in self._own:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
@@ -61,7 +62,7 @@ class Plan:
 
     @property
     def held_bytes(self) -> int:
-        """Memory the plan holds between replays."""
+        """Memory the plan holds between replays; it may share arenas with other plans."""
         own = (*self._arenas, *self._own, *(a.copy for a in self._arguments if a.copy))
         own = dict.fromkeys(own)
         return sum(size_class(storage.nbytes) for storage in own)
@@ -108,7 +109,8 @@ class Plan:
         while self._setup:
             self.device.queue.launch(self._setup.pop(0))
         for argument, given in zip(self._arguments, arguments, strict=True):
-            if argument.take(given, self._changed):
+            apart = given.storage not in self._changed and given.storage.arena not in self._arenas
+            if argument.take(given, apart=apart):
                 self._replay.rebind(argument.storage)
         self._replay.run()
         for storage in self._mutated:
@@ -146,16 +148,20 @@ class _Argument:
         self._nbytes = place.nbytes
         self._changed = changed or kept
 
-    def take(self, given: Array, changed: set[Storage]) -> bool:
+    def take(self, given: Array, *, apart: bool) -> bool:
         """Look at what the caller gives now.
 
         What a launch changes is not looked at where the caller has it, but in a copy.
+
+        Args:
+            given: the argument.
+            apart: whether it lies where no launch writes.
 
         Returns:
             Whether the argument's buffer is another one now.
         """
         before = self.storage.buffer
-        if given.offset or self._changed or given.storage in changed:
+        if given.offset or self._changed or not apart:
             if self.copy is None:
                 self.copy = Storage(self.storage.device, self.storage.nbytes)
                 self.copy.materialize()
@@ -178,9 +184,11 @@ def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int
     Returns:
         The arenas, and the scratch memory of the steps that need some, by position.
     """
-    arenas = [Storage(trace.device, nbytes) for nbytes in memory.arenas]
+    own = memory.arenas[: memory.num_residences]
+    arenas = [Storage(trace.device, nbytes) for nbytes in own]
     for arena in arenas:
         arena.materialize()
+    arenas += trace.device.arenas.lend(memory.arenas[memory.num_residences :])
     first_of: dict[int, Storage] = {}
     scratch: dict[int, Storage] = {}
     for home, region in memory.homes.items():

@@ -15,7 +15,7 @@ from .launch import Launch, Scratch, Storage
 from .pool import BufferPool
 from .traits import DeviceIdentity, DeviceTraits, Target
 from .watch import Observer
-from .workspace import Workspace
+from .workspace import Arenas, Workspace
 
 
 class AbsentDevice(Device):
@@ -40,6 +40,7 @@ class AbsentDevice(Device):
             max_block=traits.max_allocation_bytes,
             limit=traits.global_memory_bytes,
         )
+        self.arenas = Arenas(self)
         self.target = Target(traits, workspace_limit(traits))
 
     def __repr__(self) -> str:

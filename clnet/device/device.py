@@ -23,7 +23,7 @@ from .program import ProgramCache
 from .queue import Queue
 from .traits import DeviceIdentity, DeviceTraits, Target
 from .watch import Watch
-from .workspace import Workspace
+from .workspace import Arenas, Workspace
 
 _WORKSPACE_SHARE = 8
 _WORKSPACE_MOST = 512 * 2**20
@@ -75,6 +75,7 @@ class Device:
             limit=limit,
             watch=watch,
         )
+        self.arenas = Arenas(self)
         self.target = Target(self.traits, workspace_limit(self.traits))
 
     def __repr__(self) -> str:

@@ -22,9 +22,10 @@ class Storage:
         nbytes: its size.
         buffer: the ``pyopencl.Buffer``, or None while it is abstract.
         version: counts in-place writes, so that backward can tell a changed value.
+        arena: the storage it is a region of, or None.
     """
 
-    __slots__ = ("__weakref__", "_arena", "_pool", "buffer", "device", "nbytes", "version")
+    __slots__ = ("__weakref__", "_pool", "arena", "buffer", "device", "nbytes", "version")
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
@@ -32,7 +33,7 @@ class Storage:
         self.buffer: Any = None
         self.version = 0
         self._pool: BufferPool | None = None
-        self._arena: Storage | None = None
+        self.arena: Storage | None = None
 
     def materialize(self) -> None:
         """Take a buffer from the device's pool, if it has none yet.
@@ -53,11 +54,11 @@ class Storage:
             offset: where the region begins, in bytes; the device's alignment of sub-buffers.
         """
         self.buffer = arena.buffer.get_sub_region(offset, max(self.nbytes, 1))
-        self._arena = arena
+        self.arena = arena
 
     def share(self, other: Storage) -> None:
         """Look at the region another storage is; for a value that replaces another in place."""
-        self.buffer, self._arena = other.buffer, other._arena
+        self.buffer, self.arena = other.buffer, other.arena
 
     def __del__(self) -> None:
         pool = self._pool

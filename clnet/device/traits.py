@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
 from typing import Any, get_type_hints
 
@@ -68,13 +68,14 @@ class DeviceTraits:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> DeviceTraits:
-        """Traits from what :meth:`to_dict` gave.
+        """Traits from what :meth:`to_dict` gave; those with a default may be missing.
 
         Raises:
-            ArgumentError: if a number is missing, unknown or of another type.
+            ArgumentError: if another number is missing, unknown or of another type.
         """
         types = {**get_type_hints(DeviceTraits), "kind": str}
-        wrong = {*types} ^ {*values} | {n for n, v in values.items() if type(v) is not types.get(n)}
+        missing = {f.name for f in fields(DeviceTraits) if f.default is MISSING} - {*values}
+        wrong = missing | {n for n, v in values.items() if type(v) is not types.get(n)}
         if wrong or values["kind"] not in {k.value for k in DeviceKind}:
             raise ArgumentError(
                 "traits",

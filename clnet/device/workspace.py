@@ -1,8 +1,10 @@
-"""The scratch memory of a queue: one block, shared by every algorithm of every layer."""
+"""Memory of a queue that its users have in turns: ops one workspace, plans the same arenas."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from .launch import Storage
 
@@ -55,3 +57,39 @@ class Workspace:
     def release(self) -> None:
         """Give the block back to the pool."""
         self._storage = None
+
+
+class Arenas:
+    """Blocks for what lasts no longer than one replay of a plan; plans run one after another.
+
+    A block goes when the last plan that uses it goes.
+
+    Args:
+        device: whose pool they come from.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._blocks: WeakSet[Storage] = WeakSet()
+
+    def lend(self, sizes: Sequence[int]) -> list[Storage]:
+        """Blocks of at least these sizes, all different; those of other plans where they do.
+
+        Args:
+            sizes: in bytes.
+
+        Raises:
+            OutOfDeviceMemory: if the device has no room for a new one.
+        """
+        free = sorted(self._blocks, key=lambda block: block.nbytes)
+        lent: list[Storage] = []
+        for nbytes in sizes:
+            block = next((b for b in free if b.nbytes >= nbytes), None)
+            if block is None:
+                block = Storage(self._device, nbytes)
+                block.materialize()
+                self._blocks.add(block)
+            else:
+                free.remove(block)
+            lent.append(block)
+        return lent

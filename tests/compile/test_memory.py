@@ -249,3 +249,41 @@ def test_an_argument_that_is_changed_outside_meanwhile():
     assert compiled(w).tolist() == [12] * 4
     assert compiled(clnet.full((4,), 2.0)).tolist() == [6] * 4
     assert w.tolist() == [27] * 4
+
+
+def test_a_gradient_as_argument_of_the_step_that_overwrites_it():
+    w = clnet.ones(4, requires_grad=True)
+
+    def function(x):
+        w.grad = None
+        y = ops.exp(x) * w
+        (y * y).sum().backward()
+        return y.detach() + x
+
+    compiled = clnet.compile(function)
+    compiled(clnet.full((4,), 0.5))
+    for _ in range(3):
+        before = w.grad.detach()
+        expected = function(clnet.tensor(before.numpy())).numpy()
+        np.testing.assert_array_equal(compiled(before).numpy(), expected)
+
+
+def test_plans_share_what_lasts_no_longer_than_a_replay(device):
+    gc.collect()
+    before = clnet.memory_allocated()
+    job = Job()
+    step, forward = clnet.compile(job.step), clnet.compile(clnet.no_grad()(job.model))
+    x, target = images(0)
+    eager = Job()
+    expected = [eager.step(x, target).item() for _ in range(2)]
+    assert step(x, target).item() == expected[0]
+    alone = clnet.memory_allocated() - before
+    gradients = [p.grad.numpy() for p in job.model.parameters()]
+    with clnet.no_grad():
+        known = eager.model(x)
+    assert forward(x).shape == known.shape
+    assert clnet.memory_allocated() - before < alone + 20_000
+    for p, known in zip(job.model.parameters(), gradients, strict=True):
+        assert np.array_equal(p.grad.numpy(), known)
+    assert step(x[:8], target[:8]).shape == ()
+    step(x, target)

@@ -80,7 +80,7 @@ def test_what_fits_nowhere_gets_an_arena_of_its_own():
 
 
 def test_nothing_needs_nothing():
-    assert pack([], alignment=256, largest=100) == ((), ())
+    assert pack([], alignment=256, largest=100) == ((), (), 0)
     assert busiest([]) == (0, 0)
 
 
@@ -88,3 +88,24 @@ def test_nothing_needs_nothing():
 def test_sizes_are_rounded_up(nbytes):
     found = [Tenant(nbytes, 0, 0), Tenant(1, 0, 0)]
     assert sum(pack(found, alignment=256, largest=10**9).arenas) == (768 if nbytes > 256 else 512)
+
+
+@given(tenants, st.integers(0, 10), st.sampled_from([6000, 10**9]))
+def test_others_lie_in_residences_before_and_after_their_residents(found, count, largest):
+    count = min(count, len(found))
+    packing = pack(found, alignment=64, largest=largest, residents=range(count))
+    for (a, p), (b, q) in combinations(zip(found, packing.places, strict=True), 2):
+        if p.arena == q.arena and a.first <= b.last and b.first <= a.last:
+            assert p.offset + a.nbytes <= q.offset or q.offset + b.nbytes <= p.offset
+    homes = [p.arena for p in packing.places[:count]]
+    assert set(homes) == set(range(packing.num_residences))
+    alone = pack(found[:count], alignment=64, largest=largest, residents=range(count))
+    assert packing.arenas[: packing.num_residences] == alone.arenas
+    assert packing.places[:count] == alone.places
+
+
+def test_memory_of_a_resident_is_used_before_it_comes():
+    found = [Tenant(100, 5, 9), Tenant(100, 5, 9), Tenant(200, 0, 4), Tenant(50, 3, 7)]
+    packing = pack(found, alignment=1, largest=10**9, residents=[0, 1])
+    assert packing.arenas == (200, 50)
+    assert [p.arena for p in packing.places] == [0, 0, 0, 1]

@@ -220,6 +220,9 @@ def test_missing_traits():
     del values["float64"]
     with pytest.raises(ArgumentError, match="'float64'"):
         DeviceTraits.from_dict(values)
+    values["float64"] = True
+    del values["asynchronous_copies"]
+    assert not DeviceTraits.from_dict(values).asynchronous_copies
 
 
 def test_references_stay_usable_on_the_real_device():
