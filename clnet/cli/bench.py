@@ -6,7 +6,19 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..bench import cnn, conv, ece408, gemm, limits, memory, overhead, profiler, shi2016, start
+from ..bench import (
+    cnn,
+    conv,
+    ece408,
+    gemm,
+    limits,
+    memory,
+    overhead,
+    profiler,
+    shi2016,
+    start,
+    step,
+)
 
 BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "shi2016": (shi2016.main, "seconds a mini-batch of Shi et al.'s networks"),
@@ -17,6 +29,7 @@ BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "cnn": (cnn.main, "the small CNN on Fashion-MNIST: accuracy, seconds an epoch"),
     "memory": (memory.main, "what early release saves"),
     "overhead": (overhead.main, "what the host costs"),
+    "step": (step.main, "training steps eager and compiled: launches, time, the host's share"),
     "start": (start.main, "from import to the first result, cold and warm"),
     "profiler": (profiler.main, "what the profiler costs, and how its times add up"),
 }

@@ -182,7 +182,8 @@ def memory_is_short(trace: Trace) -> bool:
     device = trace.device
     limit = device.pool.limit
     room = device.traits.global_memory_bytes if limit is None else limit
-    touched = {a.storage for _, step in trace.ops for a in (*step.inputs, *step.outputs)}
+    steps = (*trace.setup, *(step for _, step in trace.ops))
+    touched = {a.storage for step in steps for a in (*step.inputs, *step.outputs)}
     if sum(s.nbytes for s in touched) <= room:  # not even if everything were held
         return False
     return plan_memory(trace, lower(trace, device.target), device.target).peak_bytes > room
@@ -228,7 +229,8 @@ def _overwritten(
 
 
 def _outside(trace: Trace) -> dict[str, int]:
-    touched = {a.storage for _, step in trace.ops for a in (*step.inputs, *step.outputs)}
+    steps = (*trace.setup, *(step for _, step in trace.ops))
+    touched = {a.storage for step in steps for a in (*step.inputs, *step.outputs)}
     results = [r.storage for r in trace.results]
     return {
         "parameters and state": _total({s for s in touched if s.buffer is not None}),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .epilogue import epilogue
+from .fold import fold
 from .fuse import fuse
 from .layout import layout
 from .prologue import prologue
@@ -17,8 +19,10 @@ Pass = Callable[[Trace], Trace]
 
 PASSES: tuple[Pass, ...] = (
     simplify,
+    fold,
     layout,
     split,
+    epilogue,
     fuse,
     prologue,
     merge_updates,

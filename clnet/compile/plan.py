@@ -36,14 +36,16 @@ class Plan:
         self.entries = lower(trace, device.target)
         self.memory = plan_memory(trace, self.entries, device.target)
         self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
+        self._sources = _sources(trace)
+        self._seen: list[int] | None = None
         given = [s for s in trace.kept if s.buffer is None and s not in self.memory.homes]
         self._own = [*trace.constants, *given]
         for storage in self._own:
             storage.materialize()
         self._arenas, scratch = _allocate(self.memory, trace)
         self._replay = Replay(device.queue, _program(self.entries, scratch))
-        self._mutated = [s for _, step in trace.ops for s in step.mutated]
-        changed = set(self._mutated)
+        changed = {s for _, step in trace.ops for s in step.mutated}
+        self._mutated = list(dict.fromkeys((*changed, *trace.kept)))
         self._arguments = [
             _Argument(a, changed=a.storage in changed, kept=a.storage in trace.kept)
             for a in trace.arguments
@@ -106,8 +108,11 @@ class Plan:
         Returns:
             The results, in memory of their own.
         """
-        while self._setup:
-            self.device.queue.launch(self._setup.pop(0))
+        versions = [s.version for s in self._sources]
+        if versions != self._seen:
+            for launch in self._setup:
+                self.device.queue.launch(launch)
+            self._seen = versions
         for argument, given in zip(self._arguments, arguments, strict=True):
             apart = given.storage not in self._changed and given.storage.arena not in self._arenas
             if argument.take(given, apart=apart):
@@ -131,6 +136,12 @@ class Plan:
         if result.storage.nbytes:
             self.device.queue.copy(copy.storage, result.storage, result.storage.nbytes)
         return copy
+
+
+def _sources(trace: Trace) -> list[Storage]:
+    """What lies outside and the setup reads: it is done again when somebody changed that."""
+    read = (x.storage for step in trace.setup for x in step.inputs)
+    return [s for s in dict.fromkeys(read) if s not in trace.constants]
 
 
 class _Argument:

@@ -110,8 +110,13 @@ def without_copies(trace: Trace) -> Trace:
 
 
 def with_constants(trace: Trace) -> Trace:
-    """Values that depend on no argument, variable, random number or cell are computed once."""
-    constant: set[Storage] = {s for step in trace.setup for s in step.made}
+    """Values that depend on no argument, random number or cell are computed once.
+
+    Those of parameters that no step changes are computed again when somebody else changed one.
+    """
+    constant: set[Storage] = set(trace.constants)
+    read = {x.storage for _, step in trace.ops for x in step.inputs}
+    constant |= {s for s in read if s.buffer is not None and s not in trace.writers}
     setup, steps = list(trace.setup), list[Step | Action]()
     for step in trace.steps:
         if isinstance(step, Step) and _is_constant(trace, step, constant):
@@ -202,12 +207,13 @@ def _copies_itself(step: Step | Action) -> bool:
 
 
 def _is_constant(trace: Trace, step: Step, constant: set[Storage]) -> bool:
+    most = max(_MOST_CONSTANT_BYTES, 2 * sum(x.storage.nbytes for x in step.inputs))
     return (
         not step.mutated
         and bool(step.made)
         and all(x.storage in constant for x in step.inputs)
         and all(trace.is_value(s) and s not in trace.kept for s in step.made)
-        and sum(s.nbytes for s in step.made) <= _MOST_CONSTANT_BYTES
+        and sum(s.nbytes for s in step.made) <= most
         and not cells_of(step.function)
     )
 

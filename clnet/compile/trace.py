@@ -27,7 +27,8 @@ class Trace:
         results: what the caller gets, as it stands after the last step.
         kept: storages of gradients that leaves keep from replay to replay.
         device: where it runs.
-        setup: ops without arguments, done once before the first replay; what they make stays.
+        setup: ops on constants and on what lies outside and no step changes, done before the first
+            replay, and again when that changed; what they make stays.
         notes: what passes want a reader of the plan to know: what they did not do, and why.
     """
 

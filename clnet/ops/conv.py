@@ -53,11 +53,17 @@ class Window:
 
 @dataclass(frozen=True)
 class Conv2d(Function):
-    """``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``; linear in ``x`` and in ``weight``."""
+    """``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``; linear in ``x`` and in ``weight``.
+
+    Attributes:
+        window: how filters move.
+        activation: None, or ``"relu"`` in compiled functions; it is applied last.
+    """
 
     sixteen_bit = False
 
     window: Window
+    activation: str | None = None
 
     @property
     def name(self) -> str:
@@ -75,7 +81,8 @@ class Conv2d(Function):
         """The forward convolution, with its bias."""
         x, weight, *bias = inputs
         g = self.window.geometry(x.shape, weight.shape)
-        return conv_forward(target, outputs[0], x, weight, bias[0] if bias else None, g)
+        own = bias[0] if bias else None
+        return conv_forward(target, outputs[0], x, weight, own, g, activation=self.activation)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""

@@ -72,9 +72,15 @@ class MatMul(Function):
 
 @dataclass(frozen=True)
 class Linear(Function):
-    """``x @ weight.T``, plus a bias as a third input; its gradients are dense."""
+    """``x @ weight.T``, plus a bias as a third input; its gradients are dense.
+
+    Attributes:
+        activation: None, or ``"relu"`` in compiled functions; it is applied last.
+    """
 
     sixteen_bit = False
+
+    activation: str | None = None
 
     @property
     def name(self) -> str:
@@ -92,7 +98,8 @@ class Linear(Function):
         """One gemm, the bias in its epilogue."""
         x, weight, *bias = inputs
         columns = weight.view(weight.shape[::-1], weight.strides[::-1])
-        return gemm(target, outputs[0], x, columns, bias=bias[0] if bias else None)
+        own = bias[0] if bias else None
+        return gemm(target, outputs[0], x, columns, bias=own, activation=self.activation)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""

@@ -242,7 +242,8 @@ def blend(
     )
 
 
-def _batch_norm(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any) -> Any:
+def by_statistics(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any) -> Any:
+    """The element of a channel, normalised by given statistics, as an expression."""
     return (x - mean) * (e.rsqrt(var + eps) * weight) + bias
 
 
@@ -257,4 +258,4 @@ def _given(
     """By given statistics: one expression, whose gradients follow from it."""
     vectors = [mean, var, 1.0 if weight is None else weight, 0.0 if bias is None else bias]
     operands = [v if isinstance(v, float) else per_channel(v, x.ndim) for v in vectors]
-    return evaluate("batch_norm", _batch_norm, [x, *operands], [eps])
+    return evaluate("batch_norm", by_statistics, [x, *operands], [eps])

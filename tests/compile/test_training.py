@@ -1,0 +1,28 @@
+"""Networks in training: the losses of a compiled step are eager's."""
+
+from __future__ import annotations
+
+import pytest
+
+import clnet
+from clnet.bench.step import CASES, agreement, losses
+
+pytestmark = pytest.mark.device
+
+
+@pytest.mark.parametrize("name", ["cnn", "lstm", "gpt"])
+def test_losses_are_those_of_eager(name):
+    eager, compiled = losses(CASES[name], clnet.device(), 6, 4)
+    assert len(set(eager)) == 6
+    assert agreement(CASES[name], eager, compiled) < 1e-4
+    if CASES[name].exact:
+        assert eager == compiled
+
+
+@pytest.mark.slow
+@pytest.mark.perf
+@pytest.mark.parametrize("name", ["cnn", "lstm", "gpt", "resnet20"])
+def test_losses_of_200_steps_are_those_of_eager(name):
+    eager, compiled = losses(CASES[name], clnet.device(), 200, 8)
+    agreement(CASES[name], eager, compiled)
+    assert sum(eager[-20:]) < sum(eager[:20])
