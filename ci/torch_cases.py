@@ -25,7 +25,7 @@ masked_fill index_select gather scatter scatter_add take_along_dim index_put mas
 sort topk argsort meshgrid arange linspace eye full zeros ones empty zeros_like ones_like full_like
 empty_like
 manual_seed Generator rand randn randint randperm bernoulli normal multinomial rand_like randn_like
-relu softmax log_softmax tanh clone tensor no_grad enable_grad is_grad_enabled
+relu softmax log_softmax tanh clone tensor no_grad enable_grad is_grad_enabled cdist
 """
 
 METHODS = """
@@ -58,6 +58,7 @@ max_unpool1d max_unpool2d max_unpool3d
 batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm embedding pad
 interpolate pixel_shuffle pixel_unshuffle grid_sample dropout dropout1d dropout2d dropout3d
 alpha_dropout cosine_similarity pairwise_distance normalize scaled_dot_product_attention one_hot
+pdist
 cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
 binary_cross_entropy_with_logits kl_div poisson_nll_loss gaussian_nll_loss hinge_embedding_loss
 margin_ranking_loss cosine_embedding_loss triplet_margin_loss soft_margin_loss multi_margin_loss
@@ -86,13 +87,18 @@ TransformerDecoderLayer TransformerEncoder TransformerDecoder Transformer
 Module Parameter Sequential ModuleList ModuleDict ParameterList ParameterDict
 """
 
-UTILITIES = "clip_grad_norm_ clip_grad_value_ parameters_to_vector vector_to_parameters"
+UTILITIES = """
+clip_grad_norm_ clip_grad_value_ parameters_to_vector vector_to_parameters rnn.PackedSequence
+rnn.pack_padded_sequence rnn.pad_packed_sequence rnn.pad_sequence rnn.pack_sequence
+rnn.unpad_sequence
+"""
 
 MODULE_METHODS = """
 parameters named_parameters buffers named_buffers children named_children modules named_modules
 apply train eval requires_grad_ zero_grad state_dict load_state_dict register_buffer
 register_parameter register_module add_module get_submodule get_parameter get_buffer to float double
-half register_forward_hook register_forward_pre_hook register_full_backward_hook
+half bfloat16 register_forward_hook register_forward_pre_hook register_full_backward_hook
+register_full_backward_pre_hook
 """
 
 OPTIMISERS = "SGD Adam AdamW Adagrad Adadelta RMSprop NAdam"
@@ -327,6 +333,9 @@ F.dropout3d(volume, 0.5, False)
 F.alpha_dropout(x, 0.5, False)
 F.cosine_similarity(x, y, 1)
 F.pairwise_distance(x, y)
+F.pdist(x)
+m.cdist(x, y)
+m.cdist(x, y, 1.0)
 F.normalize(x, dim=1)
 F.scaled_dot_product_attention(t, t, t, is_causal=True)
 F.one_hot(index, 4)
@@ -496,6 +505,7 @@ nn.GRU(4, 5, 2, batch_first=True, bidirectional=True) | t
 nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True) | t
 nn.RNNCell(4, 5) | x
 nn.GRUCell(4, 5) | x
+nn.LSTM(4, 5, 2, bidirectional=True, proj_size=3) | t
 nn.LSTMCell(4, 5) | x
 nn.MultiheadAttention(4, 2, batch_first=True) | t, t, t
 nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True) | t

@@ -31,7 +31,7 @@ first_step(job, begin)
 """
 _HEADS = (
     *("to result", "import", "context", "model", "first step", "second"),
-    *("built", "loaded", "building", "first launches", "cache", "network"),
+    *("built", "loaded", "building", "compiling", "cache", "network"),
 )
 
 
@@ -62,11 +62,12 @@ def first_step(job: str, begin: float) -> None:
         "built": programs.built,
         "loaded": programs.loaded,
         "building": programs.seconds,
-        "first_launches": programs.first_launch_seconds,
     }
     ours.step()
     ours.result()
     figures["second"] = time.perf_counter() - done
+    # PoCL compiles a kernel when it is due: what the first step took beyond building and a step.
+    figures["compiling"] = max(figures["first_step"] - figures["building"] - figures["second"], 0.0)
     print(json.dumps(figures))
 
 
@@ -122,7 +123,7 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         *(f"{row[key]:.2f} s" for key in seconds),
         *(f"{row[key]:.0f}" for key in ("built", "loaded")),
-        *(f"{row[key]:.2f} s" for key in ("building", "first_launches")),
+        *(f"{row[key]:.2f} s" for key in ("building", "compiling")),
         row["cache"],
         row["title"],
     )

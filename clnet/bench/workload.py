@@ -90,7 +90,7 @@ PAPER = (
     _of_paper("ResNet-50", _HEAVY, sensitivity=10.0),
     _of_paper("FCN-R", {"lr": 0.05, "momentum": 0.9}),
     _of_paper("AlexNet-R", {"lr": 0.01, "momentum": 0.9}),
-    _of_paper("ResNet-56", _HEAVY),
+    _of_paper("ResNet-56", _HEAVY, sensitivity=3.0),
     _of_paper("LSTM", {"lr": 0.1}, input_shape=(32, 128), words=True, clip=5.0),
 )
 # 9*32*28*28 + 9*32*64*14*14 + 3136*128 + 1280 multiplications for each image

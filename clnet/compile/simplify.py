@@ -207,7 +207,7 @@ def _copies_itself(step: Step | Action) -> bool:
 
 
 def _is_constant(trace: Trace, step: Step, constant: set[Storage]) -> bool:
-    most = max(_MOST_CONSTANT_BYTES, 2 * sum(x.storage.nbytes for x in step.inputs))
+    most = max(_MOST_CONSTANT_BYTES, 4 * sum(x.storage.nbytes for x in step.inputs))
     return (
         not step.mutated
         and bool(step.made)

@@ -105,7 +105,8 @@ class ProgramStatistics:
         built: kernels compiled from source.
         loaded: kernels taken from the cache on disk.
         seconds: spent in both, before the first launch.
-        first_launch_seconds: spent in the first launches of kernels; PoCL compiles there.
+        first_launch_seconds: spent in enqueueing kernels for the first time; some drivers compile
+            there, PoCL compiles later, when the kernel is due.
     """
 
     built: int = 0

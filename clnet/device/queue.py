@@ -221,7 +221,7 @@ class Queue:
         return resolved
 
     def _launch_watched(self, launch: Launch, kernel: CompiledKernel) -> None:
-        """Enqueue a kernel while someone looks on, or for the first time: PoCL compiles it then."""
+        """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
         start = time.perf_counter()
         kernel.set_args(*self._resolve(launch.args))
         self._watch.call("clSetKernelArg", start)

@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 from .. import ops
 from ..dtypes import DType, float32
 from ..errors import ArgumentError, ShapeError
-from ..ops.rnn import gru_gates, lstm_gates, steps
-from ..tensor import Tensor, empty, zeros
+from ..ops.recurrence import recurrence
+from ..ops.rnn import Cell, gru_gates, lstm_gates, steps
+from ..tensor import Tensor, empty, tensor, zeros
 from . import init
 from .module import Module, Parameter
+from .packed import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
@@ -29,6 +31,8 @@ class _Recurrent(Module):
 
     gates: ClassVar[int]
     states: ClassVar[int]
+    cell: ClassVar[Cell | None] = None
+    """The kind whose steps are one op, where they are."""
 
     def __init__(
         self,
@@ -55,12 +59,12 @@ class _Recurrent(Module):
             )
         if not 0 <= dropout <= 1:
             raise ArgumentError(name, "dropout lies in [0, 1]", dropout=dropout)
-        if proj_size:
+        if not 0 <= proj_size < hidden_size:
             raise ArgumentError(
                 name,
-                "hidden states are not projected here",
+                "proj_size is less than hidden_size",
                 proj_size=proj_size,
-                remedy="Put an nn.Linear behind the layer",
+                hidden_size=hidden_size,
             )
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -69,12 +73,15 @@ class _Recurrent(Module):
         self.batch_first = batch_first
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
-        rows = self.gates * hidden_size
+        self.proj_size = proj_size
+        rows, given = self.gates * hidden_size, proj_size or hidden_size
         for layer, suffix in self._places():
-            below = input_size if layer == 0 else hidden_size * self._directions
-            shapes = {"weight_ih": (rows, below), "weight_hh": (rows, hidden_size)}
+            below = input_size if layer == 0 else given * self._directions
+            shapes = {"weight_ih": (rows, below), "weight_hh": (rows, given)}
             if bias:
                 shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+            if proj_size:
+                shapes |= {"weight_hr": (proj_size, hidden_size)}
             for kind, shape in shapes.items():
                 made = Parameter(empty(shape, device=device, dtype=dtype))
                 self.register_parameter(kind + suffix, made)
@@ -98,6 +105,8 @@ class _Recurrent(Module):
     def extra_repr(self) -> str:
         """The settings that are not the defaults."""
         text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size:
+            text += f", proj_size={self.proj_size}"
         if self.num_layers != 1:
             text += f", num_layers={self.num_layers}"
         if not self.bias:
@@ -114,8 +123,10 @@ class _Recurrent(Module):
         """The next states from both shares of the gates."""
         raise NotImplementedError
 
-    def _run(self, x: Tensor, given: Sequence[Tensor] | None) -> tuple[Tensor, States]:
+    def _run(self, x: Any, given: Sequence[Tensor] | None) -> tuple[Any, States]:
         """Outputs of the last layer, and the last states of every layer and direction."""
+        if isinstance(x, PackedSequence):
+            return self._run_packed(x, given)
         name = type(self).__name__
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             raise ShapeError(
@@ -126,14 +137,39 @@ class _Recurrent(Module):
         x = (x.transpose(0, 1) if self.batch_first else x) if batched else x.unsqueeze(1)
         if x.shape[0] == 0:
             raise ShapeError(name, "a sequence has one step or more", x=x.shape)
-        shape = (self.num_layers * self._directions, x.shape[1], self.hidden_size)
-        states = self._initial(x, shape, given, batched=batched)
+        if given is not None and not batched:
+            given = tuple(s.unsqueeze(1) for s in given)
+        y, found = self._layers(x, self._initial(x, x.shape[1], given), None)
+        if not batched:
+            return y.squeeze(1), tuple(s.squeeze(1) for s in found)
+        return (y.transpose(0, 1) if self.batch_first else y), found
+
+    def _run_packed(
+        self, x: PackedSequence, given: Sequence[Tensor] | None
+    ) -> tuple[PackedSequence, States]:
+        """As :meth:`_run`; states come and go in the order that sequences had unpacked."""
+        data, sizes = x.data, x.batch_sizes
+        if data.ndim != 2 or data.shape[1] != self.input_size:
+            raise ShapeError(
+                type(self).__name__, "packed data is (steps, input_size)", data=data.shape,
+                input_size=self.input_size,
+            )  # fmt: skip
+        states = self._initial(data, sizes[0], given)
+        if given is not None:
+            states = _reordered(states, x.sorted_indices)
+        y, found = self._layers(data, states, sizes)
+        return x._replace(data=y), _reordered(found, x.unsorted_indices)
+
+    def _layers(
+        self, x: Tensor, states: States, sizes: Sequence[int] | None
+    ) -> tuple[Tensor, States]:
+        """All layers, one upon the other; ``sizes``: of the batch in each step, if they differ."""
         ends: list[States] = []
         outputs: list[Tensor] = []
         for place, (layer, suffix) in enumerate(self._places()):
             backwards = place % self._directions == 1
             first = tuple(s[place] for s in states)
-            sequence, last = self._direction(x, first, suffix, backwards=backwards)
+            sequence, last = self._direction(x, first, suffix, sizes, backwards=backwards)
             outputs.append(sequence)
             ends.append(last)
             if len(outputs) == self._directions:
@@ -141,38 +177,74 @@ class _Recurrent(Module):
                 outputs = []
                 if self.dropout and layer < self.num_layers - 1:
                     x = ops.dropout(x, self.dropout, training=self.training)
-        found = tuple(ops.stack([end[i] for end in ends]) for i in range(self.states))
-        if not batched:
-            return x.squeeze(1), tuple(s.squeeze(1) for s in found)
-        return (x.transpose(0, 1) if self.batch_first else x), found
+        return x, tuple(ops.stack([end[i] for end in ends]) for i in range(self.states))
 
-    def _initial(
-        self, x: Tensor, shape: tuple[int, ...], given: Sequence[Tensor] | None, *, batched: bool
-    ) -> States:
+    def _initial(self, x: Tensor, n: int, given: Sequence[Tensor] | None) -> States:
+        layers = self.num_layers * self._directions
+        sizes = (self.proj_size or self.hidden_size, self.hidden_size)[: self.states]
+        shapes = [(layers, n, size) for size in sizes]
         if given is None:
-            return (zeros(shape, dtype=x.dtype, device=x.device),) * self.states
-        states = tuple(given) if batched else tuple(s.unsqueeze(1) for s in given)
-        if any(s.shape != shape for s in states):
+            return tuple(zeros(shape, dtype=x.dtype, device=x.device) for shape in shapes)
+        if [s.shape for s in given] != shapes:
             raise ShapeError(
                 type(self).__name__,
                 "states are (layers * directions, n, hidden_size)",
-                states=[s.shape for s in states],
-                expected=shape,
+                states=[s.shape for s in given],
+                expected=shapes,
             )
-        return states
+        return tuple(given)
 
     def _direction(
-        self, x: Tensor, states: States, suffix: str, *, backwards: bool
+        self,
+        x: Tensor,
+        first: States,
+        suffix: str,
+        sizes: Sequence[int] | None,
+        *,
+        backwards: bool,
     ) -> tuple[Tensor, States]:
         """One layer in one direction: one product for all steps' inputs, one in each step."""
         part: Callable[[str], Any] = lambda kind: getattr(self, kind + suffix)  # noqa: E731
-        own = steps(ops.linear(x, part("weight_ih"), part("bias_ih") if self.bias else None))
+        product = ops.linear(x, part("weight_ih"), part("bias_ih") if self.bias else None)
+        if self.cell is not None and sizes is None and not self.proj_size:
+            bias = part("bias_hh") if self.bias else None
+            weight, last = part("weight_hh"), 0 if backwards else -1
+            made = recurrence(self.cell, product, first, weight, bias, backwards=backwards)
+            return made[0], tuple(s[last] for s in made)
+        own = steps(product) if sizes is None else ops.split(product, sizes)
         bias = part("bias_hh") if self.bias else None
         outputs: list[Tensor] = []
+        ended: list[States] = []
+        states = tuple(s[: own[-1].shape[0]] for s in first) if sizes and backwards else first
         for gates in reversed(own) if backwards else own:
+            states = _resized(states, gates.shape[0], first, ended)
             states = self._step(gates, ops.linear(states[0], part("weight_hh"), bias), states)
+            if self.proj_size:
+                states = (ops.linear(states[0], part("weight_hr")), *states[1:])
             outputs.append(states[0])
-        return ops.stack(outputs[::-1] if backwards else outputs), states
+        if ended:  # sequences that ended earlier lie behind
+            ends = (states, *reversed(ended))
+            states = tuple(ops.cat([end[i] for end in ends]) for i in range(self.states))
+        join = ops.stack if sizes is None else ops.cat
+        return join(outputs[::-1] if backwards else outputs), states
+
+
+def _resized(states: States, n: int, first: States, ended: list[States]) -> States:
+    """The states of ``n`` sequences: some end (and go to ``ended``), or begin with ``first``."""
+    before = states[0].shape[0]
+    if n < before:
+        ended.append(tuple(s[n:] for s in states))
+        return tuple(s[:n] for s in states)
+    if n > before:
+        return tuple(ops.cat([s, f[before:n]]) for s, f in zip(states, first, strict=True))
+    return states
+
+
+def _reordered(states: States, order: Sequence[int] | None) -> States:
+    if order is None:
+        return states
+    index = tensor(list(order), device=states[0].device)
+    return tuple(ops.index_select(s, 1, index) for s in states)
 
 
 class RNN(_Recurrent):
@@ -221,8 +293,11 @@ class RNN(_Recurrent):
         )  # fmt: skip
         self.nonlinearity = nonlinearity
 
-    def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``."""
+    def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``.
+
+        A :class:`.packed.PackedSequence` gives one again.
+        """
         y, (h,) = self._run(x, None if hx is None else (hx,))
         return y, h
 
@@ -241,7 +316,7 @@ class LSTM(_Recurrent):
         batch_first: sequences are ``(n, steps, features)`` instead of ``(steps, n, features)``.
         dropout: of the outputs of all layers but the last.
         bidirectional: read in both directions; outputs are joined.
-        proj_size: 0; hidden states are not projected.
+        proj_size: project hidden states to so many features, 0: not at all.
         device: where the parameters are; None: the current device.
         dtype: of the parameters.
 
@@ -255,6 +330,7 @@ class LSTM(_Recurrent):
 
     gates = 4
     states = 2
+    cell = Cell.LSTM
 
     def __init__(
         self,
@@ -275,9 +351,12 @@ class LSTM(_Recurrent):
         )  # fmt: skip
 
     def forward(
-        self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Outputs of all steps, and the last hidden and cell states."""
+        self, x: Any, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Any, tuple[Tensor, Tensor]]:
+        """Outputs of all steps, and the last hidden and cell states.
+
+        A :class:`.packed.PackedSequence` gives one again.
+        """
         y, (h, c) = self._run(x, hx)
         return y, (h, c)
 
@@ -309,6 +388,7 @@ class GRU(_Recurrent):
 
     gates = 3
     states = 1
+    cell = Cell.GRU
 
     def __init__(
         self,
@@ -327,8 +407,11 @@ class GRU(_Recurrent):
             device, dtype,
         )  # fmt: skip
 
-    def forward(self, x: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``."""
+    def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``.
+
+        A :class:`.packed.PackedSequence` gives one again.
+        """
         y, (h,) = self._run(x, None if hx is None else (hx,))
         return y, h
 

@@ -92,9 +92,9 @@ class Gates(Function):
     ) -> list[Launch]:
         """One launch that reads every gate in place."""
         x, h, state = inputs
-        operands = (*_split(x, self.cell.gates), *_split(h, self.cell.gates), state)
+        operands = (*gate_views(x, self.cell), *gate_views(h, self.cell), state)
         compute = from_name(state.dtype.compute)
-        return launch_pointwise(target, outputs, operands, _forward(self.cell), compute=compute)
+        return launch_pointwise(target, outputs, operands, gate_results(self.cell), compute=compute)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The inputs: the gates are computed again."""
@@ -137,7 +137,7 @@ class GatesBackward(Function):
 
     def infer(self, x: Array, h: Array, state: Array, *grads: Array) -> tuple[Array, ...]:
         """Dense outputs shaped as what they are gradients of."""
-        one_share = len(_backward(self.cell, self.arrived)) == self.cell.gates + 1
+        one_share = len(gate_gradients(self.cell, self.arrived)) == self.cell.gates + 1
         of = (x, state) if one_share else (x, h, state)
         return tuple(Array.abstract(a.shape, a.dtype, a.device) for a in of)
 
@@ -147,10 +147,9 @@ class GatesBackward(Function):
         """One launch that writes every gate's gradient in place."""
         x, h, state, *grads = inputs
         *shares, gstate = outputs
-        gates = self.cell.gates
-        written = [gate for share in shares for gate in _split(share, gates)]
-        operands = (*_split(x, gates), *_split(h, gates), state, *grads)
-        exprs = _backward(self.cell, self.arrived)
+        written = [gate for share in shares for gate in gate_views(share, self.cell)]
+        operands = (*gate_views(x, self.cell), *gate_views(h, self.cell), state, *grads)
+        exprs = gate_gradients(self.cell, self.arrived)
         compute = from_name(state.dtype.compute)
         return launch_pointwise(target, (*written, gstate), operands, exprs, compute=compute)
 
@@ -174,30 +173,39 @@ class Steps(Function):
         return (stack([given * 0 if g is None else g for g in grads]),)
 
 
-def _split(x: Array, gates: int) -> list[Array]:
-    """The parts of the last axis."""
-    size = x.shape[-1] // gates
+def gate_views(x: Array, cell: Cell) -> list[Array]:
+    """The gates' parts of the last axis."""
+    size = x.shape[-1] // cell.gates
     shape = (*x.shape[:-1], size)
-    return [x.view(shape, x.strides, x.offset + k * size * x.strides[-1]) for k in range(gates)]
+    return [
+        x.view(shape, x.strides, x.offset + k * size * x.strides[-1]) for k in range(cell.gates)
+    ]
 
 
 @lru_cache(maxsize=8)
-def _forward(cell: Cell) -> tuple[Expr, ...]:
+def gate_results(cell: Cell) -> tuple[Expr, ...]:
+    """A cell's results, over both shares of the gates and the state."""
     n = cell.gates
     symbols = [Input(i) for i in range(2 * n + 1)]
     return cell.body(symbols[:n], symbols[n : 2 * n], symbols[2 * n], _sigmoid, e.tanh)
 
 
-@lru_cache(maxsize=16)
-def _backward(cell: Cell, arrived: tuple[bool, ...]) -> tuple[Expr, ...]:
-    """Gradients to the first share's gates, the second's unless the same, and the state."""
+@lru_cache(maxsize=64)
+def gate_gradients(cell: Cell, terms: tuple[int, ...]) -> tuple[Expr, ...]:
+    """Gradients to the first share's gates, the second's unless the same, and the state.
+
+    Args:
+        cell: the kind.
+        terms: for each result, how many inputs (they follow the cell's own) add up to its gradient.
+    """
     leaves = [Input(i) for i in range(2 * cell.gates + 1)]
     position = len(leaves)
     cotangents: list[Expr] = []
-    for here in arrived:
-        cotangents.append(Input(position) if here else Const(0))
-        position += here
-    found = vjp(_forward(cell), cotangents, wrt=leaves)
+    for count in terms:
+        arriving = [Input(position + k) for k in range(count)]
+        cotangents.append(sum(arriving[1:], arriving[0]) if arriving else Const(0))
+        position += count
+    found = vjp(gate_results(cell), cotangents, wrt=leaves)
     own, last = found[: cell.gates], found[cell.gates : -1]
     return (*own, found[-1]) if own == last else found
 

@@ -27,7 +27,7 @@ from clnet.kernels.conv_blocked import (
 from clnet.kernels.conv_geometry import ConvGeometry, Direction
 
 from .convolution import taps
-from .harness import case, given, near, normal, output, run
+from .harness import case, constants, given, near, normal, output, run
 
 MODULES = (
     conv_blocked_direct,
@@ -99,8 +99,9 @@ def direct(target: Target) -> None:
 
 @case("cpu")
 def few_channels(target: Target) -> None:
-    check(target, FEW, BlockedAlgorithm.FEW, full=True)
-    check(target, FEW, BlockedAlgorithm.FEW, full=False)
+    with constants(conv_blocked_few, MOST_FLOATS=2**10):
+        check(target, FEW, BlockedAlgorithm.FEW, full=True)
+        check(target, FEW, BlockedAlgorithm.FEW, full=False)
 
 
 @case("cpu")

@@ -45,7 +45,15 @@ SKIPPING = ConvGeometry(1, 2, 5, 5, 2, 1, 1, 2, 2, sh=3, sw=3)
 DEPTHWISE = ConvGeometry(1, 4, 5, 4, 8, 3, 3, 5, 4, ph=1, pw=1, groups=4)
 
 
-def check(target: Target, g: ConvGeometry, algorithm: Algorithm, dtype: Any, *, full: bool) -> None:
+def check(
+    target: Target,
+    g: ConvGeometry,
+    algorithm: Algorithm,
+    dtype: Any,
+    *,
+    full: bool,
+    before: int = 3,
+) -> None:
     """The convolution and both gradients; ``full``: with bias and activation."""
     x, w = normal(g.n, g.ic, g.h, g.w, dtype=dtype), normal(g.oc, g.icg, g.kh, g.kw, dtype=dtype)
     bias, gy = normal(g.oc, dtype=dtype), normal(g.n, g.oc, g.oh, g.ow, dtype=dtype)
@@ -59,7 +67,7 @@ def check(target: Target, g: ConvGeometry, algorithm: Algorithm, dtype: Any, *, 
     gw = np.stack([dense_gw[o, o // g.ocg * g.icg :][: g.icg] for o in range(g.oc)])
     if full:
         y = np.maximum(y + bias[:, None, None], 0)
-    arrays = [given(a, before=3) for a in (x, w, bias, gy)]
+    arrays = [given(a, before=before) for a in (x, w, bias, gy)]
     x_, w_, bias_, gy_ = arrays
     out, gx_, gw_ = (output(a.shape, dtype) for a in (y, gx, gw))
     how = {"algorithm": algorithm}
@@ -113,6 +121,8 @@ def implicit(target: Target) -> None:
         check(target, STRIDED, Algorithm.IMPLICIT, dtype, full=False)
     check(target, SKIPPING, Algorithm.IMPLICIT, np.float32, full=True)
     check(target, CHANNELS, Algorithm.IMPLICIT, np.float32, full=True)
+    aligned = POINTWISE._replace(h=4, w=4, oh=4, ow=4)
+    check(target, aligned, Algorithm.IMPLICIT, np.float32, full=False, before=4)
 
 
 @case("gpu")

@@ -107,15 +107,19 @@ def expressions(target: Target) -> None:
 @case()
 def many_updates(target: Target) -> None:
     exprs = (Input(0) - Scalar(0) * Input(1) * Input(2),)
-    for sizes in ((1,), (1023, 1, 1024), (7, 2049, 64, 3, 1025)):
-        parameters = [harness.normal(n) for n in sizes]
-        gradients = [harness.normal(n) for n in sizes]
+    for dtype, sizes in (
+        (np.float32, (1,)),
+        (np.float64, (1023, 1, 1024)),
+        (np.float32, (7, 2049, 64, 3, 1025)),
+    ):
+        parameters = [harness.normal(n, dtype=dtype) for n in sizes]
+        gradients = [harness.normal(n, dtype=dtype) for n in sizes]
         segments = [
             (given(p, before=k), given(g))
             for k, (p, g) in enumerate(zip(parameters, gradients, strict=True))
         ]
-        factor = given(np.array([3], np.float32), before=2)
-        rate = HostScalar(0.5)
-        run(pointwise_many(target, segments, [factor], exprs, scalars=[rate], compute=float32))
+        factor = given(np.array([3], dtype), before=2)
+        rate, compute = HostScalar(0.5), from_numpy(np.dtype(dtype))
+        run(pointwise_many(target, segments, [factor], exprs, scalars=[rate], compute=compute))
         for (found, _), p, g in zip(segments, parameters, gradients, strict=True):
             near(found, p - 0.5 * g.astype(np.float64) * 3)

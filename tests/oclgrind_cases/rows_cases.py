@@ -137,4 +137,5 @@ def batch_norms(target: Target) -> None:
     with constants(norm_module, _PART=16):
         check_norm(target, (3, 2, 4, 5), np.float32, full=False)
         check_norm(target, (70, 3), np.float32, full=True)
-    check_norm(target, (5, 2, 9, 12), np.float32, full=True, before=4)
+        for dtype in REALS:
+            check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4)

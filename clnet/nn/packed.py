@@ -1,0 +1,179 @@
+"""Sequences of several lengths: padded to one, or packed step by step; ``nn.utils.rnn``."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from ..errors import ArgumentError, ShapeError
+from ..tensor import Tensor, tensor
+
+__all__ = [
+    "PackedSequence",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpad_sequence",
+]
+
+Lengths = Any
+"""A tensor of whole numbers, whose reading waits for the device, or a sequence of them."""
+
+
+class PackedSequence(NamedTuple):
+    """Sequences sorted by length, the longest first: all first steps, all second steps ...
+
+    Attributes:
+        data: ``(steps of all sequences, ...)``.
+        batch_sizes: how many sequences have a first, a second ... step.
+        sorted_indices: where each sequence was before they were sorted, None if they were.
+        unsorted_indices: where each went, the inverse.
+    """
+
+    data: Tensor
+    batch_sizes: tuple[int, ...]
+    sorted_indices: tuple[int, ...] | None = None
+    unsorted_indices: tuple[int, ...] | None = None
+
+
+def pack_padded_sequence(
+    input: Tensor,  # noqa: A002 - PyTorch's name
+    lengths: Lengths,
+    batch_first: bool = False,
+    enforce_sorted: bool = True,
+) -> PackedSequence:
+    """Padded sequences without what was padded.
+
+    Args:
+        input: ``(steps, n, ...)``.
+        lengths: of the sequences, each 1 or more.
+        batch_first: ``input`` is ``(n, steps, ...)``.
+        enforce_sorted: they have to come the longest first; else they are sorted here.
+
+    Returns:
+        What recurrent layers take instead of a tensor.
+
+    Raises:
+        ArgumentError: if they are not sorted, though they have to be.
+        ShapeError: if there is not one length for each, within the steps.
+    """
+    steps, n = input.shape[:2][:: -1 if batch_first else 1]
+    sizes = _numbers(lengths)
+    if len(sizes) != n or not all(1 <= size <= steps for size in sizes):
+        raise ShapeError(
+            "pack_padded_sequence", "each sequence has a length, from 1 to the steps",
+            input=input.shape, lengths=sizes,
+        )  # fmt: skip
+    order = np.argsort([-size for size in sizes], kind="stable")
+    in_order = bool((order == np.arange(n)).all())
+    if enforce_sorted and not in_order:
+        raise ArgumentError(
+            "pack_padded_sequence", "the longest come first", lengths=sizes,
+            remedy="Pass enforce_sorted=False",
+        )  # fmt: skip
+    batch_sizes = [sum(size > step for size in sizes) for step in range(max(sizes))]
+    of = np.concatenate([order[:size] for size in batch_sizes])
+    step = np.repeat(np.arange(len(batch_sizes)), batch_sizes)
+    rows = of * steps + step if batch_first else step * n + of
+    flat = ops.reshape(input, (steps * n, *input.shape[2:]))
+    data = ops.index_select(flat, 0, tensor(rows, device=input.device))
+    if enforce_sorted:
+        return PackedSequence(data, tuple(batch_sizes))
+    places = tuple(map(int, order)), tuple(map(int, np.argsort(order)))
+    return PackedSequence(data, tuple(batch_sizes), *places)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The inverse of :func:`pack_padded_sequence`.
+
+    Args:
+        sequence: what is packed.
+        batch_first: whether the result is ``(n, steps, ...)`` instead of ``(steps, n, ...)``.
+        padding_value: what follows the end of a sequence.
+        total_length: the steps of the result, None for those of the longest sequence.
+
+    Returns:
+        The sequences, in the order they had, and their lengths, int64.
+
+    Raises:
+        ArgumentError: if the longest is longer than ``total_length``.
+    """
+    data, batch_sizes = sequence.data, np.array(sequence.batch_sizes)
+    longest, n = len(batch_sizes), sequence.batch_sizes[0]
+    steps = longest if total_length is None else total_length
+    if steps < longest:
+        raise ArgumentError(
+            "pad_packed_sequence", "total_length holds the longest", total_length=steps,
+            longest=longest,
+        )  # fmt: skip
+    lengths = (np.arange(n)[:, None] < batch_sizes).sum(1)
+    starts = np.concatenate([[0], np.cumsum(batch_sizes)])
+    rows = np.full((steps, n), len(data))  # one row of padding follows the data
+    for step, size in enumerate(batch_sizes):
+        rows[step, :size] = starts[step] + np.arange(size)
+    if sequence.unsorted_indices is not None:
+        back = list(sequence.unsorted_indices)
+        rows, lengths = rows[:, back], lengths[back]
+    rows = rows.T if batch_first else rows
+    padding = data.detach().new_full((1, *data.shape[1:]), padding_value)
+    index = tensor(np.ascontiguousarray(rows).reshape(-1), device=data.device)
+    flat = ops.index_select(ops.cat([data, padding]), 0, index)
+    return ops.reshape(flat, (*rows.shape, *data.shape[1:])), tensor(lengths)
+
+
+def pad_sequence(
+    sequences: Sequence[Tensor],
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:
+    """Sequences of several lengths in one tensor.
+
+    Args:
+        sequences: ``(steps, ...)`` each, alike but for the steps.
+        batch_first: whether the result is ``(n, steps, ...)`` instead of ``(steps, n, ...)``.
+        padding_value: what fills the shorter ones up.
+        padding_side: ``"right"``: behind their end; ``"left"``: before they begin.
+
+    Raises:
+        ArgumentError: if there is no such side.
+        ShapeError: if there is no sequence, or they differ in another axis.
+    """
+    if padding_side not in ("left", "right"):
+        raise ArgumentError("pad_sequence", "padding_side is left or right", got=padding_side)
+    longest = max((s.shape[0] for s in sequences), default=0)
+    padded: list[Tensor] = []
+    for s in sequences:
+        missing = longest - s.shape[0]
+        ends = (missing, 0) if padding_side == "left" else (0, missing)
+        padded.append(ops.pad(s, (0, 0) * (s.ndim - 1) + ends, value=padding_value))
+    return ops.stack(padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Lengths, batch_first: bool = False
+) -> list[Tensor]:
+    """The inverse of :func:`pad_sequence`: each sequence without its padding, as a view."""
+    rows = padded_sequences if batch_first else ops.transpose(padded_sequences, 0, 1)
+    return [ops.narrow(rows[i], 0, 0, size) for i, size in enumerate(_numbers(lengths))]
+
+
+def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Sequences of several lengths, packed; arguments as :func:`pack_padded_sequence`'s."""
+    lengths = [s.shape[0] for s in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def _numbers(lengths: Lengths) -> list[int]:
+    return lengths.tolist() if isinstance(lengths, Tensor) else [int(n) for n in lengths]

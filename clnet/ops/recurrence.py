@@ -1,0 +1,219 @@
+"""All steps of a recurrent layer as one op: a product and a fused launch over the gates in each.
+
+The gradient walks back over the steps; that of the weights is one product over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..array import Array
+from ..device import Launch, Target
+from ..dtypes import from_name
+from ..kernels.gemm import gemm
+from ..kernels.pointwise import pointwise as launch_pointwise
+from .function import Function, Saved, apply
+from .matmul import MatMul, linear
+from .rnn import Cell, gate_gradients, gate_results, gate_views, gru_gates, lstm_gates
+from .shape import cat, contiguous, narrow, reshape, stack, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Recurrence(Function):
+    """The states after every step, in one direction.
+
+    Inputs are the gates' shares of the sequence, ``(steps, n, gates * hidden)``, the first states,
+    ``(n, hidden)``, the recurrent weight, and its bias or none. Outputs are the hidden states, of
+    an LSTM the cell states, and the gates' shares of the hidden states, which backward reads.
+    """
+
+    sixteen_bit = False
+
+    cell: Cell
+    backwards: bool
+
+    @property
+    def name(self) -> str:
+        """The cell's, for a sequence."""
+        return self.cell.value[0].replace("cell", "sequence")
+
+    @property
+    def differentiable(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
+        """The states."""
+        return tuple(range(self.cell.results))
+
+    def infer(self, x: Array, *rest: Array) -> tuple[Array, ...]:
+        """Dense outputs; saved shares of 16-bit gates stay wide."""
+        steps, n, rows = x.shape
+        states = (
+            Array.abstract((steps, n, rest[0].shape[-1]), x.dtype, x.device)
+            for _ in range(self.cell.results)
+        )
+        shares = Array.abstract((steps, n, rows), from_name(x.dtype.compute), x.device)
+        return (*states, shares)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """For each step a product, then one launch that reads every gate in place."""
+        count = self.cell.results
+        x, (weight, *bias) = inputs[0], inputs[1 + count :]
+        columns = weight.view(weight.shape[::-1], weight.strides[::-1])
+        compute, exprs = from_name(x.dtype.compute), gate_results(self.cell)
+        states, launches = inputs[1 : 1 + count], []
+        for t in order(x.shape[0], backwards=self.backwards):
+            share = step(outputs[-1], t)
+            launches += gemm(target, share, states[0], columns, bias=bias[0] if bias else None)
+            gates = (*gate_views(step(x, t), self.cell), *gate_views(share, self.cell))
+            made = tuple(step(y, t) for y in outputs[:-1])
+            launches += launch_pointwise(target, made, (*gates, states[-1]), exprs, compute=compute)
+            states = made
+        return launches
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The inputs and the outputs."""
+        return range(len(needs)), range(self.cell.results + 1)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The walk back as one op, then a product and a sum over all steps."""
+        count = self.cell.results
+        arrived = tuple(g is not None for g in grads[:count])
+        operands = [saved.inputs[i] for i in range(2 + count)]
+        operands += [saved.outputs[k] for k in range(count + 1)]
+        operands += [contiguous(g) for g in grads[:count] if g is not None]
+        function = RecurrenceBackward(self.cell, self.backwards, arrived)
+        gx, *found = apply(function, *operands)
+        gshares = found.pop() if len(found) > count else gx
+        gweight = gbias = None
+        if needs[1 + count]:
+            gweight = self._of_weight(gshares, saved.outputs[0], saved.inputs[1])
+        if needs[-1]:
+            gbias = gshares.sum((0, 1))
+        return (gx, *found, gweight, gbias)[: len(needs)]
+
+    def _of_weight(self, gshares: Tensor, y: Tensor, first: Tensor) -> Tensor:
+        """One product of what each step gave back with the state that it read."""
+        begin, steps = unsqueeze(first, 0), y.shape[0]
+        others = narrow(y, 0, 1 if self.backwards else 0, steps - 1)
+        read = cat([others, begin] if self.backwards else [begin, others])
+        rows, given = (reshape(t, (-1, t.shape[-1])) for t in (gshares, read))
+        return apply(MatMul(f"{self.name}_weight"), rows.transpose(0, 1), given)
+
+    def decompose(self, x: Tensor, *rest: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Step by step."""
+        count = self.cell.results
+        states: tuple[Any, ...] = rest[:count]
+        weight, *bias = rest[count:]
+        made: list[tuple[Any, ...]] = []
+        for t in order(x.shape[0], backwards=self.backwards):
+            share = linear(states[0], weight, bias[0] if bias else None)
+            if self.cell is Cell.LSTM:
+                states = lstm_gates(x[t], share, states[1])
+            else:
+                states = (gru_gates(x[t], share, states[0]),)
+            made.append((*states, share))
+        in_time = made[::-1] if self.backwards else made
+        return tuple(stack([each[k] for each in in_time]) for k in range(count + 1))
+
+
+@dataclass(frozen=True)
+class RecurrenceBackward(Function):
+    """Gradients of the gates' shares and of the first states of :class:`Recurrence`.
+
+    Its inputs are those of :class:`Recurrence` but the bias, its outputs, and the gradients of the
+    states that ``arrived``. Its outputs are the gradients of the sequence's shares, of the first
+    states, and, where they differ from the sequence's, of the hidden states' shares.
+    """
+
+    sixteen_bit = False
+
+    cell: Cell
+    backwards: bool
+    arrived: tuple[bool, ...]
+
+    @property
+    def name(self) -> str:
+        """The cell's, for a sequence, and that it is its gradient."""
+        return self.cell.value[0].replace("cell", "sequence_backward")
+
+    def infer(self, x: Array, *rest: Array) -> tuple[Array, ...]:
+        """Dense outputs shaped as what they are gradients of."""
+        exprs = gate_gradients(self.cell, self.arrived)
+        of = [x, *rest[: self.cell.results]]
+        of += [x] if len(exprs) > self.cell.gates + 1 else []
+        return tuple(Array.abstract(a.shape, a.dtype, a.device) for a in of)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """For each step, the last first, one launch over the gates, then a product.
+
+        The gradients of the first states hold those of each step's on the way.
+        """
+        count, cell = self.cell.results, self.cell
+        x, weight, shares = inputs[0], inputs[1 + count], inputs[2 + 2 * count]
+        first, made = inputs[1 : 1 + count], inputs[2 + count : 2 + 2 * count]
+        gx, running = outputs[0], outputs[1 : 1 + count]
+        written = (gx, *outputs[1 + count :])  # of the sequence's shares, of the states' own
+        given = iter(inputs[3 + 2 * count :])
+        arriving = [next(given) if here else None for here in self.arrived]
+        compute = from_name(x.dtype.compute)
+        launches: list[Launch] = []
+        walk = order(x.shape[0], backwards=not self.backwards)
+        for t, before in zip(walk, [*walk[1:], None], strict=True):
+            terms = [
+                ([] if g is None else [step(g, t)]) + ([] if t == walk[0] else [held])
+                for g, held in zip(arriving, running, strict=True)
+            ]
+            state = first[-1] if before is None else step(made[-1], before)
+            gates = (*gate_views(step(x, t), cell), *gate_views(step(shares, t), cell))
+            into = [g for share in written for g in gate_views(step(share, t), cell)]
+            launches += launch_pointwise(
+                target, (*into, running[-1]), (*gates, state, *(a for term in terms for a in term)),
+                gate_gradients(cell, tuple(map(len, terms))), compute=compute,
+            )  # fmt: skip
+            # With one state, the gradient that does not run through the gates is there already.
+            launches += gemm(
+                target, running[0], step(written[-1], t), weight, beta=float(count == 1)
+            )
+        return launches
+
+
+def recurrence(
+    cell: Cell,
+    x: Tensor,
+    states: Sequence[Tensor],
+    weight: Tensor,
+    bias: Tensor | None,
+    *,
+    backwards: bool,
+) -> tuple[Tensor, ...]:
+    """The states after every step, ``(steps, n, hidden)`` each.
+
+    Args:
+        cell: its kind.
+        x: the gates' shares of the sequence, ``(steps, n, gates * hidden)``, one step or more.
+        states: the first ones, ``(n, hidden)``.
+        weight: ``(gates * hidden, hidden)``.
+        bias: ``(gates * hidden,)`` or None.
+        backwards: whether the last step comes first.
+    """
+    operands = [contiguous(x), *map(contiguous, states), weight, *([] if bias is None else [bias])]
+    return apply(Recurrence(cell, backwards), *operands)[: cell.results]
+
+
+def step(x: Array, t: int) -> Array:
+    """A view of one step."""
+    return x.view(x.shape[1:], x.strides[1:], x.offset + t * x.strides[0])
+
+
+def order(steps: int, *, backwards: bool) -> list[int]:
+    """The steps in the order they are taken."""
+    return list(range(steps))[:: -1 if backwards else 1]

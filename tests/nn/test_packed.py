@@ -1,0 +1,107 @@
+"""Packed and padded sequences, and recurrent layers over them, beside PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError, ShapeError
+
+rnn = nn.utils.rnn
+torch = pytest.importorskip("torch", reason='PyTorch is the oracle: pip install "clnet[torch]"')
+pytestmark = pytest.mark.device
+
+LENGTHS = [3, 5, 1, 3]
+HOST = np.random.default_rng(0).standard_normal((5, 4, 3)).astype(np.float32)
+
+
+def pairs(*values):
+    return [(clnet.tensor(v), torch.tensor(v)) for v in values]
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_packing_agrees_with_pytorch_and_is_undone(batch_first):
+    host = np.ascontiguousarray(HOST.swapaxes(0, 1)) if batch_first else HOST
+    ((x, t),) = pairs(host)
+    how = {"batch_first": batch_first}
+    ours = rnn.pack_padded_sequence(x, clnet.tensor(LENGTHS), enforce_sorted=False, **how)
+    theirs = torch.nn.utils.rnn.pack_padded_sequence(t, LENGTHS, enforce_sorted=False, **how)
+    assert ours.batch_sizes == tuple(theirs.batch_sizes.tolist())
+    back, lengths = rnn.pad_packed_sequence(ours, padding_value=-1.0, total_length=6, **how)
+    again, expected = torch.nn.utils.rnn.pad_packed_sequence(
+        theirs, padding_value=-1.0, total_length=6, **how
+    )
+    np.testing.assert_array_equal(back.numpy(), again.numpy())
+    assert lengths.tolist() == expected.tolist() == LENGTHS
+
+
+def test_padding_agrees_with_pytorch_and_is_undone():
+    rows = [clnet.tensor(HOST[:n, i]) for i, n in enumerate(LENGTHS)]
+    theirs = [torch.tensor(HOST[:n, i]) for i, n in enumerate(LENGTHS)]
+    for side in ("left", "right"):
+        ours = rnn.pad_sequence(rows, True, 0.5, side)
+        expected = torch.nn.utils.rnn.pad_sequence(theirs, True, 0.5, side)
+        np.testing.assert_array_equal(ours.numpy(), expected.numpy())
+    back = rnn.unpad_sequence(rnn.pad_sequence(rows), LENGTHS)
+    assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(back, rows, strict=True))
+    packed = rnn.pack_sequence(rows, enforce_sorted=False)
+    reference = torch.nn.utils.rnn.pack_sequence(theirs, enforce_sorted=False)
+    assert packed.batch_sizes == tuple(reference.batch_sizes.tolist())
+    assert packed.data.shape == tuple(reference.data.shape)
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.parametrize("with_states", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("LSTM", {"num_layers": 2, "bidirectional": True}),
+        ("LSTM", {"proj_size": 2}),
+        ("GRU", {"bidirectional": True}),
+        ("RNN", {}),
+    ],
+    ids=str,
+)
+def test_layers_over_packed_sequences_agree_with_pytorch(kind, options, with_states):
+    torch.manual_seed(0)
+    theirs = getattr(torch.nn, kind)(3, 4, **options)
+    ours = getattr(nn, kind)(3, 4, **options)
+    ours.load_state_dict({k: v.numpy() for k, v in theirs.state_dict().items()})
+    rng = np.random.default_rng(1)
+    layers = options.get("num_layers", 1) * (1 + options.get("bidirectional", False))
+    widths = (options.get("proj_size", 4), 4)[: 1 + (kind == "LSTM")]
+    hosts = [rng.standard_normal((layers, 4, w)).astype("f4") for w in widths]
+    results = []
+    for package, layer in ((clnet, ours), (torch, theirs)):
+        x = package.tensor(HOST, requires_grad=True)
+        given = [package.tensor(h) for h in hosts]
+        hx = (tuple(given) if kind == "LSTM" else given[0],) if with_states else ()
+        tools = package.nn.utils.rnn
+        packed = tools.pack_padded_sequence(x, LENGTHS, enforce_sorted=False)
+        y, last = layer(packed, *hx)
+        y, _ = tools.pad_packed_sequence(y)
+        ends = last if isinstance(last, tuple) else (last,)
+        (sum((s * s).sum() for s in ends) + (y * y * y).sum()).backward()
+        found = [y, *ends, x.grad, *(p.grad for p in layer.parameters())]
+        results.append([t.detach().numpy() for t in found])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_errors_name_what_is_wrong():
+    x = clnet.tensor(HOST)
+    with pytest.raises(ArgumentError, match="the longest come first"):
+        rnn.pack_padded_sequence(x, LENGTHS)
+    with pytest.raises(ShapeError, match="each sequence has a length, from 1 to the steps"):
+        rnn.pack_padded_sequence(x, [6, 5, 4, 3])
+    with pytest.raises(ArgumentError, match="total_length holds the longest"):
+        rnn.pad_packed_sequence(rnn.pack_padded_sequence(x, [5, 3, 3, 1]), total_length=4)
+    with pytest.raises(ArgumentError, match="padding_side is left or right"):
+        rnn.pad_sequence([x], padding_side="top")
+    packed = rnn.pack_padded_sequence(x, [5, 3, 3, 1])
+    with pytest.raises(ShapeError, match=r"GRU: packed data is \(steps, input_size\)"):
+        nn.GRU(4, 5)(packed)
+    with pytest.raises(ShapeError, match="states are"):
+        nn.GRU(3, 5)(packed, clnet.ones(1, 3, 5))
