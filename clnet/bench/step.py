@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import mode, nn
 from ..compile import compile as compiled
+from ..compile.passes import PASSES, Pass
 from ..device import Device, device
 from ..generator import Generator
 from ..models import CNN, GPT, LSTMLanguageModel, resnet20, resnet56
@@ -30,6 +31,7 @@ Batch = tuple[np.ndarray, np.ndarray]
 _CLASSES = 10
 _WORDS = 64
 _LETTERS = 65
+_FIRST = 4
 
 
 @dataclass(frozen=True)
@@ -107,15 +109,23 @@ class Job:
         case: the network.
         where: the device.
         compile: record the step once and replay it.
+        passes: what rewrites the record.
     """
 
-    def __init__(self, case: Case, where: Device, *, compile: bool) -> None:  # noqa: A002 - what it switches
+    def __init__(
+        self,
+        case: Case,
+        where: Device,
+        *,
+        compile: bool,  # noqa: A002 - what it switches
+        passes: Sequence[Pass] = PASSES,
+    ) -> None:
         self._where = where
         self._generator = Generator().manual_seed(1)
         with mode.using(device=where, generator=self._generator):
             self._model = case.make()
         self._optimizer = case.optimizer(self._model.parameters())
-        self.step = compiled(self._step) if compile else self._step
+        self.step = compiled(self._step, passes=passes) if compile else self._step
 
     def __call__(self, x: Tensor, target: Tensor) -> Tensor:
         """One step; the loss."""
@@ -151,7 +161,9 @@ class _Kernels:
         return 1e-9 * sum(e.profile.end - e.profile.start for e in self.events)
 
 
-def losses(case: Case, where: Device, steps: int, batch_size: int) -> tuple[list[float], ...]:
+def losses(
+    case: Case, where: Device, steps: int, batch_size: int, passes: Sequence[Pass] = PASSES
+) -> tuple[list[float], ...]:
     """The losses of an eager and of a compiled run.
 
     Args:
@@ -159,11 +171,12 @@ def losses(case: Case, where: Device, steps: int, batch_size: int) -> tuple[list
         where: the device.
         steps: of each run.
         batch_size: of each step.
+        passes: of the compiled run.
 
     Returns:
         The eager run's, and the compiled run's.
     """
-    jobs = [Job(case, where, compile=flag) for flag in (False, True)]
+    jobs = [Job(case, where, compile=flag, passes=passes) for flag in (False, True)]
     found: tuple[list[float], ...] = ([], [])
     for seed in range(steps):
         x, target = case.batch(np.random.default_rng(seed), batch_size)
@@ -179,9 +192,11 @@ def agreement(case: Case, eager: Sequence[float], replayed: Sequence[float]) -> 
         AssertionError: if it is more than the passes explain.
     """
     a, b = np.array(eager), np.array(replayed)
-    worst = float(np.max(np.abs(a - b) / np.maximum(np.abs(a), 1e-3)))
-    # Convolutions that sum in another order part slowly: chaos doubles what rounding began.
-    if (case.exact and worst > 0) or worst > 0.1:
+    apart = np.abs(a - b) / np.maximum(np.abs(a), 1e-3)
+    worst = float(apart.max())
+    # Blocked convolutions sum in another order, and training doubles a difference at every step.
+    close = apart[:_FIRST].max() <= 1e-2 and abs(a.mean() - b.mean()) <= 0.05 * abs(a.mean())
+    if worst > 0 and (case.exact or not close):
         raise AssertionError(f"losses differ by {worst:.2e}")
     return worst
 

@@ -6,6 +6,11 @@ import pytest
 
 import clnet
 from clnet.bench.step import CASES, agreement, losses
+from clnet.compile.epilogue import epilogue
+from clnet.compile.fold import fold
+from clnet.compile.fuse import fuse
+from clnet.compile.simplify import simplify, with_constants
+from clnet.compile.update import merge_updates
 
 pytestmark = pytest.mark.device
 
@@ -17,6 +22,13 @@ def test_losses_are_those_of_eager(name):
     assert agreement(CASES[name], eager, compiled) < 1e-4
     if CASES[name].exact:
         assert eager == compiled
+
+
+def test_convolutions_in_eagers_layout_keep_every_bit():
+    passes = (simplify, fold, epilogue, fuse, merge_updates, with_constants)
+    eager, compiled = losses(CASES["resnet20"], clnet.device(), 3, 2, passes)
+    assert len(set(eager)) == 3
+    assert eager == compiled
 
 
 @pytest.mark.slow
