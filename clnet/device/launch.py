@@ -25,7 +25,16 @@ class Storage:
         arena: the storage it is a region of, or None.
     """
 
-    __slots__ = ("__weakref__", "_pool", "arena", "buffer", "device", "nbytes", "version")
+    __slots__ = (
+        "__weakref__",
+        "_pool",
+        "_regions",
+        "arena",
+        "buffer",
+        "device",
+        "nbytes",
+        "version",
+    )
 
     def __init__(self, device: Device, nbytes: int) -> None:
         self.device = device
@@ -33,6 +42,7 @@ class Storage:
         self.buffer: Any = None
         self.version = 0
         self._pool: BufferPool | None = None
+        self._regions: dict[tuple[int, int], Any] | None = None
         self.arena: Storage | None = None
 
     def materialize(self) -> None:
@@ -53,14 +63,29 @@ class Storage:
             arena: the memory.
             offset: where the region begins, in bytes; the device's alignment of sub-buffers.
         """
-        self.buffer = arena.buffer.get_sub_region(offset, max(self.nbytes, 1))
+        self.buffer = arena.region(offset, max(self.nbytes, 1))
         self.arena = arena
+
+    def region(self, offset: int, nbytes: int) -> Any:
+        """A part of its memory, the same object each time it is asked for.
+
+        Regions overlap. A driver was seen to crash when one was released before a later one that
+        overlaps it; so they stay as long as the memory, and go in reverse.
+        """
+        if self._regions is None:
+            self._regions = {}
+        key = (offset, nbytes)
+        if key not in self._regions:
+            self._regions[key] = self.buffer.get_sub_region(offset, nbytes)
+        return self._regions[key]
 
     def share(self, other: Storage) -> None:
         """Look at the region another storage is; for a value that replaces another in place."""
         self.buffer, self.arena = other.buffer, other.arena
 
     def __del__(self) -> None:
+        while self._regions:
+            self._regions.popitem()
         pool = self._pool
         if pool is not None:
             pool.give_back(self.buffer, self.nbytes)
