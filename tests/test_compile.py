@@ -313,6 +313,7 @@ def test_an_argument_may_become_a_gradient():
         p.grad = g
 
     compiled = clnet.compile(keep)
+    others, expected = [], np.zeros(3, np.float32)
     for seed in range(3):
         g = batch(seed, 3)
         compiled(g)

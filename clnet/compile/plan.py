@@ -172,7 +172,7 @@ class _Argument:
             Whether the argument's buffer is another one now.
         """
         before = self.storage.buffer
-        if given.offset or self._changed or not apart:
+        if given.offset or given.storage.begin or self._changed or not apart:
             if self.copy is None:
                 self.copy = Storage(self.storage.device, self.storage.nbytes)
                 self.copy.materialize()

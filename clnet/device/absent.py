@@ -35,7 +35,7 @@ class AbsentDevice(Device):
         self.identity = DeviceIdentity("none", "", name, "", "", "")
         self.queue: Any = _AbsentQueue(self)
         self.pool = BufferPool(
-            create=_Region,
+            create=_Block,
             finish=self.queue.finish,
             max_block=traits.max_allocation_bytes,
             limit=traits.global_memory_bytes,
@@ -47,15 +47,11 @@ class AbsentDevice(Device):
         return f"AbsentDevice({self.name!r})"
 
 
-class _Region:
+class _Block:
     """Stands where a device has a buffer."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
-
-    def get_sub_region(self, offset: int, nbytes: int) -> _Region:
-        """A part."""
-        return _Region(nbytes)
 
     def release(self) -> None:
         """Nothing was taken."""

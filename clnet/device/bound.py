@@ -34,7 +34,10 @@ class BoundLaunches:
             (kernel.handle, launch.global_size, launch.local_size)
             for launch, kernel in zip(launches, kernels, strict=True)
         ]
-        self._args = [[_value(arg) for arg in launch.args] for launch in launches]
+        self._args = [
+            _values(launch.args, kernel.signature.item_bytes)
+            for launch, kernel in zip(launches, kernels, strict=True)
+        ]
         self._cells: list[list[Any]] = []
         self._pointers: dict[Storage, list[tuple[int, int]]] = {}
         for number, (launch, kernel) in enumerate(zip(launches, kernels, strict=True)):
@@ -42,7 +45,7 @@ class BoundLaunches:
             kernel.set_args(*args)
             for index, arg in enumerate(launch.args):
                 if isinstance(arg, HostScalar):
-                    cell = [arg, args[index], kernel.handle, index, kernel.types[index]]
+                    cell = [arg, args[index], kernel.handle, index, kernel.signature.types[index]]
                     self._cells.append(cell)
                 elif isinstance(arg, Storage):
                     self._pointers.setdefault(arg, []).append((number, index))
@@ -63,7 +66,14 @@ class BoundLaunches:
                 entry[1] = value
 
 
-def _value(arg: Any) -> Any:
-    if isinstance(arg, Storage):
-        return arg.buffer  # None: rebind will set it
-    return arg.value if isinstance(arg, HostScalar) else arg
+def _values(args: Sequence[Any], item_bytes: Sequence[int]) -> list[Any]:
+    values: list[Any] = []
+    shift = 0
+    for arg, item in zip(args, item_bytes, strict=True):
+        if isinstance(arg, Storage):
+            values.append(arg.buffer)  # None: rebind will set it
+            shift = arg.begin // item
+        else:
+            values.append(arg.value if isinstance(arg, HostScalar) else arg + shift)
+            shift = 0
+    return values

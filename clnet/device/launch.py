@@ -23,13 +23,14 @@ class Storage:
         buffer: the ``pyopencl.Buffer``, or None while it is abstract.
         version: counts in-place writes, so that backward can tell a changed value.
         arena: the storage it is a region of, or None.
+        begin: the byte of the buffer where the region begins.
     """
 
     __slots__ = (
         "__weakref__",
         "_pool",
-        "_regions",
         "arena",
+        "begin",
         "buffer",
         "device",
         "nbytes",
@@ -42,8 +43,8 @@ class Storage:
         self.buffer: Any = None
         self.version = 0
         self._pool: BufferPool | None = None
-        self._regions: dict[tuple[int, int], Any] | None = None
         self.arena: Storage | None = None
+        self.begin = 0
 
     def materialize(self) -> None:
         """Take a buffer from the device's pool, if it has none yet.
@@ -59,33 +60,20 @@ class Storage:
     def lie_in(self, arena: Storage, offset: int) -> None:
         """Be a region of another storage's memory, which lives at least as long.
 
+        It is no sub-buffer: NVIDIA's driver crashes when sub-buffers that overlap are released.
+        Every pointer of a kernel is followed by an offset, which leads to the region.
+
         Args:
             arena: the memory.
-            offset: where the region begins, in bytes; the device's alignment of sub-buffers.
+            offset: where the region begins, in bytes; a multiple of every element's size.
         """
-        self.buffer = arena.region(offset, max(self.nbytes, 1))
-        self.arena = arena
-
-    def region(self, offset: int, nbytes: int) -> Any:
-        """A part of its memory, the same object each time it is asked for.
-
-        Regions overlap. A driver was seen to crash when one was released before a later one that
-        overlaps it; so they stay as long as the memory, and go in reverse.
-        """
-        if self._regions is None:
-            self._regions = {}
-        key = (offset, nbytes)
-        if key not in self._regions:
-            self._regions[key] = self.buffer.get_sub_region(offset, nbytes)
-        return self._regions[key]
+        self.buffer, self.arena, self.begin = arena.buffer, arena, offset
 
     def share(self, other: Storage) -> None:
         """Look at the region another storage is; for a value that replaces another in place."""
-        self.buffer, self.arena = other.buffer, other.arena
+        self.buffer, self.arena, self.begin = other.buffer, other.arena, other.begin
 
     def __del__(self) -> None:
-        while self._regions:
-            self._regions.popitem()
         pool = self._pool
         if pool is not None:
             pool.give_back(self.buffer, self.nbytes)

@@ -68,7 +68,7 @@ class Queue:
         if self._watch.observers or not kernel.launched:
             self._launch_watched(launch, kernel)
             return
-        kernel.set_args(*self._resolve(launch.args))
+        kernel.set_args(*self._resolve(launch.args, kernel.signature.item_bytes))
         cl.enqueue_nd_range_kernel(
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
@@ -99,7 +99,11 @@ class Queue:
         """Copy a dense host array into a storage; the host array may be reused on return."""
         start = time.perf_counter()
         event = cl.enqueue_copy(
-            self._queue, storage.buffer, array, dst_offset=offset_bytes, is_blocking=True
+            self._queue,
+            storage.buffer,
+            array,
+            dst_offset=storage.begin + offset_bytes,
+            is_blocking=True,
         )
         self._tell("upload", (), (storage,), array.nbytes, event, start)
 
@@ -109,7 +113,11 @@ class Queue:
             raise _abstract()
         start = time.perf_counter()
         event = cl.enqueue_copy(
-            self._queue, array, storage.buffer, src_offset=offset_bytes, is_blocking=True
+            self._queue,
+            array,
+            storage.buffer,
+            src_offset=storage.begin + offset_bytes,
+            is_blocking=True,
         )
         self._programs.save_pending()
         self._tell("download", (storage,), (), array.nbytes, event, start)
@@ -130,8 +138,8 @@ class Queue:
             target.buffer,
             source.buffer,
             byte_count=nbytes,
-            src_offset=source_bytes,
-            dst_offset=target_bytes,
+            src_offset=source.begin + source_bytes,
+            dst_offset=target.begin + target_bytes,
         )
         self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
 
@@ -155,7 +163,7 @@ class Queue:
             self._queue,
             storage.buffer,
             cl.map_flags.READ,
-            offset_bytes,
+            storage.begin + offset_bytes,
             (nbytes,),
             np.dtype(np.uint8),
             is_blocking=True,
@@ -204,18 +212,22 @@ class Queue:
             self._queue = cl.CommandQueue(self._context, self._device, *properties)
         self._watch.set(observers)
 
-    def _resolve(self, args: tuple[Any, ...]) -> list[Any]:
-        resolved = []
-        for arg in args:
+    def _resolve(self, args: tuple[Any, ...], item_bytes: tuple[int, ...]) -> list[Any]:
+        resolved, shift = [], 0
+        for index, arg in enumerate(args):
             kind = type(arg)
             if kind is Storage:
                 if arg.buffer is None:
                     raise _abstract()
                 resolved.append(arg.buffer)
+                shift = arg.begin // item_bytes[index] if arg.begin else 0
             elif kind is HostScalar:
                 resolved.append(arg.value)
             elif kind is Scratch:
                 resolved.append(self.workspace.lend(arg.nbytes).buffer)
+            elif shift:
+                resolved.append(arg + shift)
+                shift = 0
             else:
                 resolved.append(arg)
         return resolved
@@ -223,7 +235,7 @@ class Queue:
     def _launch_watched(self, launch: Launch, kernel: CompiledKernel) -> None:
         """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
         start = time.perf_counter()
-        kernel.set_args(*self._resolve(launch.args))
+        kernel.set_args(*self._resolve(launch.args, kernel.signature.item_bytes))
         self._watch.call("clSetKernelArg", start)
         enqueue = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(
@@ -233,7 +245,7 @@ class Queue:
         if not kernel.launched:
             kernel.launched = True
             self._programs.statistics.first_launch_seconds += time.perf_counter() - enqueue
-        self._tell_launch(launch, kernel.writes, event, start)
+        self._tell_launch(launch, kernel.signature.writes, event, start)
 
     def _tell_launch(
         self, launch: Launch, writes: tuple[bool, ...], event: Any, start: float

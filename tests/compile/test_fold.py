@@ -33,7 +33,8 @@ def network(*, bias: bool) -> nn.Sequential:
         for seed, tensor in enumerate([*model.parameters(), *model.buffers()]):
             if tensor.dtype is clnet.float32:
                 tensor.copy_(values(seed, *tensor.shape).abs() + 0.1)
-    return model.eval()
+    model.eval()
+    return model
 
 
 def names(function, *args) -> list[str]:

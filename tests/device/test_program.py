@@ -182,9 +182,10 @@ def test_signatures_tell_types_and_who_writes():
 __kernel void mixed(__global const half *restrict x, const long x_offset,
     __global uchar *y, __global float *const z, const uint n, ulong seed, double a)
 {"""
-    types, writes = parse_signature(text, "mixed")
+    types, writes, item_bytes = parse_signature(text, "mixed")
     assert types == (None, np.int64, None, None, np.uint32, np.uint64, np.float64)
     assert writes == (False, False, True, True, False, False, False)
+    assert item_bytes == (2, 8, 1, 4, 4, 8, 8)
 
 
 def run_script(folder: Path) -> subprocess.Popen[str]:
