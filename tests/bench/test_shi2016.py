@@ -12,6 +12,7 @@ from clnet.bench import chart, contest, paper, shi2016, torch_networks
 from clnet.bench.contestant import Ours, Theirs
 from clnet.bench.peer import peer_on
 from clnet.bench.workload import OTHERS, PAPER, WORKLOADS, Workload, chosen
+from clnet.device import DeviceKind
 from clnet.errors import ArgumentError
 
 SMALL = WORKLOADS["fashion-cnn"]
@@ -168,7 +169,9 @@ def test_chart_is_a_picture(tmp_path):
     ],
 )
 @pytest.mark.device
-def test_wrong_options_are_named(arguments, message):
+def test_wrong_options_are_named(device, arguments, message):
+    if "--threads" in arguments and device.traits.kind is not DeviceKind.CPU:
+        pytest.skip("threads are a CPU's")
     with pytest.raises(ArgumentError, match=message):
         shi2016.main(arguments)
 

@@ -214,6 +214,8 @@ FEW = {
     ("geometry", "lanes"), [(g, n) for g in FEW for n in LANES if n == 16 or g in ("3x3", "7x7")]
 )
 def test_few_channels_match_reference(geometry, lanes, direction, where):
+    if where.traits.dedicated_local_memory:
+        pytest.skip("blocked arrays are chosen on CPU-shaped devices only")
     case, target = Reference(FEW[geometry]), target_of(where, lanes)
     form = choose_form(target, case.g, direction)
     assert form == BlockedForm(BlockedAlgorithm.FEW, lanes)

@@ -125,10 +125,8 @@ def test_kernels_that_are_new_count_as_start_up():
     assert second.start.process is None
 
 
-def test_a_device_opened_in_the_body_is_seen(device):
-    if device.traits.compute_units == 1:
-        pytest.skip("the device has one compute unit and cannot be divided")
-    part = clnet.device(threads=1)
+def test_a_device_opened_in_the_body_is_seen(part_of_device):
+    part = part_of_device
     with clnet.profile() as p:
         clnet.ones(3, device=part).exp().tolist()
     assert part.name in {c.device for c in p.commands}
