@@ -12,4 +12,7 @@ fi
 
 rm -rf .venv-ci
 make --no-print-directory VENV=.venv-ci TORCH=1 lint
-exec make --no-print-directory VENV=.venv-ci TORCH=1 test
+# What is marked slow (Oclgrind, examples, whole trainings) would take longer than CI has; it is part of
+# a plain `make test`.
+exec make --no-print-directory VENV=.venv-ci TORCH=1 test \
+    ARGS="-m 'not perf and not gpu and not slow'"
