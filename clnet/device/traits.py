@@ -32,7 +32,7 @@ class DeviceTraits:
             of a group run together; otherwise one work-item per group with vectors is faster.
         global_memory_bytes: memory of the device.
         max_allocation_bytes: largest single buffer.
-        base_align_bytes: alignment a sub-buffer needs.
+        base_align_bytes: alignment of the device's buffers; a plan's regions keep it.
         unified_memory: the device shares the host's memory.
         float16: ``cl_khr_fp16`` arithmetic.
         float64: double precision.
