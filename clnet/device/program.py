@@ -36,6 +36,7 @@ _SCALARS = {
     "double": np.float64,
 }
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
+_SAVING_SHARE = 0.1
 _SHOWN_LINES = 5
 
 
@@ -160,6 +161,8 @@ class ProgramCache:
         self._kernels: dict[KernelSource, CompiledKernel] = {}
         self._unsaved: list[tuple[Path, Any, CompiledKernel]] = []
         self._warned = False
+        self._opened = time.perf_counter()
+        self._saving = 0.0  # seconds
         self.statistics = ProgramStatistics()
 
     def get(self, source: KernelSource) -> CompiledKernel:
@@ -183,17 +186,19 @@ class ProgramCache:
         """Write what was built and launched since the last call; call it when the queue is idle.
 
         PoCL compiles at the first launch and freezes the binary when it is first asked for, so it
-        is asked once, after that launch.
+        is asked once, after that launch. It then compiles once more, for any size of work-group,
+        which takes half as long as the rest: so that a first step need not wait for it, saving
+        takes at most a tenth of the time since the device was opened. What is left over is
+        saved later, or by the next process, which has it from the driver's own cache.
         """
-        if not self._unsaved:
-            return
         pending, self._unsaved = self._unsaved, []
         for path, program, kernel in pending:
-            if kernel.launched:
-                start = time.perf_counter()
+            start = time.perf_counter()
+            if kernel.launched and self._saving <= _SAVING_SHARE * (start - self._opened):
                 binary = program.get_info(cl.program_info.BINARIES)[0]
                 self._watch.call("clGetProgramInfo", start)
                 self._write(path, binary)
+                self._saving += time.perf_counter() - start
             else:
                 self._unsaved.append((path, program, kernel))
 
