@@ -42,6 +42,7 @@ from .dtypes import int32 as int32
 from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
+from .ops.conv import no_winograd as no_winograd
 from .ops.function import PUBLIC_OPS, Face
 from .profiling import profile as profile
 from .random import get_rng_state as get_rng_state

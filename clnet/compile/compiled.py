@@ -76,6 +76,7 @@ class Compiled:
             now.grad,
             now.autocast,
             now.float32_precision,
+            now.winograd,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
         )
         given = [v for v in values if isinstance(v, Tensor)]

@@ -33,6 +33,19 @@ class BlockedAlgorithm(Enum):
     WINOGRAD4 = "winograd4"
 
 
+class Obstacle(Enum):
+    """What keeps a convolution from an algorithm; the value says it to a reader of a plan."""
+
+    DEVICE = "local memory of its own: plain values are faster here"
+    GROUPS = "groups of channels"
+    CHANNELS = "channels that are no whole number of blocks"
+    SIZE = "more elements than an int counts, or none"
+    FILTERS = "not 3x3 with stride 1 and dilation 1"
+    PIXELS = "too few pixels to pay for transformed filters"
+    WORKSPACE = "more scratch memory than the workspace limit"
+    FORBIDDEN = "no_winograd()"
+
+
 class BlockedForm(NamedTuple):
     """What a blocked convolution's operands look like, and how it is computed.
 
@@ -75,12 +88,16 @@ def block_size(traits: DeviceTraits) -> int | None:
     return min(max(traits.simd_width, _LEAST_BLOCK), _MOST_BLOCK)
 
 
-def blockable(g: ConvGeometry, block: int) -> bool:
-    """Whether a convolution's sizes allow any blocked form; elements are counted in ints.
+def unblockable(g: ConvGeometry, block: int) -> Obstacle | None:
+    """What about a convolution's sizes forbids every blocked form; elements are counted in ints.
 
     Args:
         g: the sizes.
         block: channels of a block.
     """
+    if g.groups != 1:
+        return Obstacle.GROUPS
+    if g.oc % block:
+        return Obstacle.CHANNELS
     largest = max(g.n * g.ic * g.h * g.w, g.n * g.oc * g.oh * g.ow, g.oc * g.icg * g.taps * 4)
-    return g.groups == 1 and g.oc % block == 0 and g.flops > 0 and largest <= _MOST_ELEMENTS
+    return None if g.flops > 0 and largest <= _MOST_ELEMENTS else Obstacle.SIZE

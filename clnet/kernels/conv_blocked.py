@@ -7,6 +7,8 @@ fixed order: the same inputs give the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..array import Array
 from ..device import Launch, Target
 from . import (
@@ -16,21 +18,25 @@ from . import (
     conv_winograd,
     conv_winograd_weight,
 )
-from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, blockable
+from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle, block_size, unblockable
 from .conv_geometry import ConvGeometry, Direction
 
 __all__ = [
     "BlockedAlgorithm",
     "BlockedForm",
+    "Obstacle",
     "block_size",
     "blocked_forward",
     "blocked_input_grad",
     "blocked_weight_grad",
     "choose_form",
-    "fits",
+    "considered",
+    "obstacle",
     "pack_filters",
     "packed_size",
 ]
+
+_PREFERRED = (BlockedAlgorithm.WINOGRAD4, BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW)
 
 
 def choose_form(
@@ -48,35 +54,61 @@ def choose_form(
         The form; the forms of a convolution's three directions agree on the block, and those of
         its forward and weight gradient on whether ``x`` is plain.
     """
-    block = block_size(target.traits)
-    if block is None or not blockable(geometry, block):
-        return None
-    wanted = [BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW]
-    pays = conv_winograd_weight.pays if direction is Direction.WEIGHT_GRAD else conv_winograd.pays
-    if winograd and pays(geometry):
-        wanted.insert(0, BlockedAlgorithm.WINOGRAD4)
-    forms = (BlockedForm(algorithm, block) for algorithm in wanted)
-    return next((form for form in forms if fits(target, geometry, direction, form)), None)
+    forms = considered(target, geometry, direction, winograd=winograd)
+    return next((form for form, against in forms if against is None), None)
 
 
-def fits(target: Target, geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> bool:
-    """Whether a form computes a convolution, within the target's scratch memory.
+def considered(
+    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool = True
+) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+    """The forms, the fastest first, each with what stands against it; the first free one is taken.
 
     Args:
         target: what the device is like.
-        geometry: the sizes; they are blockable.
+        geometry: the sizes.
+        direction: what is computed.
+        winograd: whether Winograd's transforms may be used.
+    """
+    block = block_size(target.traits)
+    general = Obstacle.DEVICE if block is None else unblockable(geometry, block)
+    of_weights = direction is Direction.WEIGHT_GRAD
+    pays = conv_winograd_weight.pays if of_weights else conv_winograd.pays
+    for algorithm in _PREFERRED:
+        form = BlockedForm(algorithm, block or 1)
+        transformed = algorithm in conv_winograd.TRANSFORMS
+        if general is not None:
+            yield form, general
+        elif transformed and not winograd:
+            yield form, Obstacle.FORBIDDEN
+        elif (against := obstacle(target, geometry, direction, form)) is not None:
+            yield form, against
+        else:
+            yield form, Obstacle.PIXELS if transformed and not pays(geometry) else None
+
+
+def obstacle(
+    target: Target, geometry: ConvGeometry, direction: Direction, form: BlockedForm
+) -> Obstacle | None:
+    """Why a form does not compute a convolution within the target's scratch memory; None: it does.
+
+    Args:
+        target: what the device is like.
+        geometry: the sizes; some blocked form is possible.
         direction: what is computed.
         form: how.
     """
     if form.algorithm in conv_winograd.TRANSFORMS:
         if direction is Direction.WEIGHT_GRAD:
-            return conv_winograd_weight.fits(target, geometry, form)
-        return conv_winograd.fits(target, geometry, direction, form)
+            return conv_winograd_weight.obstacle(target, geometry, form)
+        return conv_winograd.obstacle(target, geometry, direction, form)
     if form.plain_x:
-        return conv_blocked_few.fits(target, geometry, direction)
+        few = conv_blocked_few.fits(target, geometry, direction)
+        return None if few else Obstacle.CHANNELS
     if geometry.ic % form.block:
-        return False
-    return direction is not Direction.WEIGHT_GRAD or conv_blocked_weight.fits(target, geometry)
+        return Obstacle.CHANNELS
+    if direction is Direction.WEIGHT_GRAD and not conv_blocked_weight.fits(target, geometry):
+        return Obstacle.WORKSPACE
+    return None
 
 
 def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> int:

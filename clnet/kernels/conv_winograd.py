@@ -7,12 +7,21 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedAlgorithm, BlockedForm
+from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
 from .conv_blocked_direct import vectors_of
 from .conv_geometry import ConvGeometry, Direction
 from .kernel import Constraint, Kernel
 
-__all__ = ["TRANSFORMS", "Matrix", "convolve", "fits", "pack", "packed_size", "pays"]
+__all__ = [
+    "TRANSFORMS",
+    "Matrix",
+    "convolve",
+    "misshapen",
+    "obstacle",
+    "pack",
+    "packed_size",
+    "pays",
+]
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -118,12 +127,21 @@ class Cut(NamedTuple):
     slot: int
 
 
-def fits(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> bool:
-    """Whether these transforms compute a convolution, and have the scratch memory for it."""
-    if (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw) != (3, 3, 1, 1, 1, 1) or g.ic % form.block:
-        return False
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm
+) -> Obstacle | None:
+    """Why these transforms do not compute a convolution; None if they do."""
+    if (found := misshapen(g, form)) is not None:
+        return found
     cut = _cut(target, g, direction, form)
-    return 4 * cut.chunks * cut.slot <= target.workspace_limit
+    return None if 4 * cut.chunks * cut.slot <= target.workspace_limit else Obstacle.WORKSPACE
+
+
+def misshapen(g: ConvGeometry, form: BlockedForm) -> Obstacle | None:
+    """What about a convolution's shape these transforms do not have."""
+    if (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw) != (3, 3, 1, 1, 1, 1):
+        return Obstacle.FILTERS
+    return Obstacle.CHANNELS if g.ic % form.block else None
 
 
 def pays(g: ConvGeometry) -> bool:

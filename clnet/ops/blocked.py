@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from ..array import Array
 from ..device import Launch, Target
-from ..kernels.blocked_form import BlockedForm
+from ..kernels.blocked_form import BlockedForm, Obstacle
 from ..kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
     choose_form,
+    considered,
     pack_filters,
     packed_size,
 )
@@ -28,8 +29,10 @@ __all__ = [
     "BlockedConvWeightGrad",
     "BlockedForm",
     "Direction",
+    "Obstacle",
     "PackFilters",
     "choose_form",
+    "considered",
 ]
 
 
