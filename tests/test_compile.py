@@ -5,14 +5,12 @@ from __future__ import annotations
 import traceback
 
 import numpy as np
-import pyopencl as cl
 import pytest
 
 import clnet
 from clnet import mode, nn, ops
 from clnet.autograd import grad
-from clnet.device.bound import BoundLaunches
-from clnet.errors import ClnetError, DeviceError, GradientError, ShapeError, TraceError
+from clnet.errors import DeviceError, GradientError, ShapeError, TraceError
 
 pytestmark = pytest.mark.device
 
@@ -457,127 +455,6 @@ def test_an_exception_while_tracing_leaves_everything_as_it_was():
     outside.backward()  # the weights it saved were not changed
     assert compiled.num_traces == 0
     assert compiled.plans == []
-
-
-class Interrupted:
-    """Ctrl-C before a launch, or when the pool is asked: the real ones run up to there.
-
-    Args:
-        monkeypatch: the fixture.
-        after: launches that still run.
-    """
-
-    def __init__(self, monkeypatch, after):
-        enqueue, self.left = cl.enqueue_nd_range_kernel, after
-
-        def interrupted(*args):
-            if self.left == 0:
-                raise KeyboardInterrupt
-            self.left -= 1
-            return enqueue(*args)
-
-        self._change = lambda: monkeypatch.setattr(cl, "enqueue_nd_range_kernel", interrupted)
-        self._back = lambda: monkeypatch.setattr(cl, "enqueue_nd_range_kernel", enqueue)
-
-    def __enter__(self):
-        self._change()
-
-    def __exit__(self, *exc):
-        self._back()
-
-
-def everything(job: Job) -> list[clnet.Tensor]:
-    """What a step changes: weights and momenta."""
-    momenta = [tensor for own in job.optimizer.state.values() for tensor in own.values()]
-    return [p.detach() for p in job.model.parameters()] + momenta
-
-
-def test_an_exception_in_the_middle_of_a_replay(monkeypatch, device):
-    """Stopped before each launch in turn; after the weights are put back, it goes on as eager."""
-    eager, job = Job(), Job()
-    step = clnet.compile(job.step)
-    inputs = [(batch(i, 8, 6), batch(9 + i, 8, 3)) for i in range(4)]
-    for pair in inputs[:2]:
-        assert step(*pair).item() == eager.step(*pair).item()
-    saved = [tensor.numpy() for tensor in everything(job)]
-    weight = next(job.model.parameters())
-    held = clnet.memory_allocated()
-    launches = step.plans[-1].num_launches
-    assert launches > 3
-    for after in range(launches):
-        outside = (weight * weight).sum()
-        with Interrupted(monkeypatch, after), pytest.raises(KeyboardInterrupt):
-            step(batch(50 + after, 8, 6), inputs[2][1])  # memory of its own, gone afterwards
-        with pytest.raises(GradientError, match="changed in place since"):
-            outside.backward()
-        assert mode.current().tracer is None
-        with clnet.no_grad():
-            for tensor, value in zip(everything(job), saved, strict=True):
-                tensor.copy_(clnet.tensor(value))
-        del outside
-        assert clnet.memory_allocated() == held
-    for pair in inputs[2:]:
-        assert step(*pair).item() == eager.step(*pair).item()
-    assert eager.state() == job.state()
-    assert step.num_traces == 1
-
-
-def test_an_exception_in_the_first_run_of_a_plan(monkeypatch):
-    """No leaf keeps a gradient that was not computed, and gradients are accumulated anew."""
-    w = clnet.ones(4, requires_grad=True)
-
-    def accumulate(x):
-        (ops.exp(x) * w).sum().backward()
-
-    compiled = clnet.compile(accumulate)
-    for after in range(2):
-        with Interrupted(monkeypatch, 0), pytest.raises(KeyboardInterrupt):
-            compiled(clnet.zeros(4))
-        assert w.grad is None, after
-    compiled(clnet.zeros(4))
-    assert w.grad.tolist() == [1] * 4
-    with Interrupted(monkeypatch, 0), pytest.raises(KeyboardInterrupt):
-        compiled(clnet.zeros(4))
-    assert w.grad.tolist() == [1] * 4
-    compiled(clnet.zeros(4))
-    assert w.grad.tolist() == [2] * 4
-
-
-def test_an_exception_of_a_host_action_in_a_replay():
-    """A learning rate that is no number: backward has run, the update has not."""
-    eager, job = Job(), Job()
-    step = clnet.compile(job.step)
-    x, target = batch(0, 8, 6), batch(1, 8, 3)
-    assert step(x, target).item() == eager.step(x, target).item()
-    group = job.optimizer.param_groups[0]
-    for _ in range(2):
-        state, group["lr"] = job.state(), "fast"
-        with pytest.raises((TypeError, ValueError, ClnetError)):
-            step(x, target)
-        assert job.state() == state
-        group["lr"] = 0.1
-    assert step(x, target).item() == eager.step(x, target).item()
-    assert eager.state() == job.state()
-    assert step.num_traces == 1
-
-
-def test_an_argument_that_was_bound_half_way(monkeypatch):
-    """Interrupted while a new buffer is bound, a plan does not read the old one next time."""
-    compiled = clnet.compile(lambda x, y: (ops.exp(x) + y) @ (x - y))
-    for n in range(1, 3):
-        compiled(clnet.full((3, 3), n), clnet.ones(3, 3))
-    x, y = clnet.full((3, 3), 4.0), clnet.full((3, 3), 5.0)
-    rebind = BoundLaunches.rebind
-
-    def interrupted(self, storage):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(BoundLaunches, "rebind", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        compiled(x, y)
-    monkeypatch.setattr(BoundLaunches, "rebind", rebind)
-    expected = (np.exp(np.float32(4)) + 5) * -1 * 3
-    np.testing.assert_allclose(compiled(x, y).numpy(), np.full((3, 3), expected), rtol=1e-5)
 
 
 def test_a_replayed_update_is_seen_by_graphs_outside():
