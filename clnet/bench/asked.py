@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from .. import mode
@@ -9,14 +10,16 @@ from ..array import Array
 from ..device import AbsentDevice, Device
 from ..dtypes import float32
 from ..errors import ArgumentError
+from ..kernels.conv_blocked import Direction, choose_form
 from ..kernels.gemm import gemm
 from ..kernels.tunables import TUNABLES
 from . import gemm as gemm_bench
 from .contestant import Ours
+from .conv_layers import LAYERS
 from .workload import Workload
 
 Problem = tuple[str, dict[str, Any]]
-OPS = ("gemm",)
+OPS = ("gemm", "conv")
 
 
 def of_network(workload: Workload, where: Device) -> list[Problem]:
@@ -50,6 +53,15 @@ def of_op(op: str, where: Device) -> list[Problem]:
     if op not in OPS:
         raise ArgumentError("tune", "there is no such op", found=repr(op), have=", ".join(OPS))
     absent = _twin(where)
+    if op == "gemm":
+        _multiply(absent)
+    else:
+        for geometry, direction in product(LAYERS.values(), Direction):
+            choose_form(absent.target, geometry, direction)
+    return _asked(absent)
+
+
+def _multiply(absent: AbsentDevice) -> None:
     for case in (*gemm_bench.SQUARES, *gemm_bench.TRANSPOSED, *gemm_bench.NETWORKS):
         shapes = (case.m, case.n), (case.m, case.k), (case.k, case.n)
         out, a, b = (Array.abstract((case.batch, *shape), float32, absent) for shape in shapes)
@@ -58,7 +70,6 @@ def of_op(op: str, where: Device) -> list[Problem]:
             for array, letter in zip((a, b), case.layout, strict=True)
         )
         gemm(absent.target, out, a, b)
-    return _asked(absent)
 
 
 def _twin(where: Device) -> AbsentDevice:

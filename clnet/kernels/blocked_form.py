@@ -44,6 +44,7 @@ class Obstacle(Enum):
     PIXELS = "too few pixels to pay for transformed filters"
     WORKSPACE = "more scratch memory than the workspace limit"
     FORBIDDEN = "no_winograd()"
+    MEASURED = "another form was measured to be faster"
 
 
 class BlockedForm(NamedTuple):
