@@ -44,6 +44,7 @@ class Obstacle(Enum):
     PIXELS = "it is too small to pay for transforms"
     WORKSPACE = "its scratch memory is more than the workspace limit"
     FORBIDDEN = "no_winograd() forbids it"
+    MEASURED = "another form was measured to be faster"
 
 
 class BlockedForm(NamedTuple):
