@@ -10,7 +10,9 @@ from ..array import Array
 from ..device import AbsentDevice, Device
 from ..dtypes import float32
 from ..errors import ArgumentError
-from ..kernels.conv_blocked import Direction, choose_form
+from ..kernels.conv_blocked import Direction, FormChoice, choose_form, with_packing
+from ..kernels.conv_geometry import ConvGeometry, ConvProblem
+from ..kernels.conv_trial import Operands
 from ..kernels.gemm import gemm
 from ..kernels.tunables import TUNABLES
 from . import gemm as gemm_bench
@@ -57,7 +59,7 @@ def of_op(op: str, where: Device) -> list[Problem]:
         _multiply(absent)
     else:
         for geometry, direction in product(LAYERS.values(), Direction):
-            choose_form(absent.target, geometry, direction)
+            _convolve(absent, geometry, direction)
     return _asked(absent)
 
 
@@ -72,6 +74,17 @@ def _multiply(absent: AbsentDevice) -> None:
         gemm(absent.target, out, a, b)
 
 
+def _convolve(absent: AbsentDevice, geometry: ConvGeometry, direction: Direction) -> None:
+    form = choose_form(absent.target, geometry, direction)
+    if form is None:
+        return
+    filters = (geometry.oc, geometry.icg, geometry.kh, geometry.kw)
+    shapes = (form.x_shape(geometry), filters, form.y_shape(geometry))
+    arrays = (Array.abstract(shape, float32, absent) for shape in shapes)
+    operands = Operands(ConvProblem(direction.value, True, *geometry), *arrays)
+    with_packing(absent.target, operands, FormChoice(form.algorithm.value))
+
+
 def _twin(where: Device) -> AbsentDevice:
     absent = AbsentDevice(where.traits)
     absent.pool.limit = None
@@ -79,7 +92,13 @@ def _twin(where: Device) -> AbsentDevice:
 
 
 def _asked(absent: AbsentDevice) -> list[Problem]:
-    return [(name, fields._asdict()) for name, fields in absent.target.choices if name in TUNABLES]
+    """The problems that leave a choice."""
+    target = absent.target
+    return [
+        (name, fields._asdict())
+        for name, fields in target.choices
+        if len(TUNABLES[name].candidates(target, fields)) > 1
+    ]
 
 
 def _transposed(array: Array) -> Array:

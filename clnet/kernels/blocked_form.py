@@ -13,7 +13,7 @@ from ..device import DeviceTraits
 from ..shapes import Shape
 from .conv_geometry import ConvGeometry
 
-_LEAST_BLOCK, _MOST_BLOCK = 4, 16
+LEAST_BLOCK, _MOST_BLOCK = 4, 16
 _MOST_ELEMENTS = 2**31 - 1
 
 
@@ -86,7 +86,7 @@ def block_size(traits: DeviceTraits) -> int | None:
     """
     if traits.dedicated_local_memory:
         return None
-    return min(max(traits.simd_width, _LEAST_BLOCK), _MOST_BLOCK)
+    return min(max(traits.simd_width, LEAST_BLOCK), _MOST_BLOCK)
 
 
 def unblockable(g: ConvGeometry, block: int) -> Obstacle | None:

@@ -38,6 +38,7 @@ __all__ = [
     "obstacle",
     "pack_filters",
     "packed_size",
+    "with_packing",
 ]
 
 
@@ -292,8 +293,17 @@ def _candidates(target: Target, problem: ConvProblem) -> list[FormChoice]:
     return list(dict.fromkeys(found))
 
 
-def _lower(target: Target, operands: Operands, choice: FormChoice) -> list[Launch]:
-    """Packing of the filters, which every update asks for, and the convolution."""
+def with_packing(target: Target, operands: Operands, choice: FormChoice) -> list[Launch]:
+    """Packing of the filters, which every update asks for, and the convolution.
+
+    Args:
+        target: what the device is like.
+        operands: what is computed of what, blocked as the form wants.
+        choice: the form.
+
+    Returns:
+        The launches, in order.
+    """
     g, direction, form = operands.geometry, operands.direction, choice.form(target)
     if direction is Direction.WEIGHT_GRAD:
         return blocked_weight_grad(target, operands.weight, operands.y, operands.x, g, form)
@@ -315,6 +325,6 @@ FORM = Tunable(
     default=_default,
     candidates=_candidates,
     trial=lambda where, problem: BlockedTrial(
-        where, problem, _default(where.target, problem).form(where.target), _lower
+        where, problem, _default(where.target, problem).form(where.target), with_packing
     ),
 )

@@ -12,7 +12,7 @@ from ..device import Device, Launch, Target
 from ..dtypes import float32
 from .blocked_form import BlockedForm
 from .conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad, fits
-from .conv_geometry import ConvGeometry, ConvProblem, Direction
+from .conv_geometry import ConvProblem, Direction
 
 # Copies of the operands take so many bytes together: more than most caches hold.
 ROTATED_BYTES = 64 * 2**20
@@ -25,19 +25,17 @@ class Operands:
     """The arrays of one convolution, one of which is its result.
 
     Args:
-        geometry: the sizes.
-        direction: what is computed.
+        problem: what is computed.
         x, weight, y: the arrays, or their gradients.
 
     Attributes:
-        geometry, direction: as given.
-        x, weight, y: as given.
+        problem, x, weight, y: as given.
+        geometry, direction: of the problem.
     """
 
-    def __init__(
-        self, geometry: ConvGeometry, direction: Direction, x: Array, weight: Array, y: Array
-    ) -> None:
-        self.geometry, self.direction = geometry, direction
+    def __init__(self, problem: ConvProblem, x: Array, weight: Array, y: Array) -> None:
+        self.problem = problem
+        self.geometry, self.direction = problem.geometry, Direction(problem.direction)
         self.x, self.weight, self.y = x, weight, y
         self._packed: dict[int, Array] = {}
 
@@ -83,7 +81,7 @@ class BlockedTrial:
         rng = np.random.default_rng(0)
         shapes = ((g.n, g.ic, g.h, g.w), (g.oc, g.icg, g.kh, g.kw), (g.n, g.oc, g.oh, g.ow))
         x, weight, y = (rng.standard_normal(shape, dtype=np.float32) for shape in shapes)
-        expected = _reference(where, g, direction, x, weight, y)
+        expected = _reference(where, problem, x, weight, y)
         if not form.plain_x:
             x = _blocked(x, form.block)
         y = _blocked(y, form.block)
@@ -96,7 +94,7 @@ class BlockedTrial:
         nbytes = x.nbytes + weight.nbytes + y.nbytes
         self.turns = max(1, min(MOST_TURNS, -(-ROTATED_BYTES // nbytes)))
         self._operands = [
-            Operands(g, direction, *(Array.from_numpy(v, where) for v in (x, weight, y)))
+            Operands(problem, *(Array.from_numpy(v, where) for v in (x, weight, y)))
             for _ in range(self.turns)
         ]
 
@@ -119,18 +117,13 @@ class BlockedTrial:
 
 
 def _reference(
-    where: Device,
-    g: ConvGeometry,
-    direction: Direction,
-    x: np.ndarray,
-    weight: np.ndarray,
-    y: np.ndarray,
+    where: Device, problem: ConvProblem, x: np.ndarray, weight: np.ndarray, y: np.ndarray
 ) -> np.ndarray:
     """The result between plain arrays, by explicit columns, or item by item where memory lacks."""
-    target = where.target
+    target, g, direction = where.target, problem.geometry, Direction(problem.direction)
     columns = fits(target, g, direction, float32, Algorithm.IM2COL)
     algorithm = Algorithm.IM2COL if columns else Algorithm.DEPTHWISE
-    operands = Operands(g, direction, *(Array.from_numpy(v, where) for v in (x, weight, y)))
+    operands = Operands(problem, *(Array.from_numpy(v, where) for v in (x, weight, y)))
     x_, weight_, y_ = operands.x, operands.weight, operands.y
     match direction:
         case Direction.FORWARD:

@@ -19,6 +19,7 @@ def test_convolutions_of_the_benchmark_are_asked_for(device):
     if device.traits.dedicated_local_memory:
         assert problems == []
         return
+    assert {name for name, _ in problems} == {n for n in TUNABLES if n.startswith("conv_")}
     assert {p["direction"] for _, p in problems} == {"forward", "input_grad", "weight_grad"}
     assert all(TUNABLES[name].problem(**problem).geometry.flops for name, problem in problems)
 

@@ -90,7 +90,16 @@ CONVOLUTIONS = [
     convolution("forward", ic=3),
     convolution("weight_grad", ic=3),
 ]
-PROBLEMS = {"conv_blocked": CONVOLUTIONS, "gemm_packed": PRODUCTS, "gemm_tiled": PRODUCTS}
+PROBLEMS = {
+    "conv_blocked": CONVOLUTIONS,
+    "conv_blocked_direct": [
+        convolution("forward", winograd=False, dh=2, dw=2, ph=2, pw=2),
+        convolution("input_grad", winograd=False, n=5, sh=2, sw=3, oh=7, ow=4),
+    ],
+    "conv_winograd": [convolution("forward", n=64), convolution("input_grad", n=64, oc=64)],
+    "gemm_packed": PRODUCTS,
+    "gemm_tiled": PRODUCTS,
+}
 ALL = [(name, problem) for name, problems in PROBLEMS.items() for problem in problems]
 
 
