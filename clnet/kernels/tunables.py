@@ -17,7 +17,15 @@ from typing import Any
 from ..device import BoundLaunches, Device, Scratch, device
 from ..device.tunings import Entry
 from ..errors import BuildError
-from . import conv_blocked, conv_blocked_direct, conv_winograd, gemm_packed, gemm_tiled
+from . import (
+    conv_blocked,
+    conv_blocked_direct,
+    conv_implicit,
+    conv_implicit_weight,
+    conv_winograd,
+    gemm_packed,
+    gemm_tiled,
+)
 from .race import Race
 from .tunable import Trial, Tunable
 
@@ -26,6 +34,8 @@ TUNABLES: dict[str, Tunable[Any, Any]] = {
     for tunable in (
         conv_blocked.FORM,
         conv_blocked_direct.SPLIT,
+        conv_implicit.TILING,
+        conv_implicit_weight.TILING,
         conv_winograd.TURN,
         gemm_packed.BLOCKING,
         gemm_tiled.TILING,
