@@ -32,7 +32,7 @@ from .planted import DEADLY, PRODUCT, REFUSED, RIGHT, WRONG
 
 PLANTED = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from tests.kernels.planted import serve; serve(sys.argv[2], int(sys.argv[3]))"
+    "from tests.kernels.planted import serve; serve(sys.argv[2], *map(int, sys.argv[3:]))"
 )
 PRODUCTS = [
     PRODUCT,
