@@ -13,6 +13,7 @@ from ..shapes import ceil_div, round_up
 from .gemm_any import sum_slices
 from .gemm_problem import Problem
 from .kernel import Constraint, Kernel
+from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 
 
 class PackedParams(NamedTuple):
@@ -28,6 +29,7 @@ class PackedParams(NamedTuple):
     prepacked: bool
     bias: str | None
     activation: str | None
+    stream: bool
 
 
 class PackParams(NamedTuple):
@@ -110,21 +112,20 @@ UNROLL = 2
 DEPTHS = (2048, 1024, 512, 256, 64)
 # Panels of a stay in the second-level cache; those of b that a group packs itself do, too.
 A_BYTES = 512 * 1024
-# Panels of b that a cache keeps from group to group.
-NEAR_ELEMENTS = 2**20
 SLICE_K = 128
 PACK_ROWS, PACK_COLUMNS = 8, 512
 MOST_BLOCKS_PER_UNIT = 16
 CUTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
-# Costs in units of one multiplication in the inner loop, fitted to some 700 timed blockings of 55
+# Costs in units of one multiplication in the inner loop, fitted to 200 timed blockings of 20
 # products on two cores with 512-bit vectors.
-PACK_COST, PREPACK_COST = 16, 70
-LOAD_COST, FAR_COST = 1, 27
-STORE_COST, RESTORE_COST = 20, 17
-SUM_COST = 2
+PACK_COST, PREPACK_COST, LOAD_COST = 24, 38, 3
+STORE_COST, RESTORE_COST = 50, 22
+# What is added for sums whose block has so many rows, each on a page of its own.
+PAGE_COST, PAGES = 20, 1024
+SUM_COST = 10
 GROUP_COST = 300
-LAUNCH_COST = 250_000
+LAUNCH_COST = 2_500_000
 
 
 def packed(target: Target, problem: Problem) -> list[Launch]:
@@ -189,6 +190,7 @@ def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
         False,
         problem.bias_axis,
         problem.activation,
+        False,
     )
 
 
@@ -251,12 +253,10 @@ def _cost(work: Work, blocking: Blocking) -> float:
     rows = round_up(work.m, params.rows) / row_blocks
     columns = round_up(work.n, params.vectors * params.width) / column_blocks
     passes = ceil_div(steps, blocking.depth)
-    group = rows * columns * (steps + STORE_COST + RESTORE_COST * (passes - 1))
+    store = STORE_COST + PAGE_COST * min(rows / PAGES, 1)
+    group = rows * columns * (steps + store + RESTORE_COST * (passes - 1))
     group += rows * steps * PACK_COST
-    # Groups that run one after the other read the same panels of b, from a cache if they fit.
-    near = blocking.column_panels * params.vectors * params.width * steps <= NEAR_ELEMENTS
-    load = (LOAD_COST if near else FAR_COST) if blocking.prepacked else PACK_COST
-    group += columns * steps * load
+    group += columns * steps * (LOAD_COST if blocking.prepacked else PACK_COST)
     turns = max(ceil_div(groups, work.units), groups / work.units)
     cost = group * turns + GROUP_COST * groups
     if blocking.prepacked:
@@ -331,6 +331,9 @@ def _pack(params: PackedParams, problem: Problem, panels: Array) -> Launch:
 
 def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slice: int) -> Launch:
     """The product itself; slices of its sums lie ``out_slice`` apart."""
+    slice_k = _slice_k(params, given.k, blocking.slices)
+    if blocking.depth >= slice_k:
+        params = params._replace(stream=_streams(params, given, out_slice))
     columns = params.vectors * params.width
     row_blocks = ceil_div(given.m, params.rows * blocking.row_panels)
     column_blocks = ceil_div(given.n, columns * blocking.column_panels)
@@ -349,7 +352,7 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
             *given.matrix_strides(),
             *given.batch_strides(),
             blocking.slices,
-            _slice_k(params, given.k, blocking.slices),
+            slice_k,
             out_slice,
             blocking.depth,
             blocking.row_panels,
@@ -359,4 +362,18 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
         local_size=(1, 1, 1),
         flops=given.flops,
         bytes=given.bytes,
+    )
+
+
+def _streams(params: PackedParams, given: Problem, out_slice: int) -> bool:
+    """Whether out goes past the caches: large, written once, and in whole lines."""
+    item = given.out.dtype.itemsize
+    axes = zip(given.out.shape[:3], given.out.strides[:3], strict=True)
+    steps = [params.vectors * params.width, out_slice, *(step for size, step in axes if size > 1)]
+    return (
+        given.out.nbytes >= STREAM_BYTES
+        and given.beta == 0
+        and given.out.strides[3] == 1
+        and aligned([given.out])
+        and not any(step * item % LINE_BYTES for step in steps)
     )

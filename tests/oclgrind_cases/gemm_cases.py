@@ -135,6 +135,8 @@ def sums_in_slices(target: Target) -> None:
         ):
             check(target, dtype, 5, 11, 67, bias_axis=-1, activation="relu", beta=0.5)
             check(target, dtype, 6, 9, 70, bias_axis=-2)
+            check(target, dtype, 6, 16, 70, bias_axis=-1)
+            check(target, dtype, 5, 16, 70, bias_axis=-2, activation="relu")
             check(target, dtype, 7, 13, 65, gap=3, beta=0.5)
             check(target, dtype, 7, 13, 65, turned="o", activation="relu", alpha=0.5)
             check(target, dtype, 5, 9, 67)
