@@ -22,7 +22,10 @@
 ## param    activation: None|str see lib/epilogue.mako
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
 ## param    vector_type: str     of width lanes
-## def      gemm_packed
+## param    lanes: int            rows padded to width
+## param    space: str            where the panel of b lies
+## param    begin: str            first step of a stretch of the panels
+## param    end: str              ... and where it ends
 ## arg      m: int                 rows of out
 ## arg      n: int                 columns of out
 ## arg      k: int                 length of the sums
@@ -52,21 +55,7 @@
 ## arg      depth: int                 steps of k per panel, a multiple of unroll
 ## arg      row_panels: int                 panels of a that a group multiplies
 ## arg      column_panels: int                 panels of b
-## def      gemm_pack
-## arg      n: int                 columns of b
-## arg      k: int                 rows of b
-## arg      panels: out ctype           panels[item][panel][k padded][columns]
-## arg      source: in ctype            b
-## arg      b_k: long
-## arg      b_n: long
-## arg      inner: int                 as above
-## arg      b_outer: long
-## arg      b_inner: long
-## arg      column_panels: int                 panels that a group packs
-## arg      chunk_k: int                 steps of k that a group packs
-## arg      padded_k: int                 steps of k in a panel
-## launch   gemm_packed: global (row blocks, column blocks, slices * batch), local (1, 1, 1)
-##          gemm_pack: global (column blocks, chunks of k, batch), local (1, 1, 1)
+## launch   global (row blocks, column blocks, slices * batch), local (1, 1, 1)
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
@@ -291,30 +280,6 @@ inline void store_tile(
             }
             out[c * out_n] = x;
         }
-    }
-}
-</%def>
-##
-<%def name="gemm_pack(ctype, width, vectors, unroll)">
-${vectors_of.types(ctype, width)}
-${vectors_of.zip(ctype, width)}
-${panel.pack("pack_b", ctype, width, vectors * width, "__global")}
-__kernel void gemm_pack(
-    const int n, const int k, __global ${ctype} *restrict panels, const long panels_offset,
-    __global const ${ctype} *restrict source, const long source_offset,
-    const long b_k, const long b_n, const int inner, const long b_outer, const long b_inner,
-    const int column_panels, const int chunk_k, const int padded_k)
-{
-    const int item = get_global_id(2), all = (n + ${vectors * width - 1}) / ${vectors * width};
-    panels += panels_offset + (long)item * all * padded_k * ${vectors * width};
-    source += source_offset + item / inner * b_outer + item % inner * b_inner;
-    const int first = get_global_id(0) * column_panels, k0 = get_global_id(1) * chunk_k;
-    const int steps = min(chunk_k, k - k0), padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
-    for (int p = first; p < min(all, first + column_panels); p++) {
-        const int column = p * ${vectors * width};
-        pack_b(
-            panels + ((long)p * padded_k + k0) * ${vectors * width}, source + column * b_n + k0 * b_k,
-            min(${vectors * width}, n - column), steps, padded, b_n, b_k);
     }
 }
 </%def>

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import DeviceTraits, Launch, Scratch, Target
+from ..device import DeviceTraits, Launch, Target
+from ..dtypes import float32, float64
 from ..shapes import ceil_div, round_up
 from .gemm_any import sum_slices
-from .gemm_problem import Problem
+from .gemm_pack import Panels, pack, place_panels
+from .gemm_problem import Problem, Product
+from .gemm_trial import ProductTrial
 from .kernel import Constraint, Kernel
 from .streaming import LINE_BYTES, STREAM_BYTES, aligned
+from .tunable import Tunable
 
 
 class PackedParams(NamedTuple):
@@ -32,15 +35,6 @@ class PackedParams(NamedTuple):
     stream: bool
 
 
-class PackParams(NamedTuple):
-    """Parameters of ``gemm_pack``; see its template."""
-
-    ctype: str
-    width: int
-    vectors: int
-    unroll: int
-
-
 class Tile(NamedTuple):
     """A register block.
 
@@ -57,12 +51,14 @@ class Blocking(NamedTuple):
     """How the work is cut into groups.
 
     Attributes:
+        rows: of a register block.
         depth: steps of k that panels hold at a time.
         row_panels, column_panels: panels of a and of b that a group multiplies.
         slices: parts of the sums that go to groups of their own.
         prepacked: b is packed beforehand by a kernel of its own.
     """
 
+    rows: int
     depth: int
     row_panels: int
     column_panels: int
@@ -102,7 +98,6 @@ PACKED = Kernel(
         Constraint("b_elements >= vectors * width * unroll", "local memory holds a panel of b"),
     ),
 )
-PACK = Kernel("gemm_pack", "gemm_packed.mako")
 
 # Bytes of a vector register -> register block. 32 registers of 64 bytes hold 28 sums, two vectors
 # of b and one of a; 16 registers of 32 or 16 bytes hold 12 sums, two and one.
@@ -113,7 +108,6 @@ DEPTHS = (2048, 1024, 512, 256, 64)
 # Panels of a stay in the second-level cache; those of b that a group packs itself do, too.
 A_BYTES = 512 * 1024
 SLICE_K = 128
-PACK_ROWS, PACK_COLUMNS = 8, 512
 MOST_BLOCKS_PER_UNIT = 16
 CUTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
@@ -126,6 +120,7 @@ PAGE_COST, PAGES = 20, 1024
 SUM_COST = 10
 GROUP_COST = 300
 LAUNCH_COST = 2_500_000
+DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 
 
 def packed(target: Target, problem: Problem) -> list[Launch]:
@@ -138,24 +133,21 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
     Returns:
         Its launches, in order.
     """
-    params = _params(target.traits, problem)
+    used = problem.memory().nbytes
+    if used:  # operands in scratch memory leave less of it
+        target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
+    return _blocked(target, problem, BLOCKING.choose(target, problem.product))
+
+
+def _blocked(target: Target, problem: Problem, blocking: Blocking) -> list[Launch]:
+    """The launches of a blocking."""
+    params = _params(target.traits, problem.product, blocking.rows)
+    params = params._replace(bias=problem.bias_axis, activation=problem.activation)
     memory = problem.memory()
-    work = Work(
-        params,
-        problem.m,
-        problem.n,
-        problem.k,
-        problem.batch,
-        _items(problem.b),
-        problem.out.dtype.itemsize,
-        target.traits.compute_units,
-        max(target.workspace_limit - memory.nbytes, 0),
-    )
-    blocking = choose_blocking(work)
     launches: list[Launch] = []
     if blocking.prepacked:
-        panels = _panels(memory, params, problem)
-        launches.append(_pack(params, problem, panels))
+        panels = place_panels(memory, _form(params), problem)
+        launches.append(pack(_form(params), problem, panels))
         params = params._replace(prepacked=True)
         problem = replace(problem, b=panels)
     if blocking.slices == 1:
@@ -166,21 +158,31 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
     return [first, sum_slices(target.traits, problem, partial)]
 
 
-def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
-    """Register block, depth and block of panels for a device and a product."""
-    item = problem.out.dtype.itemsize
+def _tile(traits: DeviceTraits) -> tuple[int, Tile]:
+    """Bytes of a vector register, and the register block of a device."""
     lanes = max(traits.simd_width, LEAST_WIDTH)
     register = min(max(4 * lanes, min(TILES)), max(TILES))
-    tile = TILES[register]
-    width = register // item
+    return register, TILES[register]
+
+
+def _rows(traits: DeviceTraits, m: int) -> int:
+    """Rows of the register block that a product of ``m`` rows takes by itself."""
     # A row more in the block costs a load beside its products; an empty one costs all of them.
-    rows = min(tile.rows, key=lambda r: (ceil_div(problem.m, r) * (r + 1), -r))
+    return min(_tile(traits)[1].rows, key=lambda r: (ceil_div(m, r) * (r + 1), -r))
+
+
+def _params(traits: DeviceTraits, product: Product, rows: int) -> PackedParams:
+    """Register block, depth and block of panels for a device and a product."""
+    dtype = DTYPES[product.dtype]
+    item = dtype.itemsize
+    register, tile = _tile(traits)
+    width = register // item
     # A third of the local memory's half is for a panel of b, the rest for panels of a.
     budget = min(traits.local_memory_bytes // 2, A_BYTES * 3 // 2) // item
     columns, lanes = tile.vectors * width, round_up(rows, width)
     deepest = next((d for d in DEPTHS if max(columns, lanes // 2) * d <= budget // 3), DEPTHS[-1])
     return PackedParams(
-        problem.out.dtype.ctype,
+        dtype.ctype,
         width,
         rows,
         tile.vectors,
@@ -188,10 +190,36 @@ def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
         max(budget * 2 // 3, lanes * deepest),
         columns * deepest,
         False,
-        problem.bias_axis,
-        problem.activation,
+        None,
+        None,
         False,
     )
+
+
+def _work(target: Target, product: Product, rows: int) -> Work:
+    return Work(
+        _params(target.traits, product, rows),
+        product.m,
+        product.n,
+        product.k,
+        product.batch,
+        product.items,
+        DTYPES[product.dtype].itemsize,
+        target.traits.compute_units,
+        target.workspace_limit,
+    )
+
+
+def _default(target: Target, product: Product) -> Blocking:
+    return choose_blocking(_work(target, product, _rows(target.traits, product.m)))
+
+
+def _candidates(target: Target, product: Product) -> list[Blocking]:
+    """All blockings of all register blocks, the default first, then by their estimated costs."""
+    works = [_work(target, product, rows) for rows in _tile(target.traits)[1].rows]
+    found = sorted((_cost(work, b), b) for work in works for b in _blockings(work))
+    default = _default(target, product)
+    return [default, *(blocking for _, blocking in found if blocking != default)]
 
 
 @lru_cache(maxsize=4096)
@@ -204,14 +232,19 @@ def choose_blocking(work: Work) -> Blocking:
     Returns:
         The blocking, whose scratch memory fits the limit and whose every slice has work.
     """
+    return min(_blockings(work), key=lambda blocking: (_cost(work, blocking), blocking))
+
+
+def _blockings(work: Work) -> list[Blocking]:
+    """The ways worth a try."""
     params = work.params
     row_panels = ceil_div(work.m, params.rows)
     column_panels = ceil_div(work.n, params.vectors * params.width)
     column_options = {ceil_div(column_panels, c) for c in _cuts(column_panels, 1, work.units)}
     wanted = [s for s in (1, work.units, 2 * work.units) if s == 1 or s * SLICE_K <= work.k]
     slice_options = {ceil_div(work.k, _slice_k(params, work.k, s)) for s in wanted}
-    candidates = [
-        Blocking(depth, rows, columns, slices, prepacked)
+    return [
+        Blocking(params.rows, depth, rows, columns, slices, prepacked)
         for slices in sorted(slice_options)
         for depth, most_rows in _depths(params, _slice_k(params, work.k, slices))
         for rows in {
@@ -222,7 +255,6 @@ def choose_blocking(work: Work) -> Blocking:
         for prepacked in (False, True)
         if _scratch_bytes(work, slices, prepacked) <= work.limit and not (prepacked and slices > 1)
     ]
-    return min(candidates, key=lambda blocking: (_cost(work, blocking), blocking))
 
 
 def _depths(params: PackedParams, steps: int) -> list[tuple[int, int]]:
@@ -260,7 +292,7 @@ def _cost(work: Work, blocking: Blocking) -> float:
     turns = max(ceil_div(groups, work.units), groups / work.units)
     cost = group * turns + GROUP_COST * groups
     if blocking.prepacked:
-        panels = _panel_elements(params, work.n, work.k) * work.items
+        panels = _form(params).elements(work.n, work.k) * work.items
         cost += panels * PREPACK_COST / work.units + LAUNCH_COST
     if blocking.slices > 1:
         partial = blocking.slices * work.batch * work.m * work.n
@@ -270,63 +302,17 @@ def _cost(work: Work, blocking: Blocking) -> float:
 
 def _scratch_bytes(work: Work, slices: int, prepacked: bool) -> int:  # noqa: FBT001 - private
     """What a blocking needs of the workspace."""
-    nbytes = _panel_elements(work.params, work.n, work.k) * work.items if prepacked else 0
+    nbytes = _form(work.params).elements(work.n, work.k) * work.items if prepacked else 0
     nbytes += slices * work.batch * work.m * work.n if slices > 1 else 0
     return nbytes * work.item_bytes
-
-
-def _items(array: Array) -> int:
-    """Batch items that differ."""
-    pairs = zip(array.shape[:2], array.strides[:2], strict=True)
-    return prod(size for size, stride in pairs if stride != 0)
 
 
 def _slice_k(params: PackedParams, k: int, slices: int) -> int:
     return round_up(ceil_div(k, slices), params.unroll)
 
 
-def _panel_elements(params: PackedParams, n: int, k: int) -> int:
-    """Elements of the packed panels of one item of b."""
-    return round_up(n, params.vectors * params.width) * round_up(k, params.unroll)
-
-
-def _panels(memory: Scratch, params: PackedParams, problem: Problem) -> Array:
-    """B's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
-    item = _panel_elements(params, problem.n, problem.k)
-    dense = Array.scratch(memory, (_items(problem.b), item), problem.b.dtype)
-    outer, inner = (stride != 0 for stride in problem.b.strides[:2])
-    inner_items = problem.b.shape[1] if inner else 1
-    strides = (item * inner_items if outer else 0, item if inner else 0, 0, 0)
-    return dense.view(problem.b.shape, strides)
-
-
-def _pack(params: PackedParams, problem: Problem, panels: Array) -> Launch:
-    """Rows of b that lie densely are read whole, some at a time; columns panel by panel."""
-    b = problem.b
-    column_panels = ceil_div(problem.n, params.vectors * params.width)
-    by_rows = b.strides[3] == 1
-    chunk = PACK_ROWS if by_rows else PACK_COLUMNS
-    group_panels = column_panels if by_rows else 1
-    inner_items = b.shape[1] if b.strides[1] != 0 else 1
-    return PACK.launch(
-        PackParams(params.ctype, params.width, params.vectors, params.unroll),
-        (
-            problem.n,
-            problem.k,
-            panels,
-            b,
-            *b.strides[2:],
-            inner_items,
-            *b.strides[:2],
-            group_panels,
-            chunk,
-            round_up(problem.k, params.unroll),
-        ),
-        global_size=(ceil_div(column_panels, group_panels), ceil_div(problem.k, chunk), _items(b)),
-        local_size=(1, 1, 1),
-        flops=0,
-        bytes=2 * _items(b) * problem.n * problem.k * b.dtype.itemsize,
-    )
+def _form(params: PackedParams) -> Panels:
+    return Panels(params.ctype, params.width, params.vectors, params.unroll)
 
 
 def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slice: int) -> Launch:
@@ -377,3 +363,14 @@ def _streams(params: PackedParams, given: Problem, out_slice: int) -> bool:
         and aligned([given.out])
         and not any(step * item % LINE_BYTES for step in steps)
     )
+
+
+BLOCKING = Tunable(
+    "gemm_packed",
+    version=1,
+    problem=Product,
+    choice=Blocking,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, product: ProductTrial(where, product, _blocked),
+)

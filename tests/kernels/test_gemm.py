@@ -244,6 +244,21 @@ def test_gemm_same_bits_every_time(target, where):
     np.testing.assert_array_equal(first, again)
 
 
+@pytest.mark.parametrize("n", [96, 112, 72], ids=["whole", "edge", "no lines"])
+def test_gemm_of_a_large_result(target, where, monkeypatch, n):
+    monkeypatch.setattr(gemm_packed, "STREAM_BYTES", 0)
+    a, b, bias = operands((33, 20), (20, n), (n,))
+    given = {"bias": Array.from_numpy(bias, where), "activation": "relu"}
+    out = poisoned((33, n), where)
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    launches = gemm(target, out, left, right, **given)
+    on_cpu = [launch.kernel.text() for launch in launches if launch.kernel.name == "gemm_packed"]
+    in_lines = n != 72 and target.traits.simd_width >= 8  # two vectors make a line
+    assert all(("STREAM" in text) == in_lines for text in on_cpu)
+    expected = np.maximum(a.astype(np.float64) @ b + bias, 0)
+    check(run(target, where, out, left, right, **given), expected, 20)
+
+
 def test_gemm_without_workspace(target, where):
     a, b = operands((250, 1100), (1100, 70))
     bare = dataclasses.replace(target, workspace_limit=0)
