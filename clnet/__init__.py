@@ -64,6 +64,7 @@ from .inspection import is_tensor as is_tensor
 from .inspection import numel as numel
 from .inspection import promote_types as promote_types
 from .inspection import result_type as result_type
+from .ops.conv import no_winograd as no_winograd
 from .ops.function import PUBLIC_OPS, Face
 from .profiling import profile as profile
 from .random import get_rng_state as get_rng_state

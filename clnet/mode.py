@@ -21,6 +21,7 @@ class Mode:
         tracer: what records ops instead of running them, or None.
         autocast: the dtype matrix products and convolutions run in, or None for their inputs'.
         float32_precision: ``"highest"``: float32 products are computed in float32.
+        winograd: whether convolutions may take Winograd's transforms, which round more coarsely.
         module_path: dotted path of the module whose ``forward`` is running.
         phase: ``"forward"``, ``"backward"`` or ``"update"``.
         generator: the random generator of ops that are given none.
@@ -33,6 +34,7 @@ class Mode:
     tracer: Any = None
     autocast: Any = None
     float32_precision: str = "highest"
+    winograd: bool = True
     module_path: str = ""
     phase: str = "forward"
     generator: Generator = field(default_factory=Generator)

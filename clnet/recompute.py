@@ -156,6 +156,7 @@ class _Segment:
             device=before.device,
             autocast=before.autocast,
             float32_precision=before.float32_precision,
+            winograd=before.winograd,
         ):
             return _tensors(self.run(tensors))
 

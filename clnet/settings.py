@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_path
+from platformdirs import user_cache_path, user_config_path
 
 from .errors import ArgumentError
 
@@ -51,6 +51,8 @@ class Settings:
         workspace_limit: ``CLNET_WORKSPACE_LIMIT`` in bytes, a cap on each queue's workspace.
         cache_dir: ``CLNET_CACHE_DIR``, where compiled kernels and downloads are kept.
         data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
+        tunings_dir: ``CLNET_TUNINGS``, where measured choices of kernels' parameters are kept.
+        tune: ``CLNET_TUNE``, whether what no choice was measured for is measured at first use.
     """
 
     device: str | None
@@ -59,6 +61,8 @@ class Settings:
     workspace_limit: int | None
     cache_dir: Path
     data_dir: Path | None
+    tunings_dir: Path
+    tune: bool
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -86,7 +90,10 @@ class Settings:
             raise ArgumentError(
                 "CLNET_THREADS", "is a whole number, 1 or more", value=repr(threads)
             )
-        cache, data = text("CLNET_CACHE_DIR"), text("CLNET_DATA")
+        cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
+        tune = text("CLNET_TUNE")
+        if tune not in (None, "0", "1"):
+            raise ArgumentError("CLNET_TUNE", "is 0 or 1", value=repr(tune))
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=None if threads is None else int(threads),
@@ -94,6 +101,8 @@ class Settings:
             workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
             cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
             data_dir=None if data is None else Path(data),
+            tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
+            tune=tune == "1",
         )
 
 

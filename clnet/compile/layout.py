@@ -12,14 +12,12 @@ from typing import Any
 
 from ..array import Array
 from ..device import Storage, Target
-from ..dtypes import float32
 from ..kernels.conv_blocked import block_size
-from ..ops.blocked import Direction, choose_form
 from ..ops.blocked_layers import Reorder
-from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
 from ..ops.function import Function
 from ..ops.shape import Copy
 from ..shapes import Shape, contiguous_strides, is_contiguous
+from .convolution import convolution_of
 from .layout_rules import RULES
 from .trace import Trace
 from .tracer import Action, Step
@@ -217,17 +215,5 @@ class Layouts:
 
 def fits(target: Target, step: Step) -> bool:
     """Whether a step is a convolution that is computed between blocked arrays."""
-    function = step.function
-    if len(step.inputs) < 2 or step.inputs[0].dtype is not float32:
-        return False
-    first, second = step.inputs[:2]
-    if isinstance(function, Conv2d):
-        geometry = function.window.geometry(first.shape, second.shape)
-        return choose_form(target, geometry, Direction.FORWARD) is not None
-    if isinstance(function, ConvInputGrad):
-        geometry = function.window.geometry(function.x_shape, second.shape)
-        return choose_form(target, geometry, Direction.INPUT_GRAD) is not None
-    if isinstance(function, ConvWeightGrad):
-        geometry = function.window.geometry(second.shape, function.weight_shape)
-        return choose_form(target, geometry, Direction.WEIGHT_GRAD) is not None
-    return False
+    found = convolution_of(step)
+    return found is not None and found.form(target) is not None

@@ -21,9 +21,9 @@ from ..ops.blocked import (
     BlockedConv2d,
     BlockedConvInputGrad,
     BlockedConvWeightGrad,
+    BlockedForm,
     Direction,
     PackFilters,
-    choose_form,
 )
 from ..ops.blocked_layers import (
     BlockedAvgPool,
@@ -48,6 +48,7 @@ from ..ops.pool import (
 )
 from ..ops.reduce import Reduce
 from ..ops.shape import Cat, Copy, SliceBackward
+from .convolution import convolution_of
 from .tracer import Step
 
 if TYPE_CHECKING:
@@ -72,10 +73,8 @@ def _rule(*functions: type[Function]) -> Callable[[Rule], Rule]:
 
 @_rule(Conv2d)
 def _conv(layouts: Layouts, step: Step) -> bool:
-    function: Any = step.function
     x, weight, *bias = step.inputs
-    g = function.window.geometry(x.shape, weight.shape)
-    form = choose_form(layouts.target, g, Direction.FORWARD) if _floats(step) else None
+    g, form = _geometry_and_form(layouts, step)
     if form is None or not layouts.replaceable(*step.outputs):
         return False
     if form.plain_x:
@@ -91,10 +90,8 @@ def _conv(layouts: Layouts, step: Step) -> bool:
 
 @_rule(ConvInputGrad)
 def _conv_input_grad(layouts: Layouts, step: Step) -> bool:
-    function: Any = step.function
     gy, weight = step.inputs
-    g = function.window.geometry(function.x_shape, weight.shape)
-    form = choose_form(layouts.target, g, Direction.INPUT_GRAD) if _floats(step) else None
+    g, form = _geometry_and_form(layouts, step)
     (gx,) = step.outputs
     if form is None or not (form.plain_x or layouts.replaceable(gx)):
         return False
@@ -108,10 +105,8 @@ def _conv_input_grad(layouts: Layouts, step: Step) -> bool:
 
 @_rule(ConvWeightGrad)
 def _conv_weight_grad(layouts: Layouts, step: Step) -> bool:
-    function: Any = step.function
     gy, x = step.inputs
-    g = function.window.geometry(x.shape, function.weight_shape)
-    form = choose_form(layouts.target, g, Direction.WEIGHT_GRAD) if _floats(step) else None
+    g, form = _geometry_and_form(layouts, step)
     if form is None:
         return False
     gy = layouts.blocked(gy)
@@ -286,6 +281,12 @@ def _operand(layouts: Layouts, array: Array, full: bool) -> Array:  # noqa: FBT0
     if full and (layouts.is_blocked(array) or 0 not in array.strides):
         return layouts.blocked(array, dense=False)
     return layouts.spread(array) if array.ndim else array
+
+
+def _geometry_and_form(layouts: Layouts, step: Step) -> tuple[Any, BlockedForm | None]:
+    """Of a step that is a convolution; no form if it stays plain."""
+    found = convolution_of(step)
+    return (None, None) if found is None else (found.geometry, found.form(layouts.target))
 
 
 def _floats(step: Step) -> bool:

@@ -19,7 +19,9 @@ from .pool import BufferPool, PoolStatistics, size_class
 from .profiler import Call, Command, Recorder
 from .program import ProgramStatistics
 from .queue import Queue
-from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
+from .target import Target
+from .traits import DeviceIdentity, DeviceKind, DeviceTraits
+from .tunings import Tunings
 from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "Scratch",
     "Storage",
     "Target",
+    "Tunings",
     "Watch",
     "current_device",
     "device",

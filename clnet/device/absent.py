@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..errors import DeviceError
+from ..settings import SETTINGS
 from .device import Device, workspace_limit
 from .launch import Launch, Scratch, Storage
 from .pool import BufferPool
-from .traits import DeviceIdentity, DeviceTraits, Target
+from .target import Target
+from .traits import DeviceIdentity, DeviceTraits
+from .tunings import tunings_of
 from .watch import Observer
 from .workspace import Arenas, Workspace
 
@@ -41,7 +44,9 @@ class AbsentDevice(Device):
             limit=traits.global_memory_bytes,
         )
         self.arenas = Arenas(self)
-        self.target = Target(traits, workspace_limit(traits))
+        # What was measured on devices like it is what the device itself would go by.
+        tunings = tunings_of(self.identity, traits, SETTINGS.tunings_dir)
+        self.target = Target(traits, workspace_limit(traits), tunings)
 
     def __repr__(self) -> str:
         return f"AbsentDevice({self.name!r})"

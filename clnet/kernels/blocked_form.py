@@ -13,7 +13,7 @@ from ..device import DeviceTraits
 from ..shapes import Shape
 from .conv_geometry import ConvGeometry
 
-_LEAST_BLOCK, _MOST_BLOCK = 4, 16
+LEAST_BLOCK, _MOST_BLOCK = 4, 16
 _MOST_ELEMENTS = 2**31 - 1
 
 
@@ -31,6 +31,20 @@ class BlockedAlgorithm(Enum):
     FEW = "few"
     WINOGRAD2 = "winograd2"
     WINOGRAD4 = "winograd4"
+
+
+class Obstacle(Enum):
+    """What keeps a convolution from an algorithm; the value says it to a reader of a plan."""
+
+    DEVICE = "plain values are faster on this device"
+    GROUPS = "it has groups of channels"
+    CHANNELS = "its channels are no whole number of blocks"
+    SIZE = "it has no elements, or more than an int counts"
+    FILTERS = "transforms are for small square filters with stride and dilation 1"
+    PIXELS = "it is too small to pay for transforms"
+    WORKSPACE = "its scratch memory is more than the workspace limit"
+    FORBIDDEN = "no_winograd() forbids it"
+    MEASURED = "another form was measured to be faster"
 
 
 class BlockedForm(NamedTuple):
@@ -72,15 +86,19 @@ def block_size(traits: DeviceTraits) -> int | None:
     """
     if traits.dedicated_local_memory:
         return None
-    return min(max(traits.simd_width, _LEAST_BLOCK), _MOST_BLOCK)
+    return min(max(traits.simd_width, LEAST_BLOCK), _MOST_BLOCK)
 
 
-def blockable(g: ConvGeometry, block: int) -> bool:
-    """Whether a convolution's sizes allow any blocked form; elements are counted in ints.
+def unblockable(g: ConvGeometry, block: int) -> Obstacle | None:
+    """What about a convolution's sizes forbids every blocked form; elements are counted in ints.
 
     Args:
         g: the sizes.
         block: channels of a block.
     """
+    if g.groups != 1:
+        return Obstacle.GROUPS
+    if g.oc % block:
+        return Obstacle.CHANNELS
     largest = max(g.n * g.ic * g.h * g.w, g.n * g.oc * g.oh * g.ow, g.oc * g.icg * g.taps * 4)
-    return g.groups == 1 and g.oc % block == 0 and g.flops > 0 and largest <= _MOST_ELEMENTS
+    return None if g.flops > 0 and largest <= _MOST_ELEMENTS else Obstacle.SIZE

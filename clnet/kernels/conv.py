@@ -13,13 +13,16 @@ from ..array import Array
 from ..device import Launch, Target
 from ..dtypes import DType
 from ..errors import ArgumentError
-from . import conv_depthwise, conv_direct, conv_implicit, conv_implicit_weight, im2col, winograd
+from . import conv_depthwise, conv_direct, conv_implicit, conv_implicit_weight, im2col
+from . import winograd as transforms
+from .blocked_form import Obstacle
 from .conv_geometry import ConvGeometry, Direction
 
 __all__ = [
     "Algorithm",
     "ConvGeometry",
     "Direction",
+    "against_winograd",
     "choose",
     "conv_forward",
     "conv_input_grad",
@@ -55,6 +58,7 @@ def conv_forward(
     geometry: ConvGeometry,
     *,
     algorithm: Algorithm | None = None,
+    winograd: bool = True,
     activation: str | None = None,
 ) -> list[Launch]:
     """``y[n, o] = activation(sum_c x[n, c] * weight[o, c] + bias[o])``, the cross-correlation.
@@ -67,6 +71,7 @@ def conv_forward(
         bias: ``(oc,)``, dense, or None.
         geometry: the sizes.
         algorithm: how, or None to let :func:`choose` decide.
+        winograd: whether the choice may be Winograd's transforms.
         activation: None or ``"relu"``.
 
     Returns:
@@ -77,7 +82,7 @@ def conv_forward(
     """
     if y.size == 0:
         return []
-    match _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm):
+    match _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd):
         case Algorithm.IM2COL:
             return im2col.forward(target, y, x, weight, bias, geometry, activation=activation)
         case Algorithm.DIRECT:
@@ -88,7 +93,7 @@ def conv_forward(
                 target, y, x, weight, bias, geometry, activation=activation
             )
         case Algorithm.WINOGRAD:
-            return winograd.forward(target, y, x, weight, bias, geometry, activation=activation)
+            return transforms.forward(target, y, x, weight, bias, geometry, activation=activation)
         case Algorithm.DEPTHWISE:
             return conv_depthwise.forward(y, x, weight, bias, geometry, activation=activation)
 
@@ -101,6 +106,7 @@ def conv_input_grad(
     geometry: ConvGeometry,
     *,
     algorithm: Algorithm | None = None,
+    winograd: bool = True,
 ) -> list[Launch]:
     """``gx``: the gradient that arrives at ``x``; also the transposed convolution of ``gy``.
 
@@ -111,6 +117,7 @@ def conv_input_grad(
         weight: ``(oc, ic / groups, kh, kw)``, dense, same dtype.
         geometry: the sizes.
         algorithm: how, or None to let :func:`choose` decide.
+        winograd: whether the choice may be Winograd's transforms.
 
     Returns:
         The launches, in order; none if ``gx`` is empty.
@@ -120,7 +127,7 @@ def conv_input_grad(
     """
     if gx.size == 0:
         return []
-    match _decide(target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm):
+    match _decide(target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd):
         case Algorithm.IM2COL:
             return im2col.input_grad(target, gx, gy, weight, geometry)
         case Algorithm.DIRECT:
@@ -129,7 +136,7 @@ def conv_input_grad(
         case Algorithm.IMPLICIT:
             return conv_implicit.input_grad(target, gx, gy, weight, geometry)
         case Algorithm.WINOGRAD:
-            return winograd.input_grad(target, gx, gy, weight, geometry)
+            return transforms.input_grad(target, gx, gy, weight, geometry)
         case Algorithm.DEPTHWISE:
             return conv_depthwise.input_grad(gx, gy, weight, geometry)
 
@@ -142,6 +149,7 @@ def conv_weight_grad(
     geometry: ConvGeometry,
     *,
     algorithm: Algorithm | None = None,
+    winograd: bool = True,
 ) -> list[Launch]:
     """``gw``: the gradient that arrives at ``weight``.
 
@@ -152,6 +160,7 @@ def conv_weight_grad(
         x: ``(n, ic, h, w)``, dense, same dtype.
         geometry: the sizes.
         algorithm: how, or None to let :func:`choose` decide.
+        winograd: whether the choice may be Winograd's transforms.
 
     Returns:
         The launches, in order; none if ``gw`` is empty.
@@ -161,7 +170,7 @@ def conv_weight_grad(
     """
     if gw.size == 0:
         return []
-    match _decide(target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm):
+    match _decide(target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd):
         case Algorithm.IM2COL:
             return im2col.weight_grad(target, gw, gy, x, geometry)
         case Algorithm.DIRECT:
@@ -169,12 +178,19 @@ def conv_weight_grad(
         case Algorithm.IMPLICIT:
             return conv_implicit_weight.weight_grad(target, gw, gy, x, geometry)
         case Algorithm.WINOGRAD:
-            return winograd.weight_grad(target, gw, gy, x, geometry)
+            return transforms.weight_grad(target, gw, gy, x, geometry)
         case Algorithm.DEPTHWISE:
             return conv_depthwise.weight_grad(gw, gy, x, geometry)
 
 
-def choose(target: Target, geometry: ConvGeometry, direction: Direction, dtype: DType) -> Algorithm:
+def choose(
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    dtype: DType,
+    *,
+    winograd: bool = True,
+) -> Algorithm:
     """The algorithm a convolution takes when none is asked for; it always fits the workspace.
 
     Args:
@@ -182,12 +198,38 @@ def choose(target: Target, geometry: ConvGeometry, direction: Direction, dtype: 
         geometry: the sizes.
         direction: what is computed.
         dtype: of all operands.
+        winograd: whether it may be Winograd's transforms, whose rounding errors are larger.
     """
     return next(
         algorithm
-        for algorithm in _preferred(target, geometry, direction)
+        for algorithm in _preferred(target, geometry, direction, dtype, winograd=winograd)
         if fits(target, geometry, direction, dtype, algorithm)
     )
+
+
+def against_winograd(
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    dtype: DType,
+    *,
+    winograd: bool = True,
+) -> Obstacle | None:
+    """What stands against Winograd's transforms of a plain convolution, on a GPU; None: nothing.
+
+    Args:
+        target: what the device is like.
+        geometry: the sizes.
+        direction: what is computed.
+        dtype: of all operands.
+        winograd: whether they may be used.
+    """
+    if not winograd:
+        return Obstacle.FORBIDDEN
+    found = transforms.obstacle(target, geometry, direction, dtype.itemsize)
+    if found is not None:
+        return found
+    return None if transforms.pays(geometry, direction) else Obstacle.PIXELS
 
 
 def fits(
@@ -214,19 +256,20 @@ def fits(
         case Algorithm.IMPLICIT:
             return conv_implicit.fits(target, geometry, direction, dtype.itemsize)
         case Algorithm.WINOGRAD:
-            return winograd.fits(target, geometry, direction, dtype.itemsize)
+            return transforms.obstacle(target, geometry, direction, dtype.itemsize) is None
         case Algorithm.DEPTHWISE:
             return True
 
 
 def _preferred(
-    target: Target, geometry: ConvGeometry, direction: Direction
+    target: Target, geometry: ConvGeometry, direction: Direction, dtype: DType, *, winograd: bool
 ) -> tuple[Algorithm, ...]:
     if target.traits.dedicated_local_memory:
         if min(geometry.icg, geometry.ocg) < 4 and geometry.groups > 1:
             return (Algorithm.DEPTHWISE,)
         direct = (Algorithm.IMPLICIT, Algorithm.DEPTHWISE)
-        return (Algorithm.WINOGRAD, *direct) if winograd.pays(geometry, direction) else direct
+        against = against_winograd(target, geometry, direction, dtype, winograd=winograd)
+        return (Algorithm.WINOGRAD, *direct) if against is None else direct
     return (Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.DEPTHWISE)
 
 
@@ -236,11 +279,12 @@ def _decide(
     direction: Direction,
     dtype: DType,
     algorithm: Algorithm | None,
+    winograd: bool,  # noqa: FBT001 - one of what the choice depends on
 ) -> Algorithm:
     if geometry.flops == 0:  # sums of nothing: zeros, or the bias
         return Algorithm.DEPTHWISE
     if algorithm is None:
-        return choose(target, geometry, direction, dtype)
+        return choose(target, geometry, direction, dtype, winograd=winograd)
     if not fits(target, geometry, direction, dtype, algorithm):
         raise ArgumentError(
             f"conv_{direction.value}",

@@ -7,6 +7,9 @@ fixed order: the same inputs give the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from ..array import Array
 from ..device import Launch, Target
 from . import (
@@ -16,21 +19,44 @@ from . import (
     conv_winograd,
     conv_winograd_weight,
 )
-from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, blockable
-from .conv_geometry import ConvGeometry, Direction
+from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle, block_size, unblockable
+from .conv_geometry import ConvGeometry, ConvProblem, Direction
+from .conv_trial import BlockedTrial, Operands
+from .tunable import Tunable
 
 __all__ = [
     "BlockedAlgorithm",
     "BlockedForm",
+    "Direction",
+    "Obstacle",
     "block_size",
     "blocked_forward",
     "blocked_input_grad",
     "blocked_weight_grad",
     "choose_form",
-    "fits",
+    "considered",
+    "obstacle",
     "pack_filters",
     "packed_size",
+    "with_packing",
 ]
+
+
+class FormChoice(NamedTuple):
+    """Which form computes a convolution.
+
+    Attributes:
+        algorithm: a :class:`.BlockedAlgorithm`'s value.
+    """
+
+    algorithm: str
+
+    def form(self, target: Target) -> BlockedForm:
+        """The form, on a device that has blocks."""
+        return BlockedForm(BlockedAlgorithm(self.algorithm), block_size(target.traits) or 1)
+
+
+_PREFERRED = (BlockedAlgorithm.WINOGRAD4, BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW)
 
 
 def choose_form(
@@ -48,35 +74,79 @@ def choose_form(
         The form; the forms of a convolution's three directions agree on the block, and those of
         its forward and weight gradient on whether ``x`` is plain.
     """
-    block = block_size(target.traits)
-    if block is None or not blockable(geometry, block):
-        return None
-    wanted = [BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW]
-    pays = conv_winograd_weight.pays if direction is Direction.WEIGHT_GRAD else conv_winograd.pays
-    if winograd and pays(geometry):
-        wanted.insert(0, BlockedAlgorithm.WINOGRAD4)
-    forms = (BlockedForm(algorithm, block) for algorithm in wanted)
-    return next((form for form in forms if fits(target, geometry, direction, form)), None)
+    forms = considered(target, geometry, direction, winograd=winograd)
+    return next((form for form, against in forms if against is None), None)
 
 
-def fits(target: Target, geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> bool:
-    """Whether a form computes a convolution, within the target's scratch memory.
+def considered(
+    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool = True
+) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+    """The forms, the fastest first, each with what stands against it; the first free one is taken.
 
     Args:
         target: what the device is like.
-        geometry: the sizes; they are blockable.
+        geometry: the sizes.
+        direction: what is computed.
+        winograd: whether Winograd's transforms may be used.
+    """
+    forms = list(_ruled(target, geometry, direction, winograd=winograd))
+    if all(against is not None for _, against in forms):
+        yield from forms
+        return
+    problem = ConvProblem(direction.value, winograd, *geometry)
+    taken = FORM.choose(target, problem).form(target)
+    for form, against in forms:
+        if form == taken:
+            yield form, None
+            return
+        yield form, against or Obstacle.MEASURED
+    yield taken, None
+
+
+def _ruled(
+    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool
+) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+    """The forms by the rules that hold where nothing was measured."""
+    block = block_size(target.traits)
+    general = Obstacle.DEVICE if block is None else unblockable(geometry, block)
+    of_weights = direction is Direction.WEIGHT_GRAD
+    pays = conv_winograd_weight.pays if of_weights else conv_winograd.pays
+    for algorithm in _PREFERRED:
+        form = BlockedForm(algorithm, block or 1)
+        transformed = algorithm in conv_winograd.TRANSFORMS
+        if general is not None:
+            yield form, general
+        elif transformed and not winograd:
+            yield form, Obstacle.FORBIDDEN
+        elif (against := obstacle(target, geometry, direction, form)) is not None:
+            yield form, against
+        else:
+            yield form, Obstacle.PIXELS if transformed and not pays(geometry) else None
+
+
+def obstacle(
+    target: Target, geometry: ConvGeometry, direction: Direction, form: BlockedForm
+) -> Obstacle | None:
+    """Why a form does not compute a convolution within the target's scratch memory; None: it does.
+
+    Args:
+        target: what the device is like.
+        geometry: the sizes; some blocked form is possible.
         direction: what is computed.
         form: how.
     """
     if form.algorithm in conv_winograd.TRANSFORMS:
         if direction is Direction.WEIGHT_GRAD:
-            return conv_winograd_weight.fits(target, geometry, form)
-        return conv_winograd.fits(target, geometry, direction, form)
+            return conv_winograd_weight.obstacle(target, geometry, form)
+        return conv_winograd.obstacle(target, geometry, direction, form)
     if form.plain_x:
-        return conv_blocked_few.fits(target, geometry, direction)
+        few = conv_blocked_few.fits(target, geometry, direction)
+        return None if few else Obstacle.CHANNELS
     if geometry.ic % form.block:
-        return False
-    return direction is not Direction.WEIGHT_GRAD or conv_blocked_weight.fits(target, geometry)
+        return Obstacle.CHANNELS
+    if direction is Direction.WEIGHT_GRAD and not conv_blocked_weight.fits(target, geometry):
+        return Obstacle.WORKSPACE
+    return None
 
 
 def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
@@ -200,3 +270,61 @@ def blocked_weight_grad(
     if form.algorithm in conv_winograd.TRANSFORMS:
         algorithm = conv_winograd_weight
     return algorithm.weight_grad(target, gw, gy, x, geometry, form)
+
+
+def _default(target: Target, problem: ConvProblem) -> FormChoice:
+    ruled = _ruled(
+        target, problem.geometry, Direction(problem.direction), winograd=problem.winograd
+    )
+    return FormChoice(next(form for form, against in ruled if against is None).algorithm.value)
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[FormChoice]:
+    """The default, then what else computes it from the same arrays, few pixels or many."""
+    default = _default(target, problem)
+    found = [default]
+    for algorithm in BlockedAlgorithm:
+        form = BlockedForm(algorithm, default.form(target).block)
+        allowed = problem.winograd or algorithm not in conv_winograd.TRANSFORMS
+        alike = form.plain_x == default.form(target).plain_x
+        direction = Direction(problem.direction)
+        if allowed and alike and obstacle(target, problem.geometry, direction, form) is None:
+            found.append(FormChoice(algorithm.value))
+    return list(dict.fromkeys(found))
+
+
+def with_packing(target: Target, operands: Operands, choice: FormChoice) -> list[Launch]:
+    """Packing of the filters, which every update asks for, and the convolution.
+
+    Args:
+        target: what the device is like.
+        operands: what is computed of what, blocked as the form wants.
+        choice: the form.
+
+    Returns:
+        The launches, in order.
+    """
+    g, direction, form = operands.geometry, operands.direction, choice.form(target)
+    if direction is Direction.WEIGHT_GRAD:
+        return blocked_weight_grad(target, operands.weight, operands.y, operands.x, g, form)
+    packed = operands.packed(packed_size(g, direction, form))
+    launches = pack_filters(target, packed, operands.weight, g, direction, form)
+    if direction is Direction.FORWARD:
+        return [
+            *launches,
+            *blocked_forward(target, operands.y, operands.x, packed, None, g, form),
+        ]
+    return [*launches, *blocked_input_grad(target, operands.x, operands.y, packed, g, form)]
+
+
+FORM = Tunable(
+    "conv_blocked",
+    version=1,
+    problem=ConvProblem,
+    choice=FormChoice,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: BlockedTrial(
+        where, problem, _default(where.target, problem).form(where.target), with_packing
+    ),
+)

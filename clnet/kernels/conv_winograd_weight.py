@@ -7,14 +7,14 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedForm
+from .blocked_form import BlockedForm, Obstacle
 from .conv_blocked_direct import vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_geometry import ConvGeometry
-from .conv_winograd import TRANSFORMS, Matrix
+from .conv_winograd import TRANSFORMS, Matrix, misshapen
 from .kernel import Constraint, Kernel
 
-__all__ = ["fits", "pays", "weight_grad"]
+__all__ = ["obstacle", "pays", "weight_grad"]
 
 
 class WinogradWeightParams(NamedTuple):
@@ -70,12 +70,13 @@ SUM_BYTES = 2**20
 LEAST_PIXELS = 300
 
 
-def fits(target: Target, g: ConvGeometry, form: BlockedForm) -> bool:
-    """Whether these transforms compute the gradient, and have the scratch memory for it."""
-    if (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw) != (3, 3, 1, 1, 1, 1) or g.ic % form.block:
-        return False
+def obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> Obstacle | None:
+    """Why these transforms do not compute the gradient; None if they do."""
+    if (found := misshapen(g, form)) is not None:
+        return found
     cut = _cut(target, g, form)
-    return 4 * (cut.chunks * cut.groups * cut.slot + cut.sums) <= target.workspace_limit
+    needed = 4 * (cut.chunks * cut.groups * cut.slot + cut.sums)
+    return None if needed <= target.workspace_limit else Obstacle.WORKSPACE
 
 
 def pays(g: ConvGeometry) -> bool:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from ..array import Array
 from ..device import Launch, Target
-from ..kernels.blocked_form import BlockedForm
+from ..kernels.blocked_form import BlockedForm, Obstacle
 from ..kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
     choose_form,
+    considered,
     pack_filters,
     packed_size,
 )
@@ -28,8 +29,10 @@ __all__ = [
     "BlockedConvWeightGrad",
     "BlockedForm",
     "Direction",
+    "Obstacle",
     "PackFilters",
     "choose_form",
+    "considered",
 ]
 
 
@@ -68,6 +71,8 @@ class BlockedConv2d(Function):
         form: how it is computed.
         activation: None or ``"relu"``.
     """
+
+    direction = Direction.FORWARD
 
     geometry: ConvGeometry
     form: BlockedForm
@@ -108,6 +113,8 @@ class BlockedConvInputGrad(Function):
         form: how it is computed.
     """
 
+    direction = Direction.INPUT_GRAD
+
     geometry: ConvGeometry
     form: BlockedForm
 
@@ -136,6 +143,8 @@ class BlockedConvWeightGrad(Function):
         geometry: the convolution's sizes.
         form: how it is computed.
     """
+
+    direction = Direction.WEIGHT_GRAD
 
     geometry: ConvGeometry
     form: BlockedForm

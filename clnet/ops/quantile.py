@@ -67,7 +67,7 @@ def _middle_of_last(name: str, x: Tensor, *, ignoring: bool) -> Ordered:
     if x.dtype.is_floating_point:  # NaN comes last
         missing = isnan(x.detach())
         if ignoring:
-            left = total(to_dtype(logical_not(missing), int64), -1, keepdim=True)
+            left: Any = total(to_dtype(logical_not(missing), int64), -1, keepdim=True)
             half = clamp((left - 1) // 2, min=0)
         else:
             half = where(some(missing, -1, keepdim=True), size - 1, half)

@@ -329,7 +329,7 @@ def equal(x: Tensor, other: Tensor) -> bool:
 
 @op()
 def repeat_interleave(
-    x: Tensor, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
+    x: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     """Every slice of an axis several times, one after another.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
-from math import pi
+import math
 from typing import TYPE_CHECKING
 
 from .. import expr as e
@@ -21,19 +21,19 @@ _BOTH = Face.FUNCTION | Face.METHOD
 @pointwise(face=_BOTH, result=Result.floating)
 def deg2rad(x):
     """Degrees as radians."""
-    return x * (pi / 180)
+    return x * (math.pi / 180)
 
 
 @pointwise(face=_BOTH, result=Result.floating)
 def rad2deg(x):
     """Radians as degrees."""
-    return x * (180 / pi)
+    return x * (180 / math.pi)
 
 
 @pointwise(face=_BOTH, result=Result.floating)
 def sinc(x):
     """``sin(pi x) / (pi x)``, 1 at 0."""
-    apart = e.where(e.eq(x, 0), 1, x * pi)
+    apart = e.where(e.eq(x, 0), 1, x * math.pi)
     return e.where(e.eq(x, 0), 1, e.sin(apart) / apart)
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from . import arithmetic, inplace, mathematics, rearrange, shape  # noqa: F401 # pyright: ignore[reportUnusedImport] - declare what is named here
 from .function import PUBLIC_OPS, op
 
-SYNONYMS = dict(
-    pair.split("=")
-    for pair in """
+_PAIRS = """
     absolute=abs negative=neg multiply=mul subtract=sub divide=div true_divide=div fix=trunc
     sgn=sign clip=clamp arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan
     arctan2=atan2 arctanh=atanh greater=gt greater_equal=ge less=lt less_equal=le not_equal=ne
     concat=cat concatenate=cat row_stack=vstack moveaxis=movedim swapaxes=transpose
     swapdims=transpose ger=outer absolute_=abs_ negative_=neg_ multiply_=mul_ subtract_=sub_
     divide_=div_ clip_=clamp_
-    """.split()
-)
+"""
+SYNONYMS: dict[str, str] = {name: of for name, of in (p.split("=") for p in _PAIRS.split())}
 """Each with the op it is."""
 
 __all__ = [*SYNONYMS]  # pyright: ignore[reportUnsupportedDunderAll]

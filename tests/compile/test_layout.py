@@ -197,6 +197,55 @@ def test_a_trace_without_convolutions_between_blocks_stays_as_it_is():
     assert layout(trace) is trace
 
 
+@needs_blocks
+def test_winograd_may_be_forbidden():
+    conv = nn.Conv2d(16, 16, 3, padding=1, bias=False)
+
+    def function(x):
+        y = conv(x)
+        return y.detach(), *clnet.autograd.grad(y.sum(), [x, conv.weight])
+
+    x = clnet.tensor(RNG.standard_normal((4, 16, 32, 32)).astype(np.float32), requires_grad=True)
+    compiled = clnet.compile(function)
+    coarse = compiled(x)
+    assert compiled.explain().count("conv_winograd") == 3
+    with clnet.no_winograd():
+        fine = compiled(x)
+        assert compiled.num_traces == 2
+        assert "conv_winograd" not in compiled.explain()
+    compiled(x)
+    assert compiled.num_traces == 2
+    assert "conv_winograd" in compiled.explain()
+    for a, b in zip(coarse, fine, strict=True):
+        assert not np.array_equal(a.numpy(), b.numpy())
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-3)
+
+
+@needs_blocks
+def test_gradients_are_computed_as_their_convolution():
+    """Also where the gradient is asked for outside, and where a checkpoint runs it again."""
+    conv = nn.Conv2d(16, 16, 3, padding=1, bias=False)
+
+    def plainly(x):
+        with clnet.no_winograd():
+            y = conv(x)
+        return clnet.autograd.grad(y.sum(), [x, conv.weight])
+
+    @clnet.no_winograd()
+    def again(x):
+        return clnet.checkpoint(conv, x)
+
+    def checkpointed(x):
+        return clnet.autograd.grad(again(x).sum(), [x, conv.weight])
+
+    x = clnet.ones(4, 16, 32, 32).requires_grad_(True)
+    for function in (plainly, checkpointed):
+        compiled = clnet.compile(function)
+        compiled(x)
+        assert "conv2d_weight_grad" in compiled.explain()
+        assert "conv_winograd" not in compiled.explain()
+
+
 def test_a_gpu_keeps_plain_values(monkeypatch):
     device = clnet.device()
     with clnet.no_grad():

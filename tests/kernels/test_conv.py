@@ -225,6 +225,8 @@ def test_winograd_is_for_3x3_with_stride_1_where_products_weigh_more_than_bytes(
     deep = ConvGeometry(64, 256, 14, 14, 256, 3, 3, 14, 14, 1, 1, 1, 1)
     for direction in Direction:
         assert choose(target, deep, direction, float32) is Algorithm.WINOGRAD
+        other_way = choose(target, deep, direction, float32, winograd=False)
+        assert other_way is Algorithm.IMPLICIT
         for other in (
             deep._replace(ic=16, oc=16),
             deep._replace(sh=2, oh=7),

@@ -16,7 +16,7 @@ from clnet.kernels.conv_blocked import (
     blocked_input_grad,
     blocked_weight_grad,
     choose_form,
-    fits,
+    obstacle,
     pack_filters,
     packed_size,
 )
@@ -163,7 +163,7 @@ SMOOTH = {
 def test_winograd_matches_reference(geometry, lanes, direction, algorithm, where):
     case, target = Reference(SMOOTH[geometry]), target_of(where, lanes)
     form = BlockedForm(algorithm, lanes)
-    assert fits(target, case.g, direction, form)
+    assert obstacle(target, case.g, direction, form) is None
     check(Side(where, target, case, direction, form), WINOGRAD[algorithm])
 
 

@@ -20,7 +20,7 @@ from clnet.kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
-    fits,
+    obstacle,
     pack_filters,
     packed_size,
 )
@@ -69,7 +69,8 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
         y = np.maximum(y + bias[:, None, None], 0)
     x_ = given(x, before=3) if form.plain_x else arranged(x, form)
     gy_, w_ = arranged(gy, form), given(w)
-    ways = [d for d in Direction if d is not Direction.WEIGHT_GRAD and fits(target, g, d, form)]
+    able = [d for d in Direction if obstacle(target, g, d, form) is None]
+    ways = [d for d in able if d is not Direction.WEIGHT_GRAD]
     packed = {d: output((packed_size(g, d, form),)) for d in ways}
     for direction, out in packed.items():
         run(pack_filters(target, out, w_, g, direction, form))
@@ -85,7 +86,7 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
         out = output(form.x_shape(g))
         run(blocked_input_grad(target, out, gy_, packed[Direction.INPUT_GRAD], g, form))
         near_blocked(out, gx, form, 1024)
-    if fits(target, g, Direction.WEIGHT_GRAD, form):
+    if Direction.WEIGHT_GRAD in able:
         out = output(gw.shape)
         run(blocked_weight_grad(target, out, gy_, x_, g, form))
         near(out, gw, terms=512)

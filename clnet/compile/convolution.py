@@ -1,0 +1,61 @@
+"""Steps that are plain convolutions, and the blocked forms in which they would be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..device import Target
+from ..dtypes import float32
+from ..kernels.conv import against_winograd
+from ..kernels.conv_geometry import ConvGeometry
+from ..ops.blocked import BlockedForm, Direction, Obstacle, choose_form, considered
+from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from .tracer import Step
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A float32 convolution, or one of its gradients.
+
+    Attributes:
+        geometry: the sizes.
+        direction: what is computed.
+        winograd: whether Winograd's transforms may be used.
+    """
+
+    geometry: ConvGeometry
+    direction: Direction
+    winograd: bool
+
+    def form(self, target: Target) -> BlockedForm | None:
+        """How it is computed between blocked arrays; None: it stays plain."""
+        return choose_form(target, self.geometry, self.direction, winograd=self.winograd)
+
+    def considered(self, target: Target) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+        """The forms, the fastest first, each with what stands against it."""
+        return considered(target, self.geometry, self.direction, winograd=self.winograd)
+
+    def against_winograd(self, target: Target) -> Obstacle | None:
+        """What stands against Winograd's transforms where it stays plain, on a GPU."""
+        return against_winograd(
+            target, self.geometry, self.direction, float32, winograd=self.winograd
+        )
+
+
+def convolution_of(step: Step) -> Convolution | None:
+    """What a step computes, if it is a plain convolution of float32."""
+    function = step.function
+    if not isinstance(function, Conv2d | ConvInputGrad | ConvWeightGrad):
+        return None
+    if step.inputs[0].dtype is not float32:
+        return None
+    window, (first, second, *_) = function.window, (x.shape for x in step.inputs)
+    if isinstance(function, Conv2d):
+        geometry, direction = window.geometry(first, second), Direction.FORWARD
+    elif isinstance(function, ConvInputGrad):
+        geometry, direction = window.geometry(function.x_shape, second), Direction.INPUT_GRAD
+    else:
+        geometry = window.geometry(second, function.weight_shape)
+        direction = Direction.WEIGHT_GRAD
+    return Convolution(geometry, direction, window.winograd)
