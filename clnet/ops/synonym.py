@@ -13,7 +13,7 @@ _PAIRS = """
     swapdims=transpose ger=outer absolute_=abs_ negative_=neg_ multiply_=mul_ subtract_=sub_
     divide_=div_ clip_=clamp_
 """
-SYNONYMS: dict[str, str] = {name: of for name, of in (p.split("=") for p in _PAIRS.split())}
+SYNONYMS = {p.partition("=")[0]: p.partition("=")[2] for p in _PAIRS.split()}
 """Each with the op it is."""
 
 __all__ = [*SYNONYMS]  # pyright: ignore[reportUnsupportedDunderAll]
