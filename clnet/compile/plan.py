@@ -36,6 +36,8 @@ class Plan:
         self.entries = lower(trace, device.target)
         self.memory = plan_memory(trace, self.entries, device.target)
         self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
+        of_steps = (x for e in self.entries if isinstance(e, Lowered) for x in e.launches)
+        device.queue.prepare([*self._setup, *of_steps])
         self._sources = _sources(trace)
         self._seen: list[int] | None = None
         given = [s for s in trace.kept if s.buffer is None and s not in self.memory.homes]

@@ -70,6 +70,9 @@ class _AbsentQueue:
             if type(arg) is Scratch:
                 self.workspace.lend(arg.nbytes)
 
+    def prepare(self, launches: Sequence[Launch]) -> None:
+        """Nothing to build."""
+
     def bind(self, launches: Sequence[Launch]) -> _AbsentLaunches:
         """Remember them."""
         return _AbsentLaunches(launches)

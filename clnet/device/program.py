@@ -7,6 +7,7 @@ import re
 import struct
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,10 +17,12 @@ import pyopencl as cl
 
 from ..atomic import replacing
 from ..errors import BuildError
+from .ahead import Ahead, Request
+from .launch import HostScalar
 from .watch import Watch
 
 if TYPE_CHECKING:
-    from .launch import KernelSource
+    from .launch import KernelSource, Launch
 
 _MAGIC = b"clnet kernel 1\n"
 _SCALARS = {
@@ -148,16 +151,24 @@ class ProgramCache:
         device_key: differs whenever binaries may not be shared.
         folder: where the files are.
         watch: who looks on; None: one of its own.
+        ahead: builds kernels in other processes; None: all are built in this one.
     """
 
     def __init__(
-        self, context: Any, device: Any, device_key: str, folder: Path, watch: Watch | None = None
+        self,
+        context: Any,
+        device: Any,
+        device_key: str,
+        folder: Path,
+        watch: Watch | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self._context = context
         self._device = device
         self._device_key = device_key
         self._folder = folder
         self._watch = watch or Watch()
+        self._ahead = ahead
         self._kernels: dict[KernelSource, CompiledKernel] = {}
         self._unsaved: list[tuple[Path, Any, CompiledKernel]] = []
         self._warned = False
@@ -182,6 +193,39 @@ class ProgramCache:
             kernel = self._kernels[source] = self._make(source)
         return kernel
 
+    def prepare(self, launches: Sequence[Launch]) -> None:
+        """Load or build what will be launched; several kernels at a time, if they are many.
+
+        What cannot be built ahead is left to :meth:`get`, which tells the user why.
+
+        Args:
+            launches: what will be launched; its storages need no buffers.
+        """
+        if self._ahead is None:
+            return
+        start = time.perf_counter()
+        absent: dict[KernelSource, tuple[Path, Request]] = {}
+        for launch in launches:
+            source = launch.kernel
+            if source in self._kernels or source in absent:
+                continue
+            text = source.text()
+            path = self._path(source, text)
+            kernel = self._loaded(source, text, path)
+            if kernel is None:
+                absent[source] = path, _request(launch, text)
+            else:
+                self._kernels[source] = kernel
+        binaries = self._ahead.build([request for _, request in absent.values()])
+        for (source, (path, request)), binary in zip(absent.items(), binaries, strict=True):
+            program = None if binary is None else self._program(binary, source)
+            if binary is not None and program is not None:
+                signature = parse_signature(request.text, source.name)
+                self._kernels[source] = CompiledKernel(program, source.name, signature)
+                self._write(path, binary)
+                self.statistics.built += 1
+        self.statistics.seconds += time.perf_counter() - start
+
     def save_pending(self) -> None:
         """Write what was built and launched since the last call; call it when the queue is idle.
 
@@ -205,23 +249,32 @@ class ProgramCache:
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
         text = source.text()
-        signature = parse_signature(text, source.name)
-        key = "\0".join((text, *source.options, self._device_key))
-        path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
-        ready = time.perf_counter()
-        program = self._load(path, source)
-        if program is not None:
-            self._watch.call("clCreateProgramWithBinary", ready)
-            kernel = CompiledKernel(program, source.name, signature)
-            self.statistics.loaded += 1
-        else:
+        path = self._path(source, text)
+        kernel = self._loaded(source, text, path)
+        if kernel is None:
+            ready = time.perf_counter()
             program = self._build(source, text)
             self._watch.call("clBuildProgram", ready)
-            kernel = CompiledKernel(program, source.name, signature)
+            kernel = CompiledKernel(program, source.name, parse_signature(text, source.name))
             self._unsaved.append((path, program, kernel))
             self.statistics.built += 1
         self.statistics.seconds += time.perf_counter() - start
         return kernel
+
+    def _path(self, source: KernelSource, text: str) -> Path:
+        key = "\0".join((text, *source.options, self._device_key))
+        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
+
+    def _loaded(self, source: KernelSource, text: str, path: Path) -> CompiledKernel | None:
+        """The kernel from the cache on disk, or None."""
+        start = time.perf_counter()
+        binary = _read(path)
+        program = None if binary is None else self._program(binary, source)
+        if program is None:
+            return None
+        self._watch.call("clCreateProgramWithBinary", start)
+        self.statistics.loaded += 1
+        return CompiledKernel(program, source.name, parse_signature(text, source.name))
 
     def _build(self, source: KernelSource, text: str) -> Any:
         try:
@@ -238,19 +291,11 @@ class ProgramCache:
                 log=f"\n{_excerpt(str(error), text)}",
             ) from error
 
-    def _load(self, path: Path, source: KernelSource) -> Any:
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
-        body = data[len(_MAGIC) + 8 + 32 :]
-        header = _MAGIC + struct.pack("<Q", len(body)) + hashlib.sha256(body).digest()
-        if not data.startswith(header) or not body:
-            return None
+    def _program(self, binary: bytes, source: KernelSource) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
-                program = cl.Program(self._context, [self._device], [body])
+                program = cl.Program(self._context, [self._device], [binary])
                 return program.build(options=list(source.options))
         except cl.Error:  # a driver that no longer takes its own binary: build anew
             return None
@@ -270,6 +315,28 @@ class ProgramCache:
                     RuntimeWarning,
                     stacklevel=2,
                 )
+
+
+def _read(path: Path) -> bytes | None:
+    """The binary in a file, or None if there is no whole one."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body = data[len(_MAGIC) + 8 + 32 :]
+    header = _MAGIC + struct.pack("<Q", len(body)) + hashlib.sha256(body).digest()
+    return body if body and data.startswith(header) else None
+
+
+def _request(launch: Launch, text: str) -> Request:
+    """What a process needs to build the kernel of a launch."""
+    source = launch.kernel
+    types = parse_signature(text, source.name).types
+    arguments = tuple(
+        (t, a.nbytes if t is None else a.value if isinstance(a, HostScalar) else a)
+        for t, a in zip(types, launch.args, strict=True)
+    )
+    return Request(text, source.name, source.options, arguments, launch.local_size)
 
 
 def _excerpt(log: str, text: str) -> str:

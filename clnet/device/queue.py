@@ -73,6 +73,10 @@ class Queue:
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
 
+    def prepare(self, launches: Sequence[Launch]) -> None:
+        """Load or build the kernels of launches to come, which takes less time than one by one."""
+        self._programs.prepare(launches)
+
     def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
         """Set the arguments of launches once, for :meth:`replay`.
 
