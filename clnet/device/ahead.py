@@ -27,21 +27,15 @@ _PROCESS = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
 class Request(NamedTuple):
-    """A kernel to be built, as :meth:`.builder.Builder.build` takes it.
+    """A program to be built.
 
     Attributes:
         text: OpenCL C.
-        name: the kernel.
         options: build options.
-        arguments: for each its NumPy scalar type and value, or None and a pointer's bytes.
-        local_size: work-items of a group.
     """
 
     text: str
-    name: str
     options: tuple[str, ...]
-    arguments: tuple[tuple[type | None, Any], ...]
-    local_size: tuple[int, ...]
 
 
 class Ahead:
@@ -67,7 +61,7 @@ class Ahead:
             requests: what to build.
 
         Returns:
-            For each its binary, or None where a process failed.
+            For each its binary, or None where the driver refused it or a process failed.
         """
         binaries: list[bytes | None] = [None] * len(requests)
         processes = min(self._most, len(requests) // _FEWEST_EACH)
@@ -77,7 +71,9 @@ class Ahead:
         order = sorted(range(len(requests)), key=lambda i: len(requests[i].text), reverse=True)
         waiting = deque(order)
         with ThreadPoolExecutor(processes) as pool:
-            parts = [pool.submit(self._serve, requests, waiting, binaries) for _ in range(processes)]
+            parts = [
+                pool.submit(self._serve, requests, waiting, binaries) for _ in range(processes)
+            ]
         for part in parts:
             part.result()
         return binaries
@@ -103,7 +99,7 @@ class Ahead:
                     finally:
                         watch.cancel()
         except (OSError, EOFError, IndexError, pickle.UnpicklingError):
-            return  # the kernel is built when it is launched
+            return  # who launches the kernel builds it, and tells the user what is wrong
 
 
 def _cores() -> int:

@@ -7,7 +7,7 @@ import re
 import struct
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,11 +18,10 @@ import pyopencl as cl
 from ..atomic import replacing
 from ..errors import BuildError
 from .ahead import Ahead, Request
-from .launch import HostScalar
 from .watch import Watch
 
 if TYPE_CHECKING:
-    from .launch import KernelSource, Launch
+    from .launch import KernelSource
 
 _MAGIC = b"clnet kernel 1\n"
 _SCALARS = {
@@ -39,7 +38,6 @@ _SCALARS = {
     "double": np.float64,
 }
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
-_SAVING_SHARE = 0.1
 _SHOWN_LINES = 5
 
 
@@ -128,7 +126,7 @@ class ProgramStatistics:
         loaded: kernels taken from the cache on disk.
         seconds: spent in both, before the first launch.
         first_launch_seconds: spent in enqueueing kernels for the first time; some drivers compile
-            there, PoCL compiles later, when the kernel is due.
+            there.
     """
 
     built: int = 0
@@ -170,10 +168,7 @@ class ProgramCache:
         self._watch = watch or Watch()
         self._ahead = ahead
         self._kernels: dict[KernelSource, CompiledKernel] = {}
-        self._unsaved: list[tuple[Path, Any, CompiledKernel]] = []
         self._warned = False
-        self._opened = time.perf_counter()
-        self._saving = 0.0  # seconds
         self.statistics = ProgramStatistics()
 
     def get(self, source: KernelSource) -> CompiledKernel:
@@ -193,27 +188,26 @@ class ProgramCache:
             kernel = self._kernels[source] = self._make(source)
         return kernel
 
-    def prepare(self, launches: Sequence[Launch]) -> None:
-        """Load or build what will be launched; several kernels at a time, if they are many.
+    def prepare(self, sources: Iterable[KernelSource]) -> None:
+        """Load or build kernels that will be asked for; several at a time, if they are many.
 
         What cannot be built ahead is left to :meth:`get`, which tells the user why.
 
         Args:
-            launches: what will be launched; its storages need no buffers.
+            sources: rendered kernels.
         """
         if self._ahead is None:
             return
         start = time.perf_counter()
         absent: dict[KernelSource, tuple[Path, Request]] = {}
-        for launch in launches:
-            source = launch.kernel
-            if source in self._kernels or source in absent:
+        for source in dict.fromkeys(sources):
+            if source in self._kernels:
                 continue
             text = source.text()
             path = self._path(source, text)
             kernel = self._loaded(source, text, path)
             if kernel is None:
-                absent[source] = path, _request(launch, text)
+                absent[source] = path, Request(text, source.options)
             else:
                 self._kernels[source] = kernel
         binaries = self._ahead.build([request for _, request in absent.values()])
@@ -226,26 +220,6 @@ class ProgramCache:
                 self.statistics.built += 1
         self.statistics.seconds += time.perf_counter() - start
 
-    def save_pending(self) -> None:
-        """Write what was built and launched since the last call; call it when the queue is idle.
-
-        PoCL compiles at the first launch and freezes the binary when it is first asked for, so it
-        is asked once, after that launch. It then compiles once more, for any size of work-group,
-        which takes half as long as the rest: so that a first step need not wait for it, saving
-        takes at most a tenth of the time since the device was opened. What is left over is
-        saved later, or by the next process, which has it from the driver's own cache.
-        """
-        pending, self._unsaved = self._unsaved, []
-        for path, program, kernel in pending:
-            start = time.perf_counter()
-            if kernel.launched and self._saving <= _SAVING_SHARE * (start - self._opened):
-                binary = program.get_info(cl.program_info.BINARIES)[0]
-                self._watch.call("clGetProgramInfo", start)
-                self._write(path, binary)
-                self._saving += time.perf_counter() - start
-            else:
-                self._unsaved.append((path, program, kernel))
-
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
         text = source.text()
@@ -256,7 +230,10 @@ class ProgramCache:
             program = self._build(source, text)
             self._watch.call("clBuildProgram", ready)
             kernel = CompiledKernel(program, source.name, parse_signature(text, source.name))
-            self._unsaved.append((path, program, kernel))
+            ready = time.perf_counter()
+            binary = program.get_info(cl.program_info.BINARIES)[0]
+            self._watch.call("clGetProgramInfo", ready)
+            self._write(path, binary)
             self.statistics.built += 1
         self.statistics.seconds += time.perf_counter() - start
         return kernel
@@ -326,17 +303,6 @@ def _read(path: Path) -> bytes | None:
     body = data[len(_MAGIC) + 8 + 32 :]
     header = _MAGIC + struct.pack("<Q", len(body)) + hashlib.sha256(body).digest()
     return body if body and data.startswith(header) else None
-
-
-def _request(launch: Launch, text: str) -> Request:
-    """What a process needs to build the kernel of a launch."""
-    source = launch.kernel
-    types = parse_signature(text, source.name).types
-    arguments = tuple(
-        (t, a.nbytes if t is None else a.value if isinstance(a, HostScalar) else a)
-        for t, a in zip(types, launch.args, strict=True)
-    )
-    return Request(text, source.name, source.options, arguments, launch.local_size)
 
 
 def _excerpt(log: str, text: str) -> str:

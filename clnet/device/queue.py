@@ -75,7 +75,7 @@ class Queue:
 
     def prepare(self, launches: Sequence[Launch]) -> None:
         """Load or build the kernels of launches to come, which takes less time than one by one."""
-        self._programs.prepare(launches)
+        self._programs.prepare(launch.kernel for launch in launches)
 
     def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
         """Set the arguments of launches once, for :meth:`replay`.
@@ -123,7 +123,6 @@ class Queue:
             src_offset=storage.begin + offset_bytes,
             is_blocking=True,
         )
-        self._programs.save_pending()
         self._tell("download", (storage,), (), array.nbytes, event, start)
 
     def copy(
@@ -196,7 +195,6 @@ class Queue:
                 remedy="Run under clnet.profile() to see which, and start a new process",
             ) from error
         self._watch.call("clFinish", start)
-        self._programs.save_pending()
 
     @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
