@@ -1,4 +1,4 @@
-"""What the environment said, read once at import; nobody else reads environment variables."""
+"""What the environment said, read once at import; nobody else knows of environment variables."""
 
 from __future__ import annotations
 
@@ -103,5 +103,12 @@ class Settings:
             data_dir=None if data is None else Path(data),
         )
 
+
+# What drivers are told unless the user tells them. PoCL compiles a kernel for its size of group,
+# and for any size as well when its binary is wanted. Kernels of clnet run as fast from the second
+# (docs/performance.md), which the binary holds: so they are compiled once.
+_TOLD = {"POCL_WORK_GROUP_SPECIALIZATION": "0"}
+for _name, _value in _TOLD.items():
+    os.environ.setdefault(_name, _value)
 
 SETTINGS = Settings.read(os.environ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -20,10 +19,6 @@ _INSTALL_HINT = (
 )
 # Platforms are called by the first word of their name, but for those whose first word says nothing.
 _ALIASES = {"portable": "pocl", "advanced": "amd"}
-# What drivers are told through the environment unless the user tells them. PoCL compiles a kernel
-# for its size of work-group, and when its binary is wanted for any size as well. Ours run as fast
-# from the second (docs/performance.md), which the binary holds: so it compiles once, not twice.
-_TOLD = {"POCL_WORK_GROUP_SPECIALIZATION": "0"}
 _KINDS = {
     cl.device_type.CPU: DeviceKind.CPU,
     cl.device_type.GPU: DeviceKind.GPU,
@@ -57,8 +52,6 @@ def device_kind(handle: Any) -> DeviceKind:
 
 def discover() -> tuple[Found, ...]:
     """Every device of every platform; a platform without any is kept with its reason."""
-    for name, value in _TOLD.items():
-        os.environ.setdefault(name, value)
     try:
         platforms = cl.get_platforms()
     except cl.Error as error:  # the loader reports an absent platform as an error
