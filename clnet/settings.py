@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_path
+from platformdirs import user_cache_path, user_config_path
 
 from .errors import ArgumentError
 
@@ -53,6 +53,8 @@ class Settings:
         workspace_limit: ``CLNET_WORKSPACE_LIMIT`` in bytes, a cap on each queue's workspace.
         cache_dir: ``CLNET_CACHE_DIR``, where compiled kernels and downloads are kept.
         data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
+        tunings_dir: ``CLNET_TUNINGS``, where measured choices of kernels' parameters are kept.
+        tune: ``CLNET_TUNE``, whether what no choice was measured for is measured at first use.
     """
 
     device: str | None
@@ -62,6 +64,8 @@ class Settings:
     build_processes: int | None
     cache_dir: Path
     data_dir: Path | None
+    tunings_dir: Path
+    tune: bool
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -92,7 +96,10 @@ class Settings:
                 raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
             return int(value)
 
-        cache, data = text("CLNET_CACHE_DIR"), text("CLNET_DATA")
+        cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
+        tune = text("CLNET_TUNE")
+        if tune not in (None, "0", "1"):
+            raise ArgumentError("CLNET_TUNE", "is 0 or 1", value=repr(tune))
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=count("CLNET_THREADS", 1),
@@ -101,6 +108,8 @@ class Settings:
             build_processes=count("CLNET_BUILD_PROCESSES", 0),
             cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
             data_dir=None if data is None else Path(data),
+            tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
+            tune=tune == "1",
         )
 
 

@@ -6,13 +6,17 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import clnet
 from clnet.cli import command, main, options
 from clnet.data import fashion_mnist, source
+from clnet.device import Target
 from clnet.device.discovery import Found
+from clnet.device.tunings import Database, tunings_of
 from clnet.errors import ClnetError
 from clnet.models import MLP
 
@@ -262,4 +266,43 @@ def test_plan_for_the_traits_of_another_machine(tmp_path, capsys):
 )
 def test_plan_options_that_make_no_sense(options, complaint, capsys):
     assert main(["plan", "resnet20", *options]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+def measured_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the device keep its tunings in a folder, and ask for one small product alone."""
+    where = clnet.device()
+    tunings = tunings_of(where.identity, where.traits, folder)
+    monkeypatch.setattr(where, "target", Target(where.traits, 2**26, tunings))
+    problem = {"dtype": "float32", "m": 24, "n": 40, "k": 32, "batch": 1, "items": 1}
+    product = {**problem, "layout": "NN"}
+    monkeypatch.setattr("clnet.bench.asked.of_op", lambda op, on: [("gemm_packed", product)] * 2)
+
+
+@pytest.mark.device
+def test_tune_measures_once_and_keeps_what_it_found(tmp_path, monkeypatch, capsys):
+    measured_in(tmp_path / "kept", monkeypatch)
+    wins = tmp_path / "wins.jsonl"
+    assert main(["tune", "--op", "gemm", "--seconds", "60", "--export", str(wins)]) == 0
+    out = capsys.readouterr().out
+    assert "1 problems, 1 to measure" in out
+    assert re.search(r"gemm_packed float32 24 40 32 1 1 NN .* us .*x the default  rows=\d+", out)
+    (path,) = (tmp_path / "kept").iterdir()
+    (kept,) = Database.parse(path.read_text()).entries.values()
+    exported = list(Database.parse(wins.read_text()).entries.values())
+    assert exported == ([kept] if kept.us < 0.97 * kept.default_us else [])
+    assert main(["tune", "--op", "gemm"]) == 0
+    assert "1 problems, 0 to measure" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--seconds", "0"], "tune: seconds is positive; got seconds=0.0"),
+        (["--op", "sort"], "tune: there is no such op; got found='sort', have=gemm"),
+        (["--net", "none"], "there is no such network"),
+    ],
+)
+def test_tune_options_that_make_no_sense(options, complaint, capsys):
+    assert main(["tune", *options]) == 1
     assert complaint in capsys.readouterr().err

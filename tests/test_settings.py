@@ -60,9 +60,19 @@ def test_every_variable_is_read():
             "CLNET_BUILD_PROCESSES": "0",
             "CLNET_CACHE_DIR": "/cache",
             "CLNET_DATA": "/data",
+            "CLNET_TUNINGS": "/tunings",
+            "CLNET_TUNE": "1",
         }
     )
-    assert settings == Settings("pocl:1", 2, 2**30, 2**26, 0, Path("/cache"), Path("/data"))
+    folders = (Path("/cache"), Path("/data"), Path("/tunings"))
+    assert settings == Settings("pocl:1", 2, 2**30, 2**26, 0, *folders, tune=True)
+
+
+def test_nothing_is_tuned_unless_asked():
+    assert not Settings.read({}).tune
+    assert not Settings.read({"CLNET_TUNE": "0"}).tune
+    with pytest.raises(ArgumentError, match="CLNET_TUNE: is 0 or 1; got value='yes'"):
+        Settings.read({"CLNET_TUNE": "yes"})
 
 
 def test_an_empty_variable_counts_as_absent():

@@ -1,4 +1,4 @@
-"""The command line: ``clnet devices``, ``train``, ``plan``, ``bench``, ``profile``."""
+"""The command line: ``clnet devices``, ``train``, ``plan``, ``bench``, ``profile``, ``tune``."""
 
 from .command import main
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from ..errors import ClnetError
-from . import bench, devices, plan, profile, train
+from . import bench, devices, plan, profile, train, tune
 
 _INTERRUPTED = 130  # as a shell reports Ctrl-C
 
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     plan.add_command(commands, shared)
     bench.add_command(commands, shared)
     profile.add_command(commands, shared, main)
+    tune.add_command(commands, shared)
     return parser
 
 

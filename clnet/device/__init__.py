@@ -17,9 +17,11 @@ from .memory import (
 )
 from .pool import BufferPool, PoolStatistics, size_class
 from .profiler import Call, Command, Recorder
-from .program import ProgramStatistics
+from .program import Prepared, ProgramStatistics
 from .queue import Queue
-from .traits import DeviceIdentity, DeviceKind, DeviceTraits, Target
+from .target import Target
+from .traits import DeviceIdentity, DeviceKind, DeviceTraits
+from .tunings import Tunings
 from .watch import CallObserver, Observer, Record, Watch
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Launch",
     "Observer",
     "PoolStatistics",
+    "Prepared",
     "ProgramStatistics",
     "Queue",
     "Record",
@@ -46,6 +49,7 @@ __all__ = [
     "Scratch",
     "Storage",
     "Target",
+    "Tunings",
     "Watch",
     "current_device",
     "device",

@@ -10,10 +10,14 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..errors import DeviceError
+from ..settings import SETTINGS
 from .device import Device, workspace_limit
 from .launch import Launch, Scratch, Storage
 from .pool import BufferPool
-from .traits import DeviceIdentity, DeviceTraits, Target
+from .program import Prepared
+from .target import Target
+from .traits import DeviceIdentity, DeviceTraits
+from .tunings import tunings_of
 from .watch import Observer
 from .workspace import Arenas, Workspace
 
@@ -41,7 +45,9 @@ class AbsentDevice(Device):
             limit=traits.global_memory_bytes,
         )
         self.arenas = Arenas(self)
-        self.target = Target(traits, workspace_limit(traits))
+        # What was measured on devices like it is what the device itself would go by.
+        tunings = tunings_of(self.identity, traits, SETTINGS.tunings_dir)
+        self.target = Target(traits, workspace_limit(traits), tunings)
 
     def __repr__(self) -> str:
         return f"AbsentDevice({self.name!r})"
@@ -70,8 +76,9 @@ class _AbsentQueue:
             if type(arg) is Scratch:
                 self.workspace.lend(arg.nbytes)
 
-    def prepare(self, launches: Sequence[Launch]) -> None:
-        """Nothing to build."""
+    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+        """Count the kernels; none is built."""
+        return Prepared(len({launch.kernel for launch in launches}))
 
     def bind(self, launches: Sequence[Launch]) -> _AbsentLaunches:
         """Remember them."""

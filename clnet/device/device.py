@@ -22,7 +22,9 @@ from .pool import BufferPool
 from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
-from .traits import DeviceIdentity, DeviceTraits, Target
+from .target import Target
+from .traits import DeviceIdentity, DeviceTraits
+from .tunings import tunings_of
 from .watch import Watch
 from .workspace import Arenas, Workspace
 
@@ -80,14 +82,15 @@ class Device:
             watch=watch,
         )
         self.arenas = Arenas(self)
-        self.target = Target(self.traits, workspace_limit(self.traits))
+        tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)
+        self.target = Target(self.traits, workspace_limit(self.traits), tunings)
 
     def __repr__(self) -> str:
         return f"clnet.device({self.name!r})"
 
     def set_workspace_limit(self, nbytes: int) -> None:
         """Let algorithms use at most ``nbytes`` of scratch memory; others give way."""
-        self.target = Target(self.traits, nbytes)
+        self.target = Target(self.traits, nbytes, self.target.tunings)
         self.queue.workspace.release()
 
     def synchronize(self) -> None:

@@ -8,7 +8,7 @@ import struct
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -135,6 +135,22 @@ class ProgramStatistics:
     first_launch_seconds: float = 0.0
 
 
+class Prepared(NamedTuple):
+    """What it took to have some kernels at hand.
+
+    Attributes:
+        kernels: different ones.
+        built: compiled from source now.
+        loaded: taken from the cache on disk now; the others were there.
+        seconds: spent in both.
+    """
+
+    kernels: int
+    built: int = 0
+    loaded: int = 0
+    seconds: float = 0.0
+
+
 class ProgramCache:
     """Compiled kernels of one context: in memory by identity, on disk by content.
 
@@ -188,21 +204,38 @@ class ProgramCache:
             kernel = self._kernels[source] = self._make(source)
         return kernel
 
-    def prepare(self, sources: Iterable[KernelSource]) -> None:
-        """Load or build kernels that will be asked for; several at a time, if they are many.
-
-        What cannot be built ahead is left to :meth:`get`, which tells the user why.
+    def prepare(self, sources: Iterable[KernelSource]) -> Prepared:
+        """Have kernels at hand that will be launched; if many must be built, several at a time.
 
         Args:
             sources: rendered kernels.
+
+        Returns:
+            What it took.
+
+        Raises:
+            BuildError: if the compiler refuses one.
         """
-        if self._ahead is None:
-            return
-        start = time.perf_counter()
+        before = replace(self.statistics)
+        wanted = dict.fromkeys(sources)
+        if self._ahead is not None:
+            start = time.perf_counter()
+            self._prepare_ahead(self._ahead, [s for s in wanted if s not in self._kernels])
+            self.statistics.seconds += time.perf_counter() - start
+        for source in wanted:
+            self.get(source)
+        now = self.statistics
+        return Prepared(
+            len(wanted),
+            now.built - before.built,
+            now.loaded - before.loaded,
+            now.seconds - before.seconds,
+        )
+
+    def _prepare_ahead(self, ahead: Ahead, sources: Iterable[KernelSource]) -> None:
+        """Load kernels, or have them built by other processes; some may be left."""
         absent: dict[KernelSource, tuple[Path, Request]] = {}
-        for source in dict.fromkeys(sources):
-            if source in self._kernels:
-                continue
+        for source in sources:
             text = source.text()
             path = self._path(source, text)
             kernel = self._loaded(source, text, path)
@@ -210,7 +243,7 @@ class ProgramCache:
                 absent[source] = path, Request(text, source.options)
             else:
                 self._kernels[source] = kernel
-        binaries = self._ahead.build([request for _, request in absent.values()])
+        binaries = ahead.build([request for _, request in absent.values()])
         for (source, (path, request)), binary in zip(absent.items(), binaries, strict=True):
             program = None if binary is None else self._program(binary, source)
             if binary is not None and program is not None:
@@ -218,7 +251,6 @@ class ProgramCache:
                 self._kernels[source] = CompiledKernel(program, source.name, signature)
                 self._write(path, binary)
                 self.statistics.built += 1
-        self.statistics.seconds += time.perf_counter() - start
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()

@@ -17,7 +17,7 @@ from .launch import HostScalar, Launch, Scratch, Storage
 from .watch import Observer, Record, Watch
 
 if TYPE_CHECKING:
-    from .program import CompiledKernel, ProgramCache
+    from .program import CompiledKernel, Prepared, ProgramCache
     from .workspace import Workspace
 
 _CALLS = {
@@ -73,9 +73,13 @@ class Queue:
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
 
-    def prepare(self, launches: Sequence[Launch]) -> None:
-        """Load or build the kernels of launches to come, which takes less time than one by one."""
-        self._programs.prepare(launch.kernel for launch in launches)
+    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+        """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
+
+        Raises:
+            BuildError: if one does not compile.
+        """
+        return self._programs.prepare(launch.kernel for launch in launches)
 
     def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
         """Set the arguments of launches once, for :meth:`replay`.

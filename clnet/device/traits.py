@@ -112,16 +112,3 @@ class DeviceIdentity:
         return " | ".join(
             (self.platform, self.platform_version, self.name, self.driver, self.version)
         )
-
-
-@dataclass(frozen=True)
-class Target:
-    """All that choosing kernels depends on; a plan for an absent device needs no more.
-
-    Attributes:
-        traits: the device's numbers.
-        workspace_limit: bytes of scratch memory an algorithm may ask for.
-    """
-
-    traits: DeviceTraits
-    workspace_limit: int

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from ..array import Array
 from ..device import DeviceTraits, Launch, Scratch, Target
+from ..dtypes import float32, float64
 from ..shapes import ceil_div, round_up
 from .gemm_any import sum_slices
-from .gemm_problem import Problem
+from .gemm_problem import Problem, Product
+from .gemm_trial import ProductTrial
 from .kernel import Constraint, Kernel
+from .tunable import Tunable
 
 
 class PackedParams(NamedTuple):
@@ -55,12 +58,14 @@ class Blocking(NamedTuple):
     """How the work is cut into groups.
 
     Attributes:
+        rows: of a register block.
         depth: steps of k that panels hold at a time.
         row_panels, column_panels: panels of a and of b that a group multiplies.
         slices: parts of the sums that go to groups of their own.
         prepacked: b is packed beforehand by a kernel of its own.
     """
 
+    rows: int
     depth: int
     row_panels: int
     column_panels: int
@@ -125,6 +130,7 @@ STORE_COST, RESTORE_COST = 20, 17
 SUM_COST = 2
 GROUP_COST = 300
 LAUNCH_COST = 250_000
+DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 
 
 def packed(target: Target, problem: Problem) -> list[Launch]:
@@ -137,20 +143,17 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
     Returns:
         Its launches, in order.
     """
-    params = _params(target.traits, problem)
+    used = problem.memory().nbytes
+    if used:  # operands in scratch memory leave less of it
+        target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
+    return _blocked(target, problem, BLOCKING.choose(target, problem.product))
+
+
+def _blocked(target: Target, problem: Problem, blocking: Blocking) -> list[Launch]:
+    """The launches of a blocking."""
+    params = _params(target.traits, problem.product, blocking.rows)
+    params = params._replace(bias=problem.bias_axis, activation=problem.activation)
     memory = problem.memory()
-    work = Work(
-        params,
-        problem.m,
-        problem.n,
-        problem.k,
-        problem.batch,
-        _items(problem.b),
-        problem.out.dtype.itemsize,
-        target.traits.compute_units,
-        max(target.workspace_limit - memory.nbytes, 0),
-    )
-    blocking = choose_blocking(work)
     launches: list[Launch] = []
     if blocking.prepacked:
         panels = _panels(memory, params, problem)
@@ -165,21 +168,31 @@ def packed(target: Target, problem: Problem) -> list[Launch]:
     return [first, sum_slices(target.traits, problem, partial)]
 
 
-def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
-    """Register block, depth and block of panels for a device and a product."""
-    item = problem.out.dtype.itemsize
+def _tile(traits: DeviceTraits) -> tuple[int, Tile]:
+    """Bytes of a vector register, and the register block of a device."""
     lanes = max(traits.simd_width, LEAST_WIDTH)
     register = min(max(4 * lanes, min(TILES)), max(TILES))
-    tile = TILES[register]
-    width = register // item
+    return register, TILES[register]
+
+
+def _rows(traits: DeviceTraits, m: int) -> int:
+    """Rows of the register block that a product of ``m`` rows takes by itself."""
     # A row more in the block costs a load beside its products; an empty one costs all of them.
-    rows = min(tile.rows, key=lambda r: (ceil_div(problem.m, r) * (r + 1), -r))
+    return min(_tile(traits)[1].rows, key=lambda r: (ceil_div(m, r) * (r + 1), -r))
+
+
+def _params(traits: DeviceTraits, product: Product, rows: int) -> PackedParams:
+    """Register block, depth and block of panels for a device and a product."""
+    dtype = DTYPES[product.dtype]
+    item = dtype.itemsize
+    register, tile = _tile(traits)
+    width = register // item
     # A third of the local memory's half is for a panel of b, the rest for panels of a.
     budget = min(traits.local_memory_bytes // 2, A_BYTES * 3 // 2) // item
     columns, lanes = tile.vectors * width, round_up(rows, width)
     deepest = next((d for d in DEPTHS if max(columns, lanes // 2) * d <= budget // 3), DEPTHS[-1])
     return PackedParams(
-        problem.out.dtype.ctype,
+        dtype.ctype,
         width,
         rows,
         tile.vectors,
@@ -187,9 +200,35 @@ def _params(traits: DeviceTraits, problem: Problem) -> PackedParams:
         max(budget * 2 // 3, lanes * deepest),
         columns * deepest,
         False,
-        problem.bias_axis,
-        problem.activation,
+        None,
+        None,
     )
+
+
+def _work(target: Target, product: Product, rows: int) -> Work:
+    return Work(
+        _params(target.traits, product, rows),
+        product.m,
+        product.n,
+        product.k,
+        product.batch,
+        product.items,
+        DTYPES[product.dtype].itemsize,
+        target.traits.compute_units,
+        target.workspace_limit,
+    )
+
+
+def _default(target: Target, product: Product) -> Blocking:
+    return choose_blocking(_work(target, product, _rows(target.traits, product.m)))
+
+
+def _candidates(target: Target, product: Product) -> list[Blocking]:
+    """All blockings of all register blocks, the default first, then by their estimated costs."""
+    works = [_work(target, product, rows) for rows in _tile(target.traits)[1].rows]
+    found = sorted((_cost(work, b), b) for work in works for b in _blockings(work))
+    default = _default(target, product)
+    return [default, *(blocking for _, blocking in found if blocking != default)]
 
 
 @lru_cache(maxsize=4096)
@@ -202,14 +241,19 @@ def choose_blocking(work: Work) -> Blocking:
     Returns:
         The blocking, whose scratch memory fits the limit and whose every slice has work.
     """
+    return min(_blockings(work), key=lambda blocking: (_cost(work, blocking), blocking))
+
+
+def _blockings(work: Work) -> list[Blocking]:
+    """The ways worth a try."""
     params = work.params
     row_panels = ceil_div(work.m, params.rows)
     column_panels = ceil_div(work.n, params.vectors * params.width)
     column_options = {ceil_div(column_panels, c) for c in _cuts(column_panels, 1, work.units)}
     wanted = [s for s in (1, work.units, 2 * work.units) if s == 1 or s * SLICE_K <= work.k]
     slice_options = {ceil_div(work.k, _slice_k(params, work.k, s)) for s in wanted}
-    candidates = [
-        Blocking(depth, rows, columns, slices, prepacked)
+    return [
+        Blocking(params.rows, depth, rows, columns, slices, prepacked)
         for slices in sorted(slice_options)
         for depth, most_rows in _depths(params, _slice_k(params, work.k, slices))
         for rows in {
@@ -220,7 +264,6 @@ def choose_blocking(work: Work) -> Blocking:
         for prepacked in (False, True)
         if _scratch_bytes(work, slices, prepacked) <= work.limit and not (prepacked and slices > 1)
     ]
-    return min(candidates, key=lambda blocking: (_cost(work, blocking), blocking))
 
 
 def _depths(params: PackedParams, steps: int) -> list[tuple[int, int]]:
@@ -360,3 +403,14 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
         flops=given.flops,
         bytes=given.bytes,
     )
+
+
+BLOCKING = Tunable(
+    "gemm_packed",
+    version=1,
+    problem=Product,
+    choice=Blocking,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, product: ProductTrial(where, product, _blocked),
+)

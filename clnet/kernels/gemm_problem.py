@@ -5,13 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import HostScalar, Scratch
 from ..shapes import collapse
 
 BATCH_AXES = 2
+
+
+class Product(NamedTuple):
+    """What the speed of a product depends on, and what choices are measured for.
+
+    Attributes:
+        dtype: of all operands.
+        m, n, k: the sizes.
+        batch: products in all.
+        items: different items of b.
+        layout: for a, then for b: ``"N"`` where rows lie densely, ``"T"`` where columns do, else
+            ``"S"``.
+    """
+
+    dtype: str
+    m: int
+    n: int
+    k: int
+    batch: int
+    items: int
+    layout: str
 
 
 @dataclass(frozen=True)
@@ -66,6 +87,13 @@ class Problem:
     def bytes(self) -> int:
         """Bytes moved at least: every operand once, a repeated one not more often."""
         return sum(_distinct_bytes(array) for array in (self.out, self.a, self.b))
+
+    @property
+    def product(self) -> Product:
+        """What choices depend on; operands' places and epilogues are left out."""
+        layout = _layout(self.a) + _layout(self.b)
+        items = prod(n for n, s in zip(self.b.shape[:2], self.b.strides[:2], strict=True) if s)
+        return Product(self.out.dtype.name, self.m, self.n, self.k, self.batch, items, layout)
 
     def transposed(self) -> Problem:
         """The same product as ``out^T = b^T @ a^T``."""
@@ -173,6 +201,10 @@ def _merge_rows(problem: Problem) -> Problem:
 
     once = b.view((b.shape[0], 1, *b.shape[2:]), (b.strides[0], 0, *b.strides[2:]))
     return replace(problem, out=rows(out), a=rows(a), b=once)
+
+
+def _layout(array: Array) -> str:
+    return "N" if array.strides[3] == 1 else "T" if array.strides[2] == 1 else "S"
 
 
 def _flip(array: Array) -> Array:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
+from ..dtypes import float32, float64
+from ..errors import TemplateError
 from ..shapes import ceil_div
 from .gemm_any import any_type, sum_slices
-from .gemm_problem import Problem
+from .gemm_problem import Problem, Product
+from .gemm_trial import ProductTrial
 from .kernel import Constraint, Kernel
-from .tile import Choice, Tile, Work, choose
+from .tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
+from .tunable import Tunable
 
 
 class TiledParams(NamedTuple):
@@ -52,7 +58,16 @@ TILINGS = (
     (Tile(64, 64, 16, 4, 4, 4), 0.7),
     (Tile(32, 32, 16, 4, 4, 4), 0.5),
 )
+# Others, which only measuring can recommend: taken to be a little slower than those above.
+OTHERS = tuple(
+    (tile, 0.6)
+    for m, n, k in itertools.product((32, 64, 128), (64, 128, 256), (8, 16, 32))
+    for copy, stages, ahead in (("async", 3, True), ("async", 4, True), ("registers", 2, False))
+    for tile in (Tile(m, n, k, 8, 8, 4, stages, copy, ahead=ahead),)
+    if tile.regular and tile.even and all(tile != listed for listed, _ in TILINGS)
+)
 RASTER = 8
+DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 SLICE_K = 256
 
 
@@ -66,25 +81,47 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     Returns:
         Its launches, in order.
     """
-    memory = problem.memory()
-    nbytes = problem.batch * problem.m * problem.n * problem.out.dtype.itemsize
-    room = max(target.workspace_limit - memory.nbytes, 0)
-    work = Work(
-        problem.m,
-        problem.n,
-        problem.k,
-        problem.batch,
-        problem.out.dtype.itemsize,
-        max(room // nbytes, 1),
-    )
-    choice = choose(target.traits, TILINGS, work, shortest=SLICE_K)
-    if choice is None:
+    item_bytes = problem.out.dtype.itemsize
+    if not any(tile.fits(target.traits, item_bytes) for tile, _ in TILINGS):
         return any_type(problem)
+    used = problem.memory().nbytes
+    if used:  # operands in scratch memory leave less of it
+        target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
+    return _launches(target, problem, TILING.choose(target, problem.product))
+
+
+def _launches(target: Target, problem: Problem, tiling: Tiling) -> list[Launch]:
+    """The launches of a tile."""
+    choice = sliced(tiling.tile, problem.k, tiling.slices)
     if choice.slices == 1:
         return [_multiply(choice, problem, out_slice=0)]
+    memory = problem.memory()
     partial = Array.scratch(memory, (choice.slices, *problem.out.shape), problem.out.dtype)
     first = _multiply(choice, problem.partial(partial), out_slice=partial.strides[0])
     return [first, sum_slices(target.traits, problem, partial)]
+
+
+def _work(target: Target, product: Product) -> Work:
+    item_bytes = DTYPES[product.dtype].itemsize
+    nbytes = product.batch * product.m * product.n * item_bytes
+    most_slices = max(target.workspace_limit // nbytes, 1)
+    return Work(product.m, product.n, product.k, product.batch, item_bytes, most_slices)
+
+
+def _default(target: Target, product: Product) -> Tiling:
+    choice = choose(target.traits, TILINGS, _work(target, product), shortest=SLICE_K)
+    if choice is None:
+        raise TemplateError("gemm_tiled.mako:gemm_tiled", "no tile fits the device")
+    return Tiling(*choice.tile, choice.slices)
+
+
+def _candidates(target: Target, product: Product) -> list[Tiling]:
+    """Every tile that keeps the laws for all operands, the default first, then by estimate."""
+    work = _work(target, product)
+    timed = timed_choices(target.traits, (*TILINGS, *OTHERS), work, shortest=SLICE_K)
+    found = [Tiling(*c.tile, c.slices) for _, c in sorted(timed, key=lambda pair: pair[0])]
+    default = _default(target, product)
+    return [default, *dict.fromkeys(t for t in found if t != default)]
 
 
 def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
@@ -134,3 +171,14 @@ def _dense_runs(array: Array) -> bool:
     others = [array.strides[i] for i in range(4) if i != axis and array.shape[i] > 1]
     aligned = all(step % 4 == 0 for step in (array.offset, *others))
     return array.strides[axis] == 1 and array.shape[axis] % 4 == 0 and aligned
+
+
+TILING = Tunable(
+    "gemm_tiled",
+    version=1,
+    problem=Product,
+    choice=Tiling,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, product: ProductTrial(where, product, _launches),
+)

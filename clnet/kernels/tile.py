@@ -6,7 +6,7 @@ Products (:mod:`.gemm_tiled`) and convolutions (:mod:`.conv_implicit`) share the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import NamedTuple
 
@@ -135,6 +135,16 @@ class Tile(NamedTuple):
         )
         return covered and (self.stages >= 3 and self.ahead if self.ring else self.stages == 2)
 
+    @property
+    def even(self) -> bool:
+        """Whether all items read equally often, however operands lie."""
+        return all(
+            self.loads(extent, along, dense=dense).whole
+            for extent in (self.tile_m, self.tile_n)
+            for along in ("tile", "k")
+            for dense in (False, True)
+        )
+
     def width(self, along: str, *, dense: bool) -> int:
         """Elements a read moves: four where they are dense and the copy can place them."""
         return 4 if dense and not (self.ring and along == "k") else 1
@@ -173,6 +183,26 @@ class Choice(NamedTuple):
     tile: Tile
     slices: int
     slice_k: int
+
+
+class Tiling(NamedTuple):
+    """A tile and a number of slices, flat: what choices of tiles are kept as; see :class:`Tile`."""
+
+    tile_m: int
+    tile_n: int
+    tile_k: int
+    item_m: int
+    item_n: int
+    lanes_m: int
+    stages: int
+    copy: str
+    ahead: bool
+    slices: int
+
+    @property
+    def tile(self) -> Tile:
+        """The tile."""
+        return Tile(*self[:-1])
 
 
 class Work(NamedTuple):
@@ -221,21 +251,45 @@ def choose(
     Returns:
         The choice, or None if the device can run none of the tiles.
     """
-    best: tuple[float, Choice] | None = None
+    # Of equals the first: min keeps it.
+    timed = timed_choices(traits, tiles, work, shortest=shortest)
+    return min(timed, key=lambda pair: pair[0], default=(0.0, None))[1]
+
+
+def timed_choices(
+    traits: DeviceTraits, tiles: Iterable[tuple[Tile, float]], work: Work, *, shortest: int
+) -> Iterator[tuple[float, Choice]]:
+    """What :func:`choose` chooses from: every tile a device can run, in every number of slices.
+
+    Args:
+        traits: the device's numbers.
+        tiles: each with its speed.
+        work: the products.
+        shortest: steps of k that a slice has at least.
+
+    Yields:
+        The estimated time and the choice.
+    """
     for tile, speed in tiles:
         if not tile.fits(traits, work.item_bytes):
             continue
         groups = ceil_div(work.m, tile.tile_m) * ceil_div(work.n, tile.tile_n) * work.batch
-        steps = ceil_div(work.k, tile.tile_k)
         most = max(1, min(work.most_slices, _MOST_SLICES, work.k // shortest))
         full = ceil_div(4 * traits.compute_units, max(groups, 1))
         for slices in sorted({min(most, s) for s in (1, 2, 3, 4, 6, 8, full // 2, full) if s > 0}):
-            length = ceil_div(steps, slices)
-            parts = ceil_div(steps, length) if length else 1
+            choice = sliced(tile, work.k, slices)
+            length = choice.slice_k // tile.tile_k
+            parts = choice.slices
             time = _time(tile, speed, length, groups * parts / traits.compute_units)
             if parts > 1:
                 moved = (parts + 1) * work.m * work.n * work.batch * work.item_bytes
                 time += _LAUNCH_FLOPS + _FLOPS_PER_BYTE * moved / traits.compute_units
-            if best is None or time < best[0]:
-                best = time, Choice(tile, parts, round_up(length * tile.tile_k, tile.tile_k))
-    return None if best is None else best[1]
+            yield time, choice
+
+
+def sliced(tile: Tile, k: int, slices: int) -> Choice:
+    """A tile with sums of ``k`` steps cut into at most so many parts of equal length."""
+    steps = ceil_div(k, tile.tile_k)
+    length = ceil_div(steps, slices)
+    parts = ceil_div(steps, length) if length else 1
+    return Choice(tile, parts, round_up(length * tile.tile_k, tile.tile_k))

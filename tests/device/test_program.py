@@ -108,33 +108,35 @@ def test_many_kernels_are_built_ahead_in_other_processes(tmp_path, monkeypatch):
     bench, sources = Bench(tmp_path, processes=2), several()
     with monkeypatch.context() as patch:
         patch.setattr(bench.cache, "_build", None)  # what this process would build with
-        bench.cache.prepare(sources)
+        prepared = bench.cache.prepare(sources)
+    assert prepared[:3] == (7, 7, 0)
     assert bench.counts == (7, 0)
     assert len(files(tmp_path)) == 7
     assert [bench.run(source) for source in sources] == [[1 + 2 * n] * 3 for n in range(1, 8)]
     assert bench.counts == (7, 0)
     other = Bench(tmp_path, processes=2)
-    other.cache.prepare(sources)
-    assert other.counts == (0, 7)
+    assert other.cache.prepare([*sources, *sources])[:3] == (7, 0, 7)
+    assert other.cache.prepare(sources)[:3] == (7, 0, 0)
 
 
-def test_what_is_refused_ahead_is_refused_when_it_is_launched(tmp_path):
+def test_what_other_processes_refuse_is_told(tmp_path):
     bench = Bench(tmp_path, processes=2)
-    broken = Source(TEXT.replace("+= a", "+= undeclared"))
-    bench.cache.prepare([broken, *several(6)])
-    assert bench.counts == (6, 0)
     with pytest.raises(BuildError, match="undeclared"):
-        bench.run(broken)
+        bench.cache.prepare([Source(TEXT.replace("+= a", "+= undeclared")), *several(6)])
+    assert bench.counts == (6, 0)
 
 
 @pytest.mark.parametrize(
     "process", ["raise SystemExit", "import os; os.abort()", "print('noise')"], ids=str
 )
-def test_processes_that_fail_leave_the_work_to_this_one(tmp_path, monkeypatch, process):
+def test_what_other_processes_leave_is_built_by_this_one(tmp_path, monkeypatch, process):
     monkeypatch.setattr(sys.modules[Ahead.__module__], "_PROCESS", process)
     bench, sources = Bench(tmp_path, processes=2), several(6)
-    bench.cache.prepare(sources)
-    assert bench.counts == (0, 0)
+    built: list[Source] = []
+    build = bench.cache._build
+    monkeypatch.setattr(bench.cache, "_build", lambda s, t: [built.append(s), build(s, t)][1])
+    assert bench.cache.prepare(sources)[:3] == (6, 6, 0)
+    assert built == sources
     assert bench.run(sources[2]) == [7, 7, 7]
 
 
@@ -143,7 +145,7 @@ def test_few_kernels_or_one_process_start_none(tmp_path, monkeypatch, count, pro
     monkeypatch.setattr(sys.modules[Ahead.__module__], "subprocess", None)
     bench = Bench(tmp_path, processes=processes)
     bench.cache.prepare(several(count))
-    assert bench.counts == (0, 0)
+    assert bench.counts == (count, 0)
 
 
 @pytest.mark.parametrize(

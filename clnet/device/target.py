@@ -1,0 +1,28 @@
+"""All that choosing kernels depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from .traits import DeviceTraits
+from .tunings import Tunings
+
+
+@dataclass(frozen=True)
+class Target:
+    """All that choosing kernels depends on; a plan for an absent device needs no more.
+
+    Attributes:
+        traits: the device's numbers.
+        workspace_limit: bytes of scratch memory an algorithm may ask for.
+        tunings: what was measured on it, or on devices like it.
+        choices: what was chosen so far, by kernel and problem; it is looked up first.
+    """
+
+    traits: DeviceTraits
+    workspace_limit: int
+    tunings: Tunings = field(default_factory=Tunings, compare=False)
+    choices: dict[tuple[str, Any], Any] = field(
+        default_factory=dict[tuple[str, Any], Any], init=False, compare=False, repr=False
+    )

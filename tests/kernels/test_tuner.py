@@ -1,0 +1,227 @@
+"""The tuner: declarations, the race, the process that measures, what is made of its findings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clnet.device import DeviceKind, DeviceTraits, Target, Tunings
+from clnet.device.tunings import SHIPPED, Database, Entry, Subject, load
+from clnet.kernels import tunable as tunable_module
+from clnet.kernels.gemm_packed import BLOCKING
+from clnet.kernels.gemm_problem import Product
+from clnet.kernels.race import Race
+from clnet.kernels.tunables import TUNABLES, Measuring
+from clnet.kernels.tuner import Tuner
+
+from .launching import cpu_shaped, gpu_shaped
+from .planted import DEADLY, PRODUCT, REFUSED, RIGHT, WRONG
+
+PLANTED = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from tests.kernels.planted import serve; serve(sys.argv[2], int(sys.argv[3]))"
+)
+PRODUCTS = [
+    PRODUCT,
+    Product("float32", 128, 784, 64, 1, 1, "TN"),
+    Product("float64", 33, 65, 1000, 4, 2, "NT"),
+    Product("float32", 16, 16, 16, 6, 1, "ST"),
+]
+
+
+def raced(rounds: list[list[float]]) -> Race:
+    """A race with these times, until it is settled."""
+    race = Race(len(rounds[0]))
+    for times in rounds:
+        if race.settled:
+            break
+        race.add({entrant: times[entrant] for entrant in race.running})
+    return race
+
+
+def test_a_race_is_won_in_spite_of_a_machine_that_slows_down():
+    # Every second round takes four times as long, for all.
+    rounds = [[s * t for t in (1.0, 0.9, 1.5)] for s in (1, 4) * 10]
+    race = raced(rounds)
+    assert (race.winner, race.settled, race.running) == (1, True, [0, 1])
+    assert race.ratio(1) == pytest.approx(0.9)
+    assert race.rounds == 5
+
+
+def test_one_lucky_round_does_not_win():
+    race = raced([[1.0, 1.1], [1.0, 0.5], *[[1.0, 1.1]] * 20])
+    assert race.winner == 0
+
+
+def test_who_gains_less_than_the_threshold_does_not_replace_the_default():
+    assert raced([[1.0, 0.98]] * 30).winner == 0
+    assert raced([[1.0, 0.96]] * 30).winner == 1
+
+
+def test_equals_race_for_long_and_the_first_wins():
+    race = raced([[1.0, 0.9, 0.9]] * 40)
+    assert race.winner == 1
+    assert race.rounds == 25
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=str)
+@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
+def test_candidates_begin_with_the_default(product, shaped, device):
+    target = shaped(device)
+    for tunable in TUNABLES.values():
+        candidates = tunable.candidates(target, product)
+        assert candidates[0] == tunable.default(target, product)
+        assert len({*candidates}) == len(candidates) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "product"),
+    [*(("gemm_packed", p) for p in PRODUCTS), *(("gemm_tiled", p) for p in PRODUCTS[:2])],
+    ids=str,
+)
+def test_candidates_compute_the_same(name, product, device, monkeypatch, capsys):
+    shaped = cpu_shaped if name == "gemm_packed" else gpu_shaped
+    monkeypatch.setattr(device, "target", shaped(device))
+    tunable = TUNABLES[name]
+    monkeypatch.setattr("clnet.kernels.tunables.MOST_CANDIDATES", 3)
+    measuring = Measuring(device, tunable, product, 1.0)
+    assert "rejected" not in capsys.readouterr().out
+    entry = measuring.run()
+    assert tunable.reading(entry) in tunable.candidates(device.target, product)[:3]
+    assert 0 < entry.us <= entry.default_us
+
+
+def test_wrong_and_deadly_candidates_are_left_out_and_the_rest_is_measured(device):
+    with Tuner(device, serving=PLANTED) as tuner:
+        entry, rejected = tuner.tune("planted", PRODUCT._asdict(), seconds=0.5)
+    assert rejected.keys() == {WRONG, DEADLY, REFUSED}
+    assert rejected[WRONG].startswith("wrong results: nan from float64")
+    assert rejected[DEADLY] == "the process died (status -9)"
+    assert "it does not compile" in rejected[REFUSED]
+    candidates = BLOCKING.candidates(device.target, PRODUCT)
+    assert candidates.index(BLOCKING.reading(entry)) in (RIGHT, 4)
+
+
+def test_a_process_that_cannot_start_finds_nothing(device):
+    with Tuner(device, serving="raise SystemExit(3)") as tuner:
+        assert tuner.tune("gemm_packed", PRODUCT._asdict()) == (None, {})
+
+
+def tuned(device, entry: Entry, *, own: bool = True) -> Target:
+    """The device's target, where just this entry was measured."""
+    subject = Subject.of(device.identity, device.traits)
+    measured = Database(subject if own else subject._replace(name="another")).updated([entry])
+    return Target(device.traits, device.target.workspace_limit, Tunings(subject, [measured]))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_measured_choice_is_taken(own, device):
+    other = BLOCKING.candidates(device.target, PRODUCT)[5]
+    entry = Entry("gemm_packed", BLOCKING.version, PRODUCT._asdict(), other._asdict(), 1.0, 2.0)
+    target = tuned(device, entry, own=own)
+    assert BLOCKING.choose(target, PRODUCT) == other
+    assert target.choices == {("gemm_packed", PRODUCT): other}
+    unmeasured = PRODUCT._replace(m=25)
+    assert BLOCKING.choose(target, unmeasured) == BLOCKING.default(target, unmeasured)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda e: e._replace(version=BLOCKING.version - 1),
+        lambda e: e._replace(choice={**e.choice, "rows": 13}),
+        lambda e: e._replace(choice={**e.choice, "columns": 1}),
+    ],
+    ids=["version", "no candidate", "other fields"],
+)
+def test_a_choice_that_fits_no_more_is_ignored_with_a_note(change, device):
+    other = BLOCKING.candidates(device.target, PRODUCT)[5]
+    entry = Entry("gemm_packed", BLOCKING.version, PRODUCT._asdict(), other._asdict(), 1.0, 2.0)
+    target = tuned(device, change(entry))
+    with pytest.warns(RuntimeWarning, match="gemm_packed does not fit it any more and is ignored"):
+        assert BLOCKING.choose(target, PRODUCT) == BLOCKING.default(target, PRODUCT)
+    assert len(target.tunings.notes) == 1
+    target = tuned(device, change(entry), own=False)  # a guess that does not fit is no news
+    assert BLOCKING.choose(target, PRODUCT) == BLOCKING.default(target, PRODUCT)
+
+
+def test_nothing_is_measured_on_a_device_that_is_not_open(device, monkeypatch):
+    monkeypatch.setattr(tunable_module, "SETTINGS", replace(tunable_module.SETTINGS, tune=True))
+    target = Target(device.traits, device.target.workspace_limit)
+    assert BLOCKING.choose(target, PRODUCT) == BLOCKING.default(target, PRODUCT)
+
+
+SCRIPT = """
+import numpy as np, clnet
+a, b = np.ones((24, 32), np.float32), np.ones((32, 40), np.float32)
+assert (clnet.tensor(a) @ clnet.tensor(b)).sum().item() == 24 * 32 * 40
+"""
+
+
+def test_first_use_is_measured_when_the_environment_asks(device, tmp_path):
+    def run(**environment: str) -> None:
+        given = {"CLNET_TUNINGS": str(tmp_path), "CLNET_DEVICE": device.name.partition("[")[0]}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, **given, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+
+    run()
+    assert list(tmp_path.iterdir()) == []
+    run(CLNET_TUNE="1")
+    (path,) = tmp_path.iterdir()
+    (database,) = load([path])
+    assert [e.problem["m"] for e in database.entries.values()] == [24]
+    before = path.stat().st_mtime_ns
+    run(CLNET_TUNE="1")
+    assert path.stat().st_mtime_ns == before
+
+
+def traits_of(subject: Subject) -> DeviceTraits:
+    """Traits with what a database knows of a device."""
+    kind = DeviceKind.GPU if subject.traits["dedicated_local_memory"] else DeviceKind.CPU
+    return DeviceTraits(
+        kind=kind,
+        global_memory_bytes=2**33,
+        max_allocation_bytes=2**32,
+        base_align_bytes=128,
+        unified_memory=True,
+        float16=False,
+        float64=True,
+        **subject.traits,
+    )
+
+
+def test_shipped_choices_fit_the_kernels_as_they_are():
+    for database in load(sorted(SHIPPED.glob("*.jsonl"))):
+        target = Target(traits_of(database.subject), 2**29)
+        for entry in database.entries.values():
+            tunable = TUNABLES[entry.kernel]
+            problem = tunable.problem(**entry.problem)
+            assert tunable.reading(entry) in tunable.candidates(target, problem), entry
+            assert entry.us < 0.97 * entry.default_us
+
+
+def test_the_trial_of_a_product_notices_one_wrong_element(device):
+    trial = BLOCKING.trial(device, PRODUCT)
+    choice = BLOCKING.default(device.target, PRODUCT)
+    trial.poison()
+    assert trial.fault() is not None
+    for launch in trial.launches(choice, 0):
+        device.queue.launch(launch)
+    assert trial.fault() is None
+    out = trial._problems[0].out
+    values = out.numpy()
+    values[0, 0, 3, 5] += 1e-3 * np.abs(values).max()
+    out.write(values)
+    assert trial.fault().startswith("wrong results")
