@@ -299,7 +299,7 @@ def test_tune_measures_once_and_keeps_what_it_found(tmp_path, monkeypatch, capsy
     ("options", "complaint"),
     [
         (["--seconds", "0"], "tune: seconds is positive; got seconds=0.0"),
-        (["--op", "sort"], "tune: there is no such op; got found='sort', have=gemm"),
+        (["--op", "sort"], "tune: there is no such op; got found='sort', have=gemm, conv"),
         (["--net", "none"], "there is no such network"),
     ],
 )

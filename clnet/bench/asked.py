@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from .. import mode
@@ -9,14 +10,18 @@ from ..array import Array
 from ..device import AbsentDevice, Device
 from ..dtypes import float32
 from ..errors import ArgumentError
+from ..kernels.conv_blocked import Direction, FormChoice, choose_form, with_packing
+from ..kernels.conv_geometry import ConvGeometry, ConvProblem
+from ..kernels.conv_trial import Operands
 from ..kernels.gemm import gemm
 from ..kernels.tunables import TUNABLES
 from . import gemm as gemm_bench
 from .contestant import Ours
+from .conv_layers import LAYERS
 from .workload import Workload
 
 Problem = tuple[str, dict[str, Any]]
-OPS = ("gemm",)
+OPS = ("gemm", "conv")
 
 
 def of_network(workload: Workload, where: Device) -> list[Problem]:
@@ -50,6 +55,15 @@ def of_op(op: str, where: Device) -> list[Problem]:
     if op not in OPS:
         raise ArgumentError("tune", "there is no such op", found=repr(op), have=", ".join(OPS))
     absent = _twin(where)
+    if op == "gemm":
+        _multiply(absent)
+    else:
+        for geometry, direction in product(LAYERS.values(), Direction):
+            _convolve(absent, geometry, direction)
+    return _asked(absent)
+
+
+def _multiply(absent: AbsentDevice) -> None:
     for case in (*gemm_bench.SQUARES, *gemm_bench.TRANSPOSED, *gemm_bench.NETWORKS):
         shapes = (case.m, case.n), (case.m, case.k), (case.k, case.n)
         out, a, b = (Array.abstract((case.batch, *shape), float32, absent) for shape in shapes)
@@ -58,7 +72,17 @@ def of_op(op: str, where: Device) -> list[Problem]:
             for array, letter in zip((a, b), case.layout, strict=True)
         )
         gemm(absent.target, out, a, b)
-    return _asked(absent)
+
+
+def _convolve(absent: AbsentDevice, geometry: ConvGeometry, direction: Direction) -> None:
+    form = choose_form(absent.target, geometry, direction)
+    if form is None:
+        return
+    filters = (geometry.oc, geometry.icg, geometry.kh, geometry.kw)
+    shapes = (form.x_shape(geometry), filters, form.y_shape(geometry))
+    arrays = (Array.abstract(shape, float32, absent) for shape in shapes)
+    operands = Operands(ConvProblem(direction.value, True, *geometry), *arrays)
+    with_packing(absent.target, operands, FormChoice(form.algorithm.value))
 
 
 def _twin(where: Device) -> AbsentDevice:
@@ -68,7 +92,13 @@ def _twin(where: Device) -> AbsentDevice:
 
 
 def _asked(absent: AbsentDevice) -> list[Problem]:
-    return [(name, fields._asdict()) for name, fields in absent.target.choices if name in TUNABLES]
+    """The problems that leave a choice."""
+    target = absent.target
+    return [
+        (name, fields._asdict())
+        for name, fields in target.choices
+        if len(TUNABLES[name].candidates(target, fields)) > 1
+    ]
 
 
 def _transposed(array: Array) -> Array:

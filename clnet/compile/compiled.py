@@ -119,14 +119,10 @@ class Compiled:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
         recorded = record(self._function, args, kwargs, device)
-        try:
-            trace = rewrite(recorded.trace, self._passes)
-            if memory_is_short(trace) if self._recompute is None else self._recompute:
-                trace = rewrite(trace, SAVING)
-            plan = Plan(trace, recorded.tracer)
-        except BaseException:
-            recorded.tracer.undo()
-            raise
+        trace = rewrite(recorded.trace, self._passes)
+        if memory_is_short(trace) if self._recompute is None else self._recompute:
+            trace = rewrite(trace, SAVING)
+        plan = Plan(trace, recorded.tracer)
         self.num_traces += 1
         return plan, recorded.rebuild
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..device import Target
 from ..dtypes import float32
+from ..kernels.conv import against_winograd
 from ..kernels.conv_geometry import ConvGeometry
 from ..ops.blocked import BlockedForm, Direction, Obstacle, choose_form, considered
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
@@ -34,6 +35,12 @@ class Convolution:
     def considered(self, target: Target) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
         """The forms, the fastest first, each with what stands against it."""
         return considered(target, self.geometry, self.direction, winograd=self.winograd)
+
+    def against_winograd(self, target: Target) -> Obstacle | None:
+        """What stands against Winograd's transforms where it stays plain, on a GPU."""
+        return against_winograd(
+            target, self.geometry, self.direction, float32, winograd=self.winograd
+        )
 
 
 def convolution_of(step: Step) -> Convolution | None:

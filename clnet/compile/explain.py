@@ -8,12 +8,12 @@ from math import prod
 from ..array import Array
 from ..device import Prepared, Storage
 from .memory import Lowered, MemoryPlan
-from .tracer import Action
+from .tracer import Action, Step
 
 _MIB = 2**20
 _COLUMNS = ("#", "phase", "op", "kernels", "makes", "place", "MFLOP", "MiB", "module")
 _RIGHT = {"#", "MFLOP", "MiB"}
-_MOST_KERNELS = 3
+_MOST_NAMES = 3
 
 Entries = Sequence[Lowered | Action]
 
@@ -27,7 +27,7 @@ def as_text(
         entries: what runs.
         memory: where values lie.
         prepared: its kernels, and what building them took.
-        notes: what passes did, and what they could not do and why.
+        notes: what was decided about steps, and why.
         where: the device's name.
 
     Returns:
@@ -43,7 +43,7 @@ def as_text(
         )
         lines.append("  ".join(cells).rstrip())
     if notes:
-        lines += ["", *(f"note: {note}" for note in notes)]
+        lines += ["", *notes]
     return "\n".join(lines)
 
 
@@ -108,14 +108,25 @@ def _row(position: int, entry: Lowered | Action, memory: MemoryPlan) -> tuple[st
     return (
         str(position),
         step.phase,
-        step.function.name,
-        " ".join(kernels[:_MOST_KERNELS]) + (" ..." if len(kernels) > _MOST_KERNELS else "") + more,
-        " ".join([*map(_shape, made), *(f"{_shape(x)} changed" for x in changed)]),
-        ", ".join(places),
+        _op(step),
+        _first(kernels, " ") + more,
+        _first([*map(_shape, made), *(f"{_shape(x)} changed" for x in changed)], " "),
+        _first(places, ", "),
         f"{sum(x.flops for x in entry.launches) / 1e6:,.2f}",
         f"{sum(x.bytes for x in entry.launches) / _MIB:,.2f}",
         step.module_path,
     )
+
+
+def _op(step: Step) -> str:
+    """The op, and what was put behind it in the same kernel."""
+    behind = getattr(step.function, "activation", None)
+    return step.function.name + (f"+{behind}" if behind else "")
+
+
+def _first(texts: Sequence[str], between: str) -> str:
+    more = len(texts) - _MOST_NAMES
+    return between.join(texts[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _shape(array: Array) -> str:
@@ -143,9 +154,7 @@ def _ops(entries: Entries) -> Iterator[tuple[int, Lowered]]:
 
 def _label(entry: Lowered, new_line: str) -> str:
     step = entry.step
-    return new_line.join(
-        part for part in (step.function.name, step.module_path, step.phase) if part
-    )
+    return new_line.join(part for part in (_op(step), step.module_path, step.phase) if part)
 
 
 def _edges(entries: Entries) -> Iterator[tuple[int, int, str]]:

@@ -73,7 +73,7 @@ def _folded(trace: Trace, step: Step) -> tuple[int, list[Step | Action]] | None:
 
 def _is_parameter(trace: Trace, array: Array) -> bool:
     """Whether an array lies outside and no step changes it."""
-    return array.storage.buffer is not None and array.storage not in trace.writers
+    return array.storage in trace.outside and array.storage not in trace.writers
 
 
 def _channels(array: Array) -> Array:

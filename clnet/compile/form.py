@@ -28,6 +28,7 @@ from ..ops.pointwise import Overwrite, Pointwise
 from ..ops.shape import CopyInto
 from ..ops.update import Update
 from ..shapes import broadcast_strides, collapse
+from .refusal import Refusal
 from .tracer import Step
 
 
@@ -121,7 +122,7 @@ def form_of(step: Step) -> Form | None:
     return None
 
 
-def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | None:
+def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | Refusal:
     """The consumer with the producer's outputs computed in place instead of read.
 
     Args:
@@ -130,15 +131,15 @@ def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | Non
         keep: those of the producer's outputs that are still wanted; the new form makes them, too.
 
     Returns:
-        One form, or None where that would not give the same bits, or the producer writes something
-        that is left and the iteration spaces differ.
+        One form, or a refusal where that would not give the same bits, or the producer writes
+        something that is left and the iteration spaces differ.
     """
     compute = producer.compute or consumer.compute
     if compute is None or consumer.compute is not compute:
-        return None
+        return Refusal.DTYPE
     only_same = bool(keep) or bool(producer.changed)
     if only_same and producer.shape != consumer.shape:
-        return None
+        return Refusal.SHAPE
     reads, scalars = list(consumer.reads), (*consumer.scalars, *producer.scalars)
     shifted: dict[Expr, Expr] = {
         s: Scalar(s.index + len(consumer.scalars)) for s in scalars_of(*producer.exprs)
@@ -152,10 +153,14 @@ def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | Non
         whole = producer.made[made[view.storage]]
         value = stored(producer.exprs[len(producer.changed) + made[view.storage]], whole, compute)
         operands = seen_through(view, whole, producer.reads)
-        if value is None or operands is None or (only_same and not same_view(view, whole)):
-            return None
+        if value is None:
+            return Refusal.DTYPE
+        if only_same and not same_view(view, whole):
+            return Refusal.SHAPE
+        if operands is None:
+            return Refusal.VIEW
         if isinstance(value, Const) and _raises(consumer):
-            return None
+            return Refusal.EXPONENT
         replaced[leaf] = substitute(value, {**shifted, **_added(producer, operands, reads)})
     exprs = [substitute(e, replaced) for e in consumer.exprs]
     leaves = {**shifted, **(_added(producer, producer.reads, reads) if only_same else {})}

@@ -7,11 +7,13 @@ they are computed are passed on.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from ..array import Array
 from ..device import Storage
 from .form import Form, compose, form_of, same_view
+from .refusal import Apart, Refusal
 from .trace import Trace
 from .tracer import Action, Step
 
@@ -29,6 +31,30 @@ def fuse(trace: Trace) -> Trace:
     in between allow. Where others read what is made, too, both outputs are made in one pass.
     """
     return _Fusion(trace).run()
+
+
+def apart(trace: Trace) -> Iterator[Apart]:
+    """Pointwise steps that are not fused with those whose results they read, and why."""
+    fusion = _Fusion(trace)
+    for at in sorted(fusion.forms):
+        for producer in fusion.producers(at):
+            found = fusion.joined(producer, at)
+            if isinstance(found, Refusal):
+                yield producer, at, found
+
+
+class _Joined(NamedTuple):
+    """Two steps in one.
+
+    Attributes:
+        form: what it computes.
+        place: the position of one of them, where it is done.
+        stays: whether the producer, a constant, is left for others.
+    """
+
+    form: Form
+    place: int
+    stays: bool
 
 
 class _Fusion:
@@ -60,36 +86,44 @@ class _Fusion:
 
     def _grown(self, at: int) -> int | None:
         """Fuse a step with one of the producers of what it reads; where the result is, or None."""
-        form = self.forms[at]
-        found = {self.made_by[x.storage] for x in form.reads if x.storage in self.made_by}
-        for producer in sorted(found, reverse=True):
-            place = None if producer >= at else self._joined(producer, at)
-            if place is not None:
-                return place
+        for producer in self.producers(at):
+            found = self.joined(producer, at)
+            if isinstance(found, _Joined):
+                self._replace(producer, at, found)
+                return found.place
         return None
 
-    def _joined(self, p: int, c: int) -> int | None:
+    def producers(self, at: int) -> list[int]:
+        """Where the steps are whose results a step reads, the latest first."""
+        reads = (x.storage for x in self.forms[at].reads)
+        found = {self.made_by[s] for s in reads if s in self.made_by}
+        return sorted((p for p in found if p < at), reverse=True)
+
+    def joined(self, p: int, c: int) -> _Joined | Refusal:
+        """A step together with one that reads what it makes."""
         producer, consumer = self.forms[p], self.forms[c]
-        if any(y.storage not in self.made_by for y in producer.made):  # one is changed later
-            return None
+        if any(y.storage not in self.made_by for y in producer.made):
+            return Refusal.CHANGED
         others = {r for y in producer.made for r in self.readers.get(y.storage, ())} - {c}
         keep = [
             y
             for y in producer.made
             if self.trace.outlives(y.storage) or self.readers.get(y.storage, set()) - {c}
         ]
-        if not producer.reads and not producer.changed:
-            fused, place = compose(producer, consumer, ()), c  # a constant: repeated at will
+        constant = not producer.reads and not producer.changed
+        if constant:
+            fused, place = compose(producer, consumer, ()), c  # repeated at will
         elif self._far(p, c) and (keep or _bytes(producer.reads) > _bytes(producer.made)):
-            return None
+            return Refusal.FAR
         else:
             place = self._meeting(p, c, others)
-            fused = None if place is None else compose(producer, consumer, keep)
-        if fused is None or place is None or not self._worthwhile(producer, consumer, fused):
-            return None
-        stays = bool(keep) and not producer.reads and not producer.changed
-        self._replace(p, c, place, fused, stays=stays)
-        return place
+            if place is None:
+                return Refusal.ORDER
+            fused = compose(producer, consumer, keep)
+        if isinstance(fused, Refusal):
+            return fused
+        against = _against(producer, consumer, fused)
+        return against or _Joined(fused, place, stays=bool(keep) and constant)
 
     def _far(self, p: int, c: int) -> bool:
         """Whether fusing might keep operands alive for much longer."""
@@ -124,27 +158,13 @@ class _Fusion:
             return False
         return not any(between(self.readers.get(a.storage)) for a in form.changed)
 
-    def _worthwhile(self, producer: Form, consumer: Form, fused: Form) -> bool:
-        operands = len(fused.reads) + len(fused.written)
-        if operands > _MOST_OPERANDS or fused.num_nodes > _MOST_NODES or not _safe(fused):
-            return False
-        if not producer.reads:
-            return True
-        elements, own = consumer.written[0].size, producer.written[0].size
-        if elements > own and producer.work * (elements - own) > _MOST_REPEATED_WORK:
-            return False
-        made = {y.storage: y for y in producer.made}
-        views = [x for x in consumer.reads if x.storage in made]
-        as_made = all(same_view(x, made[x.storage]) for x in views)
-        return as_made or len(producer.reads) <= _MOST_READS_TURNED
-
-    def _replace(self, p: int, c: int, place: int, fused: Form, *, stays: bool) -> None:
-        before, like = self.steps[p], self.steps[c]
-        if not isinstance(before, Step) or not isinstance(like, Step):
+    def _replace(self, p: int, c: int, joined: _Joined) -> None:
+        like = self.steps[c]
+        if not isinstance(like, Step):
             return
-        gone = (c,) if stays else (p, c)
-        for at in gone:
+        for at in (c,) if joined.stays else (p, c):
             self._forget(at)
+        fused, place = joined.form, joined.place
         step = fused.step(like)
         self.steps[place] = step
         self.forms[place] = fused
@@ -164,6 +184,25 @@ class _Fusion:
                 self.made_by.pop(storage, None)
         self.steps[at] = None
         del self.forms[at]
+
+
+def _against(producer: Form, consumer: Form, fused: Form) -> Refusal | None:
+    """Why one launch instead of two would not be sound, or no faster."""
+    if len(fused.reads) + len(fused.written) > _MOST_OPERANDS:
+        return Refusal.OPERANDS
+    if fused.num_nodes > _MOST_NODES:
+        return Refusal.LENGTH
+    if not _safe(fused):
+        return Refusal.OVERLAP
+    if not producer.reads:
+        return None
+    elements, own = consumer.written[0].size, producer.written[0].size
+    if elements > own and producer.work * (elements - own) > _MOST_REPEATED_WORK:
+        return Refusal.REPEATED
+    made = {y.storage: y for y in producer.made}
+    views = [x for x in consumer.reads if x.storage in made]
+    as_made = all(same_view(x, made[x.storage]) for x in views)
+    return None if as_made or len(producer.reads) <= _MOST_READS_TURNED else Refusal.TURNED
 
 
 def _bytes(arrays: Sequence[Array]) -> int:

@@ -152,7 +152,7 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
         if isinstance(entry, Action):
             continue
         for storage in entry.step.made:
-            if storage.buffer is not None or storage in elsewhere or storage in homes:
+            if storage in trace.outside or storage in elsewhere or storage in homes:
                 continue
             last = last_use[storage]
             if storage in kept:
@@ -229,11 +229,9 @@ def _overwritten(
 
 
 def _outside(trace: Trace) -> dict[str, int]:
-    steps = (*trace.setup, *(step for _, step in trace.ops))
-    touched = {a.storage for step in steps for a in (*step.inputs, *step.outputs)}
     results = [r.storage for r in trace.results]
     return {
-        "parameters and state": _total({s for s in touched if s.buffer is not None}),
+        "parameters and state": _total(trace.outside),
         "arguments": _total(trace.given),
         "constants": _total(trace.constants),
         "results": _total(results),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from .epilogue import epilogue
 from .fold import fold
@@ -35,7 +36,7 @@ SAVING: tuple[Pass, ...] = (recompute, fuse)
 
 
 def rewrite(trace: Trace, passes: Sequence[Pass] = PASSES) -> Trace:
-    """The trace after every pass."""
+    """The trace after every pass, whose names it keeps."""
     for rewriting in passes:
         trace = rewriting(trace)
-    return trace
+    return replace(trace, passes=(*trace.passes, *(p.__name__ for p in passes)))

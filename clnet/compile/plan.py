@@ -9,6 +9,7 @@ from ..device import Launch, Scratch, Storage, size_class
 from ..errors import ArgumentError
 from .explain import as_graphviz, as_mermaid, as_text
 from .memory import Lowered, MemoryPlan, lower, lowered, plan_memory
+from .reasons import reasons
 from .replay import Replay
 from .trace import Trace
 from .tracer import Action, Tracer
@@ -28,7 +29,7 @@ class Plan:
 
     def __init__(self, trace: Trace, tracer: Tracer) -> None:
         self.device = device = trace.device
-        self._notes = trace.notes
+        self._trace = trace
         self._places = trace.arguments
         self._results = trace.results
         self._grads_after = list(tracer.grads_after.values())
@@ -87,7 +88,8 @@ class Plan:
             ArgumentError: if there is no such form.
         """
         if form == "text":
-            return as_text(self.entries, self.memory, self.prepared, self._notes, self.device.name)
+            notes = reasons(self._trace)
+            return as_text(self.entries, self.memory, self.prepared, notes, self.device.name)
         if form not in {"mermaid", "graphviz"}:
             raise ArgumentError(
                 "explain", "a plan is shown as text, mermaid or graphviz", form=form
@@ -118,11 +120,13 @@ class Plan:
             self._seen = versions
         for argument, given in zip(self._arguments, arguments, strict=True):
             apart = given.storage not in self._changed and given.storage.arena not in self._arenas
-            if argument.take(given, apart=apart):
-                self._replay.rebind(argument.storage)
-        self._replay.run()
-        for storage in self._mutated:
-            storage.version += 1
+            argument.take(given, apart=apart)
+            self._replay.rebind(argument.storage)
+        try:
+            self._replay.run()
+        finally:  # an exception half-way leaves some of them changed
+            for storage in self._mutated:
+                storage.version += 1
         for leaf, grad in self._grads_after:
             leaf.grad = grad
         return [self._copied(result) for result in self._results]
@@ -162,7 +166,7 @@ class _Argument:
         self._nbytes = place.nbytes
         self._changed = changed or kept
 
-    def take(self, given: Array, *, apart: bool) -> bool:
+    def take(self, given: Array, *, apart: bool) -> None:
         """Look at what the caller gives now.
 
         What a launch changes is not looked at where the caller has it, but in a copy.
@@ -170,11 +174,7 @@ class _Argument:
         Args:
             given: the argument.
             apart: whether it lies where no launch writes.
-
-        Returns:
-            Whether the argument's buffer is another one now.
         """
-        before = self.storage.buffer
         if given.offset or given.storage.begin or self._changed or not apart:
             if self.copy is None:
                 self.copy = Storage(self.storage.device, self.storage.nbytes)
@@ -189,7 +189,6 @@ class _Argument:
                 )
         else:
             self.storage.buffer = given.storage.buffer
-        return self.storage.buffer is not before
 
 
 def _allocate(memory: MemoryPlan, trace: Trace) -> tuple[list[Storage], dict[int, Storage]]:

@@ -8,15 +8,17 @@ which is read anyway, gives it once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ..array import Array
 from ..device import Storage
 from ..dtypes import float32
 from ..ops.blocked_layers import BlockedSums
+from ..ops.reduce import Reduce
 from ..shapes import is_contiguous
 from .form import Form, compose, form_of, same_view
+from .refusal import Apart, Refusal
 from .trace import Trace
 from .tracer import Action, Step
 
@@ -33,11 +35,27 @@ def prologue(trace: Trace) -> Trace:
     return trace
 
 
+def apart(trace: Trace) -> Iterator[Apart]:
+    """Pointwise steps that sums do not compute instead of reading their results, and why."""
+    for position, step in trace.ops:
+        if not isinstance(step.function, BlockedSums | Reduce):
+            continue
+        for storage in dict.fromkeys(x.storage for x in step.inputs):
+            at = trace.producer(storage)
+            producer = None if at is None else trace.steps[at]
+            if at is None or not isinstance(producer, Step) or form_of(producer) is None:
+                continue
+            blocked = isinstance(step.function, BlockedSums)
+            found = _absorbed(trace, storage) if blocked else Refusal.LOADED
+            if isinstance(found, Refusal):
+                yield at, position, found
+
+
 Changes = dict[int, Step | None]
 """Steps by position that take the place of others; None of none."""
 
 
-def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | None]) -> Trace:
+def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | Refusal]) -> Trace:
     """The trace after the changes that have no step in common; the same if there is none."""
     changed: Changes = {}
     read_anew: set[Storage] = set()
@@ -45,8 +63,10 @@ def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | Non
         if not isinstance(step.function, BlockedSums):
             continue
         for made in dict.fromkeys(a.storage for a in step.inputs if a.ndim == 5):
-            found = None if made in read_anew else change(trace, made)
-            if found is None or not changed.keys().isdisjoint(found):
+            if made in read_anew:
+                continue
+            found = change(trace, made)
+            if isinstance(found, Refusal) or not changed.keys().isdisjoint(found):
                 continue
             changed |= found
             read_anew |= {a.storage for s in found.values() if s is not None for a in s.inputs}
@@ -56,40 +76,44 @@ def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | Non
     return trace.with_steps([s for s in steps if s is not None])
 
 
-def _absorbed(trace: Trace, made: Storage) -> Changes | None:
-    """The steps that read a value as they compute it, and none that makes it; None if no gain."""
+def _absorbed(trace: Trace, made: Storage) -> Changes | Refusal:
+    """The steps that read a value as they compute it, and none that makes it."""
     at = trace.producer(made)
     producer = None if at is None else _pure(trace.steps[at])
-    if at is None or producer is None or trace.outlives(made):
-        return None
+    if at is None or producer is None:
+        return Refusal.CHANGED
+    if trace.outlives(made):
+        return Refusal.RETURNED
     (whole,) = producer.made
     readers = {r: _form(trace.steps[r]) for r in trace.readers[made]}
     if not all(f is not None and _reads_whole(f, whole) for f in readers.values()):
-        return None
+        return Refusal.READ_TWICE
     found: Changes = {at: None}
     before, after = _traffic(producer) + _WRITE * whole.nbytes, 0
     for reader, form in readers.items():
         step = trace.steps[reader]
-        fused = None if form is None else compose(producer, form, ())
-        if not isinstance(step, Step) or form is None or fused is None:
-            return None
+        if not isinstance(step, Step) or form is None:
+            return Refusal.READ_TWICE
+        fused = compose(producer, form, ())
+        if isinstance(fused, Refusal):
+            return fused
         if not _unchanged(trace, producer.reads, at, reader):
-            return None
+            return Refusal.ORDER
         fused = _recomputed(trace, fused, reader)
         found[reader] = _step(step, fused)
         if found[reader] is None:
-            return None
+            return Refusal.OPERANDS
         before += _traffic(form)
         after += _traffic(fused)
-    return found if after < before else None
+    return found if after < before else Refusal.BYTES
 
 
-def _made_with(trace: Trace, made: Storage) -> Changes | None:
+def _made_with(trace: Trace, made: Storage) -> Changes | Refusal:
     """A value that others read, too, made in the same pass as what is summed of it."""
     at = trace.producer(made)
     producer = None if at is None else _pure(trace.steps[at])
     if at is None or producer is None:
-        return None
+        return Refusal.CHANGED
     (whole,) = producer.made
     for reader in trace.readers[made]:
         step, form = trace.steps[reader], _form(trace.steps[reader])
@@ -98,10 +122,11 @@ def _made_with(trace: Trace, made: Storage) -> Changes | None:
         if not _reads_whole(form, whole) or not _ready(trace, form, at, reader):
             continue
         fused = compose(producer, form, (whole,))
-        found = None if fused is None else _step(step, fused, (whole, *step.outputs))
+        joined = fused if isinstance(fused, Form) else None
+        found = None if joined is None else _step(step, joined, (whole, *step.outputs))
         if found is not None:
             return {at: found, reader: None}
-    return None
+    return Refusal.READ_TWICE
 
 
 def _ready(trace: Trace, form: Form, at: int, reader: int) -> bool:
@@ -127,7 +152,7 @@ def _recomputed(trace: Trace, form: Form, reader: int) -> Form:
             continue
         if _traffic(form, source) < _traffic(form) and _unchanged(trace, source.reads, at, reader):
             fused = compose(source, form, ())
-            if fused is not None and _traffic(fused) < _traffic(form):
+            if isinstance(fused, Form) and _traffic(fused) < _traffic(form):
                 return _recomputed(trace, fused, reader)
     return form
 

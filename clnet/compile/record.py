@@ -21,8 +21,7 @@ class Recorded:
 
     Attributes:
         trace: the ops and actions, over abstract arrays.
-        tracer: what the trace depends on, and which gradients it leaves; its ``undo`` takes back
-            what tracing changed.
+        tracer: what the trace depends on, and which gradients it leaves.
         template: the structure of what the function returned, with ``Tensor`` in the place of
             tensors.
     """
@@ -48,7 +47,7 @@ def record(
         device: where it is to run.
 
     Returns:
-        The recording; nothing was run.
+        The recording; nothing was run, and gradients and versions are what they were.
 
     Raises:
         TraceError: if the function reads a value on the host, or returns a tensor on the tape.
@@ -76,9 +75,8 @@ def record(
                 "backward collects the gradient of an argument, which stays inside",
                 remedy="Ask for it with clnet.autograd.grad and return it",
             )
-    except BaseException:
+    finally:
         tracer.undo()
-        raise
     grads = [grad for _, grad in tracer.grads_after.values() if grad is not None]
     trace = Trace(
         tuple(tracer.steps),

@@ -39,7 +39,7 @@ class Replay:
         return [launch for bound in self._bound for launch in bound.launches]
 
     def rebind(self, storage: Storage) -> None:
-        """Take note that a storage got another buffer."""
+        """Take note that a storage may have got another buffer."""
         for bound in self._bound:
             bound.rebind(storage)
 

@@ -37,7 +37,7 @@ def without_dead_steps(trace: Trace) -> Trace:
     kept: list[Step | Action] = []
     for step in reversed(trace.steps):
         if isinstance(step, Step):
-            if not any(s in needed or s.buffer is not None for s in step.writes):
+            if not any(s in needed or s in trace.outside for s in step.writes):
                 continue
             needed.update(x.storage for x in step.inputs)
         kept.append(step)
@@ -116,7 +116,7 @@ def with_constants(trace: Trace) -> Trace:
     """
     constant: set[Storage] = set(trace.constants)
     read = {x.storage for _, step in trace.ops for x in step.inputs}
-    constant |= {s for s in read if s.buffer is not None and s not in trace.writers}
+    constant |= {s for s in read if s in trace.outside and s not in trace.writers}
     setup, steps = list(trace.setup), list[Step | Action]()
     for step in trace.steps:
         if isinstance(step, Step) and _is_constant(trace, step, constant):

@@ -29,7 +29,7 @@ class Trace:
         device: where it runs.
         setup: ops on constants and on what lies outside and no step changes, done before the first
             replay, and again when that changed; what they make stays.
-        notes: what passes want a reader of the plan to know: what they did not do, and why.
+        passes: the names of those that rewrote it, in order.
     """
 
     steps: tuple[Step | Action, ...]
@@ -38,7 +38,7 @@ class Trace:
     kept: tuple[Storage, ...]
     device: Device
     setup: tuple[Step, ...] = ()
-    notes: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
 
     @property
     def ops(self) -> Iterator[tuple[int, Step]]:
@@ -67,6 +67,17 @@ class Trace:
         return found
 
     @cached_property
+    def outside(self) -> frozenset[Storage]:
+        """Storages of parameters, state and whatever else has memory before there is a plan.
+
+        It is found once: a plan gives the others memory, and the trace still says the same.
+        """
+        steps = (*self.setup, *(step for _, step in self.ops))
+        touched = (a.storage for step in steps for a in (*step.inputs, *step.outputs))
+        ends = (a.storage for a in (*self.arguments, *self.results))
+        return frozenset(s for s in (*touched, *ends, *self.kept) if s.buffer is not None)
+
+    @cached_property
     def lasting(self) -> frozenset[Storage]:
         """Abstract storages that must hold what they hold after the last step.
 
@@ -74,7 +85,7 @@ class Trace:
         """
         returned = (r.storage for r in self.results)
         changed = (s for s in self.given if s in self.writers)
-        return frozenset(s for s in (*returned, *self.kept, *changed) if s.buffer is None)
+        return frozenset((*returned, *self.kept, *changed)) - self.outside
 
     @cached_property
     def constants(self) -> tuple[Storage, ...]:
@@ -98,14 +109,14 @@ class Trace:
     def is_value(self, storage: Storage) -> bool:
         """Whether one step makes it and none changes it."""
         writers = self.writers.get(storage, ())
-        if storage.buffer is not None or len(writers) != 1 or storage in self.given:
+        if storage in self.outside or len(writers) != 1 or storage in self.given:
             return False
         step = self.steps[writers[0]]
         return isinstance(step, Step) and storage not in step.mutated
 
     def is_variable(self, storage: Storage) -> bool:
         """Whether it is changed in place, or lives outside where it may be."""
-        return storage.buffer is not None or any(
+        return storage in self.outside or any(
             storage in step.mutated
             for position in self.writers.get(storage, ())
             if isinstance(step := self.steps[position], Step)
@@ -113,15 +124,11 @@ class Trace:
 
     def outlives(self, storage: Storage) -> bool:
         """Whether what it holds after the last step is seen by someone."""
-        return storage.buffer is not None or storage in self.lasting
+        return storage in self.outside or storage in self.lasting
 
     def producer(self, storage: Storage) -> int | None:
         """The position of the step that makes a value, None if it is none."""
         return self.writers[storage][0] if self.is_value(storage) else None
-
-    def with_notes(self, *notes: str) -> Trace:
-        """The same trace with more notes; a note that is there already is not repeated."""
-        return replace(self, notes=tuple(dict.fromkeys((*self.notes, *notes))))
 
     def with_steps(self, steps: Sequence[Step | Action]) -> Trace:
         """The same trace with other steps."""

@@ -95,7 +95,7 @@ class Tracer:
         self.grads_after[id(leaf)] = (leaf, value)
 
     def undo(self) -> None:
-        """Give leaves their gradients and storages their versions back: the trace failed."""
+        """Give leaves their gradients and storages their versions back: nothing has run yet."""
         for step in self.steps:
             if isinstance(step, Step):
                 for position in step.function.mutates:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,14 @@ def merge_updates(trace: Trace) -> Trace:
     for key in list(waiting):
         finish(key)
     return trace.with_steps([s for s in steps if s is not None])
+
+
+def alone(trace: Trace) -> Iterator[int]:
+    """Where updates are that keep a launch of their own because they are large."""
+    for position, step in trace.ops:
+        form = form_of(step)
+        if form is not None and not form.made and form.changed[0].size > _MOST_ELEMENTS:
+            yield position
 
 
 @dataclass(frozen=True)

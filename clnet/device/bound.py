@@ -51,10 +51,12 @@ class BoundLaunches:
                     self._pointers.setdefault(arg, []).append((number, index))
 
     def rebind(self, storage: Storage) -> None:
-        """Set a storage's pointers anew, after it got another buffer."""
+        """Set those of a storage's pointers anew that lead to another buffer than its present."""
+        buffer = storage.buffer
         for number, index in self._pointers.get(storage, ()):
-            self.enqueues[number][0].set_arg(index, storage.buffer)
-            self._args[number][index] = storage.buffer
+            if self._args[number][index] is not buffer:
+                self.enqueues[number][0].set_arg(index, buffer)
+                self._args[number][index] = buffer
 
     def refresh(self) -> None:
         """Set the scalars whose cells hold another number than before."""

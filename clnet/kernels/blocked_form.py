@@ -13,7 +13,7 @@ from ..device import DeviceTraits
 from ..shapes import Shape
 from .conv_geometry import ConvGeometry
 
-_LEAST_BLOCK, _MOST_BLOCK = 4, 16
+LEAST_BLOCK, _MOST_BLOCK = 4, 16
 _MOST_ELEMENTS = 2**31 - 1
 
 
@@ -36,14 +36,15 @@ class BlockedAlgorithm(Enum):
 class Obstacle(Enum):
     """What keeps a convolution from an algorithm; the value says it to a reader of a plan."""
 
-    DEVICE = "local memory of its own: plain values are faster here"
-    GROUPS = "groups of channels"
-    CHANNELS = "channels that are no whole number of blocks"
-    SIZE = "more elements than an int counts, or none"
-    FILTERS = "not 3x3 with stride 1 and dilation 1"
-    PIXELS = "too few pixels to pay for transformed filters"
-    WORKSPACE = "more scratch memory than the workspace limit"
-    FORBIDDEN = "no_winograd()"
+    DEVICE = "plain values are faster on this device"
+    GROUPS = "it has groups of channels"
+    CHANNELS = "its channels are no whole number of blocks"
+    SIZE = "it has no elements, or more than an int counts"
+    FILTERS = "transforms are for small square filters with stride and dilation 1"
+    PIXELS = "it is too small to pay for transforms"
+    WORKSPACE = "its scratch memory is more than the workspace limit"
+    FORBIDDEN = "no_winograd() forbids it"
+    MEASURED = "another form was measured to be faster"
 
 
 class BlockedForm(NamedTuple):
@@ -85,7 +86,7 @@ def block_size(traits: DeviceTraits) -> int | None:
     """
     if traits.dedicated_local_memory:
         return None
-    return min(max(traits.simd_width, _LEAST_BLOCK), _MOST_BLOCK)
+    return min(max(traits.simd_width, LEAST_BLOCK), _MOST_BLOCK)
 
 
 def unblockable(g: ConvGeometry, block: int) -> Obstacle | None:

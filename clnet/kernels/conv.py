@@ -15,12 +15,14 @@ from ..dtypes import DType
 from ..errors import ArgumentError
 from . import conv_depthwise, conv_direct, conv_implicit, conv_implicit_weight, im2col
 from . import winograd as transforms
+from .blocked_form import Obstacle
 from .conv_geometry import ConvGeometry, Direction
 
 __all__ = [
     "Algorithm",
     "ConvGeometry",
     "Direction",
+    "against_winograd",
     "choose",
     "conv_forward",
     "conv_input_grad",
@@ -200,9 +202,34 @@ def choose(
     """
     return next(
         algorithm
-        for algorithm in _preferred(target, geometry, direction, winograd=winograd)
+        for algorithm in _preferred(target, geometry, direction, dtype, winograd=winograd)
         if fits(target, geometry, direction, dtype, algorithm)
     )
+
+
+def against_winograd(
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    dtype: DType,
+    *,
+    winograd: bool = True,
+) -> Obstacle | None:
+    """What stands against Winograd's transforms of a plain convolution, on a GPU; None: nothing.
+
+    Args:
+        target: what the device is like.
+        geometry: the sizes.
+        direction: what is computed.
+        dtype: of all operands.
+        winograd: whether they may be used.
+    """
+    if not winograd:
+        return Obstacle.FORBIDDEN
+    found = transforms.obstacle(target, geometry, direction, dtype.itemsize)
+    if found is not None:
+        return found
+    return None if transforms.pays(geometry, direction) else Obstacle.PIXELS
 
 
 def fits(
@@ -229,21 +256,20 @@ def fits(
         case Algorithm.IMPLICIT:
             return conv_implicit.fits(target, geometry, direction, dtype.itemsize)
         case Algorithm.WINOGRAD:
-            return transforms.fits(target, geometry, direction, dtype.itemsize)
+            return transforms.obstacle(target, geometry, direction, dtype.itemsize) is None
         case Algorithm.DEPTHWISE:
             return True
 
 
 def _preferred(
-    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool
+    target: Target, geometry: ConvGeometry, direction: Direction, dtype: DType, *, winograd: bool
 ) -> tuple[Algorithm, ...]:
     if target.traits.dedicated_local_memory:
         if min(geometry.icg, geometry.ocg) < 4 and geometry.groups > 1:
             return (Algorithm.DEPTHWISE,)
         direct = (Algorithm.IMPLICIT, Algorithm.DEPTHWISE)
-        if winograd and transforms.pays(geometry, direction):
-            return (Algorithm.WINOGRAD, *direct)
-        return direct
+        against = against_winograd(target, geometry, direction, dtype, winograd=winograd)
+        return (Algorithm.WINOGRAD, *direct) if against is None else direct
     return (Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.DEPTHWISE)
 
 

@@ -8,6 +8,7 @@ fixed order: the same inputs give the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
@@ -19,11 +20,14 @@ from . import (
     conv_winograd_weight,
 )
 from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle, block_size, unblockable
-from .conv_geometry import ConvGeometry, Direction
+from .conv_geometry import ConvGeometry, ConvProblem, Direction
+from .conv_trial import BlockedTrial, Operands
+from .tunable import Tunable
 
 __all__ = [
     "BlockedAlgorithm",
     "BlockedForm",
+    "Direction",
     "Obstacle",
     "block_size",
     "blocked_forward",
@@ -34,7 +38,23 @@ __all__ = [
     "obstacle",
     "pack_filters",
     "packed_size",
+    "with_packing",
 ]
+
+
+class FormChoice(NamedTuple):
+    """Which form computes a convolution.
+
+    Attributes:
+        algorithm: a :class:`.BlockedAlgorithm`'s value.
+    """
+
+    algorithm: str
+
+    def form(self, target: Target) -> BlockedForm:
+        """The form, on a device that has blocks."""
+        return BlockedForm(BlockedAlgorithm(self.algorithm), block_size(target.traits) or 1)
+
 
 _PREFERRED = (BlockedAlgorithm.WINOGRAD4, BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW)
 
@@ -69,6 +89,24 @@ def considered(
         direction: what is computed.
         winograd: whether Winograd's transforms may be used.
     """
+    forms = list(_ruled(target, geometry, direction, winograd=winograd))
+    if all(against is not None for _, against in forms):
+        yield from forms
+        return
+    problem = ConvProblem(direction.value, winograd, *geometry)
+    taken = FORM.choose(target, problem).form(target)
+    for form, against in forms:
+        if form == taken:
+            yield form, None
+            return
+        yield form, against or Obstacle.MEASURED
+    yield taken, None
+
+
+def _ruled(
+    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool
+) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+    """The forms by the rules that hold where nothing was measured."""
     block = block_size(target.traits)
     general = Obstacle.DEVICE if block is None else unblockable(geometry, block)
     of_weights = direction is Direction.WEIGHT_GRAD
@@ -232,3 +270,61 @@ def blocked_weight_grad(
     if form.algorithm in conv_winograd.TRANSFORMS:
         algorithm = conv_winograd_weight
     return algorithm.weight_grad(target, gw, gy, x, geometry, form)
+
+
+def _default(target: Target, problem: ConvProblem) -> FormChoice:
+    ruled = _ruled(
+        target, problem.geometry, Direction(problem.direction), winograd=problem.winograd
+    )
+    return FormChoice(next(form for form, against in ruled if against is None).algorithm.value)
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[FormChoice]:
+    """The default, then what else computes it from the same arrays, few pixels or many."""
+    default = _default(target, problem)
+    found = [default]
+    for algorithm in BlockedAlgorithm:
+        form = BlockedForm(algorithm, default.form(target).block)
+        allowed = problem.winograd or algorithm not in conv_winograd.TRANSFORMS
+        alike = form.plain_x == default.form(target).plain_x
+        direction = Direction(problem.direction)
+        if allowed and alike and obstacle(target, problem.geometry, direction, form) is None:
+            found.append(FormChoice(algorithm.value))
+    return list(dict.fromkeys(found))
+
+
+def with_packing(target: Target, operands: Operands, choice: FormChoice) -> list[Launch]:
+    """Packing of the filters, which every update asks for, and the convolution.
+
+    Args:
+        target: what the device is like.
+        operands: what is computed of what, blocked as the form wants.
+        choice: the form.
+
+    Returns:
+        The launches, in order.
+    """
+    g, direction, form = operands.geometry, operands.direction, choice.form(target)
+    if direction is Direction.WEIGHT_GRAD:
+        return blocked_weight_grad(target, operands.weight, operands.y, operands.x, g, form)
+    packed = operands.packed(packed_size(g, direction, form))
+    launches = pack_filters(target, packed, operands.weight, g, direction, form)
+    if direction is Direction.FORWARD:
+        return [
+            *launches,
+            *blocked_forward(target, operands.y, operands.x, packed, None, g, form),
+        ]
+    return [*launches, *blocked_input_grad(target, operands.x, operands.y, packed, g, form)]
+
+
+FORM = Tunable(
+    "conv_blocked",
+    version=1,
+    problem=ConvProblem,
+    choice=FormChoice,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: BlockedTrial(
+        where, problem, _default(where.target, problem).form(where.target), with_packing
+    ),
+)

@@ -8,9 +8,11 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import DeviceTraits, Launch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedForm
-from .conv_geometry import ConvGeometry, Direction
+from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
+from .conv_geometry import ConvGeometry, ConvProblem, Direction
+from .conv_trial import BlockedTrial, Operands
 from .kernel import Constraint, Kernel
+from .tunable import Tunable
 
 __all__ = ["forward", "input_grad", "pack", "packed_size", "split"]
 
@@ -31,6 +33,19 @@ class PackParams(NamedTuple):
 
     width: int
     vectors: int
+
+
+class Split(NamedTuple):
+    """How the work is cut into groups.
+
+    Attributes:
+        tile_chunks, panel_chunks: parts of the tiles of pixels, and of the panels of channels.
+        together: panels that a group takes in turns for each tile.
+    """
+
+    tile_chunks: int
+    panel_chunks: int
+    together: int
 
 
 class Walk(NamedTuple):
@@ -127,7 +142,8 @@ def forward(
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
     down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
     right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
-    return _convolve(target, y, x, packed, bias, activation, g, form, down, right)
+    cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
+    return _convolve(y, x, packed, bias, activation, g, form, down, right, cut)
 
 
 def input_grad(
@@ -136,11 +152,11 @@ def input_grad(
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
     down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
     right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
-    return _convolve(target, gx, gy, packed, None, None, g, form, down, right)
+    cut = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
+    return _convolve(gx, gy, packed, None, None, g, form, down, right, cut)
 
 
 def _convolve(
-    target: Target,
     y: Array,
     x: Array,
     packed: Array,
@@ -150,14 +166,11 @@ def _convolve(
     form: BlockedForm,
     down: Walk,
     right: Walk,
+    cut: Split,
 ) -> Launch:
     block = form.block
     images, out_blocks, height, width, _ = y.shape
     vectors, pixels = vectors_of(out_blocks * block, block), PIXELS[block]
-    phases = down.phases * right.phases
-    tiles = ceil_div(images * ceil_div(height, down.phases) * ceil_div(width, right.phases), pixels)
-    panels = out_blocks // vectors
-    chunks = split(target.traits, tiles, panels, packed.nbytes, g.flops // phases, phases)
     return DIRECT.launch(
         DirectParams(block, pixels, vectors, UNROLL, bias is not None, activation),
         (
@@ -173,9 +186,9 @@ def _convolve(
             g.kh,
             g.kw,
             *(side for pair in zip(down, right, strict=True) for side in pair),
-            max(1, TOGETHER_BYTES * panels // packed.nbytes),
+            cut.together,
         ),
-        global_size=(phases, *chunks),
+        global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         local_size=(1, 1, 1),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes,
@@ -208,3 +221,73 @@ def split(
     if tile_chunks >= units:
         tile_chunks -= tile_chunks % units
     return tile_chunks, min(panels, ceil_div(wanted, tile_chunks))
+
+
+class _Sizes(NamedTuple):
+    """What splits depend on: tiles and panels, groups beside each, bytes of all filters."""
+
+    tiles: int
+    panels: int
+    phases: int
+    filter_bytes: int
+
+
+def _sizes(target: Target, problem: ConvProblem) -> _Sizes:
+    g, form = problem.geometry, _form(target)
+    sizes = (g.oc, g.oh, g.ow, 1, 1)
+    if Direction(problem.direction) is Direction.INPUT_GRAD:
+        sizes = (g.ic, g.h, g.w, g.sh, g.sw)
+    channels, height, width, down, right = sizes
+    tiles = ceil_div(g.n * ceil_div(height, down) * ceil_div(width, right), PIXELS[form.block])
+    panels = channels // (vectors_of(channels, form.block) * form.block)
+    return _Sizes(tiles, panels, down * right, 4 * packed_size(g, Direction.FORWARD, form))
+
+
+def _form(target: Target) -> BlockedForm:
+    return BlockedForm(BlockedAlgorithm.DIRECT, block_size(target.traits) or LEAST_BLOCK)
+
+
+def _default(target: Target, problem: ConvProblem) -> Split:
+    tiles, panels, phases, filter_bytes = _sizes(target, problem)
+    flops = problem.geometry.flops // phases
+    chunks = split(target.traits, tiles, panels, filter_bytes, flops, phases)
+    return Split(*chunks, max(1, TOGETHER_BYTES * panels // filter_bytes))
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[Split]:
+    """The default, then powers of two of chunks, with work for every unit if there is enough."""
+    sizes, units = _sizes(target, problem), target.traits.compute_units
+    default = _default(target, problem)
+    fewest = min(units, sizes.tiles * sizes.panels * sizes.phases)
+    found = [
+        Split(tile_chunks, panel_chunks, together)
+        for together in sorted({1, default.together, sizes.panels})
+        for tile_chunks in sorted({default.tile_chunks, *(units * c for c in (1, 2, 4, 8, 16)), 1})
+        for panel_chunks in sorted({1, 2, units, sizes.panels})
+        if tile_chunks <= sizes.tiles and panel_chunks <= sizes.panels
+        if fewest <= tile_chunks * panel_chunks * sizes.phases
+        if tile_chunks * panel_chunks <= 2 * MOST_GROUPS_PER_UNIT * units
+    ]
+    return list(dict.fromkeys((default, *found)))
+
+
+def _lower(target: Target, operands: Operands, choice: Split) -> list[Launch]:
+    g, form, direction = operands.geometry, _form(target), operands.direction
+    target = SPLIT.forced(target, operands.problem, choice)
+    packed = operands.packed(packed_size(g, direction, form))
+    first = pack(target, packed, operands.weight, g, direction, form)
+    if direction is Direction.INPUT_GRAD:
+        return [first, input_grad(target, operands.x, operands.y, packed, g, form)]
+    last = forward(target, operands.y, operands.x, packed, None, g, form, activation=None)
+    return [first, last]
+
+
+SPLIT = Tunable(
+    "conv_blocked_direct",
+    version=1,
+    problem=ConvProblem,
+    choice=Split,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: BlockedTrial(where, problem, _form(where.target), _lower),
+)

@@ -75,3 +75,37 @@ class ConvGeometry(NamedTuple):
             self.oh,
             self.ow,
         ) == (self.h, self.w)
+
+
+class ConvProblem(NamedTuple):
+    """What choices for convolutions are measured for: flat, and made of numbers and texts alone.
+
+    Attributes:
+        direction: what is computed, a :class:`Direction`'s value.
+        winograd: whether Winograd's transforms may be used.
+        n, ic, h, w, oc, kh, kw, oh, ow, sh, sw, ph, pw, dh, dw, groups: a :class:`ConvGeometry`.
+    """
+
+    direction: str
+    winograd: bool
+    n: int
+    ic: int
+    h: int
+    w: int
+    oc: int
+    kh: int
+    kw: int
+    oh: int
+    ow: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+    dh: int
+    dw: int
+    groups: int
+
+    @property
+    def geometry(self) -> ConvGeometry:
+        """The sizes."""
+        return ConvGeometry(*self[2:])

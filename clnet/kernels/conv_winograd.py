@@ -7,10 +7,12 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
+from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, Obstacle, block_size
 from .conv_blocked_direct import vectors_of
-from .conv_geometry import ConvGeometry, Direction
+from .conv_geometry import ConvGeometry, ConvProblem, Direction
+from .conv_trial import BlockedTrial, Operands
 from .kernel import Constraint, Kernel
+from .tunable import Tunable
 
 __all__ = [
     "TRANSFORMS",
@@ -196,7 +198,7 @@ def convolve(
     matrices = TRANSFORMS[form.algorithm]
     out_blocks = y.shape[1]
     vectors = vectors_of(out_blocks * block, block)
-    cut = _cut(target, g, direction, form)
+    cut = _cut(target, g, direction, form, _turn(target, g, direction, form))
     memory = Scratch.beside(y.storage, x.storage, packed.storage)
     scratch = Array.scratch(memory, (cut.chunks, cut.slot), y.dtype)
     pads = (g.ph, g.pw) if direction is Direction.FORWARD else (2 - g.ph, 2 - g.pw)
@@ -216,7 +218,20 @@ def convolve(
     )  # fmt: skip
 
 
-def _cut(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> Cut:
+def _turn(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> int | None:
+    """The measured or usual turn of the larger transforms; None for the others'."""
+    if form.algorithm is not BlockedAlgorithm.WINOGRAD4:
+        return None
+    return TURN.choose(target, ConvProblem(direction.value, True, *g)).turn
+
+
+def _cut(
+    target: Target,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+    turn: int | None = None,
+) -> Cut:
     """Blocks that fit a cache, and a work-group for each unit, whose slot stays in its cache."""
     forward = direction is Direction.FORWARD
     outs, ins, height, width = (g.oc, g.ic, g.oh, g.ow) if forward else (g.ic, g.oc, g.h, g.w)
@@ -224,8 +239,59 @@ def _cut(target: Target, g: ConvGeometry, direction: Direction, form: BlockedFor
     products, out, tiles = len(matrices.inputs) ** 2, len(matrices.outputs), TILES[form.block]
     groups = ceil_div(g.n * ceil_div(height, out) * ceil_div(width, out), tiles)
     units = target.traits.compute_units
-    most = max(1, BLOCK_BYTES // (4 * products * tiles * ins))
-    turn = max(1, min(most, groups // units))
+    if turn is None:
+        turn = max(1, BLOCK_BYTES // (4 * products * tiles * ins))
+    turn = max(1, min(turn, groups // units))
     lanes = vectors_of(outs, form.block) * form.block
     slot = products * (tiles * turn * (ins + lanes) + 2 * form.block)
     return Cut(turn, min(ceil_div(groups, turn), units), slot)
+
+
+class Turn(NamedTuple):
+    """Register blocks of tiles whose inputs a work-group transforms before it multiplies them."""
+
+    turn: int
+
+
+def _form(target: Target) -> BlockedForm:
+    return BlockedForm(BlockedAlgorithm.WINOGRAD4, block_size(target.traits) or LEAST_BLOCK)
+
+
+def _default(target: Target, problem: ConvProblem) -> Turn:
+    direction = Direction(problem.direction)
+    return Turn(_cut(target, problem.geometry, direction, _form(target)).turn)
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[Turn]:
+    """The default, then larger and smaller ones whose scratch memory fits."""
+    default, found = _default(target, problem), list[Turn]()
+    for wanted in (2 * default.turn, default.turn // 2, 4 * default.turn, default.turn // 4,
+                   3 * default.turn // 2, 3 * default.turn // 4, 8 * default.turn, 1):  # fmt: skip
+        cut = _cut(
+            target, problem.geometry, Direction(problem.direction), _form(target), max(wanted, 1)
+        )
+        if 4 * cut.chunks * cut.slot <= target.workspace_limit:
+            found.append(Turn(cut.turn))
+    return list(dict.fromkeys((default, *found)))
+
+
+def _lower(target: Target, operands: Operands, choice: Turn) -> list[Launch]:
+    g, form, direction = operands.geometry, _form(target), operands.direction
+    target = TURN.forced(target, operands.problem, choice)
+    packed = operands.packed(packed_size(g, form))
+    first = pack(target, packed, operands.weight, g, direction, form)
+    y, x = operands.y, operands.x
+    if direction is Direction.INPUT_GRAD:
+        y, x = x, y
+    return [first, convolve(target, y, x, packed, None, g, direction, form)]
+
+
+TURN = Tunable(
+    "conv_winograd",
+    version=1,
+    problem=ConvProblem,
+    choice=Turn,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: BlockedTrial(where, problem, _form(where.target), _lower),
+)

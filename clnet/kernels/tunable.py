@@ -9,7 +9,7 @@ from __future__ import annotations
 # NamedTuple spells its public method with an underscore.
 # pyright: reportPrivateUsage=false
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..device import Device, Launch, Target
@@ -85,6 +85,12 @@ class Tunable(Generic[P, C]):
         if choice is None:
             choice = target.choices[self.name, problem] = self._decide(target, problem)
         return choice
+
+    def forced(self, target: Target, problem: P, choice: C) -> Target:
+        """A target on which this choice is made for a problem, for trials."""
+        changed = replace(target)
+        changed.choices.update({**target.choices, (self.name, problem): choice})
+        return changed
 
     def _decide(self, target: Target, problem: P) -> C:
         known = problem._asdict()

@@ -17,12 +17,19 @@ from typing import Any
 from ..device import BoundLaunches, Device, Scratch, device
 from ..device.tunings import Entry
 from ..errors import BuildError
-from . import gemm_packed, gemm_tiled
+from . import conv_blocked, conv_blocked_direct, conv_winograd, gemm_packed, gemm_tiled
 from .race import Race
 from .tunable import Trial, Tunable
 
 TUNABLES: dict[str, Tunable[Any, Any]] = {
-    tunable.name: tunable for tunable in (gemm_packed.BLOCKING, gemm_tiled.TILING)
+    tunable.name: tunable
+    for tunable in (
+        conv_blocked.FORM,
+        conv_blocked_direct.SPLIT,
+        conv_winograd.TURN,
+        gemm_packed.BLOCKING,
+        gemm_tiled.TILING,
+    )
 }
 MOST_CANDIDATES = 48
 _ROUND_SECONDS = 0.002

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
+from .blocked_form import Obstacle
 from .conv_geometry import ConvGeometry, Direction
 from .gemm import gemm
 from .kernel import Constraint, Kernel
@@ -163,11 +164,16 @@ GATHER = Kernel("winograd_gather", "winograd.mako")
 GRADIENT = Kernel("winograd_gradient", "winograd.mako")
 
 
-def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
-    """Whether a convolution has this form, and its numbers fit the workspace."""
-    square = g.kh == g.kw and g.kh in _SIZES
-    shaped = square and (g.sh, g.sw, g.dh, g.dw, g.groups) == (1, 1, 1, 1, 1)
-    return shaped and _bytes(g, direction, itemsize) <= target.workspace_limit
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, itemsize: int
+) -> Obstacle | None:
+    """Why a convolution has not this form, or its numbers do not fit; None: it is computed so."""
+    if g.groups != 1:
+        return Obstacle.GROUPS
+    if g.kh != g.kw or g.kh not in _SIZES or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
+        return Obstacle.FILTERS
+    fits = _bytes(g, direction, itemsize) <= target.workspace_limit
+    return None if fits else Obstacle.WORKSPACE
 
 
 def pays(g: ConvGeometry, direction: Direction) -> bool:

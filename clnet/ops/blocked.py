@@ -72,6 +72,8 @@ class BlockedConv2d(Function):
         activation: None or ``"relu"``.
     """
 
+    direction = Direction.FORWARD
+
     geometry: ConvGeometry
     form: BlockedForm
     activation: str | None = None
@@ -111,6 +113,8 @@ class BlockedConvInputGrad(Function):
         form: how it is computed.
     """
 
+    direction = Direction.INPUT_GRAD
+
     geometry: ConvGeometry
     form: BlockedForm
 
@@ -139,6 +143,8 @@ class BlockedConvWeightGrad(Function):
         geometry: the convolution's sizes.
         form: how it is computed.
     """
+
+    direction = Direction.WEIGHT_GRAD
 
     geometry: ConvGeometry
     form: BlockedForm

@@ -14,6 +14,16 @@ def test_products_of_the_benchmark_are_asked_for(device):
     assert all(TUNABLES[name].problem(**problem) for name, problem in problems)
 
 
+def test_convolutions_of_the_benchmark_are_asked_for(device):
+    problems = asked.of_op("conv", device)
+    if device.traits.dedicated_local_memory:
+        assert problems == []
+        return
+    assert {name for name, _ in problems} == {n for n in TUNABLES if n.startswith("conv_")}
+    assert {p["direction"] for _, p in problems} == {"forward", "input_grad", "weight_grad"}
+    assert all(TUNABLES[name].problem(**problem).geometry.flops for name, problem in problems)
+
+
 def test_networks_ask_for_what_their_step_computes(device):
     problems = asked.of_network(WORKLOADS["fashion-cnn"], device)
     sizes = {frozenset((p["m"], p["n"], p["k"])) for name, p in problems if "gemm" in name}

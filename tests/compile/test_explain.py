@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import clnet
 from clnet import nn
+from clnet.compile import record
 from clnet.compile.explain import as_text
+from clnet.compile.passes import rewrite
+from clnet.compile.reasons import reasons
+from clnet.compile.refusal import Refusal
 from clnet.device import Prepared
 from clnet.errors import ArgumentError, TraceError
+from clnet.kernels.blocked_form import Obstacle, block_size
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device
@@ -86,12 +92,106 @@ def test_views_show_their_strides():
 
 
 def test_notes_are_shown():
-
     compiled = clnet.compile(lambda x: x + 1)
     compiled(clnet.ones(3))
     plan = compiled.plans[-1]
     text = as_text(plan.entries, plan.memory, plan.prepared, ["a is not fused into b: c"], "here")
-    assert text.endswith("note: a is not fused into b: c")
+    assert text.endswith("\n\na is not fused into b: c")
+
+
+def notes(function, *args):
+    """What is said of a function of tensors of these shapes; nothing runs."""
+    with clnet.no_grad():
+        recorded = record(function, [clnet.ones(*shape) for shape in args], {}, clnet.device())
+    return "\n".join(reasons(rewrite(recorded.trace)))
+
+
+WEIGHT = clnet.ones(8, 8)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x: F.relu(F.linear(x, WEIGHT)), None),
+        (lambda x: F.gelu(F.linear(x, WEIGHT)), Refusal.ONLY_RELU),
+        (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y.sum()), Refusal.READ_TWICE),
+        (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y), Refusal.RETURNED),
+        (lambda x: (x * 2).exp(), None),
+        (lambda x: (x.half() * 2).exp(), Refusal.DTYPE),
+        (lambda x: (x * 2).sum(0), Refusal.LOADED),
+        (lambda x: (x.T.contiguous() * 2 + x @ x).T * 2, None),
+        (lambda x: x.exp()[:, :1] * clnet.ones(8, 1 << 14), Refusal.REPEATED),
+        (lambda x: ((y := x.exp()) @ x, (y[:, :4] + 1) @ x[:4]), Refusal.SHAPE),
+        (lambda x: sum((x * i).exp() @ x for i in range(2, 20)), Refusal.OPERANDS),
+    ],
+)
+def test_why_steps_are_not_fused(function, why):
+    text = notes(function, (8, 8))
+    found = re.findall(r"not fused \((.*?)\): ", text)
+    assert found == ([] if why is None else [why.value]), text
+
+
+def test_a_step_that_is_fused_names_its_parts():
+    compiled = clnet.compile(lambda x: F.relu(F.linear((x * 2).exp(), WEIGHT)))
+    compiled(clnet.ones(8, 8))
+    assert re.search(r"0  forward  mul\+exp  .*\n1  forward  linear\+relu  ", compiled.explain())
+
+
+@pytest.mark.parametrize(
+    ("conv", "size", "why"),
+    [
+        ({"padding": 1}, 32, "blocked by {}, winograd4: #1 conv2d"),
+        ({"padding": 1}, 8, Obstacle.PIXELS),
+        ({"padding": 1, "stride": 2}, 64, Obstacle.FILTERS),
+        ({"padding": 1, "groups": 2}, 32, Obstacle.GROUPS),
+    ],
+)
+def test_why_a_convolution_is_computed_so(conv, size, why):
+    lanes = block_size(clnet.device().traits)
+    if lanes is None:
+        pytest.skip("blocked arrays are for CPUs")
+    text = notes(nn.Conv2d(16, 16, 3, **conv), (2, 16, size, size))
+    assert (why.format(lanes) if isinstance(why, str) else f"({why.value})") in text
+    with clnet.no_winograd():
+        text = notes(nn.Conv2d(16, 16, 3, padding=1), (2, 16, 32, 32))
+    assert f"direct; not winograd4 ({Obstacle.FORBIDDEN.value}): #1 conv2d" in text
+
+
+def test_why_a_gpu_sums_over_the_taps(monkeypatch):
+    device = clnet.device()
+    gpu = replace(device.traits, dedicated_local_memory=True)
+    monkeypatch.setattr(device, "traits", gpu)
+    monkeypatch.setattr(device, "target", replace(device.target, traits=gpu, workspace_limit=2**30))
+    deep = nn.Conv2d(256, 256, 3, padding=1)
+    assert "by winograd: #0 conv2d" in notes(deep, (64, 256, 14, 14))
+    small = f"not winograd ({Obstacle.PIXELS.value}): #0 conv2d"
+    assert small in notes(deep, (1, 256, 4, 4))
+
+
+def test_passes_that_did_not_run_refuse_nothing():
+    compiled = clnet.compile(lambda x: (x * 2).exp(), passes=())
+    compiled(clnet.ones(8, 8))
+    assert compiled.explain().endswith("\n\npasses: none")
+
+
+def test_what_is_done_once_and_what_is_left_alone():
+    weight = nn.Parameter(clnet.ones(300, 300))
+    optimizer = clnet.optim.SGD([weight], 0.1)
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad()
+        ((x * clnet.arange(300).float().exp()) @ weight).sum().backward()
+        optimizer.step()
+
+    step(clnet.ones(2, 300))
+    text = step.explain()
+    assert re.search(r"\nonce, before the first replay: arange x1, ", text)
+    assert re.search(r"\na launch of its own, being large: #\d+ sgd$", text)
+
+
+def test_long_lists_are_cut(step):
+    assert max(map(len, step.explain().splitlines())) < 400
 
 
 def test_what_cannot_be_explained(step):

@@ -24,7 +24,6 @@ def leaves(*shapes) -> list[clnet.Tensor]:
 def updates(function, *args) -> list[str]:
     recorded = record(function, args, {}, clnet.device())
     steps = [s for s in rewrite(recorded.trace).steps if isinstance(s, Step) and s.mutated]
-    recorded.tracer.undo()
     return [f"{s.function.name} {len(s.mutated)}" for s in steps]
 
 

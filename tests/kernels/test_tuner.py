@@ -10,9 +10,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clnet.device import DeviceKind, DeviceTraits, Target, Tunings
+from clnet.device import Device, DeviceKind, DeviceTraits, Target, Tunings
 from clnet.device.tunings import SHIPPED, Database, Entry, Subject, load
 from clnet.kernels import tunable as tunable_module
+from clnet.kernels.conv_blocked import (
+    BlockedAlgorithm,
+    Direction,
+    Obstacle,
+    choose_form,
+    considered,
+)
+from clnet.kernels.conv_geometry import ConvGeometry, ConvProblem
 from clnet.kernels.gemm_packed import BLOCKING
 from clnet.kernels.gemm_problem import Product
 from clnet.kernels.race import Race
@@ -69,30 +77,90 @@ def test_equals_race_for_long_and_the_first_wins():
     assert race.rounds == 25
 
 
-@pytest.mark.parametrize("product", PRODUCTS, ids=str)
-@pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
-def test_candidates_begin_with_the_default(product, shaped, device):
-    target = shaped(device)
-    for tunable in TUNABLES.values():
-        candidates = tunable.candidates(target, product)
-        assert candidates[0] == tunable.default(target, product)
-        assert len({*candidates}) == len(candidates) > 1
+def convolution(direction: str, *, winograd: bool = True, **sizes: int) -> ConvProblem:
+    """A 3x3 convolution of 16 channels, but for what ``sizes`` say."""
+    usual = ConvGeometry(2, 16, 13, 11, 32, 3, 3, 13, 11, ph=1, pw=1)
+    return ConvProblem(direction, winograd, *usual._replace(**sizes))
+
+
+CONVOLUTIONS = [
+    convolution("forward"),
+    convolution("input_grad"),
+    convolution("weight_grad"),
+    convolution("forward", ic=3),
+    convolution("weight_grad", ic=3),
+]
+PROBLEMS = {
+    "conv_blocked": CONVOLUTIONS,
+    "conv_blocked_direct": [
+        convolution("forward", winograd=False, dh=2, dw=2, ph=2, pw=2),
+        convolution("input_grad", winograd=False, n=5, sh=2, sw=3, oh=7, ow=4),
+    ],
+    "conv_winograd": [convolution("forward", n=64), convolution("input_grad", n=64, oc=64)],
+    "gemm_packed": PRODUCTS,
+    "gemm_tiled": PRODUCTS,
+}
+ALL = [(name, problem) for name, problems in PROBLEMS.items() for problem in problems]
+
+
+def shaped_for(name: str, device: Device) -> Target:
+    """The device's target, as of a device that uses such a kernel."""
+    return gpu_shaped(device) if name == "gemm_tiled" else cpu_shaped(device)
+
+
+def test_every_tunable_has_problems_here():
+    assert PROBLEMS.keys() == TUNABLES.keys()
+
+
+@pytest.mark.parametrize(("name", "problem"), ALL, ids=str)
+def test_candidates_begin_with_the_default(name, problem, device):
+    tunable, target = TUNABLES[name], shaped_for(name, device)
+    candidates = tunable.candidates(target, problem)
+    assert candidates[0] == tunable.default(target, problem)
+    assert len({*candidates}) == len(candidates)
+    assert len(candidates) > 1 or name == "conv_blocked"
+
+
+def test_forms_that_may_be_chosen(device):
+    target = cpu_shaped(device)
+    candidates = TUNABLES["conv_blocked"].candidates
+
+    def algorithms(problem: ConvProblem) -> set[str]:
+        return {choice.algorithm for choice in candidates(target, problem)}
+
+    assert algorithms(convolution("forward")) == {"direct", "winograd2", "winograd4"}
+    assert algorithms(convolution("forward", winograd=False)) == {"direct"}
+    assert algorithms(convolution("input_grad", sh=2, sw=2, oh=7, ow=6)) == {"direct"}
+    assert algorithms(convolution("weight_grad", ic=3)) == {"few"}
+
+
+def test_a_measured_form_is_taken_and_others_say_why_not(device):
+    problem = convolution("forward", n=64)
+    entry = Entry("conv_blocked", 1, problem._asdict(), {"algorithm": "winograd2"}, 1.0, 2.0)
+    target = tuned(device, entry)
+    given = (problem.geometry, Direction.FORWARD)
+    if (form := choose_form(target, *given)) is None:
+        pytest.skip("the device has no blocked arrays")
+    assert form.algorithm is BlockedAlgorithm.WINOGRAD2
+    against = {f.algorithm: why for f, why in considered(target, *given)}
+    assert against[BlockedAlgorithm.WINOGRAD4] is Obstacle.MEASURED
+    forbidden = choose_form(target, *given, winograd=False)
+    assert forbidden.algorithm is BlockedAlgorithm.DIRECT
 
 
 @pytest.mark.parametrize(
-    ("name", "product"),
-    [*(("gemm_packed", p) for p in PRODUCTS), *(("gemm_tiled", p) for p in PRODUCTS[:2])],
+    ("name", "problem"),
+    [(name, p) for name, p in ALL if name != "gemm_tiled" or p in PRODUCTS[:2]],
     ids=str,
 )
-def test_candidates_compute_the_same(name, product, device, monkeypatch, capsys):
-    shaped = cpu_shaped if name == "gemm_packed" else gpu_shaped
-    monkeypatch.setattr(device, "target", shaped(device))
+def test_candidates_compute_the_same(name, problem, device, monkeypatch, capsys):
+    monkeypatch.setattr(device, "target", shaped_for(name, device))
     tunable = TUNABLES[name]
     monkeypatch.setattr("clnet.kernels.tunables.MOST_CANDIDATES", 3)
-    measuring = Measuring(device, tunable, product, 1.0)
+    measuring = Measuring(device, tunable, problem, 1.0)
     assert "rejected" not in capsys.readouterr().out
     entry = measuring.run()
-    assert tunable.reading(entry) in tunable.candidates(device.target, product)[:3]
+    assert tunable.reading(entry) in tunable.candidates(device.target, problem)[:3]
     assert 0 < entry.us <= entry.default_us
 
 
