@@ -17,7 +17,7 @@ from .launch import HostScalar, Launch, Scratch, Storage
 from .watch import Observer, Record, Watch
 
 if TYPE_CHECKING:
-    from .program import CompiledKernel, ProgramCache
+    from .program import CompiledKernel, Prepared, ProgramCache
     from .workspace import Workspace
 
 _CALLS = {
@@ -73,6 +73,14 @@ class Queue:
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
 
+    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+        """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
+
+        Raises:
+            BuildError: if one does not compile.
+        """
+        return self._programs.prepare(launch.kernel for launch in launches)
+
     def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
         """Set the arguments of launches once, for :meth:`replay`.
 
@@ -119,7 +127,6 @@ class Queue:
             src_offset=storage.begin + offset_bytes,
             is_blocking=True,
         )
-        self._programs.save_pending()
         self._tell("download", (storage,), (), array.nbytes, event, start)
 
     def copy(
@@ -192,7 +199,6 @@ class Queue:
                 remedy="Run under clnet.profile() to see which, and start a new process",
             ) from error
         self._watch.call("clFinish", start)
-        self._programs.save_pending()
 
     @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
