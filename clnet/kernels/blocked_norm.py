@@ -15,7 +15,7 @@ from ..dtypes import float32
 from ..expr import Expr, flops, print_c
 from ..shapes import ceil_div
 from .kernel import Constraint, Kernel
-from .pointwise_vectors import STREAM_BYTES, aligned
+from .streaming import STREAM_BYTES, aligned
 
 _LANES = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
 

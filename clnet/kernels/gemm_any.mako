@@ -56,6 +56,10 @@
 ## arg      slices: int                 of partial
 ## arg      out: inout ctype         dense
 ## arg      partial: in ctype            partial[slices][total]
+## arg      m: int                 rows; these four only with a bias
+## arg      n: int                 columns, a multiple of width
+## arg      bias: in ctype
+## arg      bias_step: long                1 along n
 ## arg      alpha: ctype               factor of the sums
 ## arg      beta: ctype               factor of what out holds
 ## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of
@@ -115,8 +119,9 @@ __kernel void gemm_slices(
 }
 </%def>
 ##
-## The same where out lies as densely as its partial sums, and there is no bias: no coordinates.
-<%def name="gemm_slices_dense(ctype, width, group, activation)">
+## The same where out lies as densely as its partial sums, and a vector of it is within one row: a
+## bias needs one coordinate, the rest none.
+<%def name="gemm_slices_dense(ctype, width, group, bias, activation)">
 <% type = ctype if width == 1 else f"{ctype}{width}" %>
 % if width > 1:
 ${vectors_of.types(ctype, width)}
@@ -124,11 +129,18 @@ ${vectors_of.types(ctype, width)}
 __kernel void gemm_slices_dense(
     const int total, const int slices, __global ${ctype} *restrict out, const long out_offset,
     __global const ${ctype} *restrict partial, const long partial_offset,
+% if bias:
+    const int m, const int n,
+    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+% endif
     const ${ctype} alpha, const ${ctype} beta)
 {
     int index = get_global_id(0) * ${width};
     partial += partial_offset;
     out += out_offset;
+% if bias:
+    bias += bias_offset + ${"index / n % m" if bias == "m" else "index % n"} * bias_step;
+% endif
 % if width > 1:
     if (index + ${width} <= total) {
         ${type} sum = 0;
@@ -137,6 +149,9 @@ __kernel void gemm_slices_dense(
         ${type} x = alpha * sum;
         if (beta != 0)
             x += beta * *(__global const vector *)(out + index);
+% if bias:
+        x += *${"(__global const vector *)" if bias == "n" else ""}bias;
+% endif
         *(__global vector *)(out + index) = ${epilogue.activate(activation, "x", type)};
         return;
     }
@@ -149,6 +164,9 @@ __kernel void gemm_slices_dense(
         ${ctype} x = alpha * sum;
         if (beta != 0)
             x += beta * out[index];
+% if bias:
+        x += *bias;
+% endif
         out[index] = ${epilogue.activate(activation, "x", ctype)};
     }
 }

@@ -28,6 +28,7 @@ class DenseParams(NamedTuple):
     ctype: str
     width: int
     group: int
+    bias: str | None
     activation: str | None
 
 
@@ -76,8 +77,9 @@ def sum_slices(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch
     Returns:
         The launch.
     """
-    if problem.bias is None and problem.out.contiguous:
-        return _sum_dense(traits, problem, partial)
+    width = _dense_width(traits, problem)
+    if width:
+        return _sum_dense(traits, width, problem, partial)
     total = problem.batch * problem.m * problem.n
     return SLICES.launch(
         _params(problem),
@@ -102,16 +104,37 @@ def sum_slices(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch
     )
 
 
-def _sum_dense(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch:
+def _dense_width(traits: DeviceTraits, problem: Problem) -> int:
+    """Elements that an item of ``gemm_slices_dense`` adds; 0 where that kernel does not serve."""
+    item = problem.out.dtype.itemsize
+    width = max(min(4 * traits.simd_width, MOST_VECTOR_BYTES) // item, 1)
+    if not problem.out.contiguous:
+        return 0
+    if problem.bias is None:
+        return width
+    whole = problem.n % width == 0  # no vector goes over the end of a row
+    return width if whole and (problem.bias_axis == "m" or problem.bias.strides[0] == 1) else 0
+
+
+def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Array) -> Launch:
     dtype = problem.out.dtype
-    nbytes = min(4 * traits.simd_width, MOST_VECTOR_BYTES)
     group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
-    params = DenseParams(dtype.ctype, max(nbytes // dtype.itemsize, 1), group, problem.activation)
+    params = DenseParams(dtype.ctype, width, group, problem.bias_axis, problem.activation)
     total = problem.out.size
+    sizes = () if problem.bias is None else (problem.m, problem.n)
     return SLICES_DENSE.launch(
         params,
-        (total, partial.shape[0], problem.out, partial, problem.alpha, problem.beta),
-        global_size=(round_up(ceil_div(total, params.width), group),),
+        (
+            total,
+            partial.shape[0],
+            problem.out,
+            partial,
+            *sizes,
+            *problem.bias_args(),
+            problem.alpha,
+            problem.beta,
+        ),
+        global_size=(round_up(ceil_div(total, width), group),),
         local_size=(group,),
         flops=partial.size,
         bytes=partial.nbytes + problem.out.nbytes,

@@ -20,8 +20,12 @@
 ## param    prepacked: bool      b was packed by gemm_pack
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
+## param    stream: bool         out goes past the caches; it is written once, in whole lines
 ## param    vector_type: str     of width lanes
-## def      gemm_packed
+## param    lanes: int            rows padded to width
+## param    space: str            where the panel of b lies
+## param    begin: str            first step of a stretch of the panels
+## param    end: str              ... and where it ends
 ## arg      m: int                 rows of out
 ## arg      n: int                 columns of out
 ## arg      k: int                 length of the sums
@@ -51,38 +55,32 @@
 ## arg      depth: int                 steps of k per panel, a multiple of unroll
 ## arg      row_panels: int                 panels of a that a group multiplies
 ## arg      column_panels: int                 panels of b
-## def      gemm_pack
-## arg      n: int                 columns of b
-## arg      k: int                 rows of b
-## arg      panels: out ctype           panels[item][panel][k padded][columns]
-## arg      source: in ctype            b
-## arg      b_k: long
-## arg      b_n: long
-## arg      inner: int                 as above
-## arg      b_outer: long
-## arg      b_inner: long
-## arg      column_panels: int                 panels that a group packs
-## arg      chunk_k: int                 steps of k that a group packs
-## arg      padded_k: int                 steps of k in a panel
-## launch   gemm_packed: global (row blocks, column blocks, slices * batch), local (1, 1, 1)
-##          gemm_pack: global (column blocks, chunks of k, batch), local (1, 1, 1)
+## launch   global (row blocks, column blocks, slices * batch), local (1, 1, 1)
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="gemm_packed(
-    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, activation)">
+    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, activation, stream)">
 <%
     columns = vectors * width
     lanes = -(-rows // width) * width
     vector = f"{ctype}{width}"
     space = "__global" if prepacked else "__local"
+    fetch_steps = 32  # between two looks ahead
+    shape = dict(width=width, rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, space=space)
 %>
 ${vectors_of.types(ctype, width)}
 ${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
-% if not prepacked:
+% if prepacked:
+${prelude.fetch_ahead()}
+% else:
 ${panel.pack("pack_b", ctype, width, columns, "__local")}
+% endif
+% if stream:
+${prelude.stream(ctype, width)}
 % endif
 ${store_tile(ctype, width, vectors, bias, activation)}
 __kernel void gemm_packed(
@@ -120,6 +118,8 @@ __kernel void gemm_packed(
     const int first_k = slice * slice_k, end_k = min(k, first_k + slice_k);
 % if prepacked:
     const long panel_size = (long)((k + ${unroll - 1}) / ${unroll} * ${unroll}) * ${columns};
+    // Lines of the next panel of b that come closer with every stretch of this one.
+    const int lines = ${fetch_steps * columns // width * rows} / (end_row - first_row) + 1;
 % endif
 
     for (int k0 = first_k; k0 < end_k; k0 += depth) {
@@ -132,6 +132,7 @@ __kernel void gemm_packed(
         for (int column = first_column; column < end_column; column += ${columns}) {
 % if prepacked:
             __global const ${ctype} *b_panel = b + column / ${columns} * panel_size + (long)k0 * ${columns};
+            __global const ${ctype} *next = b_panel + panel_size;
 % else:
             pack_b(b_panel, b + column * b_n + k0 * b_k, min(${columns}, end_column - column), steps, padded, b_n, b_k);
 % endif
@@ -141,24 +142,19 @@ __kernel void gemm_packed(
 % for r in range(rows):
                 ${vector} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
 % endfor
-                for (int step = 0; step < padded; step += ${unroll}) {
-% for u in range(unroll):
-% for v in range(vectors):
-                    const ${vector} b_${u}_${v} = ((${space} const vector *)pb)[${u * vectors + v}];
-% endfor
-% for r in range(rows):
-                    const ${vector} a_${u}_${r} = pa[${u * lanes + r}];
-% for v in range(vectors):
-                    acc_${r}_${v} = multiply_add(a_${u}_${r}, b_${u}_${v}, acc_${r}_${v});
-% endfor
-% endfor
-% endfor
-                    pa += ${unroll * lanes};
-                    pb += ${unroll * columns};
+% if prepacked:
+                for (int begin = 0; begin < padded; begin += ${fetch_steps}) {
+                    const int end = begin + ${fetch_steps} < padded ? begin + ${fetch_steps} : padded;
+                    for (int line = 0; line < lines; line++, next += ${width})
+                        FETCH_AHEAD(next);
+                    ${multiply("begin", "end", **shape)}
                 }
+% else:
+                ${multiply("0", "padded", **shape)}
+% endif
                 __global ${ctype} *corner = out + row * out_m + column * out_n;
                 if (dense && row + ${rows} <= end_row && column + ${columns} <= end_column) {
-                    ${store_registers(rows, vectors, width, vector, bias, activation)}
+                    ${store_registers(rows, vectors, width, vector, bias, activation, stream)}
                     continue;
                 }
 % for r in range(rows):
@@ -176,8 +172,28 @@ __kernel void gemm_packed(
 }
 </%def>
 ##
+## Steps [begin, end) of the sums. Nothing else may be in the loop: with a call or an instruction to
+## fetch ahead in it, the sums no longer stay in registers.
+<%def name="multiply(begin, end, width, rows, vectors, unroll, lanes, space)">
+for (int step = ${begin}; step < ${end}; step += ${unroll}) {
+% for u in range(unroll):
+% for v in range(vectors):
+                        const vector b_${u}_${v} = ((${space} const vector *)pb)[${u * vectors + v}];
+% endfor
+% for r in range(rows):
+                        const vector a_${u}_${r} = pa[${u * lanes + r}];
+% for v in range(vectors):
+                        acc_${r}_${v} = multiply_add(a_${u}_${r}, b_${u}_${v}, acc_${r}_${v});
+% endfor
+% endfor
+% endfor
+                        pa += ${unroll * lanes};
+                        pb += ${unroll * vectors * width};
+                    }
+</%def>
+##
 ## A whole block of sums goes to memory as it is.
-<%def name="store_registers(rows, vectors, width, vector_type, bias, activation)">
+<%def name="store_registers(rows, vectors, width, vector_type, bias, activation, stream)">
 if (alpha != 1) {
 % for r in range(rows):
 % for v in range(vectors):
@@ -214,7 +230,11 @@ if (alpha != 1) {
 % endif
 % for r in range(rows):
 % for v in range(vectors):
+% if stream:
+                    stream(acc_${r}_${v}, (__global ${vector_type} *)(corner + ${r} * out_m) + ${v});
+% else:
                     ((__global vector *)(corner + ${r} * out_m))[${v}] = acc_${r}_${v};
+% endif
 % endfor
 % endfor
 </%def>
@@ -260,30 +280,6 @@ inline void store_tile(
             }
             out[c * out_n] = x;
         }
-    }
-}
-</%def>
-##
-<%def name="gemm_pack(ctype, width, vectors, unroll)">
-${vectors_of.types(ctype, width)}
-${vectors_of.zip(ctype, width)}
-${panel.pack("pack_b", ctype, width, vectors * width, "__global")}
-__kernel void gemm_pack(
-    const int n, const int k, __global ${ctype} *restrict panels, const long panels_offset,
-    __global const ${ctype} *restrict source, const long source_offset,
-    const long b_k, const long b_n, const int inner, const long b_outer, const long b_inner,
-    const int column_panels, const int chunk_k, const int padded_k)
-{
-    const int item = get_global_id(2), all = (n + ${vectors * width - 1}) / ${vectors * width};
-    panels += panels_offset + (long)item * all * padded_k * ${vectors * width};
-    source += source_offset + item / inner * b_outer + item % inner * b_inner;
-    const int first = get_global_id(0) * column_panels, k0 = get_global_id(1) * chunk_k;
-    const int steps = min(chunk_k, k - k0), padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
-    for (int p = first; p < min(all, first + column_panels); p++) {
-        const int column = p * ${vectors * width};
-        pack_b(
-            panels + ((long)p * padded_k + k0) * ${vectors * width}, source + column * b_n + k0 * b_k,
-            min(${vectors * width}, n - column), steps, padded, b_n, b_k);
     }
 }
 </%def>

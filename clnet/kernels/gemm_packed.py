@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 from ..array import Array
-from ..device import DeviceTraits, Launch, Scratch, Target
+from ..device import DeviceTraits, Launch, Target
 from ..dtypes import float32, float64
 from ..shapes import ceil_div, round_up
 from .gemm_any import sum_slices
+from .gemm_pack import Panels, pack, place_panels
 from .gemm_problem import Problem, Product
 from .gemm_trial import ProductTrial
 from .kernel import Constraint, Kernel
+from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 from .tunable import Tunable
 
 
@@ -31,15 +32,7 @@ class PackedParams(NamedTuple):
     prepacked: bool
     bias: str | None
     activation: str | None
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``gemm_pack``; see its template."""
-
-    ctype: str
-    width: int
-    vectors: int
-    unroll: int
+    stream: bool
 
 
 class Tile(NamedTuple):
@@ -105,7 +98,6 @@ PACKED = Kernel(
         Constraint("b_elements >= vectors * width * unroll", "local memory holds a panel of b"),
     ),
 )
-PACK = Kernel("gemm_pack", "gemm_packed.mako")
 
 # Bytes of a vector register -> register block. 32 registers of 64 bytes hold 28 sums, two vectors
 # of b and one of a; 16 registers of 32 or 16 bytes hold 12 sums, two and one.
@@ -115,21 +107,19 @@ UNROLL = 2
 DEPTHS = (2048, 1024, 512, 256, 64)
 # Panels of a stay in the second-level cache; those of b that a group packs itself do, too.
 A_BYTES = 512 * 1024
-# Panels of b that a cache keeps from group to group.
-NEAR_ELEMENTS = 2**20
 SLICE_K = 128
-PACK_ROWS, PACK_COLUMNS = 8, 512
 MOST_BLOCKS_PER_UNIT = 16
 CUTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
-# Costs in units of one multiplication in the inner loop, fitted to some 700 timed blockings of 55
+# Costs in units of one multiplication in the inner loop, fitted to 200 timed blockings of 20
 # products on two cores with 512-bit vectors.
-PACK_COST, PREPACK_COST = 16, 70
-LOAD_COST, FAR_COST = 1, 27
-STORE_COST, RESTORE_COST = 20, 17
-SUM_COST = 2
+PACK_COST, PREPACK_COST, LOAD_COST = 24, 38, 3
+STORE_COST, RESTORE_COST = 50, 22
+# What is added for sums whose block has so many rows, each on a page of its own.
+PAGE_COST, PAGES = 20, 1024
+SUM_COST = 10
 GROUP_COST = 300
-LAUNCH_COST = 250_000
+LAUNCH_COST = 2_500_000
 DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 
 
@@ -156,8 +146,8 @@ def _blocked(target: Target, problem: Problem, blocking: Blocking) -> list[Launc
     memory = problem.memory()
     launches: list[Launch] = []
     if blocking.prepacked:
-        panels = _panels(memory, params, problem)
-        launches.append(_pack(params, problem, panels))
+        panels = place_panels(memory, _form(params), problem)
+        launches.append(pack(_form(params), problem, panels))
         params = params._replace(prepacked=True)
         problem = replace(problem, b=panels)
     if blocking.slices == 1:
@@ -202,6 +192,7 @@ def _params(traits: DeviceTraits, product: Product, rows: int) -> PackedParams:
         False,
         None,
         None,
+        False,
     )
 
 
@@ -294,16 +285,14 @@ def _cost(work: Work, blocking: Blocking) -> float:
     rows = round_up(work.m, params.rows) / row_blocks
     columns = round_up(work.n, params.vectors * params.width) / column_blocks
     passes = ceil_div(steps, blocking.depth)
-    group = rows * columns * (steps + STORE_COST + RESTORE_COST * (passes - 1))
+    store = STORE_COST + PAGE_COST * min(rows / PAGES, 1)
+    group = rows * columns * (steps + store + RESTORE_COST * (passes - 1))
     group += rows * steps * PACK_COST
-    # Groups that run one after the other read the same panels of b, from a cache if they fit.
-    near = blocking.column_panels * params.vectors * params.width * steps <= NEAR_ELEMENTS
-    load = (LOAD_COST if near else FAR_COST) if blocking.prepacked else PACK_COST
-    group += columns * steps * load
+    group += columns * steps * (LOAD_COST if blocking.prepacked else PACK_COST)
     turns = max(ceil_div(groups, work.units), groups / work.units)
     cost = group * turns + GROUP_COST * groups
     if blocking.prepacked:
-        panels = _panel_elements(params, work.n, work.k) * work.items
+        panels = _form(params).elements(work.n, work.k) * work.items
         cost += panels * PREPACK_COST / work.units + LAUNCH_COST
     if blocking.slices > 1:
         partial = blocking.slices * work.batch * work.m * work.n
@@ -313,67 +302,24 @@ def _cost(work: Work, blocking: Blocking) -> float:
 
 def _scratch_bytes(work: Work, slices: int, prepacked: bool) -> int:  # noqa: FBT001 - private
     """What a blocking needs of the workspace."""
-    nbytes = _panel_elements(work.params, work.n, work.k) * work.items if prepacked else 0
+    nbytes = _form(work.params).elements(work.n, work.k) * work.items if prepacked else 0
     nbytes += slices * work.batch * work.m * work.n if slices > 1 else 0
     return nbytes * work.item_bytes
-
-
-def _items(array: Array) -> int:
-    """Batch items that differ."""
-    pairs = zip(array.shape[:2], array.strides[:2], strict=True)
-    return prod(size for size, stride in pairs if stride != 0)
 
 
 def _slice_k(params: PackedParams, k: int, slices: int) -> int:
     return round_up(ceil_div(k, slices), params.unroll)
 
 
-def _panel_elements(params: PackedParams, n: int, k: int) -> int:
-    """Elements of the packed panels of one item of b."""
-    return round_up(n, params.vectors * params.width) * round_up(k, params.unroll)
-
-
-def _panels(memory: Scratch, params: PackedParams, problem: Problem) -> Array:
-    """B's panels, as if they were b: batch strides are theirs, matrix strides mean nothing."""
-    item = _panel_elements(params, problem.n, problem.k)
-    dense = Array.scratch(memory, (_items(problem.b), item), problem.b.dtype)
-    outer, inner = (stride != 0 for stride in problem.b.strides[:2])
-    inner_items = problem.b.shape[1] if inner else 1
-    strides = (item * inner_items if outer else 0, item if inner else 0, 0, 0)
-    return dense.view(problem.b.shape, strides)
-
-
-def _pack(params: PackedParams, problem: Problem, panels: Array) -> Launch:
-    """Rows of b that lie densely are read whole, some at a time; columns panel by panel."""
-    b = problem.b
-    column_panels = ceil_div(problem.n, params.vectors * params.width)
-    by_rows = b.strides[3] == 1
-    chunk = PACK_ROWS if by_rows else PACK_COLUMNS
-    group_panels = column_panels if by_rows else 1
-    inner_items = b.shape[1] if b.strides[1] != 0 else 1
-    return PACK.launch(
-        PackParams(params.ctype, params.width, params.vectors, params.unroll),
-        (
-            problem.n,
-            problem.k,
-            panels,
-            b,
-            *b.strides[2:],
-            inner_items,
-            *b.strides[:2],
-            group_panels,
-            chunk,
-            round_up(problem.k, params.unroll),
-        ),
-        global_size=(ceil_div(column_panels, group_panels), ceil_div(problem.k, chunk), _items(b)),
-        local_size=(1, 1, 1),
-        flops=0,
-        bytes=2 * _items(b) * problem.n * problem.k * b.dtype.itemsize,
-    )
+def _form(params: PackedParams) -> Panels:
+    return Panels(params.ctype, params.width, params.vectors, params.unroll)
 
 
 def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slice: int) -> Launch:
     """The product itself; slices of its sums lie ``out_slice`` apart."""
+    slice_k = _slice_k(params, given.k, blocking.slices)
+    if blocking.depth >= slice_k:
+        params = params._replace(stream=_streams(params, given, out_slice))
     columns = params.vectors * params.width
     row_blocks = ceil_div(given.m, params.rows * blocking.row_panels)
     column_blocks = ceil_div(given.n, columns * blocking.column_panels)
@@ -392,7 +338,7 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
             *given.matrix_strides(),
             *given.batch_strides(),
             blocking.slices,
-            _slice_k(params, given.k, blocking.slices),
+            slice_k,
             out_slice,
             blocking.depth,
             blocking.row_panels,
@@ -402,6 +348,20 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
         local_size=(1, 1, 1),
         flops=given.flops,
         bytes=given.bytes,
+    )
+
+
+def _streams(params: PackedParams, given: Problem, out_slice: int) -> bool:
+    """Whether out goes past the caches: large, written once, and in whole lines."""
+    item = given.out.dtype.itemsize
+    axes = zip(given.out.shape[:3], given.out.strides[:3], strict=True)
+    steps = [params.vectors * params.width, out_slice, *(step for size, step in axes if size > 1)]
+    return (
+        given.out.nbytes >= STREAM_BYTES
+        and given.beta == 0
+        and given.out.strides[3] == 1
+        and aligned([given.out])
+        and not any(step * item % LINE_BYTES for step in steps)
     )
 
 

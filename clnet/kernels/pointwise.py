@@ -14,7 +14,8 @@ from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
 from .pointwise_runs import runs_fit, runs_recipe
-from .pointwise_vectors import aligned, in_vectors, vectors_fit, vectors_recipe
+from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
+from .streaming import aligned
 
 _INT_ELEMENTS = 2**31 - 1
 _FLAT_GROUP = 1024

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from ..array import Array
 from ..device import DeviceTraits
 from ..dtypes import DType, float32
 from ..expr import Expr, print_c
 from ..shapes import Shape, Strides, ceil_div
 from .kernel import Constraint, Kernel, Rendered
+from .streaming import STREAM_BYTES
 
 # Vectors an item takes: 64 KiB of an operand in AVX-512, a few microseconds.
 _SHARE = 1024
@@ -22,9 +22,6 @@ _INT_ELEMENTS = 2**31 - 1
 # Dense arrays, and rows of some length, are taken as vectors from a size on that repays a kernel.
 DENSE_ELEMENTS = 2**14
 LEAST_RUN = 8
-# Results that the caches would not keep are stored past them.
-STREAM_BYTES = 16 * 2**20
-_LINE_BYTES = 64
 
 
 class _Vectors(NamedTuple):
@@ -64,11 +61,6 @@ def in_vectors(
         return sizes, tuple(steps)
     runs = (*sizes[:-1], n // lanes, lanes)
     return runs, tuple((*s[:-1], s[-1] * lanes, s[-1]) for s in steps)
-
-
-def aligned(outputs: Sequence[Array]) -> bool:
-    """Whether arrays begin where a line of the caches does, counted from their storages' begin."""
-    return not any(a.offset * a.dtype.itemsize % _LINE_BYTES for a in outputs)
 
 
 def vectors_fit(

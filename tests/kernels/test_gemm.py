@@ -133,7 +133,11 @@ def test_gemm_no_unit_stride(target, where):
 @pytest.mark.parametrize("axis", [None, -1, -2], ids=["none", "n", "m"])
 @pytest.mark.parametrize("activation", [None, "relu"])
 @pytest.mark.parametrize("beta", [0.0, 0.5])
-@pytest.mark.parametrize(("m", "n", "k"), [(33, 36, 20), (36, 33, 1100)], ids=["one", "slices"])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(33, 36, 20), (36, 33, 1100), (36, 64, 1100)],
+    ids=["one", "slices", "slices_in_vectors"],
+)
 def test_gemm_epilogue(target, where, axis, activation, beta, m, n, k):
     a, b, before = operands((m, k), (k, n), (m, n))
     bias = operands(({None: 1, -1: n, -2: m}[axis],), seed=1)[0]
@@ -240,6 +244,21 @@ def test_gemm_same_bits_every_time(target, where):
     np.testing.assert_array_equal(first, again)
 
 
+@pytest.mark.parametrize("n", [96, 112, 72], ids=["whole", "edge", "no lines"])
+def test_gemm_of_a_large_result(target, where, monkeypatch, n):
+    monkeypatch.setattr(gemm_packed, "STREAM_BYTES", 0)
+    a, b, bias = operands((33, 20), (20, n), (n,))
+    given = {"bias": Array.from_numpy(bias, where), "activation": "relu"}
+    out = poisoned((33, n), where)
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    launches = gemm(target, out, left, right, **given)
+    on_cpu = [launch.kernel.text() for launch in launches if launch.kernel.name == "gemm_packed"]
+    in_lines = n != 72 and target.traits.simd_width >= 8  # two vectors make a line
+    assert all(("STREAM" in text) == in_lines for text in on_cpu)
+    expected = np.maximum(a.astype(np.float64) @ b + bias, 0)
+    check(run(target, where, out, left, right, **given), expected, 20)
+
+
 def test_gemm_without_workspace(target, where):
     a, b = operands((250, 1100), (1100, 70))
     bare = dataclasses.replace(target, workspace_limit=0)
@@ -301,7 +320,7 @@ def test_shared_right_operand_turns_batch_into_rows(where):
     [(14, 32, 16), (64, 32, 100_000), (1000, 1000, 1000), (32, 25_088, 144), (7, 7, 20_000)],
 )
 def test_blocking_covers_the_product_and_fits(m, n, k, units):
-    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None)
+    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None, False)
     work = Work(params, m, n, k, 1, 1, 4, units, 2**20)
     blocking = choose_blocking(work)
     slice_k = round_up(ceil_div(k, blocking.slices), params.unroll)
@@ -315,7 +334,7 @@ def test_blocking_covers_the_product_and_fits(m, n, k, units):
 
 
 def test_blocking_gives_every_unit_work():
-    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None)
+    params = PackedParams("float", 16, 14, 2, 2, 2**17, 2**16, False, None, None, False)
     blocking = choose_blocking(Work(params, 64, 32, 100_000, 1, 1, 4, 8, 2**28))
     assert blocking.slices >= 8
     blocking = choose_blocking(Work(params, 1000, 1000, 1000, 1, 1, 4, 8, 2**28))

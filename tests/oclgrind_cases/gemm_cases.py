@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import gemm_any, gemm_packed, gemm_skinny, gemm_tiled, tile
+from clnet.kernels import gemm_any, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled, tile
 from clnet.kernels.gemm import gemm
 
 from .harness import REALS, case, constants, given, near, normal, output, run, transposed
 
-MODULES = (gemm_any, gemm_packed, gemm_skinny, gemm_tiled)
+MODULES = (gemm_any, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled)
 
 
 def operand(shape: tuple[int, ...], dtype: Any, *, turned: bool, repeat: int = 0, before: int = 0):
@@ -135,6 +135,8 @@ def sums_in_slices(target: Target) -> None:
         ):
             check(target, dtype, 5, 11, 67, bias_axis=-1, activation="relu", beta=0.5)
             check(target, dtype, 6, 9, 70, bias_axis=-2)
+            check(target, dtype, 6, 16, 70, bias_axis=-1)
+            check(target, dtype, 5, 16, 70, bias_axis=-2, activation="relu")
             check(target, dtype, 7, 13, 65, gap=3, beta=0.5)
             check(target, dtype, 7, 13, 65, turned="o", activation="relu", alpha=0.5)
             check(target, dtype, 5, 9, 67)
@@ -147,6 +149,13 @@ def panels_packed_before(target: Target) -> None:
             check(target, dtype, 23, 35, 9, shared_b=3, bias_axis=-2, activation="relu")
             check(target, dtype, 23, 35, 19, shared_b=3, turned="b", beta=0.5, bias_axis=-2)
             check(target, dtype, 40, 21, 5, batch=(2,), bias_axis=-1)
+
+
+@case("cpu")
+def results_past_the_caches(target: Target) -> None:
+    with constants(gemm_packed, STREAM_BYTES=0):
+        check(target, np.float32, 17, 96, 5, bias_axis=-1, activation="relu")
+        check(target, np.float64, 17, 48, 5)
 
 
 @case()

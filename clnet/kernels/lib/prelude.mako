@@ -20,3 +20,15 @@ inline void stream(const ${ctype}${width} value, __global ${ctype}${width} *plac
     STREAM(value, place);
 }
 </%def>
+##
+## `FETCH_AHEAD(place)` asks for the line at a place in global memory to come into the second-level
+## cache, where the compiler knows how. The place need not exist.
+<%def name="fetch_ahead()">
+#define FETCH_AHEAD(place)
+#ifdef __has_builtin
+#if __has_builtin(__builtin_prefetch)
+#undef FETCH_AHEAD
+#define FETCH_AHEAD(place) __builtin_prefetch((__global const void *)(place), 0, 2)
+#endif
+#endif
+</%def>

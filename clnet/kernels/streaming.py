@@ -1,0 +1,16 @@
+"""When a result is stored past the caches: ``stream`` of ``lib/prelude.mako``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..array import Array
+
+# Results that the caches would not keep.
+STREAM_BYTES = 16 * 2**20
+LINE_BYTES = 64
+
+
+def aligned(outputs: Sequence[Array]) -> bool:
+    """Whether arrays begin where a line of the caches does, counted from their storages' begin."""
+    return not any(a.offset * a.dtype.itemsize % LINE_BYTES for a in outputs)
