@@ -1,4 +1,4 @@
-"""What the environment said, read once at import; nobody else reads environment variables."""
+"""What the environment said, read once at import; nobody else knows of environment variables."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class Settings:
         device: ``CLNET_DEVICE``, the default device, as :func:`clnet.device` takes it.
         threads: ``CLNET_THREADS``, how many compute units of a CPU to use.
         memory_limit: ``CLNET_MEMORY_LIMIT`` in bytes, a cap on each device's pool.
+        build_processes: ``CLNET_BUILD_PROCESSES``, how many processes build a plan's kernels at the
+            same time; 0 or 1: this one does.
         workspace_limit: ``CLNET_WORKSPACE_LIMIT`` in bytes, a cap on each queue's workspace.
         cache_dir: ``CLNET_CACHE_DIR``, where compiled kernels and downloads are kept.
         data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
@@ -59,6 +61,7 @@ class Settings:
     threads: int | None
     memory_limit: int | None
     workspace_limit: int | None
+    build_processes: int | None
     cache_dir: Path
     data_dir: Path | None
     tunings_dir: Path
@@ -85,25 +88,36 @@ class Settings:
             value = text(name)
             return None if value is None else parse_bytes(value, name)
 
-        threads = text("CLNET_THREADS")
-        if threads is not None and (not threads.isdecimal() or int(threads) < 1):
-            raise ArgumentError(
-                "CLNET_THREADS", "is a whole number, 1 or more", value=repr(threads)
-            )
+        def count(name: str, least: int) -> int | None:
+            value = text(name)
+            if value is None:
+                return None
+            if not value.isdecimal() or int(value) < least:
+                raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
+            return int(value)
+
         cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
         tune = text("CLNET_TUNE")
         if tune not in (None, "0", "1"):
             raise ArgumentError("CLNET_TUNE", "is 0 or 1", value=repr(tune))
         return Settings(
             device=text("CLNET_DEVICE"),
-            threads=None if threads is None else int(threads),
+            threads=count("CLNET_THREADS", 1),
             memory_limit=size("CLNET_MEMORY_LIMIT"),
             workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
+            build_processes=count("CLNET_BUILD_PROCESSES", 0),
             cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
             data_dir=None if data is None else Path(data),
             tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
             tune=tune == "1",
         )
 
+
+# What drivers are told unless the user tells them. PoCL compiles a kernel for its size of group,
+# and for any size as well when its binary is wanted. Kernels of clnet run as fast from the second
+# (docs/performance.md), which the binary holds: so they are compiled once.
+_TOLD = {"POCL_WORK_GROUP_SPECIALIZATION": "0"}
+for _name, _value in _TOLD.items():
+    os.environ.setdefault(_name, _value)
 
 SETTINGS = Settings.read(os.environ)

@@ -46,6 +46,7 @@ def test_whole_numbers_of_bytes_are_exact(nbytes):
 def test_an_empty_environment_gives_defaults():
     settings = Settings.read({})
     assert settings.device is settings.threads is settings.memory_limit is settings.data_dir is None
+    assert settings.build_processes is None
     assert settings.cache_dir.name == "clnet"
 
 
@@ -56,6 +57,7 @@ def test_every_variable_is_read():
             "CLNET_THREADS": "2",
             "CLNET_MEMORY_LIMIT": "1G",
             "CLNET_WORKSPACE_LIMIT": "64M",
+            "CLNET_BUILD_PROCESSES": "0",
             "CLNET_CACHE_DIR": "/cache",
             "CLNET_DATA": "/data",
             "CLNET_TUNINGS": "/tunings",
@@ -63,7 +65,7 @@ def test_every_variable_is_read():
         }
     )
     folders = (Path("/cache"), Path("/data"), Path("/tunings"))
-    assert settings == Settings("pocl:1", 2, 2**30, 2**26, *folders, tune=True)
+    assert settings == Settings("pocl:1", 2, 2**30, 2**26, 0, *folders, tune=True)
 
 
 def test_nothing_is_tuned_unless_asked():
@@ -83,3 +85,9 @@ def test_threads_is_a_whole_number(text):
         ArgumentError, match=f"^CLNET_THREADS: is a whole number, 1 or more; got value={text!r}$"
     ):
         Settings.read({"CLNET_THREADS": text})
+
+
+def test_build_processes_is_a_whole_number():
+    law = "CLNET_BUILD_PROCESSES: is a whole number, 0 or more"
+    with pytest.raises(ArgumentError, match=f"^{law}; got value='-1'$"):
+        Settings.read({"CLNET_BUILD_PROCESSES": "-1"})

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,6 +101,18 @@ class _Seen:
         return float(np.max(errors))  # NaN if one is
 
 
+class _Costs(NamedTuple):
+    """What our side needed before anybody timed it; names as in :class:`Outcome`."""
+
+    first_seconds: float
+    kernel_seconds: float
+    profiled_seconds: float
+    launches: int
+    moved_bytes: int
+    peak_bytes: int
+    peak_resident_bytes: int
+
+
 def run(
     workload: Workload,
     where: Device,
@@ -131,26 +143,16 @@ def run(
     reset_peak_memory_stats(where)
     ours = Ours(workload, where, compile=compile)
     weights = ours.weights() if torch_modes else []
-    begin = time.perf_counter()
-    results = [_stepped(ours)]
-    first = time.perf_counter() - begin
-    ours.refuse_dead_parameters()
-    gradients = ours.gradients() if torch_modes else []
-    results += [_stepped(ours) for _ in range(_CHECKED_STEPS - 1)]
-    with profile(where) as observed:
-        ours.step()
-    peak, resident = max_memory_allocated(where), peak_resident_bytes()
-    _say(f"{workload.title}: first step {first:.2f} s, kernels {observed.device_seconds:.4f} s")
+    seen, costs = _first_steps(ours, keep_gradients=bool(torch_modes))
     sides: dict[str, Contestant] = {"ours": ours}
     peers: dict[str, float | str] = {}
     peer = _peer(where, threads) if torch_modes else None
     for torch_mode in torch_modes:
-        _enter(sides, peers, torch_mode, workload, peer, weights, _Seen(results, gradients))
-    del weights, gradients
+        _enter(sides, peers, torch_mode, workload, peer, weights, seen)
+    del weights, seen
     turns = _take_turns(sides, seconds)
     medians = {name: statistics.median(times) for name, times in turns.items()}
     own = medians.pop("ours")
-    moved = sum(c.bytes for c in observed.commands)
     return Outcome(
         workload=workload.name,
         title=workload.title,
@@ -162,13 +164,13 @@ def run(
         gflop=workload.gflop,
         gflops=workload.gflop / own,
         of_gemm=workload.gflop / own / limits.gflops,
-        of_copy=moved / own / 1e9 / limits.gbytes,
-        kernel_seconds=observed.device_seconds,
-        profiled_seconds=observed.wall,
-        launches=sum(c.kind == "kernel" for c in observed.commands),
-        peak_bytes=peak,
-        peak_resident_bytes=resident,
-        first_seconds=first,
+        of_copy=costs.moved_bytes / own / 1e9 / limits.gbytes,
+        kernel_seconds=costs.kernel_seconds,
+        profiled_seconds=costs.profiled_seconds,
+        launches=costs.launches,
+        peak_bytes=costs.peak_bytes,
+        peak_resident_bytes=costs.peak_resident_bytes,
+        first_seconds=costs.first_seconds,
         peer=None if peer is None else peer.name,
         peers={m: medians.get(m, peers.get(m, "not run")) for m in torch_modes},
         ratios={
@@ -177,6 +179,29 @@ def run(
             if m in turns
         },
     )
+
+
+def _first_steps(ours: Ours, *, keep_gradients: bool) -> tuple[_Seen, _Costs]:
+    """Take the steps that are checked, then one under the profiler."""
+    begin = time.perf_counter()
+    results = [_stepped(ours)]
+    first = time.perf_counter() - begin
+    ours.refuse_dead_parameters()
+    gradients = ours.gradients() if keep_gradients else []
+    results += [_stepped(ours) for _ in range(_CHECKED_STEPS - 1)]
+    with profile(ours.where) as observed:
+        ours.step()
+    costs = _Costs(
+        first_seconds=first,
+        kernel_seconds=observed.device_seconds,
+        profiled_seconds=observed.wall,
+        launches=sum(c.kind == "kernel" for c in observed.commands),
+        moved_bytes=sum(c.bytes for c in observed.commands),
+        peak_bytes=max_memory_allocated(ours.where),
+        peak_resident_bytes=peak_resident_bytes(),
+    )
+    _say(f"{ours.workload.title}: first step {first:.2f} s, kernels {costs.kernel_seconds:.4f} s")
+    return _Seen(results, gradients), costs
 
 
 def _peer(where: Device, threads: int | None) -> Peer:

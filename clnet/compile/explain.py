@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from ..array import Array
-from ..device import Storage
+from ..device import Prepared, Storage
 from .memory import Lowered, MemoryPlan
 from .tracer import Action, Step
 
@@ -18,12 +18,15 @@ _MOST_NAMES = 3
 Entries = Sequence[Lowered | Action]
 
 
-def as_text(entries: Entries, memory: MemoryPlan, notes: Sequence[str], where: str) -> str:
+def as_text(
+    entries: Entries, memory: MemoryPlan, prepared: Prepared, notes: Sequence[str], where: str
+) -> str:
     """The plan as a table.
 
     Args:
         entries: what runs.
         memory: where values lie.
+        prepared: its kernels, and what building them took.
         notes: what was decided about steps, and why.
         where: the device's name.
 
@@ -32,7 +35,7 @@ def as_text(entries: Entries, memory: MemoryPlan, notes: Sequence[str], where: s
     """
     rows = [_COLUMNS, *(_row(i, e, memory) for i, e in enumerate(entries))]
     widths = [max(len(row[k]) for row in rows) for k in range(len(_COLUMNS))]
-    lines = [*_sums(entries, memory, where), ""]
+    lines = [*_sums(entries, memory, where), _kernels(prepared), ""]
     for row in rows:
         cells = (
             cell.rjust(width) if column in _RIGHT else cell.ljust(width)
@@ -80,6 +83,14 @@ def _sums(entries: Entries, memory: MemoryPlan, where: str) -> Iterator[str]:
     if memory.workspaces:
         cost = ", ".join(f"{name} {n:,}" for name, n in memory.workspace_bytes.items())
         yield f"workspaces, bytes: {cost}"
+
+
+def _kernels(prepared: Prepared) -> str:
+    made = f"{prepared.built} built, {prepared.loaded} from the cache"
+    text = f"kernels: {prepared.kernels} different"
+    if prepared.built or prepared.loaded:
+        text += f"; {made} in {prepared.seconds:.2f} s"
+    return text
 
 
 def _row(position: int, entry: Lowered | Action, memory: MemoryPlan) -> tuple[str, ...]:

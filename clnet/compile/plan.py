@@ -24,6 +24,7 @@ class Plan:
 
     Attributes:
         memory: where every value lies.
+        prepared: its different kernels, and what building them took.
     """
 
     def __init__(self, trace: Trace, tracer: Tracer) -> None:
@@ -37,6 +38,8 @@ class Plan:
         self.entries = lower(trace, device.target)
         self.memory = plan_memory(trace, self.entries, device.target)
         self._setup = [x for step in trace.setup for x in lowered(step, device.target).launches]
+        of_steps = (x for e in self.entries if isinstance(e, Lowered) for x in e.launches)
+        self.prepared = device.queue.prepare([*self._setup, *of_steps])
         self._sources = _sources(trace)
         self._seen: list[int] | None = None
         given = [s for s in trace.kept if s.buffer is None and s not in self.memory.homes]
@@ -85,7 +88,8 @@ class Plan:
             ArgumentError: if there is no such form.
         """
         if form == "text":
-            return as_text(self.entries, self.memory, reasons(self._trace), self.device.name)
+            notes = reasons(self._trace)
+            return as_text(self.entries, self.memory, self.prepared, notes, self.device.name)
         if form not in {"mermaid", "graphviz"}:
             raise ArgumentError(
                 "explain", "a plan is shown as text, mermaid or graphviz", form=form

@@ -17,7 +17,7 @@ from .memory import (
 )
 from .pool import BufferPool, PoolStatistics, size_class
 from .profiler import Call, Command, Recorder
-from .program import ProgramStatistics
+from .program import Prepared, ProgramStatistics
 from .queue import Queue
 from .target import Target
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
@@ -41,6 +41,7 @@ __all__ = [
     "Launch",
     "Observer",
     "PoolStatistics",
+    "Prepared",
     "ProgramStatistics",
     "Queue",
     "Record",

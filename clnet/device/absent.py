@@ -14,6 +14,7 @@ from ..settings import SETTINGS
 from .device import Device, workspace_limit
 from .launch import Launch, Scratch, Storage
 from .pool import BufferPool
+from .program import Prepared
 from .target import Target
 from .traits import DeviceIdentity, DeviceTraits
 from .tunings import tunings_of
@@ -74,6 +75,10 @@ class _AbsentQueue:
         for arg in launch.args:
             if type(arg) is Scratch:
                 self.workspace.lend(arg.nbytes)
+
+    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+        """Count the kernels; none is built."""
+        return Prepared(len({launch.kernel for launch in launches}))
 
     def bind(self, launches: Sequence[Launch]) -> _AbsentLaunches:
         """Remember them."""

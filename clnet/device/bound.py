@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .launch import HostScalar, Launch, Storage
+from .launch import HostScalar, Launch, Storage, values_of
 
 if TYPE_CHECKING:
     from .program import CompiledKernel
@@ -35,7 +35,7 @@ class BoundLaunches:
             for launch, kernel in zip(launches, kernels, strict=True)
         ]
         self._args = [
-            _values(launch.args, kernel.signature.item_bytes)
+            values_of(launch.args, kernel.signature.item_bytes)
             for launch, kernel in zip(launches, kernels, strict=True)
         ]
         self._cells: list[list[Any]] = []
@@ -66,16 +66,3 @@ class BoundLaunches:
             if value is not before:
                 handle.set_arg(index, scalar(value))
                 entry[1] = value
-
-
-def _values(args: Sequence[Any], item_bytes: Sequence[int]) -> list[Any]:
-    values: list[Any] = []
-    shift = 0
-    for arg, item in zip(args, item_bytes, strict=True):
-        if isinstance(arg, Storage):
-            values.append(arg.buffer)  # None: rebind will set it
-            shift = arg.begin // item
-        else:
-            values.append(arg.value if isinstance(arg, HostScalar) else arg + shift)
-            shift = 0
-    return values

@@ -16,6 +16,7 @@ import pyopencl as cl
 from .. import mode
 from ..errors import ArgumentError, DeviceError
 from ..settings import SETTINGS
+from .ahead import Ahead
 from .discovery import Found, discover, identity_of, select, traits_of
 from .pool import BufferPool
 from .probe import probe
@@ -64,7 +65,10 @@ class Device:
         if traits.dedicated_local_memory:
             traits = replace(traits, **probe(context, found.selector, folder)._asdict())
         self.traits: DeviceTraits = traits
-        self.programs = ProgramCache(context, handle, self.identity.key, folder, watch)
+        # Opening the device once more costs memory of its own where that is not the host's.
+        several = traits.unified_memory and SETTINGS.build_processes != 0
+        ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
+        self.programs = ProgramCache(context, handle, self.identity.key, folder, watch, ahead)
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch)
         limit = SETTINGS.memory_limit

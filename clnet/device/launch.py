@@ -5,7 +5,10 @@ Plain values; enqueueing them is the queue's work.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import DeviceError
 
 if TYPE_CHECKING:
     from .device import Device
@@ -22,6 +25,7 @@ class Storage:
         nbytes: its size.
         buffer: the ``pyopencl.Buffer``, or None while it is abstract.
         version: counts in-place writes, so that backward can tell a changed value.
+        recorded: the version that the last write on the tape made.
         arena: the storage it is a region of, or None.
         begin: the byte of the buffer where the region begins.
     """
@@ -34,6 +38,7 @@ class Storage:
         "buffer",
         "device",
         "nbytes",
+        "recorded",
         "version",
     )
 
@@ -41,7 +46,7 @@ class Storage:
         self.device = device
         self.nbytes = nbytes
         self.buffer: Any = None
-        self.version = 0
+        self.version = self.recorded = 0
         self._pool: BufferPool | None = None
         self.arena: Storage | None = None
         self.begin = 0
@@ -141,6 +146,51 @@ class HostScalar:
 
     def __repr__(self) -> str:
         return f"HostScalar({self.value})"
+
+
+def values_of(
+    args: Sequence[Any],
+    item_bytes: Sequence[int],
+    lend: Callable[[int], Storage] | None = None,
+) -> list[Any]:
+    """What OpenCL gets for a launch's arguments: buffers, and numbers as they are now.
+
+    A pointer is followed by an offset in elements; the region that a storage is begins further on.
+
+    Args:
+        args: of a launch.
+        item_bytes: for each argument that is a pointer, bytes of an element.
+        lend: where scratch memory comes from; None: there is none among the arguments, and storages
+            may get their buffers later.
+
+    Raises:
+        DeviceError: if a storage has no memory, and will not get any.
+    """
+    values: list[Any] = []
+    shift = 0
+    for arg, item in zip(args, item_bytes, strict=True):
+        kind = type(arg)
+        if kind is Storage:
+            if arg.buffer is None and lend is not None:
+                raise abstract_error()
+            values.append(arg.buffer)
+            shift = arg.begin // item if arg.begin else 0
+        elif kind is Scratch and lend is not None:
+            values.append(lend(arg.nbytes).buffer)
+        else:
+            value = arg.value if kind is HostScalar else arg
+            values.append(value + shift if shift else value)
+            shift = 0
+    return values
+
+
+def abstract_error() -> DeviceError:
+    """The error for what has no memory: OpenCL would take it for a null pointer."""
+    return DeviceError(
+        "abstract tensor",
+        "it has no elements",
+        remedy="Compute with it inside clnet.abstract(), or load a state into its module first",
+    )
 
 
 class KernelSource(Protocol):

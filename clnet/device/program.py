@@ -7,7 +7,8 @@ import re
 import struct
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ import pyopencl as cl
 
 from ..atomic import replacing
 from ..errors import BuildError
+from .ahead import Ahead, Request
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -36,7 +38,6 @@ _SCALARS = {
     "double": np.float64,
 }
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
-_SAVING_SHARE = 0.1
 _SHOWN_LINES = 5
 
 
@@ -125,13 +126,29 @@ class ProgramStatistics:
         loaded: kernels taken from the cache on disk.
         seconds: spent in both, before the first launch.
         first_launch_seconds: spent in enqueueing kernels for the first time; some drivers compile
-            there, PoCL compiles later, when the kernel is due.
+            there.
     """
 
     built: int = 0
     loaded: int = 0
     seconds: float = 0.0
     first_launch_seconds: float = 0.0
+
+
+class Prepared(NamedTuple):
+    """What it took to have some kernels at hand.
+
+    Attributes:
+        kernels: different ones.
+        built: compiled from source now.
+        loaded: taken from the cache on disk now; the others were there.
+        seconds: spent in both.
+    """
+
+    kernels: int
+    built: int = 0
+    loaded: int = 0
+    seconds: float = 0.0
 
 
 class ProgramCache:
@@ -148,21 +165,26 @@ class ProgramCache:
         device_key: differs whenever binaries may not be shared.
         folder: where the files are.
         watch: who looks on; None: one of its own.
+        ahead: builds kernels in other processes; None: all are built in this one.
     """
 
     def __init__(
-        self, context: Any, device: Any, device_key: str, folder: Path, watch: Watch | None = None
+        self,
+        context: Any,
+        device: Any,
+        device_key: str,
+        folder: Path,
+        watch: Watch | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
         self._context = context
         self._device = device
         self._device_key = device_key
         self._folder = folder
         self._watch = watch or Watch()
+        self._ahead = ahead
         self._kernels: dict[KernelSource, CompiledKernel] = {}
-        self._unsaved: list[tuple[Path, Any, CompiledKernel]] = []
         self._warned = False
-        self._opened = time.perf_counter()
-        self._saving = 0.0  # seconds
         self.statistics = ProgramStatistics()
 
     def get(self, source: KernelSource) -> CompiledKernel:
@@ -182,46 +204,86 @@ class ProgramCache:
             kernel = self._kernels[source] = self._make(source)
         return kernel
 
-    def save_pending(self) -> None:
-        """Write what was built and launched since the last call; call it when the queue is idle.
+    def prepare(self, sources: Iterable[KernelSource]) -> Prepared:
+        """Have kernels at hand that will be launched; if many must be built, several at a time.
 
-        PoCL compiles at the first launch and freezes the binary when it is first asked for, so it
-        is asked once, after that launch. It then compiles once more, for any size of work-group,
-        which takes half as long as the rest: so that a first step need not wait for it, saving
-        takes at most a tenth of the time since the device was opened. What is left over is
-        saved later, or by the next process, which has it from the driver's own cache.
+        Args:
+            sources: rendered kernels.
+
+        Returns:
+            What it took.
+
+        Raises:
+            BuildError: if the compiler refuses one.
         """
-        pending, self._unsaved = self._unsaved, []
-        for path, program, kernel in pending:
+        before = replace(self.statistics)
+        wanted = dict.fromkeys(sources)
+        if self._ahead is not None:
             start = time.perf_counter()
-            if kernel.launched and self._saving <= _SAVING_SHARE * (start - self._opened):
-                binary = program.get_info(cl.program_info.BINARIES)[0]
-                self._watch.call("clGetProgramInfo", start)
-                self._write(path, binary)
-                self._saving += time.perf_counter() - start
+            self._prepare_ahead(self._ahead, [s for s in wanted if s not in self._kernels])
+            self.statistics.seconds += time.perf_counter() - start
+        for source in wanted:
+            self.get(source)
+        now = self.statistics
+        return Prepared(
+            len(wanted),
+            now.built - before.built,
+            now.loaded - before.loaded,
+            now.seconds - before.seconds,
+        )
+
+    def _prepare_ahead(self, ahead: Ahead, sources: Iterable[KernelSource]) -> None:
+        """Load kernels, or have them built by other processes; some may be left."""
+        absent: dict[KernelSource, tuple[Path, Request]] = {}
+        for source in sources:
+            text = source.text()
+            path = self._path(source, text)
+            kernel = self._loaded(source, text, path)
+            if kernel is None:
+                absent[source] = path, Request(text, source.options)
             else:
-                self._unsaved.append((path, program, kernel))
+                self._kernels[source] = kernel
+        binaries = ahead.build([request for _, request in absent.values()])
+        for (source, (path, request)), binary in zip(absent.items(), binaries, strict=True):
+            program = None if binary is None else self._program(binary, source)
+            if binary is not None and program is not None:
+                signature = parse_signature(request.text, source.name)
+                self._kernels[source] = CompiledKernel(program, source.name, signature)
+                self._write(path, binary)
+                self.statistics.built += 1
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
         text = source.text()
-        signature = parse_signature(text, source.name)
-        key = "\0".join((text, *source.options, self._device_key))
-        path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
-        ready = time.perf_counter()
-        program = self._load(path, source)
-        if program is not None:
-            self._watch.call("clCreateProgramWithBinary", ready)
-            kernel = CompiledKernel(program, source.name, signature)
-            self.statistics.loaded += 1
-        else:
+        path = self._path(source, text)
+        kernel = self._loaded(source, text, path)
+        if kernel is None:
+            ready = time.perf_counter()
             program = self._build(source, text)
             self._watch.call("clBuildProgram", ready)
-            kernel = CompiledKernel(program, source.name, signature)
-            self._unsaved.append((path, program, kernel))
+            kernel = CompiledKernel(program, source.name, parse_signature(text, source.name))
+            ready = time.perf_counter()
+            binary = program.get_info(cl.program_info.BINARIES)[0]
+            self._watch.call("clGetProgramInfo", ready)
+            self._write(path, binary)
             self.statistics.built += 1
         self.statistics.seconds += time.perf_counter() - start
         return kernel
+
+    def _path(self, source: KernelSource, text: str) -> Path:
+        key = "\0".join((text, *source.options, self._device_key))
+        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
+
+    def _loaded(self, source: KernelSource, text: str, path: Path) -> CompiledKernel | None:
+        """The kernel from the cache on disk, or None."""
+        start = time.perf_counter()
+        binary = _read(path)
+        program = None if binary is None else self._program(binary, source)
+        if program is None:
+            return None
+        self._watch.call("clCreateProgramWithBinary", start)
+        self.statistics.loaded += 1
+        return CompiledKernel(program, source.name, parse_signature(text, source.name))
 
     def _build(self, source: KernelSource, text: str) -> Any:
         try:
@@ -238,19 +300,11 @@ class ProgramCache:
                 log=f"\n{_excerpt(str(error), text)}",
             ) from error
 
-    def _load(self, path: Path, source: KernelSource) -> Any:
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
-        body = data[len(_MAGIC) + 8 + 32 :]
-        header = _MAGIC + struct.pack("<Q", len(body)) + hashlib.sha256(body).digest()
-        if not data.startswith(header) or not body:
-            return None
+    def _program(self, binary: bytes, source: KernelSource) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
-                program = cl.Program(self._context, [self._device], [body])
+                program = cl.Program(self._context, [self._device], [binary])
                 return program.build(options=list(source.options))
         except cl.Error:  # a driver that no longer takes its own binary: build anew
             return None
@@ -270,6 +324,17 @@ class ProgramCache:
                     RuntimeWarning,
                     stacklevel=2,
                 )
+
+
+def _read(path: Path) -> bytes | None:
+    """The binary in a file, or None if there is no whole one."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    body = data[len(_MAGIC) + 8 + 32 :]
+    header = _MAGIC + struct.pack("<Q", len(body)) + hashlib.sha256(body).digest()
+    return body if body and data.startswith(header) else None
 
 
 def _excerpt(log: str, text: str) -> str:

@@ -13,11 +13,11 @@ import pyopencl as cl
 from .. import mode
 from ..errors import DeviceError
 from .bound import BoundLaunches
-from .launch import HostScalar, Launch, Scratch, Storage
+from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .watch import Observer, Record, Watch
 
 if TYPE_CHECKING:
-    from .program import CompiledKernel, ProgramCache
+    from .program import CompiledKernel, Prepared, ProgramCache
     from .workspace import Workspace
 
 _CALLS = {
@@ -68,10 +68,18 @@ class Queue:
         if self._watch.observers or not kernel.launched:
             self._launch_watched(launch, kernel)
             return
-        kernel.set_args(*self._resolve(launch.args, kernel.signature.item_bytes))
+        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.lend))
         cl.enqueue_nd_range_kernel(
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
+
+    def prepare(self, launches: Sequence[Launch]) -> Prepared:
+        """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
+
+        Raises:
+            BuildError: if one does not compile.
+        """
+        return self._programs.prepare(launch.kernel for launch in launches)
 
     def bind(self, launches: Sequence[Launch]) -> BoundLaunches:
         """Set the arguments of launches once, for :meth:`replay`.
@@ -110,7 +118,7 @@ class Queue:
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
         """Copy from a storage into a dense host array; waits until it is there."""
         if storage.buffer is None:
-            raise _abstract()
+            raise abstract_error()
         start = time.perf_counter()
         event = cl.enqueue_copy(
             self._queue,
@@ -119,7 +127,6 @@ class Queue:
             src_offset=storage.begin + offset_bytes,
             is_blocking=True,
         )
-        self._programs.save_pending()
         self._tell("download", (storage,), (), array.nbytes, event, start)
 
     def copy(
@@ -192,7 +199,6 @@ class Queue:
                 remedy="Run under clnet.profile() to see which, and start a new process",
             ) from error
         self._watch.call("clFinish", start)
-        self._programs.save_pending()
 
     @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
@@ -212,30 +218,10 @@ class Queue:
             self._queue = cl.CommandQueue(self._context, self._device, *properties)
         self._watch.set(observers)
 
-    def _resolve(self, args: tuple[Any, ...], item_bytes: tuple[int, ...]) -> list[Any]:
-        resolved, shift = [], 0
-        for index, arg in enumerate(args):
-            kind = type(arg)
-            if kind is Storage:
-                if arg.buffer is None:
-                    raise _abstract()
-                resolved.append(arg.buffer)
-                shift = arg.begin // item_bytes[index] if arg.begin else 0
-            elif kind is HostScalar:
-                resolved.append(arg.value)
-            elif kind is Scratch:
-                resolved.append(self.workspace.lend(arg.nbytes).buffer)
-            elif shift:
-                resolved.append(arg + shift)
-                shift = 0
-            else:
-                resolved.append(arg)
-        return resolved
-
     def _launch_watched(self, launch: Launch, kernel: CompiledKernel) -> None:
         """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
         start = time.perf_counter()
-        kernel.set_args(*self._resolve(launch.args, kernel.signature.item_bytes))
+        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.lend))
         self._watch.call("clSetKernelArg", start)
         enqueue = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(
@@ -302,12 +288,3 @@ class Queue:
         )
         for observer in self._watch.observers:
             observer.command(record)
-
-
-def _abstract() -> DeviceError:
-    """The error for what has no memory: OpenCL would take it for a null pointer."""
-    return DeviceError(
-        "abstract tensor",
-        "it has no elements",
-        remedy="Compute with it inside clnet.abstract(), or load a state into its module first",
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -69,15 +70,24 @@ def measured_limits(device: Device, *, again: bool = False) -> Limits:
     if known is not None:
         return known
     limits = Limits(_best_gemm(device), _best_copy(device))
+    _keep(device, limits)
+    return limits
+
+
+def _keep(device: Device, limits: Limits) -> None:
     path = _file(device)
     fields = {"device": device.identity.key, "compute_units": device.traits.compute_units}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
             file.write(json.dumps(fields | asdict(limits), indent=1).encode())
-    except OSError:  # they are measured again next time
-        pass
-    return limits
+    except OSError as error:
+        warnings.warn(
+            f"limits: cannot write {path.parent} ({error.strerror}); they are measured anew each "
+            "time. Set CLNET_CACHE_DIR to a folder you may write",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _file(device: Device) -> Path:

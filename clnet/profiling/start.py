@@ -23,8 +23,7 @@ class StartUp:
             None where the system does not say, or the profile did not cover the whole program.
         context: creating contexts.
         build: rendering, compiling and loading kernels before their first launch.
-        first_launch: enqueueing kernels for the first time, where some drivers compile. PoCL
-            compiles later, when the kernel is due: a call that waits then takes long.
+        first_launch: enqueueing kernels for the first time, where some drivers compile.
         built: kernels compiled from source.
         loaded: kernels taken from the cache on disk (cache hits).
     """

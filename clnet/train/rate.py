@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from math import inf, isfinite
 from typing import Any
 
@@ -103,30 +102,27 @@ def find_learning_rate(
             highest=highest,
             steps=steps,
         )
+    rates = np.geomspace(lowest, highest, steps)
+    with _put_back(model, optimizer, loader), closing(_endless(loader)) as batches:
+        seen = _losses(model, loss_fn, optimizer, zip(rates, batches, strict=False))
+        losses = list(_until_diverged(seen))
+    if len(losses) < _FEWEST:
+        raise ArgumentError(
+            "find_learning_rate", "the loss diverges at once", lowest=lowest, steps=len(losses),
+            remedy="Begin lower",
+        )  # fmt: skip
+    return RateSearch(rates[: len(losses)], np.array(losses))
+
+
+@contextmanager
+def _put_back(model: Module, optimizer: Optimizer, loader: DataLoader) -> Iterator[None]:
+    """Train in the body; everything that changes is put back to where it was."""
     before = on_host([model.state_dict(), optimizer.state_dict()])
     generator = mode.current().generator
     random_state, training, place = generator.get_state(), model.training, loader.state_dict()
-    # Every group's rate keeps its relation to the first's.
-    shares = [float(g["lr"]) for g in optimizer.param_groups]
-    shares = [share / (shares[0] or 1.0) for share in shares]
-    step = compiled(training_step(model, loss_fn, optimizer, ()))
-    device = next(model.parameters()).device
-    rates = np.geomspace(lowest, highest, steps)
-    losses: list[float] = []
-    lowest_mean, mean = inf, 0.0
     model.train()
     try:
-        with closing(_endless(loader)) as batches:
-            for i, batch in enumerate(islice(batches, steps)):
-                for group, share in zip(optimizer.param_groups, shares, strict=True):
-                    group["lr"] = float(rates[i]) * share
-                loss = float(step(*(tensor(part, device=device) for part in batch)).numpy()[0])
-                mean = _SMOOTH * mean + (1 - _SMOOTH) * loss
-                current = mean / (1 - _SMOOTH ** (i + 1))  # as if it did not begin with 0
-                if not isfinite(loss) or current > _DIVERGED * lowest_mean:
-                    break
-                lowest_mean = min(lowest_mean, current)
-                losses.append(loss)
+        yield
     finally:
         model.train(training)
         model.load_state_dict(before[0])
@@ -135,12 +131,33 @@ def find_learning_rate(
         loader.load_state_dict(place)
         for parameter in model.parameters():
             parameter.grad = None
-    if len(losses) < _FEWEST:
-        raise ArgumentError(
-            "find_learning_rate", "the loss diverges at once", lowest=lowest, steps=len(losses),
-            remedy="Begin lower",
-        )  # fmt: skip
-    return RateSearch(rates[: len(losses)], np.array(losses))
+
+
+def _losses(
+    model: Module, loss_fn: Loss, optimizer: Optimizer, batches: Iterable[tuple[float, Any]]
+) -> Iterator[float]:
+    """The loss of a step on each batch, at the rate that comes with it."""
+    # Every group's rate keeps its relation to the first's.
+    shares = [float(g["lr"]) for g in optimizer.param_groups]
+    shares = [share / (shares[0] or 1.0) for share in shares]
+    step = compiled(training_step(model, loss_fn, optimizer, ()))
+    device = next(model.parameters()).device
+    for rate, batch in batches:
+        for group, share in zip(optimizer.param_groups, shares, strict=True):
+            group["lr"] = float(rate) * share
+        yield float(step(*(tensor(part, device=device) for part in batch)).numpy()[0])
+
+
+def _until_diverged(losses: Iterable[float]) -> Iterator[float]:
+    """The losses up to the first that is no number, or lifts the mean far above its lowest."""
+    lowest, mean = inf, 0.0
+    for i, loss in enumerate(losses):
+        mean = _SMOOTH * mean + (1 - _SMOOTH) * loss
+        current = mean / (1 - _SMOOTH ** (i + 1))  # as if it did not begin with 0
+        if not isfinite(loss) or current > _DIVERGED * lowest:
+            return
+        lowest = min(lowest, current)
+        yield loss
 
 
 def _endless(loader: DataLoader) -> Generator[Any]:

@@ -43,7 +43,7 @@ def test_first_step_says_where_the_time_went(monkeypatch, capsys):
     assert second["loaded"] == first["built"] + first["loaded"] > 5
     assert second["built"] == 0
     parts = sum(first[key] for key in ("import", "context", "model", "first_step"))
-    assert first["to_result"] == pytest.approx(parts)
+    assert parts < first["to_result"] < parts + 10  # with the start of Python
 
 
 def test_cold_runs_have_a_cache_of_their_own(monkeypatch):

@@ -15,6 +15,7 @@ from clnet.compile.explain import as_text
 from clnet.compile.passes import rewrite
 from clnet.compile.reasons import reasons
 from clnet.compile.refusal import Refusal
+from clnet.device import Prepared
 from clnet.errors import ArgumentError, TraceError
 from clnet.kernels.blocked_form import Obstacle, block_size
 from clnet.nn import functional as F
@@ -48,11 +49,22 @@ def test_every_launch_and_every_cost_is_in_the_text(step):
     assert int(found[1]) == plan.num_launches
     assert int(found[2]) + int(found[3]) == len(plan.entries)
     assert f"peak {plan.peak_bytes / 2**20:,.2f} MiB" in lines[0]
+    kernels = {x.kernel for e in plan.entries for x in getattr(e, "launches", ())}
+    told = re.search(r"^kernels: (\d+) different", text, re.MULTILINE)
+    assert told is not None
+    assert int(told[1]) == plan.prepared.kernels >= len(kernels) > 5
     table = [line for line in lines if re.match(r" *\d+  ", line)]
     assert len(table) == len(plan.entries)
     assert any("conv2d" in line and "forward" in line for line in table)
     assert any("float32[6,5]" in line for line in table)
     assert any("update" in line and "changed" in line for line in table)
+
+
+def test_what_kernels_took_is_in_the_text(step):
+    memory = step.plans[-1].memory
+    text = as_text((), memory, Prepared(7, built=2, loaded=4, seconds=1.5), (), "here")
+    assert "kernels: 7 different; 2 built, 4 from the cache in 1.50 s" in text.splitlines()
+    assert "kernels: 7 different" in as_text((), memory, Prepared(7), (), "here").splitlines()
 
 
 def test_offsets_are_those_of_the_memory_plan(step):
@@ -83,7 +95,7 @@ def test_notes_are_shown():
     compiled = clnet.compile(lambda x: x + 1)
     compiled(clnet.ones(3))
     plan = compiled.plans[-1]
-    text = as_text(plan.entries, plan.memory, ["a is not fused into b: c"], "here")
+    text = as_text(plan.entries, plan.memory, plan.prepared, ["a is not fused into b: c"], "here")
     assert text.endswith("\n\na is not fused into b: c")
 
 

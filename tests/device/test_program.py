@@ -14,6 +14,7 @@ import pytest
 
 import clnet
 from clnet.device import Launch, Storage
+from clnet.device.ahead import Ahead
 from clnet.device.program import ProgramCache, parse_signature
 from clnet.device.queue import Queue
 from clnet.errors import BuildError
@@ -51,14 +52,15 @@ class Source:
 class Bench:
     """A cache in a folder and a queue that launches from it."""
 
-    def __init__(self, folder: Path, key: str = "a device") -> None:
+    def __init__(self, folder: Path, key: str = "a device", processes: int | None = None) -> None:
         self.device = clnet.device()
         context, handle = self.device.queue._context, self.device.queue._device
-        self.cache = ProgramCache(context, handle, key, folder)
+        ahead = None if processes is None else Ahead(handle, processes)
+        self.cache = ProgramCache(context, handle, key, folder, ahead=ahead)
         self.queue = Queue(context, handle, self.cache, self.device.queue.workspace)
 
     def run(self, source: Source) -> list[float]:
-        """Launch the kernel on three ones, with ``a = 2``; wait, so that the binary is written."""
+        """What the kernel makes of three ones, with ``a = 2``."""
         storage = Storage(self.device, 12)
         storage.materialize()
         host = np.ones(3, np.float32)
@@ -89,11 +91,61 @@ def test_a_source_is_built_once_and_found_by_the_next_cache(tmp_path):
     assert second.cache.statistics.seconds > 0
 
 
-def test_nothing_is_written_before_the_first_launch(tmp_path):
-    bench = Bench(tmp_path / "cache")
-    bench.cache.get(Source())
-    bench.cache.save_pending()
-    assert not (tmp_path / "cache").exists()
+def test_a_binary_is_kept_before_the_first_launch(tmp_path):
+    Bench(tmp_path).cache.get(Source())
+    assert len(files(tmp_path)) == 1
+    bench = Bench(tmp_path)
+    assert bench.run(Source()) == [3, 3, 3]
+    assert bench.counts == (0, 1)
+
+
+def several(count: int = 7) -> list[Source]:
+    """Kernels that add 2, 4, 6 ..."""
+    return [Source(TEXT.replace("+= a", f"+= {n} * a")) for n in range(1, count + 1)]
+
+
+def test_many_kernels_are_built_ahead_in_other_processes(tmp_path, monkeypatch):
+    bench, sources = Bench(tmp_path, processes=2), several()
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.cache, "_build", None)  # what this process would build with
+        prepared = bench.cache.prepare(sources)
+    assert prepared[:3] == (7, 7, 0)
+    assert bench.counts == (7, 0)
+    assert len(files(tmp_path)) == 7
+    assert [bench.run(source) for source in sources] == [[1 + 2 * n] * 3 for n in range(1, 8)]
+    assert bench.counts == (7, 0)
+    other = Bench(tmp_path, processes=2)
+    assert other.cache.prepare([*sources, *sources])[:3] == (7, 0, 7)
+    assert other.cache.prepare(sources)[:3] == (7, 0, 0)
+
+
+def test_what_other_processes_refuse_is_told(tmp_path):
+    bench = Bench(tmp_path, processes=2)
+    with pytest.raises(BuildError, match="undeclared"):
+        bench.cache.prepare([Source(TEXT.replace("+= a", "+= undeclared")), *several(6)])
+    assert bench.counts == (6, 0)
+
+
+@pytest.mark.parametrize(
+    "process", ["raise SystemExit", "import os; os.abort()", "print('noise')"], ids=str
+)
+def test_what_other_processes_leave_is_built_by_this_one(tmp_path, monkeypatch, process):
+    monkeypatch.setattr(sys.modules[Ahead.__module__], "_PROCESS", process)
+    bench, sources = Bench(tmp_path, processes=2), several(6)
+    built: list[Source] = []
+    build = bench.cache._build
+    monkeypatch.setattr(bench.cache, "_build", lambda s, t: [built.append(s), build(s, t)][1])
+    assert bench.cache.prepare(sources)[:3] == (6, 6, 0)
+    assert built == sources
+    assert bench.run(sources[2]) == [7, 7, 7]
+
+
+@pytest.mark.parametrize(("count", "processes"), [(5, 2), (6, 1), (6, 0)])
+def test_few_kernels_or_one_process_start_none(tmp_path, monkeypatch, count, processes):
+    monkeypatch.setattr(sys.modules[Ahead.__module__], "subprocess", None)
+    bench = Bench(tmp_path, processes=processes)
+    bench.cache.prepare(several(count))
+    assert bench.counts == (count, 0)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +168,8 @@ def test_a_damaged_file_is_built_anew_and_replaced(tmp_path, damage):
     bench = Bench(tmp_path)
     assert bench.run(Source()) == [3, 3, 3]
     assert bench.counts == (1, 0)
-    assert Bench(tmp_path).cache._load(path, Source()) is not None
+    assert path.read_bytes()[:55] == whole[:55]
+    assert Bench(tmp_path).run(Source()) == [3, 3, 3]
 
 
 def test_a_well_formed_file_the_driver_refuses_is_built_anew(tmp_path):

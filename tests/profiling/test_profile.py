@@ -223,3 +223,13 @@ def test_calls_are_sorted_by_what_they_are_for():
         assert part in text, text
     for part in ("500.000ms in calls that make", "250.000ms in enqueueing", "The other 6.250s"):
         assert part in text, text
+
+
+def test_limits_that_cannot_be_kept_say_so(device, monkeypatch, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setattr(limits, "_file", lambda device: tmp_path / "file" / "limits.json")
+    monkeypatch.setattr(limits, "_GEMM_SIZES", (128,))
+    monkeypatch.setattr(limits, "_COPY_BYTES", 2**20)
+    with pytest.warns(RuntimeWarning, match="limits: cannot write .* Set CLNET_CACHE_DIR to"):
+        assert measured_limits(device).gflops > 0
+    assert known_limits(device) is None

@@ -1,0 +1,109 @@
+"""Kernels that are known before they are launched, built several at a time.
+
+In processes, because a driver may hold a lock while it compiles: PoCL compiles one work-group
+function at a time. :mod:`.builder` is what they run.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Timer
+from typing import Any, NamedTuple
+
+import pyopencl as cl
+
+# A process starts in the time that two or three kernels take.
+_FEWEST_EACH = 3
+_MOST_PROCESSES = 8  # each takes some 200 MB
+_TIMEOUT_S = 60
+_PROCESS = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+
+
+class Request(NamedTuple):
+    """A program to be built.
+
+    Attributes:
+        text: OpenCL C.
+        options: build options.
+    """
+
+    text: str
+    options: tuple[str, ...]
+
+
+class Ahead:
+    """Builds kernels of a device in processes of their own.
+
+    Args:
+        handle: the ``pyopencl.Device``; not a part of another.
+        processes: how many there are at most, or None for one for each core, but no more than 8.
+    """
+
+    def __init__(self, handle: Any, processes: int | None) -> None:
+        platforms = cl.get_platforms()
+        platform = platforms.index(handle.platform)
+        self._place = (platform, platforms[platform].get_devices().index(handle))
+        self._most = min(_cores(), _MOST_PROCESSES) if processes is None else processes
+        if getattr(sys, "frozen", False) or not sys.executable:  # no Python to run
+            self._most = 0
+
+    def build(self, requests: Sequence[Request]) -> list[bytes | None]:
+        """The binaries of kernels; few are left to be built when they are launched.
+
+        Args:
+            requests: what to build.
+
+        Returns:
+            For each its binary, or None where the driver refused it or a process failed.
+        """
+        binaries: list[bytes | None] = [None] * len(requests)
+        processes = min(self._most, len(requests) // _FEWEST_EACH)
+        if processes < 2:
+            return binaries
+        # Long texts first: what is left at the end is short.
+        order = sorted(range(len(requests)), key=lambda i: len(requests[i].text), reverse=True)
+        waiting = deque(order)
+        with ThreadPoolExecutor(processes) as pool:
+            parts = [
+                pool.submit(self._serve, requests, waiting, binaries) for _ in range(processes)
+            ]
+        for part in parts:
+            part.result()
+        return binaries
+
+    def _serve(
+        self, requests: Sequence[Request], waiting: deque[int], binaries: list[bytes | None]
+    ) -> None:
+        """Have one process build what nobody builds yet, until it fails or nothing is left."""
+        command = [sys.executable, "-c", _PROCESS, str(Path(__file__).with_name("builder.py"))]
+        pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+        try:
+            with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere) as process:
+                asks: Any = process.stdin
+                pickle.dump(self._place, asks)
+                while waiting:
+                    number = waiting.popleft()
+                    watch = Timer(_TIMEOUT_S, process.kill)
+                    watch.start()
+                    try:
+                        pickle.dump(tuple(requests[number]), asks)
+                        asks.flush()
+                        binaries[number] = pickle.load(process.stdout)  # pyright: ignore[reportArgumentType] - a pipe
+                    finally:
+                        watch.cancel()
+        except (OSError, EOFError, IndexError, pickle.UnpicklingError):
+            return  # who launches the kernel builds it, and tells the user what is wrong
+
+
+def _cores() -> int:
+    """Cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,54 @@
+"""A process that builds kernels for another: sources come in, binaries go out.
+
+Run as a script, apart from clnet, so that it starts in the time pyopencl takes. What it is asked
+and answers is in :mod:`.ahead`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pyopencl as cl
+
+
+def build(context: Any, text: str, options: Sequence[str]) -> bytes | None:
+    """The binary of a program for a context's only device.
+
+    Args:
+        context: the ``pyopencl.Context``.
+        text: OpenCL C.
+        options: build options.
+
+    Returns:
+        The binary, or None if the driver refuses the program.
+    """
+    try:
+        program = cl.Program(context, text).build(options=list(options), cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        return program.get_info(cl.program_info.BINARIES)[0]  # pyright: ignore[reportIndexIssue, reportReturnType] - a list
+    except cl.Error:
+        return None
+
+
+def serve() -> None:
+    """Answer requests on the standard input with binaries until there are no more."""
+    warnings.simplefilter("ignore")
+    with os.fdopen(os.dup(1), "wb") as answers:
+        os.dup2(2, 1)  # what a driver prints is no answer
+        platform, device = pickle.load(sys.stdin.buffer)
+        context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
+        while True:
+            try:
+                request = pickle.load(sys.stdin.buffer)
+            except EOFError:
+                return
+            pickle.dump(build(context, *request), answers)
+            answers.flush()
+
+
+if __name__ == "__main__":
+    serve()
