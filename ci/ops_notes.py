@@ -17,7 +17,10 @@ What holds for all of them, beside PyTorch's documentation:
 - Everything is deterministic: the same inputs give the same bits on the same device.
 - An index out of range is not an error, which would have to wait for the device: it reads NaN (0 of
   whole numbers) and writes nothing.
-- `inplace=True` of an activation is taken, and gives a new tensor all the same.
+- Writes in place (`x.add_`, `x += y`, `x[0] = y`, `F.relu(x, inplace=True)`) are on the tape as
+  PyTorch's are: what backward saved must not change afterwards, leaves are written under
+  `clnet.no_grad()`, views write what they are views of. A constant written over all of a tensor
+  (`x.zero_()`) takes it off the tape; `x.mul_(x)` and its like work where PyTorch gives up.
 - Random numbers are the same on all devices, and others than PyTorch's.
 - Where the size of the result depends on data (`nonzero`, `masked_select`, boolean indices,
   `one_hot` without the number of classes), the host waits for the device once.
@@ -33,6 +36,10 @@ NOTES = {
     "multinomial": "without replacement, categories of weight 0 come last instead of an error",
     "nll_loss": "settings are given by name",
     "scaled_dot_product_attention": "a row for which no key counts is 0, not NaN",
-    "scatter": "`reduce` is None or `'add'`, not `'multiply'`",
+    "inverse": "a singular matrix gives infinities or NaN, no error, which would have to wait",
+    "linalg.qr": "R's diagonal is positive",
+    "linalg.solve": "a singular matrix gives infinities or NaN",
+    "Tensor.unfold": "a copy",
+    "unique": "elements, not slices: `dim` is None",
 }
 """By the name of the op."""

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
 from ci import torch_cases as cases
+from ci import torch_further as further
 
 RTOL, ATOL = 2e-4, 2e-5  # float32 on both sides, rounded in another order
 LEAST = 98.0
@@ -49,9 +50,9 @@ class Group(NamedTuple):
 
 
 GROUPS = (
-    Group("functions", "", cases.FUNCTIONS),
-    Group("methods", "Tensor", cases.METHODS),
-    Group("functional", "nn.functional", cases.FUNCTIONAL),
+    Group("functions", "", cases.FUNCTIONS + further.FUNCTIONS),
+    Group("methods", "Tensor", cases.METHODS + further.METHODS),
+    Group("functional", "nn.functional", cases.FUNCTIONAL + further.FUNCTIONAL),
     Group("modules", "nn", cases.MODULES),
     Group("optimisers", "optim", cases.OPTIMISERS),
     Group("schedulers", "optim.lr_scheduler", cases.SCHEDULERS),
@@ -60,7 +61,10 @@ GROUPS = (
 )
 # Names whose calls would show nothing, or are made by every other call.
 NOT_CALLED = {
-    *("functions " + name for name in ("manual_seed", "Generator", "enable_grad")),
+    *(
+        "functions " + name
+        for name in ("manual_seed", "Generator", "enable_grad", "set_grad_enabled")
+    ),
     *("methods " + name for name in ("backward",)),
     *(
         f"modules {name}"
@@ -81,14 +85,15 @@ class Case(NamedTuple):
 
 def every_case() -> Iterator[Case]:
     """All calls, and for functions that are methods too, the method's."""
-    for text in _lines(cases.CALLS):
+    methods = set((cases.METHODS + further.METHODS).split())
+    for text in _lines(cases.CALLS) + _lines(further.CALLS):
         yield _case(text, compare_call)
         method = re.match(r"m\.(\w+)\((\w+)(?:, (?=.)|(?=\)))(.*)$", text)
         # where takes the condition first as a function, and second as a method.
-        if method and method[1] in set(cases.METHODS.split()) - {"where"}:
+        if method and method[1] in methods - {"where"}:
             text = f"{method[2]}.{method[1]}({method[3]}"
             yield Case("methods", method[1], text, compare_call)
-    for text in _lines(cases.IN_PLACE):
+    for text in _lines(cases.IN_PLACE) + _lines(further.IN_PLACE):
         yield _case(text, compare_values)
     for text in _lines(cases.DRAWN):
         yield _case(text, compare_shapes)

@@ -9,16 +9,27 @@ from . import nn as nn
 from . import ops as ops
 from . import optim as optim
 from .autograd import enable_grad as enable_grad
+from .autograd import inference_mode as inference_mode
 from .autograd import is_grad_enabled as is_grad_enabled
 from .autograd import no_grad as no_grad
+from .autograd import set_grad_enabled as set_grad_enabled
 from .compile import compile as compile
 from .creation import abstract as abstract
 from .creation import arange as arange
 from .creation import as_tensor as as_tensor
+from .creation import asarray as asarray
+from .creation import empty as empty
 from .creation import eye as eye
 from .creation import from_numpy as from_numpy
+from .creation import hamming_window as hamming_window
+from .creation import hann_window as hann_window
 from .creation import linspace as linspace
 from .creation import logspace as logspace
+from .creation import ones as ones
+from .creation import scalar_tensor as scalar_tensor
+from .creation import tril_indices as tril_indices
+from .creation import triu_indices as triu_indices
+from .creation import zeros as zeros
 from .device import DeviceKind as DeviceKind
 from .device import device as device
 from .device import devices as devices
@@ -42,6 +53,17 @@ from .dtypes import int32 as int32
 from .dtypes import int64 as int64
 from .dtypes import uint8 as uint8
 from .generator import Generator as Generator
+from .inspection import broadcast_shapes as broadcast_shapes
+from .inspection import can_cast as can_cast
+from .inspection import finfo as finfo
+from .inspection import get_default_dtype as get_default_dtype
+from .inspection import iinfo as iinfo
+from .inspection import is_complex as is_complex
+from .inspection import is_floating_point as is_floating_point
+from .inspection import is_tensor as is_tensor
+from .inspection import numel as numel
+from .inspection import promote_types as promote_types
+from .inspection import result_type as result_type
 from .ops.conv import no_winograd as no_winograd
 from .ops.function import PUBLIC_OPS, Face
 from .profiling import profile as profile
@@ -60,11 +82,8 @@ from .random import set_rng_state as set_rng_state
 from .recompute import checkpoint as checkpoint
 from .recompute import checkpoint_sequential as checkpoint_sequential
 from .tensor import Tensor as Tensor
-from .tensor import empty as empty
 from .tensor import full as full
-from .tensor import ones as ones
 from .tensor import tensor as tensor
-from .tensor import zeros as zeros
 from .train.forecast import plan as plan
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions

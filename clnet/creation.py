@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import ceil
+from math import ceil, pi
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,29 @@ from .device import device as open_device
 from .dtypes import DType, Kind, float32, from_name, int64, of_scalar
 from .errors import ArgumentError, ShapeError
 from .expr import where
-from .ops.create import Arange, Eye, made
+from .ops.create import Arange, Eye, made, uninitialized
 from .ops.pointwise import evaluate
-from .ops.shape import to_dtype
+from .ops.shape import sizes_of, to_dtype
 from .tensor import Tensor, full, tensor
 
-__all__ = ["abstract", "arange", "as_tensor", "eye", "from_numpy", "linspace", "logspace"]
+__all__ = [
+    "abstract",
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "eye",
+    "from_numpy",
+    "hamming_window",
+    "hann_window",
+    "linspace",
+    "logspace",
+    "ones",
+    "scalar_tensor",
+    "tril_indices",
+    "triu_indices",
+    "zeros",
+]
 
 
 @contextmanager
@@ -39,6 +56,45 @@ def abstract() -> Iterator[None]:
     """
     with mode.using(abstract=True):
         yield
+
+
+def zeros(
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Zeros of a shape, given as numbers or as one sequence."""
+    return full(
+        sizes_of(sizes, size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
+    )
+
+
+def ones(
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones of a shape, given as numbers or as one sequence."""
+    return full(
+        sizes_of(sizes, size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
+    )
+
+
+def empty(
+    *sizes: Any,
+    size: Sequence[int] | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of a shape with elements of any value."""
+    target = current_device() if device is None else open_device(device)
+    made = uninitialized(Tensor, sizes_of(sizes, size), dtype or float32, target)
+    return made.requires_grad_(requires_grad)
 
 
 def arange(
@@ -193,6 +249,101 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     if not isinstance(ndarray, np.ndarray):
         raise ArgumentError("from_numpy", "it takes a NumPy array", type=type(ndarray).__name__)
     return tensor(ndarray)
+
+
+def scalar_tensor(s: float, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """A number as a tensor without axes, float32 if no dtype is given."""
+    return full((), s, dtype=dtype or float32, device=device)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of data; a tensor itself where that is enough and no copy is asked for.
+
+    Args:
+        obj: as :func:`clnet.tensor` takes it.
+        dtype: the element type; None: the data's.
+        device: as :func:`clnet.device` takes it.
+        copy: True: always a copy.
+        requires_grad: whether gradients flow to it.
+    """
+    made_of = tensor if copy else as_tensor
+    x = made_of(obj, dtype=dtype, device=device)
+    return x.requires_grad_() if requires_grad else x
+
+
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Any = None
+) -> Tensor:
+    """Rows and columns of a lower triangle's elements, ``(2, count)``, in row-major order.
+
+    Args:
+        row: rows of the matrix.
+        col: its columns.
+        offset: how many diagonals above the main one belong to it.
+        dtype: the element type; None: int64.
+        device: as :func:`clnet.device` takes it; None: the current one.
+    """
+    found = np.array(np.tril_indices(row, offset, col))
+    return tensor(found, dtype=dtype or int64, device=device)
+
+
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Any = None
+) -> Tensor:
+    """As :func:`tril_indices`, of the upper triangle from a diagonal on."""
+    found = np.array(np.triu_indices(row, offset, col))
+    return tensor(found, dtype=dtype or int64, device=device)
+
+
+def hann_window(
+    window_length: int,
+    periodic: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``0.5 - 0.5 cos(2 pi i / n)``: Hann's window.
+
+    Args:
+        window_length: the number of elements.
+        periodic: ``n`` is the length, else one less, so that both ends are alike.
+        dtype: the element type; None: float32.
+        device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
+
+    Returns:
+        ``(window_length,)``.
+    """
+    return hamming_window(
+        window_length, periodic, 0.5, 0.5, dtype=dtype, device=device, requires_grad=requires_grad
+    )
+
+
+def hamming_window(
+    window_length: int,
+    periodic: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``alpha - beta cos(2 pi i / n)``: Hamming's window; else as :func:`hann_window`."""
+    kind = dtype or float32
+    if window_length == 1:
+        return full((1,), 1, dtype=kind, device=device, requires_grad=requires_grad)
+    n = window_length if periodic else window_length - 1
+    angle = arange(window_length, dtype=kind, device=device) * (2 * pi / n if n else 0.0)
+    return (alpha - beta * angle.cos()).requires_grad_(requires_grad)
 
 
 def _arange(count: int, start: float, step: float, dtype: DType, device: Device) -> Tensor:

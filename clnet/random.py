@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import mode, ops
+from .creation import empty
 from .device import current_device
 from .device import device as open_device
 from .dtypes import DType, int64
@@ -14,7 +15,7 @@ from .generator import Generator
 from .ops.permutation import NUMBERS_PER_ELEMENT, Permutation
 from .ops.random import Counter
 from .shapes import broadcast_shapes
-from .tensor import Tensor, empty
+from .tensor import Tensor
 
 __all__ = [
     "get_rng_state",

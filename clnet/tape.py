@@ -87,7 +87,8 @@ class Node:
         if function.decompose is not None:
             save_inputs = range(len(inputs))
         self.kept_inputs = {
-            i: Kept(inputs[i], inputs[i].array.storage.version) for i in save_inputs
+            i: Kept(_without_source(inputs[i]), inputs[i].array.storage.version)
+            for i in save_inputs
         }
         self.kept_outputs = {k: Kept(outputs[k], outputs[k].storage.version) for k in save_outputs}
 
@@ -126,6 +127,13 @@ class Node:
         self.kept_inputs = self.kept_outputs = {}
 
 
+def _without_source(tensor: Any) -> Any:
+    """A tensor to keep: a view holds what it is a view of, whose node may lead to the keeper."""
+    if tensor.source is None:
+        return tensor
+    return type(tensor.detach())(tensor.array, tensor.node, tensor.index)
+
+
 def next_sequence() -> int:
     """A number larger than those of all nodes so far, and smaller than those of later ones."""
     return next(_SEQUENCE)
@@ -155,7 +163,7 @@ class no_grad:  # noqa: N801 - PyTorch's name
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():
+            with mode.using(grad=self._grad):
                 return function(*args, **kwargs)
 
         return wrapped
@@ -165,6 +173,24 @@ class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
     """Context in which ops are recorded, inside a :class:`no_grad` too."""
 
     _grad = True
+
+
+class set_grad_enabled(no_grad):  # noqa: N801 - PyTorch's name
+    """Context in which ops are recorded, or not, as a flag says; also a decorator.
+
+    Args:
+        mode: whether they are. Unlike PyTorch's it changes nothing until it is entered.
+    """
+
+    def __init__(self, mode: bool) -> None:  # noqa: FBT001 - PyTorch's
+        self._grad = mode
+
+
+class inference_mode(no_grad):  # noqa: N801 - PyTorch's name
+    """As :class:`no_grad`; with ``mode=False`` a context that changes nothing."""
+
+    def __init__(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        self._grad = is_grad_enabled() and not mode
 
 
 def is_grad_enabled() -> bool:

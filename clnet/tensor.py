@@ -15,11 +15,12 @@ from .device import Device, current_device
 from .device import device as open_device
 from .dtypes import DType, bool_, float32, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
-from .ops.create import Full, uninitialized
+from .ops.create import Full
 from .ops.execution import execute
 from .ops.function import PUBLIC_OPS, Face, Function
-from .ops.shape import CopyInto, sizes_of, to_dtype
+from .ops.shape import CopyInto, to_dtype
 from .ops.update import accumulate
+from .overwrite import overwrite, refresh
 from .tape import Node, root_gradient, run_backward
 
 Number = bool | int | float
@@ -38,15 +39,21 @@ class Tensor:
         array: the elements.
         node: what made it on the tape, None for a leaf.
         index: which output of ``node`` it is.
+        source: what it is a view of, and the op that took it; None if it was not taken on record.
+        version: the storage's when the tensor was made, or last written on the tape.
     """
 
-    __slots__ = ("__weakref__", "_grad", "_requires_grad", "array", "index", "node")
+    __slots__ = (
+        *("__weakref__", "_grad", "_requires_grad", "array", "index", "node", "source", "version"),
+    )
     __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
 
     def __init__(self, array: Array, node: Node | None = None, index: int = 0) -> None:
         self.array = array
         self.node = node
         self.index = index
+        self.version = array.storage.version
+        self.source: tuple[Tensor, Function] | None = None
         self._grad: Tensor | None = None
         self._requires_grad = False
 
@@ -61,29 +68,30 @@ class Tensor:
                     type=type(x).__name__,
                     remedy="Make one with clnet.tensor(...)",
                 )
-        needs = (
-            tuple(x.requires_grad for x in inputs)
-            if mode.current().grad
-            else (False,) * len(inputs)
-        )
-        if function.mutates and any(needs):
-            raise GradientError(
-                function.name,
-                "a tensor on the tape is not changed in place",
-                shapes=[x.shape for x in inputs],
-                remedy="Do it under clnet.no_grad(), or use the op that returns a new tensor",
-            )
+            if x.version < x.array.storage.recorded:
+                refresh(function, x)
+        recording = mode.current().grad
+        needs = tuple(recording and x.requires_grad for x in inputs)
+        if any(needs) and function.mutates:
+            overwrite(function, inputs)
+            return ()
         arrays = execute(function, tuple(x.array for x in inputs))
-        if not any(needs) or not arrays:
-            return tuple(Tensor(a) for a in arrays)
-        node = Node(function, inputs, needs, arrays, Tensor)
-        flows = function.differentiable
-        return tuple(
-            Tensor(a, node, k)
-            if a.dtype.is_floating_point and (flows is None or k in flows)
-            else Tensor(a)
-            for k, a in enumerate(arrays)
-        )
+        if any(needs) and arrays:
+            node = Node(function, inputs, needs, arrays, Tensor)
+            flows = function.differentiable
+            made = tuple(
+                Tensor(a, node, k)
+                if a.dtype.is_floating_point and (flows is None or k in flows)
+                else Tensor(a)
+                for k, a in enumerate(arrays)
+            )
+        else:
+            made = tuple(Tensor(a) for a in arrays)
+        if recording:
+            for x, y in zip(inputs, made, strict=False):
+                if y.array.storage is x.array.storage:
+                    y.source = (x, function)
+        return made
 
     # What it is.
 
@@ -154,6 +162,16 @@ class Tensor:
     def numel(self) -> int:
         """Number of elements."""
         return self.array.size
+
+    ndimension, nelement = dim, numel
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        """Whether its elements are floating."""
+        return self.dtype.is_floating_point
 
     def is_contiguous(self) -> bool:
         """Whether its elements lie densely in row-major order."""
@@ -288,6 +306,20 @@ class Tensor:
         """The same elements, off the tape."""
         return Tensor(self.array)
 
+    def detach_(self) -> Tensor:
+        """Take this tensor itself off the tape; returns it."""
+        self.node, self._requires_grad = None, False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """The same elements, off the tape; what is assigned overwrites them."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self.detach().copy_(value.detach())
+
     def to(self, *args: Any, device: Any = None, dtype: DType | None = None) -> Tensor:
         """Converted to a dtype, moved to a device, or both; itself if nothing changes.
 
@@ -320,6 +352,10 @@ class Tensor:
             )
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
         return moved.requires_grad_(result.requires_grad)
+
+    def cpu(self) -> Tensor:
+        """On the host's processor as an OpenCL device; itself if it is there."""
+        return self.to("cpu")
 
     def where(self, condition: Tensor, other: Any) -> Tensor:
         """Its elements where the condition is true, else those of ``other``, broadcast."""
@@ -537,45 +573,6 @@ def full(
     return made.requires_grad_(requires_grad)
 
 
-def zeros(
-    *sizes: Any,
-    size: Sequence[int] | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Zeros of a shape, given as numbers or as one sequence."""
-    return full(
-        sizes_of(sizes, size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
-    )
-
-
-def ones(
-    *sizes: Any,
-    size: Sequence[int] | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Ones of a shape, given as numbers or as one sequence."""
-    return full(
-        sizes_of(sizes, size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
-    )
-
-
-def empty(
-    *sizes: Any,
-    size: Sequence[int] | None = None,
-    dtype: DType | None = None,
-    device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """A tensor of a shape with elements of any value."""
-    target = current_device() if device is None else open_device(device)
-    made = uninitialized(Tensor, sizes_of(sizes, size), dtype or float32, target)
-    return made.requires_grad_(requires_grad)
-
-
 def _leaf(kind: type[Tensor], array: Array, requires_grad: bool) -> Tensor:  # noqa: FBT001
     """A leaf of a subclass, whatever its constructor takes."""
     made = kind.__new__(kind)
@@ -590,4 +587,11 @@ def _unpickled(kind: type[Tensor], host: np.ndarray, requires_grad: bool) -> Ten
 
 for _name, (_function, _face) in PUBLIC_OPS.items():
     if Face.METHOD in _face:
-        setattr(Tensor, _name, _function)
+        setattr(Tensor, _name.removeprefix("Tensor."), _function)
+for _text in (
+    *("add add_", "sub sub_", "mul mul_", "truediv div_", "floordiv floor_divide_"),
+    *("mod remainder_", "pow pow_", "and bitwise_and_", "or bitwise_or_", "xor bitwise_xor_"),
+    *("lshift bitwise_left_shift_", "rshift bitwise_right_shift_"),
+):
+    _operator, _name = _text.split()
+    setattr(Tensor, f"__i{_operator}__", PUBLIC_OPS[_name][0])

@@ -180,3 +180,20 @@ def test_only_leaves_are_copied():
         copy.deepcopy(x)
     with pytest.raises(GradientError, match="pickle: only leaves are pickled"):
         pickle.dumps(x)
+
+
+def test_further_ways_to_make_tensors():
+    x = clnet.ones(2)
+    assert clnet.asarray(x) is x
+    assert clnet.asarray(x, copy=True) is not x
+    assert clnet.asarray([1.5], requires_grad=True).requires_grad
+    assert clnet.scalar_tensor(2).dtype is clnet.float32
+    assert x.new_tensor([1, 2]).dtype is clnet.float32
+    np.testing.assert_array_equal(clnet.tril_indices(3, 4, 1).numpy(), np.tril_indices(3, 1, 4))
+    np.testing.assert_array_equal(clnet.triu_indices(4, 3).numpy(), np.triu_indices(4, 0, 3))
+    np.testing.assert_allclose(
+        clnet.hann_window(6, periodic=False).numpy(), np.hanning(6), atol=1e-6
+    )
+    np.testing.assert_allclose(clnet.hann_window(5).numpy(), np.hanning(6)[:5], atol=1e-6)
+    np.testing.assert_allclose(clnet.hamming_window(6, False).numpy(), np.hamming(6), atol=1e-6)
+    assert clnet.hann_window(1).tolist() == [1]

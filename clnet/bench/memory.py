@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 
 from .. import nn
+from ..creation import zeros
 from ..device import (
     Device,
     Record,
@@ -17,7 +18,7 @@ from ..device import (
 )
 from ..dtypes import int64
 from ..nn import functional as F
-from ..tensor import full, zeros
+from ..tensor import full
 
 _DEPTH, _CHANNELS, _BATCH, _SIZE = 24, 16, 32, 32
 

@@ -25,6 +25,7 @@ class Storage:
         nbytes: its size.
         buffer: the ``pyopencl.Buffer``, or None while it is abstract.
         version: counts in-place writes, so that backward can tell a changed value.
+        recorded: the version that the last write on the tape made.
         arena: the storage it is a region of, or None.
         begin: the byte of the buffer where the region begins.
     """
@@ -37,6 +38,7 @@ class Storage:
         "buffer",
         "device",
         "nbytes",
+        "recorded",
         "version",
     )
 
@@ -44,7 +46,7 @@ class Storage:
         self.device = device
         self.nbytes = nbytes
         self.buffer: Any = None
-        self.version = 0
+        self.version = self.recorded = 0
         self._pool: BufferPool | None = None
         self.arena: Storage | None = None
         self.begin = 0

@@ -45,7 +45,7 @@ __all__ = [
 
 
 class _Inplace(Module):
-    """A layer that PyTorch may let overwrite its input; the result is a new tensor all the same."""
+    """A layer that may overwrite its input."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -60,12 +60,12 @@ class ReLU(_Inplace):
     """``max(x, 0)``.
 
     Args:
-        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+        inplace: whether to overwrite the input, and give it back.
     """
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.relu(x)
+        return ops.relu(x, inplace=self.inplace)
 
 
 class Tanh(Module):
@@ -93,7 +93,7 @@ class SiLU(_Inplace):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.silu(x)
+        return ops.silu(x, inplace=self.inplace)
 
 
 class GELU(Module):
@@ -131,7 +131,7 @@ class LeakyReLU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.leaky_relu(x, negative_slope=self.negative_slope)
+        return ops.leaky_relu(x, negative_slope=self.negative_slope, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """The slope."""
@@ -153,7 +153,7 @@ class ELU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.elu(x, alpha=self.alpha)
+        return ops.elu(x, alpha=self.alpha, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """The limit."""
@@ -231,7 +231,7 @@ class ReLU6(_Inplace):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.relu6(x)
+        return ops.relu6(x, inplace=self.inplace)
 
 
 class SELU(_Inplace):
@@ -243,7 +243,7 @@ class SELU(_Inplace):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.selu(x)
+        return ops.selu(x, inplace=self.inplace)
 
 
 class Mish(_Inplace):
@@ -255,7 +255,7 @@ class Mish(_Inplace):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.mish(x)
+        return ops.mish(x, inplace=self.inplace)
 
 
 class Softsign(Module):
@@ -286,7 +286,7 @@ class Hardsigmoid(Module):
     """``min(max(x + 3, 0), 6) / 6``.
 
     Args:
-        inplace: taken as PyTorch does; the result is a new tensor all the same.
+        inplace: as for :class:`ReLU`.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -295,14 +295,14 @@ class Hardsigmoid(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.hardsigmoid(x)
+        return ops.hardsigmoid(x, inplace=self.inplace)
 
 
 class Hardswish(Module):
     """``x * hardsigmoid(x)``.
 
     Args:
-        inplace: taken as PyTorch does; the result is a new tensor all the same.
+        inplace: as for :class:`ReLU`.
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -311,7 +311,7 @@ class Hardswish(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.hardswish(x)
+        return ops.hardswish(x, inplace=self.inplace)
 
 
 class CELU(Module):
@@ -329,7 +329,7 @@ class CELU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.celu(x, alpha=self.alpha)
+        return ops.celu(x, alpha=self.alpha, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """The limit."""
@@ -353,7 +353,7 @@ class Hardtanh(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.hardtanh(x, self.min_val, self.max_val)
+        return ops.hardtanh(x, self.min_val, self.max_val, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """The bounds."""
@@ -414,7 +414,7 @@ class Threshold(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.threshold(x, self.threshold, self.value)
+        return ops.threshold(x, self.threshold, self.value, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """The settings."""
@@ -499,7 +499,7 @@ class RReLU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.rrelu(x, self.lower, self.upper, self.training)
+        return ops.rrelu(x, self.lower, self.upper, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """The slopes."""

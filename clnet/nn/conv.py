@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
+from ..creation import empty
 from ..dtypes import DType, float32
 from ..errors import ArgumentError, ShapeError
 from ..shapes import each
-from ..tensor import Tensor, empty
+from ..tensor import Tensor
 from . import init
 from .module import Module, Parameter
 

@@ -32,7 +32,7 @@ class Dropout(_Dropout):
 
     Args:
         p: in ``[0, 1]``.
-        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+        inplace: whether to overwrite the input, and give it back.
 
     Raises:
         ArgumentError: if ``p`` is no probability.
@@ -40,7 +40,7 @@ class Dropout(_Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.dropout(x, self.p, training=self.training)
+        return ops.dropout(x, self.p, training=self.training, inplace=self.inplace)
 
 
 class Dropout1d(_Dropout):
@@ -48,7 +48,7 @@ class Dropout1d(_Dropout):
 
     Args:
         p: in ``[0, 1]``.
-        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+        inplace: whether to overwrite the input, and give it back.
 
     Raises:
         ArgumentError: if ``p`` is no probability.
@@ -56,7 +56,7 @@ class Dropout1d(_Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.dropout1d(x, self.p, training=self.training)
+        return ops.dropout1d(x, self.p, training=self.training, inplace=self.inplace)
 
 
 class Dropout2d(_Dropout):
@@ -64,7 +64,7 @@ class Dropout2d(_Dropout):
 
     Args:
         p: in ``[0, 1]``.
-        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+        inplace: whether to overwrite the input, and give it back.
 
     Raises:
         ArgumentError: if ``p`` is no probability.
@@ -72,7 +72,7 @@ class Dropout2d(_Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.dropout2d(x, self.p, training=self.training)
+        return ops.dropout2d(x, self.p, training=self.training, inplace=self.inplace)
 
 
 class Dropout3d(_Dropout):
@@ -80,7 +80,7 @@ class Dropout3d(_Dropout):
 
     Args:
         p: in ``[0, 1]``.
-        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+        inplace: whether to overwrite the input, and give it back.
 
     Raises:
         ArgumentError: if ``p`` is no probability.
@@ -88,7 +88,7 @@ class Dropout3d(_Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.dropout3d(x, self.p, training=self.training)
+        return ops.dropout3d(x, self.p, training=self.training, inplace=self.inplace)
 
 
 class AlphaDropout(_Dropout):
@@ -96,7 +96,7 @@ class AlphaDropout(_Dropout):
 
     Args:
         p: in ``[0, 1]``.
-        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+        inplace: whether to overwrite the input, and give it back.
 
     Raises:
         ArgumentError: if ``p`` is no probability.
@@ -104,7 +104,7 @@ class AlphaDropout(_Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.alpha_dropout(x, self.p, training=self.training)
+        return ops.alpha_dropout(x, self.p, training=self.training, inplace=self.inplace)
 
 
 class FeatureAlphaDropout(_Dropout):
@@ -112,7 +112,7 @@ class FeatureAlphaDropout(_Dropout):
 
     Args:
         p: in ``[0, 1]``.
-        inplace: taken as PyTorch does, and shown; the result is a new tensor all the same.
+        inplace: whether to overwrite the input, and give it back.
 
     Raises:
         ArgumentError: if ``p`` is no probability.
@@ -120,4 +120,4 @@ class FeatureAlphaDropout(_Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.feature_alpha_dropout(x, self.p, training=self.training)
+        return ops.feature_alpha_dropout(x, self.p, training=self.training, inplace=self.inplace)

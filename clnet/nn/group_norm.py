@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
+from ..creation import empty
 from ..dtypes import DType, float32
 from ..errors import ArgumentError, ShapeError
-from ..tensor import Tensor, empty
+from ..tensor import Tensor
 from . import init
 from .module import Module, Parameter
 from .norm import Normalization

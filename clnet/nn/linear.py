@@ -9,8 +9,9 @@ from math import sqrt
 from typing import Any
 
 from .. import ops
+from ..creation import empty
 from ..dtypes import DType, float32
-from ..tensor import Tensor, empty
+from ..tensor import Tensor
 from . import init
 from .module import Module, Parameter
 

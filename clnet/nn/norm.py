@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
+from ..creation import empty, ones, zeros
 from ..dtypes import DType, float32, int64
 from ..errors import ShapeError
 from ..ops.update import update
-from ..tensor import Tensor, empty, ones, zeros
+from ..tensor import Tensor
 from . import init
 from .module import Module, Parameter
 

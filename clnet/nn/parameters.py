@@ -9,10 +9,11 @@ from math import inf
 
 from .. import ops
 from ..autograd import no_grad
+from ..creation import zeros
 from ..errors import ArgumentError, ShapeError
 from ..expr import maximum, minimum
 from ..ops.update import update
-from ..tensor import Tensor, zeros
+from ..tensor import Tensor
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]

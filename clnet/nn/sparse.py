@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
+from ..creation import empty
 from ..dtypes import DType, float32
 from ..errors import BoundsError
-from ..tensor import Tensor, empty
+from ..tensor import Tensor
 from . import init
 from .module import Module, Parameter
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..creation import empty, ones
 from ..dtypes import DType, Kind, float32
 from ..errors import ArgumentError, ShapeError
-from ..tensor import Tensor, empty, ones
+from ..tensor import Tensor
 from . import init
 from .container import ModuleList
 from .dropout import Dropout

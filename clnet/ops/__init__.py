@@ -14,6 +14,7 @@ from .distance import *
 from .draw import *
 from .dropouts import *
 from .execution import execute as execute
+from .factor import *
 from .fractional_pool import *
 from .function import PUBLIC_OPS as PUBLIC_OPS
 from .function import Face as Face
@@ -21,6 +22,7 @@ from .function import Function as Function
 from .group_norms import *
 from .index import *
 from .inplace import *
+from .joining import *
 from .loss import *
 from .margin_loss import *
 from .masked import *
@@ -30,8 +32,10 @@ from .norm import *
 from .padding import *
 from .patches import *
 from .pixel import *
+from .placing import *
 from .pool import *
 from .pool_nd import *
+from .quantile import *
 from .random import *
 from .rearrange import *
 from .reduce import *
@@ -40,11 +44,14 @@ from .rnn import *
 from .sampling import *
 from .scan import *
 from .scatter import *
+from .search import *
 from .shape import *
 from .softmax import *
 from .softmax import softmax as softmax
 from .sort import *
 from .sort import sort as sort
+from .special import *
 from .statistic import *
 from .subscript import *
+from .synonym import *
 from .vector import *

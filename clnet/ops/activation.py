@@ -194,12 +194,13 @@ def threshold(x: Tensor, threshold: float, value: float, inplace: bool = False) 
         x: any shape.
         threshold: the bound, itself not above.
         value: what replaces the others.
-        inplace: taken as PyTorch does; the result is a new tensor all the same.
+        inplace: whether to overwrite ``x``, and return it.
 
     Returns:
         The same shape and dtype.
     """
-    return evaluate("threshold", _threshold, [x], [threshold, value])
+    out = x if inplace else None
+    return evaluate("threshold", _threshold, [x], [threshold, value], out=out)
 
 
 def _prelu(x, weight):
@@ -245,7 +246,7 @@ def rrelu(
         lower: the least slope.
         upper: the largest.
         training: whether each element draws its own slope.
-        inplace: taken as PyTorch does; the result is a new tensor all the same.
+        inplace: whether to overwrite ``x``, and return it.
 
     Returns:
         The same shape and dtype.
@@ -255,10 +256,11 @@ def rrelu(
     """
     if lower > upper:
         raise ArgumentError("rrelu", "lower is at most upper", lower=lower, upper=upper)
+    out = x if inplace else None
     if not training:
-        return evaluate("rrelu", _prelu, [x], [(lower + upper) / 2])
+        return evaluate("rrelu", _prelu, [x], [(lower + upper) / 2], out=out)
     slopes = random_like(x, low=lower, high=upper)
-    return evaluate("rrelu", _prelu, [x, slopes], promoted=[x])
+    return evaluate("rrelu", _prelu, [x, slopes], promoted=[x], out=out)
 
 
 @op(_SOFT)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import mode
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
@@ -203,6 +205,14 @@ def new_full(
     target = x.device if device is None else open_device(device)
     function = Full(tuple(size), fill_value, dtype or x.dtype, target)
     return made(type(x), function).requires_grad_(requires_grad)
+
+
+@op(Face.METHOD)
+def new_tensor(x: Tensor, data: Any, *, dtype: DType | None = None) -> Tensor:
+    """A copy of data, of the dtype of ``x`` unless another is given, on its device."""
+    kind = dtype or x.dtype
+    host = np.asarray(data).astype(kind.numpy)
+    return type(x.detach())(Array.from_numpy(host, x.device))
 
 
 @op(Face.METHOD)

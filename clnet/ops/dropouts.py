@@ -12,7 +12,7 @@ from ..expr import where
 from .function import Face, op, require_floating
 from .pointwise import evaluate
 from .random import random_like
-from .shape import squeeze, unsqueeze
+from .shape import settled, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -33,7 +33,7 @@ def _held(x: Any, draw: Any, p: Any, floor: Any, scale: Any, shift: Any) -> Any:
 @op(Face.FUNCTIONAL)
 def dropout1d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """As :func:`dropout2d`, for rows ``(n, c, l)`` or ``(c, l)``."""
-    return _channels("dropout1d", x, p, training, (2, 3))
+    return settled(x, _channels("dropout1d", x, p, training, (2, 3)), inplace=inplace)
 
 
 @op(Face.FUNCTIONAL)
@@ -44,7 +44,7 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = 
         x: images, ``(n, c, h, w)``, or rows ``(n, c, l)``, floating.
         p: in ``[0, 1]``.
         training: whether anything is dropped.
-        inplace: taken as PyTorch does; the result is a new tensor all the same.
+        inplace: whether to overwrite ``x``, and return it.
 
     Returns:
         The same shape and dtype.
@@ -53,13 +53,13 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = 
         ArgumentError: if ``p`` lies outside ``[0, 1]``.
         ShapeError: if ``x`` has no channels.
     """
-    return _channels("dropout2d", x, p, training, (3, 4))
+    return settled(x, _channels("dropout2d", x, p, training, (3, 4)), inplace=inplace)
 
 
 @op(Face.FUNCTIONAL)
 def dropout3d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """As :func:`dropout2d`, for volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
-    return _channels("dropout3d", x, p, training, (4, 5))
+    return settled(x, _channels("dropout3d", x, p, training, (4, 5)), inplace=inplace)
 
 
 @op(_FACE)
@@ -72,7 +72,7 @@ def alpha_dropout(
         x: any shape, floating.
         p: in ``[0, 1]``.
         training: whether anything is dropped.
-        inplace: taken as PyTorch does; the result is a new tensor all the same.
+        inplace: whether to overwrite ``x``, and return it.
 
     Returns:
         The same shape and dtype.
@@ -80,7 +80,7 @@ def alpha_dropout(
     Raises:
         ArgumentError: if ``p`` lies outside ``[0, 1]``.
     """
-    return _alpha("alpha_dropout", x, p, training, x.shape)
+    return settled(x, _alpha("alpha_dropout", x, p, training, x.shape), inplace=inplace)
 
 
 @op(_FACE)
@@ -91,7 +91,7 @@ def feature_alpha_dropout(
     if x.ndim < 2:
         raise ShapeError("feature_alpha_dropout", "x has a batch and a channel axis", x=x.shape)
     shape = (*x.shape[:2], *(1,) * (x.ndim - 2))
-    return _alpha("feature_alpha_dropout", x, p, training, shape)
+    return settled(x, _alpha("feature_alpha_dropout", x, p, training, shape), inplace=inplace)
 
 
 def _channels(name: str, x: Tensor, p: float, training: bool, ndims: tuple[int, int]) -> Tensor:

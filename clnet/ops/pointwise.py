@@ -214,7 +214,7 @@ def pointwise(
         result: the dtypes to compute in and to return for a promoted operand dtype.
         gradient: ``gradient(g, y)``, for an op of one operand whose derivative is simpler in terms
             of its result; only the result is saved then.
-        inplace: the op also takes PyTorch's ``inplace``; the result is a new tensor all the same.
+        inplace: the op also takes PyTorch's ``inplace``, which overwrites the first operand.
 
     Returns:
         The public op.
@@ -233,6 +233,8 @@ def pointwise(
     def call(*args: Operand, out: Tensor | None = None, **given: float | HostScalar) -> Any:
         bound = signature.bind(*args, **given)
         bound.apply_defaults()
+        if bound.arguments.get("inplace"):
+            out = bound.arguments[operands[0]]
         return evaluate(
             body.__name__,
             body,

@@ -16,7 +16,7 @@ from ..generator import Generator
 from ..kernels import random as kernels
 from ..shapes import Shape
 from .function import Face, Function, Saved, apply, host_action, op, require_floating
-from .shape import CopyInto, contiguous
+from .shape import CopyInto, contiguous, settled
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -176,7 +176,7 @@ def dropout(
         x: any shape, floating.
         p: in ``[0, 1]``.
         training: whether anything is dropped.
-        inplace: taken as PyTorch does; the result is a new tensor all the same.
+        inplace: whether to overwrite ``x``, and return it.
         generator: where the random numbers come from; None: the mode's generator.
 
     Returns:
@@ -189,7 +189,8 @@ def dropout(
         raise ArgumentError("dropout", "p lies in [0, 1]", p=p)
     if not training or p == 0:
         return x
-    return apply(Dropout(p, Counter.take(generator, x.numel())), contiguous(x))
+    y = apply(Dropout(p, Counter.take(generator, x.numel())), contiguous(x))
+    return settled(x, y, inplace=inplace)
 
 
 @op(Face.METHOD)

@@ -16,6 +16,7 @@ from ..shapes import Shape, normalize_dim, normalize_dims, resolve_reshape
 from .arithmetic import le, where
 from .create import positions
 from .function import Face, Function, Saved, apply, op
+from .index import pick
 from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_of
 
 if TYPE_CHECKING:
@@ -458,3 +459,32 @@ def _axis(name: str, x: Tensor, dim: int) -> int:
     if x.ndim == 0:
         raise ShapeError(name, "x has an axis", x=x.shape)
     return normalize_dim(name, dim, x.ndim)
+
+
+@op(Face.METHOD, name="Tensor.unfold")
+def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of ``size`` elements along an axis, ``step`` apart: ``x.unfold(dim, size, step)``.
+
+    Args:
+        x: one axis or more.
+        dimension: the axis.
+        size: of a window.
+        step: from one to the next.
+
+    Returns:
+        ``x``'s shape with the number of windows at ``dim``, and ``size`` as last axis; a copy.
+
+    Raises:
+        ArgumentError: if a window is longer than the axis, or the step is not positive.
+    """
+    axis = _axis("unfold", x, dimension)
+    if not 0 <= size <= x.shape[axis] or step < 1:
+        law = "a window fits the axis, and the step is positive"
+        raise ArgumentError("unfold", law, size=size, step=step, x=x.shape)
+    count = (x.shape[axis] - size) // step + 1
+    firsts = positions(type(x.detach()), count, x.device) * step
+    places = reshape(firsts, (count, 1)) + positions(type(x.detach()), size, x.device)
+    picked = pick(x, axis, axis + 1, reshape(places, (count * size,)), wrap=False)
+    return movedim(
+        reshape(picked, (*x.shape[:axis], count, size, *x.shape[axis + 1 :])), axis + 1, -1
+    )

@@ -1,22 +1,34 @@
-"""Running sums and products along an axis, in PyTorch's names."""
+"""Running sums, products and extremes along an axis, and differences, in PyTorch's names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType, float32, int64
+from ..dtypes import DType, bool_, float32, int64
+from ..errors import ArgumentError
 from ..kernels.scan import Scan, scan
 from ..shapes import normalize_dim
-from .arithmetic import eq, logical_and, where
-from .function import Function, Saved, apply, op
-from .shape import contiguous, reshape, to_dtype
+from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
+from .create import positions
+from .function import Face, Function, Saved, apply, op, require_floating
+from .index import gather
+from .mathematics import logaddexp
+from .reduce import sum as total
+from .shape import cat, clone, contiguous, expand, narrow, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+
+class Extremes(NamedTuple):
+    """Running extremes, and where they are."""
+
+    values: Any
+    indices: Any
 
 
 @dataclass(frozen=True)
@@ -111,3 +123,130 @@ def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     Its gradient is exact also where there are zeros; its second derivative where there are none.
     """
     return _cumulated(Scan.PROD, x, dim, dtype)
+
+
+@op()
+def cummax(x: Tensor, dim: int) -> Extremes:
+    """The largest of an element and all before it along an axis, and where the last such one is.
+
+    Args:
+        x: any shape and dtype; NaN stays from where it is on.
+        dim: the axis.
+
+    Returns:
+        Values and int64 indices, of the shape of ``x``.
+    """
+    return _running_extreme("cummax", ge, x, dim)
+
+
+@op()
+def cummin(x: Tensor, dim: int) -> Extremes:
+    """The smallest of an element and all before it; else as :func:`cummax`."""
+    return _running_extreme("cummin", le, x, dim)
+
+
+def _running_extreme(name: str, better: Callable[..., Tensor], x: Tensor, dim: int) -> Extremes:
+    """Steps of 1, 2, 4 ... elements back: after each the best of twice as many is known."""
+    axis = normalize_dim(name, dim, x.ndim)
+    if x.ndim == 0:
+        return Extremes(clone(x), x.new_zeros((), dtype=int64))
+    size, values = x.shape[axis], contiguous(x.detach())
+    indices = positions(type(values), size, x.device)
+    indices = expand(reshape(indices, (size, *(1,) * (x.ndim - axis - 1))), x.shape)
+    back = 1
+    while back < size:
+        left = [narrow(y, axis, 0, size - back) for y in (values, indices)]
+        right = [narrow(y, axis, back, size - back) for y in (values, indices)]
+        stays = logical_or(better(right[0], left[0]), isnan(right[0]))
+        if x.dtype.is_floating_point:
+            stays = logical_and(stays, logical_or(logical_not(isnan(left[0])), isnan(right[0])))
+        values, indices = (
+            cat([narrow(y, axis, 0, back), where(stays, b, a)], axis)
+            for y, a, b in zip((values, indices), left, right, strict=True)
+        )
+        back *= 2
+    indices = contiguous(indices)
+    return Extremes(gather(x, axis, indices), indices)
+
+
+@op()
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    """``log`` of the sum of ``exp`` of an element and all before it, without overflow.
+
+    Args:
+        x: any shape, floating.
+        dim: the axis.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        DtypeError: if ``x`` is not floating.
+    """
+    require_floating("logcumsumexp", x.array)
+    axis = normalize_dim("logcumsumexp", dim, x.ndim)
+    back = 1
+    while x.ndim and back < x.shape[axis]:
+        size = x.shape[axis]
+        sums = logaddexp(narrow(x, axis, 0, size - back), narrow(x, axis, back, size - back))
+        x = cat([narrow(x, axis, 0, back), sums], axis)
+        back *= 2
+    return x
+
+
+@op()
+def diff(
+    x: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:
+    """Differences of neighbours along an axis, ``n`` times over.
+
+    Args:
+        x: one axis or more; of booleans, whether neighbours differ.
+        n: how often.
+        dim: the axis.
+        prepend: what comes before, of the shape of ``x`` but for the axis.
+        append: what comes after.
+
+    Returns:
+        The shape of ``x``, the axis shorter by ``n``.
+
+    Raises:
+        ArgumentError: if ``n`` is below 0.
+    """
+    if n < 0:
+        raise ArgumentError("diff", "n is 0 or more", n=n)
+    axis = normalize_dim("diff", dim, x.ndim)
+    x = cat([part for part in (prepend, x, append) if part is not None], axis)
+    for _ in range(min(n, x.shape[axis])):
+        size = x.shape[axis] - 1
+        right, left = narrow(x, axis, 1, size), narrow(x, axis, 0, size)
+        x = ne(right, left) if x.dtype is bool_ else right - left
+    return x
+
+
+@op(Face.FUNCTION)
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
+    """The integral along an axis by the trapezoidal rule.
+
+    Args:
+        y: the values.
+        x: where they are, ``(n,)`` or as ``y``; None: ``dx`` apart.
+        dx: the distance.
+        dim: the axis.
+
+    Returns:
+        ``y``'s shape without the axis.
+    """
+    axis = normalize_dim("trapezoid", dim, y.ndim)
+    size = y.shape[axis] - 1
+    sums = narrow(y, axis, 1, size) + narrow(y, axis, 0, size)
+    if x is None:
+        return total(sums, axis) * (dx / 2)
+    apart = diff(x, dim=axis if x.ndim > 1 else -1)
+    if x.ndim == 1:
+        apart = reshape(apart, (size, *(1,) * (y.ndim - axis - 1)))
+    return total(sums * apart, axis) / 2

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
-from ..shapes import Shape, normalize_dim
-from .arithmetic import eq
+from ..shapes import Shape, contiguous_strides, normalize_dim
+from .arithmetic import eq, logical_and, maximum, minimum, mul, where
 from .create import positions
 from .function import Face, apply, op, require_same_dtype
-from .index import GatherBackward, GatherRowsBackward, ReplaceRows, Scatter, added_up, require_index
+from .index import (
+    GatherBackward,
+    GatherRowsBackward,
+    ReplaceRows,
+    Scatter,
+    added_up,
+    gather,
+    index_select,
+    require_index,
+)
 from .pointwise import Operand
-from .shape import CopyInto, Slice, contiguous, reshape, to_dtype, unsqueeze
+from .shape import CopyInto, Slice, cat, contiguous, narrow, reshape, settled, to_dtype, unsqueeze
+from .sort import argsort
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -38,7 +49,7 @@ def scatter(
             ``[0, size)``; of equal ones the last stays, one out of range writes nothing.
         src: a number, or a tensor no axis of which is shorter than the index's.
         value: a number, as ``src``.
-        reduce: ``"add"`` adds instead, as :func:`scatter_add`; None replaces.
+        reduce: ``"add"`` or ``"multiply"`` combines with what is there; None replaces.
 
     Returns:
         The shape of ``x``.
@@ -48,13 +59,16 @@ def scatter(
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
-    if reduce not in (None, "add"):
-        raise ArgumentError("scatter", "reduce is None or 'add'", reduce=repr(reduce))
+    if reduce not in (None, "add", "multiply"):
+        law = "reduce is None, 'add' or 'multiply'"
+        raise ArgumentError("scatter", law, reduce=repr(reduce))
     source = value if src is None else src
     if not isinstance(source, type(x.detach())):
         source = x.new_full(index.shape, source)
     if reduce == "add":
         return scatter_add(x, dim, index, source)
+    if reduce == "multiply":
+        return scatter_reduce(x, dim, index, source, "prod")
     axis, flat = _checked("scatter", x, dim, index, source)
     return reshape(apply(Scatter(axis), *flat), x.shape)
 
@@ -190,10 +204,16 @@ def _slices(
 
 @op(Face.METHOD)
 def scatter_(
-    x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Any = None
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Operand | None = None,
+    *,
+    value: Any = None,
+    reduce: str | None = None,
 ) -> Tensor:
     """:func:`scatter` in place; returns the tensor."""
-    return _overwritten(x, scatter(x, dim, index, src, value=value))
+    return _overwritten(x, scatter(x, dim, index, src, value=value, reduce=reduce))
 
 
 @op(Face.METHOD)
@@ -223,6 +243,118 @@ def index_fill_(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 def _overwritten(x: Tensor, y: Tensor) -> Tensor:
     apply(CopyInto(), x, y)
     return x
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+@op()
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """``x`` with each element reduced with those of ``src`` whose index along an axis names it.
+
+    Args:
+        x: any shape.
+        dim: the axis.
+        index: as :func:`scatter` takes it.
+        src: no axis shorter than the index's.
+        reduce: ``"sum"``, ``"prod"``, ``"mean"``, ``"amax"`` or ``"amin"``.
+        include_self: whether the element itself takes part where an index names it.
+
+    Returns:
+        The shape of ``x``; of equal extremes each gets an equal part of the gradient.
+
+    Raises:
+        ArgumentError: if ``reduce`` is another.
+        ShapeError: if the shapes do not fit.
+        DtypeError: if ``index`` does not hold indices, or the dtypes differ.
+    """
+    if reduce not in _REDUCTIONS:
+        law = f"reduce is one of {_REDUCTIONS}"
+        raise ArgumentError("scatter_reduce", law, reduce=repr(reduce))
+    require_same_dtype("scatter_reduce", x=x.array, src=src.array)
+    if src.ndim == index.ndim and src.shape != index.shape and src.ndim:
+        src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
+    ones = index.new_ones(index.shape, dtype=int64)
+    count = scatter_add(index.new_zeros(x.shape, dtype=int64), dim, index, ones)
+    named = count > 0
+    if reduce in ("sum", "mean"):
+        kept = x if include_self else where(named, 0, x)
+        total = scatter_add(to_dtype(kept, x.dtype), dim, index, src)
+        if reduce == "sum":
+            return total
+        shares = where(named, count + int(include_self), 1)
+        return total / shares if x.dtype.is_floating_point else total // shares
+    if reduce == "prod":
+        found = _segments(mul, x, dim, index, src)
+        return where(named, found * x if include_self else found, x)
+    return _extremes(x, dim, index, src, named, largest=reduce == "amax", with_x=include_self)
+
+
+@op(Face.METHOD)
+def scatter_reduce_(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """:func:`scatter_reduce` in place; returns the tensor."""
+    y = scatter_reduce(x, dim, index, src, reduce, include_self=include_self)
+    return settled(x, y, inplace=True)
+
+
+def _extremes(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    named: Tensor,
+    *,
+    largest: bool,
+    with_x: bool,
+) -> Tensor:
+    """The extremes, as shares of the elements that are equal to them: so gradients are shared."""
+    better = maximum if largest else minimum
+    own, others = x.detach(), src.detach()
+    found = _segments(better, own, dim, index, others)
+    found = where(named, better(found, own) if with_x else found, own)
+    if not x.requires_grad and not src.requires_grad:
+        return found
+    axis = normalize_dim("scatter_reduce", dim, x.ndim)
+    mine = eq(own, found) if with_x else logical_and(eq(own, found), eq(named, False))
+    theirs = eq(others, gather(found, axis, index))
+    hits = scatter_add(to_dtype(mine, x.dtype), axis, index, to_dtype(theirs, x.dtype))
+    part = scatter_add(where(mine, x, 0.0), axis, index, where(theirs, src, 0.0)) / hits
+    return found + (part - part.detach())
+
+
+def _segments(
+    combine: Callable[..., Tensor], x: Tensor, dim: int, index: Tensor, src: Tensor
+) -> Tensor:
+    """What the elements of ``src`` for each place make together; 0 where there are none.
+
+    The places are sorted, neighbours of one place combined 1, 2, 4 ... apart; the last one of each
+    place has all of them then.
+    """
+    axis = normalize_dim("scatter_reduce", dim, x.ndim)
+    strides = contiguous_strides(x.shape)
+    places = to_dtype(index, int64) * (strides[axis] if x.ndim else 1)
+    for d, size in enumerate(index.shape):
+        if d != axis:
+            along = positions(type(x.detach()), size, x.device) * strides[d]
+            places = places + reshape(along, (size, *(1,) * (index.ndim - d - 1)))
+    flat = reshape(places, (places.numel(),))
+    order = argsort(flat)
+    flat = index_select(flat, 0, order)
+    values = index_select(reshape(src, (src.numel(),)), 0, order)
+    size, back = flat.shape[0], 1
+    while back < size:
+        left, right = narrow(values, 0, 0, size - back), narrow(values, 0, back, size - back)
+        same = eq(narrow(flat, 0, 0, size - back), narrow(flat, 0, back, size - back))
+        joined = where(same, combine(left, right), right)
+        values = cat([narrow(values, 0, 0, back), joined])
+        back *= 2
+    more = eq(narrow(flat, 0, 1, size - 1), narrow(flat, 0, 0, size - 1)) if size else flat
+    last = where(cat([more, more.new_zeros(1)]), 0, values) if size else values
+    return reshape(index_add(values.new_zeros(x.numel()), 0, flat, last), x.shape)
 
 
 @op(Face.FUNCTIONAL)

@@ -60,6 +60,10 @@ class Reshape(Function):
         """Reshaped back."""
         return (reshape(grads[0], saved.input_specs[0][0]),)
 
+    def inverse(self, shape: Shape) -> Function:
+        """What gives the input, of ``shape``, from the output."""
+        return Reshape(shape)
+
 
 @dataclass(frozen=True)
 class Permute(Function):
@@ -75,8 +79,11 @@ class Permute(Function):
 
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """The inverse order."""
-        inverse = tuple(self.dims.index(d) for d in range(len(self.dims)))
-        return (apply(Permute(inverse), grads[0]),)
+        return (apply(self.inverse(saved.input_specs[0][0]), grads[0]),)
+
+    def inverse(self, shape: Shape) -> Function:
+        """What gives the input, of ``shape``, from the output."""
+        return Permute(tuple(self.dims.index(d) for d in range(len(self.dims))))
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,35 @@ class SliceBackward(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """The slice of the gradient."""
         return (apply(Slice(self.starts, self.steps, saved.input_specs[0][0]), grads[0]),)
+
+
+@dataclass(frozen=True)
+class PutSlice(Function):
+    """The first input with the second, converted, at the places that a slice takes."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def infer(self, x: Array, part: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(x.shape, x.dtype, x.device),)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Copy, then copy into the slice."""
+        (y,), (x, part) = outputs, inputs
+        place = slice_view(y, self.starts, self.steps, part.shape)
+        return copy_launches(target, y, x) + copy_launches(target, place, part)
+
+    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+        """The gradient with zeros at the slice, and the slice of it."""
+        (g,), (_, (shape, _)) = grads, saved.input_specs
+        zeros = apply(Expand(shape), g.new_zeros((1,) * len(shape)))
+        return (
+            apply(self, g, zeros) if needs[0] else None,
+            apply(Slice(self.starts, self.steps, shape), g) if needs[1] else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -243,6 +279,14 @@ def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
     if y.dtype is x.dtype and small:
         return copy(target, y, x.view(y.shape, broadcast_strides(x.shape, x.strides, y.shape)))
     return launch_pointwise(target, [y], [x], (Input(0),), compute=from_name(x.dtype.compute))
+
+
+def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:
+    """The result ``y`` of an op on ``x``; if PyTorch's ``inplace`` is set, ``x`` holding it."""
+    if not inplace or y is x:
+        return y
+    apply(CopyInto(), x, y)
+    return x
 
 
 def alias(x: Tensor) -> Tensor:

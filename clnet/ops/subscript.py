@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import mode
 from ..array import Array
 from ..dtypes import bool_, int64
 from ..errors import ArgumentError, BoundsError
@@ -111,14 +112,15 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; of equal indices the last one stays.
 
     Args:
-        x: off the tape.
+        x: any shape; a leaf that requires a gradient only under ``clnet.no_grad()``. On the tape it
+            becomes what :func:`index_put` would give.
         key: as :func:`getitem` takes it; indices out of range write nothing. For one value and a
             single mask the host does not wait.
         value: a number or a tensor that broadcasts to ``x[key]``.
 
     Raises:
         ShapeError: if ``value`` does not broadcast.
-        GradientError: if ``x`` is on the tape and gradients are recorded.
+        GradientError: if ``x`` is a leaf that requires a gradient and gradients are recorded.
     """
     if not isinstance(value, type(x.detach())):
         host = np.asarray(value, x.dtype.numpy)
@@ -130,10 +132,15 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         return
     at = _located(x, key)
     if at.index is None:
-        apply(CopyInto(), at.view, _without_leading_ones(value, at.view.ndim))
+        if not _same(at.view.array, value.array):
+            apply(CopyInto(), at.view, _without_leading_ones(value, at.view.ndim))
+        return
+    value = _without_leading_ones(value, len(at.picked))
+    if mode.current().grad and (x.requires_grad or value.requires_grad):
+        rows = apply(ReplaceRows(wrap=True), reshape(at.view, at.rows), at.source(value), at.index)
+        apply(CopyInto(), at.view, reshape(rows, at.view.shape))
         return
     flat = reshape(contiguous(at.view), at.rows)
-    value = _without_leading_ones(value, len(at.picked))
     apply(PutRows(wrap=True), flat, at.source(value), at.index)
     if flat.array.storage is not x.array.storage:
         apply(CopyInto(), at.view, reshape(flat, at.view.shape))
@@ -185,6 +192,12 @@ def index_put_(
     """:func:`index_put` in place; returns the tensor."""
     apply(CopyInto(), x, index_put(x, indices, values, accumulate))
     return x
+
+
+def _same(a: Array, b: Array) -> bool:
+    """Whether two arrays are the same elements, as after ``x[i] += y`` in Python's two steps."""
+    places = [(x.offset, x.shape, x.strides, x.dtype) for x in (a, b)]
+    return a.storage is b.storage and places[0] == places[1]
 
 
 def _only_mask(x: Tensor, key: Any) -> Tensor | None:

@@ -13,6 +13,7 @@ from typing import Any
 from .. import mode
 from ..array import Array
 from ..compile import compile as compiled
+from ..creation import zeros
 from ..device import AbsentDevice, Device, DeviceTraits, traits_for
 from ..dtypes import DType, float32, int64
 from ..errors import OutOfDeviceMemory
@@ -22,7 +23,7 @@ from ..ops import cross_entropy
 from ..optim import Optimizer
 from ..recompute import checkpoint, checkpoint_sequential
 from ..tape import no_grad
-from ..tensor import Tensor, zeros
+from ..tensor import Tensor
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Make = Callable[[Iterable[Tensor]], Optimizer]

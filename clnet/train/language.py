@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import ops
 from ..autograd import no_grad
+from ..creation import zeros
 from ..errors import ArgumentError
 from ..nn import Module
 from ..ops import cross_entropy
-from ..tensor import Tensor, tensor, zeros
+from ..tensor import Tensor, tensor
 from .callback import Callback
 
 if TYPE_CHECKING:

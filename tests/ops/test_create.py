@@ -55,6 +55,7 @@ CASES = [
     ),
 ]
 OTHERWISE_TESTED = {
+    "new_tensor": "test_new_tensors_copy_data",
     "empty_like": "test_empty_ones_have_shape_and_dtype",
     "new_empty": "test_empty_ones_have_shape_and_dtype",
 }
@@ -181,3 +182,9 @@ def test_data_without_a_dtype_is_refused(data):
         DtypeError, match=r"^dtype: NumPy's dtype has no counterpart; got dtype=.* convert it"
     ):
         clnet.tensor(data)
+
+
+def test_new_tensors_copy_data():
+    x = clnet.ones(2, dtype=clnet.float64)
+    assert x.new_tensor([1, 2]).dtype is clnet.float64
+    assert x.new_tensor([1.7], dtype=clnet.int64).tolist() == [1]

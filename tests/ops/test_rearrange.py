@@ -49,6 +49,12 @@ HALVES = ["float16", "bfloat16"]
 ANY = [((0, 3, 5),), ((1, 1, 1),)]
 
 CASES = [
+    named(
+        "Tensor.unfold",
+        lambda x: x.unfold(2, 3, 2),
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, 3, 2)[:, :, ::2],
+    ),
+    named("Tensor.unfold", lambda x: x.unfold(0, 4, 1), lambda x: x[None].transpose(0, 2, 3, 1)),
     method("movedim", np.moveaxis, 0, -1),
     method("movedim", np.moveaxis, (0, 1), (2, 0), label="several"),
     method("unflatten", lambda x, *_: x.reshape(4, 3, 5, 1), -1, (5, -1)),
@@ -206,3 +212,9 @@ def test_rolling_by_whole_turns_changes_nothing():
 def test_what_does_not_fit_is_refused(call, error, law):
     with pytest.raises(error, match=law):
         call(clnet.ones(3, 4))
+
+
+def test_windows_that_do_not_fit_are_refused():
+    for size, step in ((6, 1), (2, 0)):
+        with pytest.raises(ArgumentError, match=r"^unfold: a window fits the axis"):
+            clnet.zeros(5).unfold(0, size, step)

@@ -1,0 +1,115 @@
+"""Questions about tensors and dtypes, in PyTorch's names."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from . import shapes
+from .dtypes import DType, Kind, float32, promote
+from .errors import DtypeError
+from .ops.pointwise import result_type as result_type
+from .tensor import Tensor
+
+__all__ = [
+    "broadcast_shapes",
+    "can_cast",
+    "finfo",
+    "get_default_dtype",
+    "iinfo",
+    "is_complex",
+    "is_floating_point",
+    "is_tensor",
+    "numel",
+    "promote_types",
+    "result_type",
+]
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor."""
+    return isinstance(value, Tensor)
+
+
+def is_floating_point(x: Tensor) -> bool:
+    """Whether the elements are floating."""
+    return x.dtype.is_floating_point
+
+
+def is_complex(x: Tensor) -> bool:
+    """False: there are no complex numbers."""
+    return False
+
+
+def numel(x: Tensor) -> int:
+    """Number of elements."""
+    return x.numel()
+
+
+class FloatLimits(NamedTuple):
+    """What a floating dtype can hold: its bits, the spacing at 1, the ends, the least normal."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    tiny: float
+
+
+class IntegerLimits(NamedTuple):
+    """What a dtype of whole numbers can hold."""
+
+    bits: int
+    max: int
+    min: int
+
+
+def finfo(dtype: DType) -> FloatLimits:
+    """The limits of a floating dtype.
+
+    Raises:
+        DtypeError: if it is not floating.
+    """
+    if not dtype.is_floating_point:
+        raise DtypeError("finfo", "the dtype is floating", dtype=dtype, remedy="Use iinfo")
+    found = ml_dtypes.finfo(dtype.numpy)
+    values = (float(n) for n in (found.eps, found.max, found.min, found.tiny))
+    return FloatLimits(found.bits, *values)
+
+
+def iinfo(dtype: DType) -> IntegerLimits:
+    """The limits of a dtype of whole numbers.
+
+    Raises:
+        DtypeError: if it is another.
+    """
+    if dtype.kind is not Kind.INTEGER:
+        raise DtypeError("iinfo", "the dtype holds whole numbers", dtype=dtype)
+    found = np.iinfo(dtype.numpy)
+    return IntegerLimits(found.bits, found.max, found.min)
+
+
+def promote_types(type1: DType, type2: DType) -> DType:
+    """The dtype of an op on tensors of both."""
+    return promote(type1, type2)
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether an op may write a result of the first dtype into a tensor of the second."""
+    return from_.kind <= to.kind
+
+
+def get_default_dtype() -> DType:
+    """What Python's floats become: float32."""
+    return float32
+
+
+def broadcast_shapes(*given: Any) -> tuple[int, ...]:
+    """The shape that tensors of these shapes have together.
+
+    Raises:
+        ShapeError: if there is none.
+    """
+    return shapes.broadcast_shapes("broadcast_shapes", *map(tuple, given))

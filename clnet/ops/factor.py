@@ -1,0 +1,369 @@
+"""Matrices solved, inverted and factored, products of several, and what vectors make.
+
+The factorizations go column by column, every step a few launches for the whole batch: right for
+matrices of some hundred rows, and differentiable as often as one likes. Nothing waits to see
+whether a matrix is singular: the result holds infinities or NaN then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import ArgumentError, ShapeError
+from ..shapes import normalize_dim
+from .arithmetic import abs as magnitude
+from .arithmetic import eq, log, sign, where
+from .create import positions
+from .function import Face, op, require_floating
+from .index import gather
+from .matmul import matmul
+from .rearrange import diag, diagonal, triu
+from .reduce import argmax, mean, prod
+from .reduce import sum as total
+from .shape import cat, expand, narrow, reshape, unsqueeze
+from .vector import norm
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@op()
+def trace(x: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal.
+
+    Raises:
+        ShapeError: if ``x`` is no matrix.
+    """
+    if x.ndim != 2:
+        raise ShapeError("trace", "x is a matrix", x=x.shape)
+    return total(diagonal(x))
+
+
+@op(name="linalg.vecdot", face=Face.LINALG)
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """``sum(x * y)`` along an axis; both are broadcast together."""
+    return total(x * y, dim)
+
+
+@op()
+def vdot(x: Tensor, other: Tensor) -> Tensor:
+    """The product of two vectors, as :func:`dot`."""
+    return x.dot(other)
+
+
+@op()
+def dist(x: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
+    """The ``p``-norm of ``x - other``, taken as one vector."""
+    return norm(x - other, p)
+
+
+@op(name="linalg.cross", face=Face.LINALG)
+def linalg_cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product of vectors of three elements along an axis.
+
+    Args:
+        x: any shape with three elements along the axis.
+        other: broadcasts with it.
+        dim: the axis.
+
+    Returns:
+        The broadcast shape.
+
+    Raises:
+        ShapeError: if the axis has another size.
+    """
+    axis = normalize_dim("cross", dim, x.ndim)
+    if x.ndim != other.ndim or x.shape[axis] != 3 or other.shape[axis] != 3:
+        raise ShapeError("cross", "the axis has three elements", x=x.shape, other=other.shape)
+    (a0, a1, a2), (b0, b1, b2) = ([narrow(v, axis, i, 1) for i in range(3)] for v in (x, other))
+    return cat([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis)
+
+
+@op()
+def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """As :func:`linalg.cross`; without ``dim`` along the first axis of three elements."""
+    if dim is None:
+        axes = [d for d, n in enumerate(x.shape) if n == 3]
+        if not axes:
+            raise ShapeError("cross", "an axis has three elements", x=x.shape, other=other.shape)
+        dim = axes[0]
+    return linalg_cross(x, other, dim=dim)
+
+
+@op(name="linalg.multi_dot", face=Face.LINALG)
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices in the order that takes the fewest multiplications.
+
+    Args:
+        tensors: two or more; the first and the last may be vectors.
+
+    Returns:
+        Their product.
+
+    Raises:
+        ArgumentError: if there are fewer than two.
+        ShapeError: if neighbours do not fit.
+    """
+    if len(tensors) < 2:
+        raise ArgumentError("multi_dot", "there are two or more", tensors=len(tensors))
+    first, last = tensors[0], tensors[-1]
+    chain = [unsqueeze(first, 0) if first.ndim == 1 else first, *tensors[1:-1]]
+    chain.append(unsqueeze(last, 1) if last.ndim == 1 else last)
+    y = _product(chain, _cuts([x.shape[0] for x in chain] + [chain[-1].shape[1]]), 0, len(chain))
+    y = reshape(y, y.shape[:-1]) if last.ndim == 1 else y
+    return reshape(y, y.shape[1:]) if first.ndim == 1 else y
+
+
+def _cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where each part of a chain is cut in two, by its first matrix and the one behind its last."""
+    count = len(sizes) - 1
+    costs = {(i, i + 1): 0 for i in range(count)}
+    cuts: dict[tuple[int, int], int] = {}
+    for length in range(2, count + 1):
+        for i in range(count - length + 1):
+            k = i + length
+            each = {
+                j: costs[i, j] + costs[j, k] + sizes[i] * sizes[j] * sizes[k]
+                for j in range(i + 1, k)
+            }
+            cuts[i, k] = min(each, key=lambda j: each[j])
+            costs[i, k] = each[cuts[i, k]]
+    return cuts
+
+
+def _product(chain: Sequence[Tensor], cuts: dict[tuple[int, int], int], i: int, k: int) -> Tensor:
+    if k == i + 1:
+        return chain[i]
+    j = cuts[i, k]
+    return matmul(_product(chain, cuts, i, j), _product(chain, cuts, j, k))
+
+
+@op(Face.FUNCTION)
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of matrices, as :func:`linalg.multi_dot`."""
+    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+
+
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """A square matrix times itself, ``n`` factors; of the inverse for ``n`` below 0.
+
+    Args:
+        x: ``(..., m, m)``, floating.
+        n: how many.
+
+    Returns:
+        The shape of ``x``.
+
+    Raises:
+        ShapeError: if ``x`` is not square.
+    """
+    _require_square("matrix_power", x)
+    if n < 0:
+        return matrix_power(inverse(x), -n)
+    power, square = None, x
+    while n:
+        if n % 2:
+            power = square if power is None else matmul(power, square)
+        n //= 2
+        square = matmul(square, square) if n else square
+    return _identity(x) if power is None else power
+
+
+class SignAndLogarithm(NamedTuple):
+    """A determinant's sign, and the logarithm of its magnitude."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class Factors(NamedTuple):
+    """Orthonormal columns, and an upper triangular matrix: their product is what was factored."""
+
+    Q: Any
+    R: Any
+
+
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
+def det(x: Tensor) -> Tensor:
+    """The determinant of ``(..., n, n)``; 0 of a singular matrix, whose gradient is NaN."""
+    _require_square("det", x)
+    _, pivots, swaps = _eliminated(x, narrow(x, -1, 0, 0))
+    return prod(pivots, -1) * swaps
+
+
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
+def slogdet(x: Tensor) -> SignAndLogarithm:
+    """Sign and logarithm of the determinant's magnitude of ``(..., n, n)``."""
+    _require_square("slogdet", x)
+    _, pivots, swaps = _eliminated(x, narrow(x, -1, 0, 0))
+    return SignAndLogarithm(
+        prod(sign(pivots), -1).detach() * swaps, total(log(magnitude(pivots)), -1)
+    )
+
+
+@op()
+def logdet(x: Tensor) -> Tensor:
+    """The logarithm of the determinant of ``(..., n, n)``; NaN where that is below 0."""
+    found = slogdet(x)
+    return where(found.sign < 0, float("nan"), found.logabsdet)
+
+
+@op(Face.FUNCTION | Face.METHOD)
+def inverse(x: Tensor) -> Tensor:
+    """The inverse of ``(..., n, n)``."""
+    _require_square("inverse", x)
+    return _eliminated(x, _identity(x))[0]
+
+
+@op(name="linalg.inv", face=Face.LINALG)
+def inv(x: Tensor) -> Tensor:
+    """The inverse of ``(..., n, n)``, as :func:`inverse`."""
+    return inverse(x)
+
+
+@op(name="linalg.solve", face=Face.LINALG)
+def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
+    """``y`` with ``x @ y = b``, by elimination with row pivots; ``y @ x = b`` with ``left=False``.
+
+    Args:
+        x: ``(..., n, n)``, floating.
+        b: ``(..., n, k)``, or ``(n,)``; for ``left=False`` ``(..., k, n)``.
+        left: on which side ``x`` stands.
+
+    Returns:
+        The shape of ``b``.
+
+    Raises:
+        ShapeError: if ``x`` is not square, or ``b`` has another number of rows.
+    """
+    _require_square("solve", x)
+    if not left:
+        return solve(x.transpose(-2, -1), b.transpose(-2, -1)).transpose(-2, -1)
+    columns = unsqueeze(b, -1) if b.ndim == 1 else b
+    if columns.shape[:-1] != x.shape[:-1]:
+        raise ShapeError("solve", "b has the rows of x", x=x.shape, b=b.shape)
+    y = _eliminated(x, columns)[0]
+    return reshape(y, b.shape)
+
+
+def _eliminated(x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gauss and Jordan: the solution, the pivots in order, and the sign of the rows' order."""
+    n = x.shape[-1]
+    rows = reshape(positions(type(x.detach()), n, x.device), (n, 1))
+    m = cat([x, b], -1)
+    swaps, pivots = x.detach().new_ones(x.shape[:-2]), list[Any]()
+    for k in range(n):
+        column = magnitude(narrow(narrow(m.detach(), -1, k, 1), -2, k, n - k))
+        chosen = argmax(column, -2, keepdim=True) + k
+        swaps = swaps * where(eq(reshape(chosen, x.shape[:-2]), k), 1.0, -1.0)
+        order = where(eq(rows, k), chosen, where(eq(rows, chosen), k, rows))
+        m = gather(m, -2, expand(order, m.shape))
+        row = narrow(m, -2, k, 1)
+        pivot = narrow(row, -1, k, 1)
+        pivots.append(reshape(pivot, (*x.shape[:-2], 1)))
+        row = row / pivot
+        m = where(eq(rows, k), row, m - narrow(m, -1, k, 1) * row)
+    there = cat(pivots, -1) if pivots else x.new_ones((*x.shape[:-2], 0))
+    return narrow(m, -1, n, b.shape[-1]), there, swaps
+
+
+@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
+def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangular ``L`` with ``L @ L.T = x`` for symmetric, positive definite matrices.
+
+    Args:
+        x: ``(..., n, n)``, floating; the lower triangle counts.
+        upper: give ``L.T``.
+
+    Returns:
+        The shape of ``x``; NaN where it is not positive definite.
+
+    Raises:
+        ShapeError: if ``x`` is not square.
+    """
+    _require_square("cholesky", x)
+    rest, columns = x, list[Any]()
+    for k in range(x.shape[-1]):
+        column = narrow(rest, -1, 0, 1)
+        column = column / narrow(column, -2, 0, 1) ** 0.5
+        columns.append(cat([x.new_zeros((*x.shape[:-2], k, 1)), column], -2))
+        size = rest.shape[-1] - 1
+        below = narrow(column, -2, 1, size)
+        rest = narrow(narrow(rest, -1, 1, size), -2, 1, size) - below * below.transpose(-2, -1)
+    y = cat(columns, -1) if columns else x
+    return y.transpose(-2, -1) if upper else y
+
+
+@op(name="linalg.qr", face=Face.LINALG)
+def qr(x: Tensor) -> Factors:
+    """Orthonormal ``Q`` and upper triangular ``R`` with ``Q @ R = x``; R's diagonal is positive.
+
+    Args:
+        x: ``(..., m, n)`` of full rank, floating; projected twice, so that rounding leaves the
+            columns orthogonal.
+
+    Returns:
+        ``(..., m, min(m, n))`` and ``(..., min(m, n), n)``.
+    """
+    _require_matrix("qr", x)
+    q: Any = None
+    for k in range(min(x.shape[-2:])):
+        column = narrow(x, -1, k, 1)
+        for _ in range(2 if k else 0):
+            column = column - matmul(q, matmul(q.transpose(-2, -1), column))
+        column = column / norm(column, 2, -2, keepdim=True)
+        q = column if q is None else cat([q, column], -1)
+    if q is None:
+        q = narrow(x, -1, 0, 0)
+    return Factors(q, triu(matmul(q.transpose(-2, -1), x)))
+
+
+@op()
+def cov(x: Tensor, *, correction: int = 1) -> Tensor:
+    """The covariances of variables, each a row of observations.
+
+    Args:
+        x: ``(variables, observations)``, or ``(observations,)``, floating.
+        correction: subtracted from the number of observations.
+
+    Returns:
+        ``(variables, variables)``, or a number.
+
+    Raises:
+        ShapeError: if ``x`` has more axes.
+    """
+    if x.ndim > 2:
+        raise ShapeError("cov", "x has two axes at most", x=x.shape)
+    rows = reshape(x, (-1, x.shape[-1] if x.ndim else 1))
+    apart = rows - mean(rows, 1, keepdim=True)
+    y = matmul(apart, apart.transpose(0, 1)) / (rows.shape[1] - correction)
+    return y if x.ndim == 2 else reshape(y, ())
+
+
+@op()
+def corrcoef(x: Tensor) -> Tensor:
+    """The correlations of variables, each a row of observations; arguments as :func:`cov`'s."""
+    y = cov(x)
+    if x.ndim < 2:
+        return y / y
+    spread = diag(y) ** 0.5
+    return y / (unsqueeze(spread, 0) * unsqueeze(spread, 1))
+
+
+def _identity(x: Tensor) -> Tensor:
+    n = x.shape[-1]
+    return expand(diag(x.new_ones(n)), x.shape)
+
+
+def _require_matrix(name: str, x: Tensor) -> None:
+    require_floating(name, x.array)
+    if x.ndim < 2:
+        raise ShapeError(name, "x is a matrix or a batch of them", x=x.shape)
+
+
+def _require_square(name: str, x: Tensor) -> None:
+    _require_matrix(name, x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ShapeError(name, "matrices are square", x=x.shape)

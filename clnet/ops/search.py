@@ -1,0 +1,372 @@
+"""Where values lie among others, how often they occur, and whether they are equal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import expr as e
+from ..dtypes import bool_, float32, int32, int64
+from ..errors import ArgumentError, ShapeError
+from .arithmetic import clamp, eq, ge, le, logical_and, logical_not, lt, ne, where
+from .arithmetic import floor as rounded_down
+from .create import positions
+from .function import Face, op, require_floating
+from .index import gather, index_select, require_index
+from .masked import positions_of
+from .pointwise import Operand, Result, evaluate
+from .reduce import all as every
+from .reduce import max as largest
+from .reduce import min as smallest
+from .scan import cumsum
+from .scatter import index_add
+from .shape import cat, expand, narrow, reshape, to_dtype
+from .sort import argsort, sort
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+@op(Face.FUNCTION)
+def searchsorted(
+    sorted_sequence: Tensor,
+    values: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """How many elements of a sorted row are less than each value: where it would be put in.
+
+    Args:
+        sorted_sequence: ascending along the last axis, ``(n,)`` or ``(..., n)``.
+        values: a number, any shape beside ``(n,)``, or ``(..., m)``.
+        out_int32: give int32.
+        right: count equal elements, too.
+        side: ``"left"`` or ``"right"``, as ``right``.
+        sorter: indices that sort the last axis, int64.
+
+    Returns:
+        The shape of ``values``, int64; a search in halves, all values at once.
+
+    Raises:
+        ArgumentError: if ``side`` is another word, or contradicts ``right``.
+        ShapeError: if the leading axes differ.
+    """
+    if side not in (None, "left", "right") or (side == "left" and right):
+        law = "side is 'left' or 'right', as right says"
+        raise ArgumentError("searchsorted", law, side=repr(side), right=right)
+    right = right or side == "right"
+    rows = sorted_sequence.detach()
+    if sorter is not None:
+        rows = gather(rows, -1, sorter)
+    wanted = values.detach() if hasattr(values, "detach") else rows.new_full((), values)
+    if rows.ndim == 0 or (rows.ndim > 1 and rows.shape[:-1] != wanted.shape[:-1]):
+        raise ShapeError(
+            "searchsorted",
+            "the sequence is (n,), or has the leading axes of the values",
+            sorted_sequence=rows.shape,
+            values=wanted.shape,
+        )
+    flat = wanted if rows.ndim > 1 else reshape(wanted, (wanted.numel(),))
+    found = _counted_below(rows, flat, or_equal=right)
+    return to_dtype(reshape(found, wanted.shape), int32 if out_int32 else int64)
+
+
+def _counted_below(rows: Tensor, values: Tensor, *, or_equal: bool) -> Tensor:
+    """How many elements of each row lie below (or at) the values: one bit of the count a step."""
+    size = rows.shape[-1]
+    count = values.new_zeros(values.shape, dtype=int64)
+    below = le if or_equal else lt
+    for bit in reversed(range(size.bit_length())):
+        more = count + (1 << bit)
+        there = gather(rows, -1, clamp(more, max=size) - 1)
+        count = where(logical_and(le(more, size), below(there, values)), more, count)
+    return count
+
+
+@op(Face.FUNCTION)
+def bucketize(
+    x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """The number of the bucket between ascending boundaries that each element lies in.
+
+    Args:
+        x: any shape.
+        boundaries: ``(n,)``, ascending; a bucket ends with its boundary.
+        out_int32: give int32.
+        right: a bucket begins with its boundary instead.
+
+    Returns:
+        The shape of ``x``, int64.
+
+    Raises:
+        ShapeError: if the boundaries have another number of axes.
+    """
+    if boundaries.ndim != 1:
+        raise ShapeError("bucketize", "boundaries are (n,)", boundaries=boundaries.shape)
+    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+@op(Face.FUNCTION)
+def isin(elements: Tensor, test_elements: Operand, *, invert: bool = False) -> Tensor:
+    """Whether each element is one of others.
+
+    Args:
+        elements: any shape.
+        test_elements: the others, any shape, or a number.
+        invert: give the contrary.
+
+    Returns:
+        The shape of ``elements``, bool.
+    """
+    if not hasattr(test_elements, "detach"):
+        found = eq(elements, test_elements)
+    elif test_elements.numel() == 0:
+        found = elements.new_zeros(elements.shape, dtype=bool_)
+    else:
+        others = sort(reshape(test_elements.detach(), -1)).values
+        flat = reshape(elements.detach(), (elements.numel(),))
+        at = clamp(_counted_below(others, flat, or_equal=False), max=others.numel() - 1)
+        found = reshape(eq(gather(others, 0, at), flat), elements.shape)
+    return logical_not(found) if invert else found
+
+
+@op()
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number from 0 on occurs, or the sum of the weights where it does.
+
+    Args:
+        x: ``(n,)``, int64 or int32, none below 0.
+        weights: ``(n,)``.
+        minlength: the least length of the result.
+
+    Returns:
+        ``(max(x) + 1,)`` at least, int64 or the dtype of the weights; the host waits for the size.
+
+    Raises:
+        ShapeError: if ``x`` is no vector, or the weights have another shape.
+        ArgumentError: if an element or ``minlength`` is below 0.
+    """
+    require_index("bincount", x)
+    if x.ndim != 1 or (weights is not None and weights.shape != x.shape):
+        of = None if weights is None else weights.shape
+        raise ShapeError("bincount", "x is (n,), weights as well", x=x.shape, weights=of)
+    least = int(smallest(x).item()) if x.numel() else 0
+    if least < 0 or minlength < 0:
+        law = "elements and minlength are 0 or more"
+        raise ArgumentError("bincount", law, least=least, minlength=minlength)
+    size = int(largest(x).item()) + 1 if x.numel() else 0
+    ones = x.new_ones(x.shape, dtype=int64) if weights is None else weights
+    return index_add(ones.new_zeros(size if size > minlength else minlength), 0, x, ones)
+
+
+@op()
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - PyTorch's
+    """How many elements lie in each of some bins of equal width; the last one has both ends.
+
+    Args:
+        x: any shape, floating.
+        bins: their number.
+        min: where the first begins.
+        max: where the last ends; the same as ``min``: the elements' own range, for which the host
+            waits.
+
+    Returns:
+        ``(bins,)``, of the dtype of ``x``; what lies outside is not counted.
+
+    Raises:
+        ArgumentError: if there is no bin, or ``min > max``.
+        DtypeError: if ``x`` is not floating.
+    """
+    require_floating("histc", x.array)
+    low, high = float(min), float(max)
+    if bins < 1 or low > high:
+        law = "there is a bin or more, and min is at most max"
+        raise ArgumentError("histc", law, bins=bins, min=min, max=max)
+    flat = reshape(x.detach(), (x.numel(),))
+    if low == high and x.numel():
+        low, high = float(smallest(flat).item()), float(largest(flat).item())
+    if low == high:
+        low, high = low - 1, high + 1
+    wide = to_dtype(flat, float32) if flat.dtype.itemsize < float32.itemsize else flat
+    at = clamp(rounded_down((wide - low) * (bins / (high - low))), max=bins - 1)
+    inside = logical_and(ge(wide, low), le(wide, high))
+    index = to_dtype(where(inside, at, -1.0), int64)
+    return to_dtype(index_add(wide.new_zeros(bins), 0, index, wide.new_ones(wide.shape)), x.dtype)
+
+
+class Unique(NamedTuple):
+    """Values without repetition, and what else was asked for."""
+
+    output: Any
+    inverse_indices: Any
+    counts: Any
+
+
+@op()
+def unique(
+    x: Tensor,
+    sorted: bool = True,  # noqa: A002, FBT001, FBT002 - PyTorch's
+    return_inverse: bool = False,  # noqa: FBT001, FBT002
+    return_counts: bool = False,  # noqa: FBT001, FBT002
+    dim: int | None = None,
+) -> Any:
+    """The values that occur, ascending; the host waits once for their number.
+
+    Args:
+        x: any shape and dtype.
+        sorted: taken for PyTorch's sake: they always are.
+        return_inverse: also give where in them each element is.
+        return_counts: also give how often each occurs.
+        dim: None: clnet compares elements, not slices.
+
+    Returns:
+        A vector, or a tuple of it and what was asked for.
+
+    Raises:
+        ArgumentError: if ``dim`` is given.
+        TraceError: inside a function that ``clnet.compile`` traces.
+    """
+    if dim is not None:
+        raise ArgumentError("unique", "dim is None", dim=dim)
+    flat = reshape(x.detach(), (x.numel(),))
+    order = argsort(flat)
+    found = _runs(index_select(flat, 0, order))
+    inverse = None
+    if return_inverse:
+        inverse = reshape(found.inverse_indices.scatter(0, order, found.inverse_indices), x.shape)
+    return _asked(Unique(found.output, inverse, found.counts), return_inverse, return_counts)
+
+
+@op()
+def unique_consecutive(
+    x: Tensor,
+    return_inverse: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    return_counts: bool = False,  # noqa: FBT001, FBT002
+    dim: int | None = None,
+) -> Any:
+    """The first of each run of equal elements; arguments as :func:`unique`'s."""
+    if dim is not None and x.ndim != 1:
+        raise ArgumentError("unique_consecutive", "dim is None", dim=dim)
+    found = _runs(reshape(x.detach(), (x.numel(),)))
+    found = found._replace(inverse_indices=reshape(found.inverse_indices, x.shape))
+    return _asked(found, return_inverse, return_counts)
+
+
+def _runs(flat: Tensor) -> Unique:
+    """The first element of each run, the number of the run of each element, and their lengths."""
+    size = flat.shape[0]
+    if not size:
+        none = flat.new_zeros(0, dtype=int64)
+        return Unique(flat, none, none)
+    begins = ne(narrow(flat, 0, 1, size - 1), narrow(flat, 0, 0, size - 1))
+    begins = cat([begins.new_ones(1, dtype=bool_), begins])
+    starts = to_dtype(positions_of(begins), int64)
+    ends = cat([narrow(starts, 0, 1, starts.shape[0] - 1), starts.new_full((1,), size)])
+    return Unique(index_select(flat, 0, starts), cumsum(begins, 0) - 1, ends - starts)
+
+
+def _asked(found: Unique, inverse: bool, counts: bool) -> Any:  # noqa: FBT001
+    kept = [found.output]
+    kept += [found.inverse_indices] if inverse else []
+    kept += [found.counts] if counts else []
+    return kept[0] if len(kept) == 1 else tuple(kept)
+
+
+def _close(x: Any, other: Any, rtol: Any, atol: Any) -> Any:
+    near = abs(x - other) <= atol + rtol * abs(other)
+    return e.logical_or(e.eq(x, other), e.logical_and(near, e.logical_not(e.isinf(other))))
+
+
+def _close_or_nan(x: Any, other: Any, rtol: Any, atol: Any) -> Any:
+    return e.logical_or(_close(x, other, rtol, atol), e.logical_and(e.isnan(x), e.isnan(other)))
+
+
+@op()
+def isclose(
+    x: Tensor,
+    other: Operand,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> Tensor:
+    """``|x - other| <= atol + rtol |other|``, or both are equal.
+
+    Args:
+        x: any shape.
+        other: broadcasts with it.
+        rtol: allowed, relative to ``other``.
+        atol: allowed beside.
+        equal_nan: whether NaN is close to NaN.
+
+    Returns:
+        The broadcast shape, bool.
+    """
+    body = _close_or_nan if equal_nan else _close
+    return evaluate(
+        "isclose", body, [x, other], [rtol, atol], result=Result.boolean, promoted=[x, other]
+    )
+
+
+@op()
+def allclose(
+    x: Tensor,
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> bool:
+    """Whether all elements are close, as Python's bool; arguments as :func:`isclose`'s."""
+    return bool(every(isclose(x, other, rtol, atol, equal_nan)).item())
+
+
+@op()
+def equal(x: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have one shape and equal elements, as Python's bool."""
+    return x.shape == other.shape and bool(every(eq(x, other)).item())
+
+
+@op()
+def repeat_interleave(
+    x: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Every slice of an axis several times, one after another.
+
+    Args:
+        x: any shape.
+        repeats: how often: one number, or one for each slice, for which the host waits.
+        dim: the axis; None: of all elements in a row.
+        output_size: the sum of the repeats, if it is known: nothing waits then.
+
+    Returns:
+        ``x``'s shape with the sum of the repeats at ``dim``.
+
+    Raises:
+        ShapeError: if there are neither one nor as many repeats as slices.
+        ArgumentError: if a number of repeats is below 0.
+    """
+    if dim is None:
+        x, dim = reshape(x, (x.numel(),)), 0
+    size = x.shape[dim]
+    if hasattr(repeats, "numel") and repeats.numel() == 1:
+        repeats = int(repeats.item())
+    if isinstance(repeats, int):
+        if repeats < 0:
+            raise ArgumentError("repeat_interleave", "repeats are 0 or more", repeats=repeats)
+        axis = dim % x.ndim
+        shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+        wide = expand(reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])), shape)
+        return reshape(wide, (*x.shape[:axis], size * repeats, *x.shape[axis + 1 :]))
+    require_index("repeat_interleave", repeats)
+    if repeats.shape != (size,):
+        raise ShapeError(
+            "repeat_interleave",
+            "there is a number for each slice",
+            repeats=repeats.shape,
+            x=x.shape,
+        )
+    ends = cumsum(repeats, 0)
+    count = int(ends[-1].item()) if output_size is None and size else output_size or 0
+    places = positions(type(x.detach()), count, x.device)
+    return index_select(x, dim, searchsorted(ends, places, right=True))

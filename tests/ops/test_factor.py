@@ -1,0 +1,193 @@
+"""Matrices solved, inverted and factored, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import linalg, ops
+from clnet.errors import ArgumentError, DtypeError, ShapeError
+from tests.opcase import Draw, OpCase, every_check, normal
+
+pytestmark = pytest.mark.device
+
+
+def well(*shape):
+    """Matrices far from singular."""
+    return Draw(shape, lambda rng, s: rng.standard_normal(s) + 3 * np.eye(s[-1])[:, ::-1])
+
+
+def case(name, fn, ref, *inputs, label="", **options):
+    options = {"k": 16, **options}
+    return OpCase(fn, ref, inputs, layouts=(), shapes=(), name=name, label=label, **options)
+
+
+def gram(x):
+    return x @ np.swapaxes(x, -1, -2) + np.eye(x.shape[-1])
+
+
+def device_gram(x):
+    return x @ x.transpose(-2, -1) + clnet.eye(x.shape[-1])
+
+
+SQUARE, BATCH = well(5, 5), well(2, 3, 3)
+
+CASES = [
+    case("trace", ops.trace, np.trace, normal(4, 6)),
+    case(
+        "linalg.vecdot",
+        lambda x, y: linalg.vecdot(x, y),
+        lambda x, y: (x * y).sum(-1),
+        normal(3, 4),
+        normal(4),
+    ),
+    case("vdot", ops.vdot, np.vdot, normal(9), normal(9)),
+    case(
+        "dist",
+        lambda x, y: ops.dist(x, y, 3),
+        lambda x, y: (np.abs(x - y) ** 3).sum() ** (1 / 3),
+        normal(3, 4),
+        normal(3, 4),
+    ),
+    case("linalg.cross", lambda x, y: linalg.cross(x, y), np.cross, normal(5, 3), normal(5, 3)),
+    case("cross", ops.cross, lambda x, y: np.cross(x, y, axis=0), normal(3, 4), normal(3, 4)),
+    case(
+        "linalg.multi_dot",
+        lambda *m: linalg.multi_dot(m),
+        lambda *m: np.linalg.multi_dot(m),
+        normal(9),
+        normal(9, 2),
+        normal(2, 8),
+        normal(8),
+    ),
+    case(
+        "chain_matmul",
+        ops.chain_matmul,
+        lambda a, b, c, d: a @ b @ c @ d,
+        normal(2, 9),
+        normal(9, 3),
+        normal(3, 8),
+        normal(8, 4),
+    ),
+    case(
+        "matrix_power",
+        lambda x: ops.matrix_power(x, 5),
+        lambda x: np.linalg.matrix_power(x, 5),
+        normal(4, 4),
+        ulps=64,
+    ),
+    case(
+        "matrix_power",
+        lambda x: linalg.matrix_power(x, -1),
+        np.linalg.inv,
+        BATCH,
+        label="inverse",
+        ulps=64,
+    ),
+    case("det", ops.det, np.linalg.det, BATCH, ulps=64, grad2=True),
+    case(
+        "slogdet",
+        lambda x: ops.slogdet(x).logabsdet,
+        lambda x: np.linalg.slogdet(x)[1],
+        BATCH,
+        ulps=64,
+    ),
+    case(
+        "logdet",
+        lambda x: ops.logdet(device_gram(x)),
+        lambda x: np.linalg.slogdet(gram(x))[1],
+        SQUARE,
+        ulps=64,
+    ),
+    case("inverse", ops.inverse, np.linalg.inv, BATCH, ulps=64, grad2=True),
+    case("linalg.inv", lambda x: linalg.inv(x), np.linalg.inv, SQUARE, ulps=64),
+    case(
+        "linalg.solve",
+        lambda x, b: linalg.solve(x, b),
+        np.linalg.solve,
+        SQUARE,
+        normal(5, 2),
+        ulps=64,
+    ),
+    case(
+        "linalg.solve",
+        lambda x, b: linalg.solve(x, b, left=False),
+        lambda x, b: b @ np.linalg.inv(x),
+        SQUARE,
+        normal(2, 5),
+        label="right",
+        ulps=64,
+    ),
+    case(
+        "cholesky",
+        lambda x: ops.cholesky(device_gram(x)),
+        lambda x: np.linalg.cholesky(gram(x)),
+        BATCH,
+        ulps=64,
+    ),
+    case(
+        "cholesky",
+        lambda x: linalg.cholesky(device_gram(x), upper=True),
+        lambda x: np.linalg.cholesky(gram(x)).T,
+        SQUARE,
+        label="upper",
+        ulps=64,
+    ),
+    case("cov", ops.cov, np.cov, normal(3, 9)),
+    case("cov", ops.cov, np.cov, normal(9), label="one"),
+    case("corrcoef", ops.corrcoef, np.corrcoef, normal(3, 9), ulps=64),
+]
+OTHERWISE_TESTED = {"linalg.qr": "test_columns_become_orthonormal"}
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+@pytest.mark.parametrize("shape", [(7, 4), (3, 5), (2, 4, 4)])
+def test_columns_become_orthonormal(shape):
+    x = clnet.tensor(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+    q, r = linalg.qr(x)
+    eye = np.broadcast_to(np.eye(min(shape[-2:])), (*shape[:-2], *(min(shape[-2:]),) * 2))
+    np.testing.assert_allclose((q.transpose(-2, -1) @ q).numpy(), eye, atol=2e-6)
+    np.testing.assert_allclose((q @ r).numpy(), x.numpy(), atol=2e-6)
+    assert np.array_equal(np.triu(r.numpy()), r.numpy())
+    assert (np.diagonal(r.numpy(), axis1=-2, axis2=-1) > 0).all()
+
+
+def test_signs_and_singular_matrices():
+    swapped = clnet.tensor([[0.0, 2.0], [3.0, 0.0]])
+    assert ops.det(swapped).item() == -6
+    assert ops.slogdet(swapped).sign.item() == -1
+    assert np.isnan(ops.logdet(swapped).item())
+    assert ops.det(clnet.ones(2, 2)).item() == 0
+    assert not np.isfinite(ops.inverse(clnet.ones(2, 2)).numpy()).any()
+    assert ops.det(clnet.zeros(3, 0, 0)).tolist() == [1, 1, 1]
+    assert ops.matrix_power(swapped, 0).tolist() == [[1, 0], [0, 1]]
+    assert ops.chain_matmul(swapped) is swapped
+    assert linalg.solve(swapped, clnet.tensor([2.0, 3.0])).tolist() == [1, 1]
+    assert ops.corrcoef(clnet.tensor([1.0, 2.0])).item() == 1
+
+
+X = clnet.zeros(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ops.trace(X[0]), ShapeError, "x is a matrix"),
+        (lambda: ops.cross(X, X), ShapeError, "an axis has three elements"),
+        (lambda: linalg.cross(X, X), ShapeError, "the axis has three elements"),
+        (lambda: linalg.multi_dot([X]), ArgumentError, "there are two or more"),
+        (lambda: ops.det(X), ShapeError, "matrices are square"),
+        (lambda: ops.inverse(X[0]), ShapeError, "x is a matrix or a batch of them"),
+        (lambda: ops.cholesky(clnet.tensor([[1]])), DtypeError, "operands are floating"),
+        (lambda: linalg.solve(clnet.eye(2), X[:1]), ShapeError, "b has the rows of x"),
+        (lambda: ops.cov(X[None]), ShapeError, "x has two axes at most"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

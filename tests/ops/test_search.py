@@ -1,0 +1,191 @@
+"""Searching, counting and comparing, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import ops
+from clnet.errors import ArgumentError, DtypeError, ShapeError
+from tests.opcase import OpCase, every_check, integers, normal
+
+pytestmark = pytest.mark.device
+
+
+def case(name, fn, ref, *inputs, label=""):
+    return OpCase(fn, ref, inputs, grad=False, layouts=(), shapes=(), name=name, label=label)
+
+
+SORTED = integers(-9, 9, (37,))
+ROWS = integers(-5, 5, (3, 8))
+
+
+def search(right):
+    return (
+        lambda s, v: ops.searchsorted(s.sort().values, v, right=right),
+        lambda s, v: np.searchsorted(np.sort(s), v, "right" if right else "left"),
+    )
+
+
+def by_rows(s, v):
+    return np.stack([np.searchsorted(np.sort(a), b) for a, b in zip(s, v, strict=True)])
+
+
+CASES = [
+    case("searchsorted", *search(False), SORTED, integers(-12, 12, (4, 5))),
+    case("searchsorted", *search(True), SORTED, integers(-12, 12, (4, 5)), label="right"),
+    case(
+        "searchsorted",
+        lambda s, v: ops.searchsorted(s.sort(1).values, v),
+        by_rows,
+        ROWS,
+        integers(-7, 7, (3, 5)),
+        label="rows",
+    ),
+    case(
+        "bucketize",
+        lambda x, b: ops.bucketize(x, b.sort().values),
+        lambda x, b: np.searchsorted(np.sort(b), x),
+        normal(3, 4),
+        normal(5),
+    ),
+    case("isin", ops.isin, np.isin, integers(0, 9, (4, 5)), integers(0, 9, (4,))),
+    case("bincount", ops.bincount, np.bincount, integers(0, 9, (50,))),
+    case(
+        "histc",
+        lambda x: ops.histc(x, 5, -1, 1),
+        lambda x: np.histogram(x, 5, (-1, 1))[0].astype(float),
+        normal(99),
+    ),
+    case(
+        "histc",
+        lambda x: ops.histc(x, 7),
+        lambda x: np.histogram(x, 7)[0].astype(float),
+        normal(99),
+        label="own range",
+    ),
+    case(
+        "unique",
+        lambda x: ops.unique(x, return_inverse=True, return_counts=True),
+        lambda x: [
+            y.reshape(x.shape) if i == 1 else y
+            for i, y in enumerate(np.unique(x, return_inverse=True, return_counts=True))
+        ],
+        integers(0, 9, (4, 5)),
+    ),
+    case("unique", ops.unique, np.unique, integers(0, 9, (0,)), label="empty"),
+    case(
+        "isclose",
+        lambda x, y: ops.isclose(x, x + y * 1e-5),
+        lambda x, y: np.isclose(x, (x + y * 1e-5), rtol=1e-5),
+        integers(1, 9, (30,)),
+        integers(-30, 30, (30,)),
+    ),
+    case(
+        "repeat_interleave",
+        lambda x: ops.repeat_interleave(x, 3, -1),
+        lambda x: np.repeat(x, 3, -1),
+        normal(3, 4),
+    ),
+    case(
+        "repeat_interleave",
+        lambda x, n: ops.repeat_interleave(x, n, 1),
+        lambda x, n: np.repeat(x, n, 1),
+        normal(3, 4),
+        integers(0, 4, (4,)),
+        label="tensor",
+    ),
+    case(
+        "repeat_interleave",
+        lambda x: ops.repeat_interleave(x, clnet.tensor(2)),
+        lambda x: np.repeat(x, 2),
+        normal(3, 4),
+        label="flat",
+    ),
+]
+OTHERWISE_TESTED = {
+    "unique_consecutive": "test_runs_are_found",
+    "allclose": "test_python_booleans",
+    "equal": "test_python_booleans",
+}
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def test_runs_are_found():
+    x = clnet.tensor([3, 3, 1, 1, 1, 3])
+    values, inverse, counts = ops.unique_consecutive(x, return_inverse=True, return_counts=True)
+    assert (values.tolist(), counts.tolist()) == ([3, 1, 3], [2, 3, 1])
+    assert inverse.tolist() == [0, 0, 1, 1, 1, 2]
+    assert ops.unique_consecutive(x[:0]).tolist() == []
+
+
+def test_python_booleans():
+    x = clnet.tensor([1.0, float("nan")])
+    assert ops.equal(x[:1], x[:1])
+    assert not ops.equal(x, x)
+    assert not ops.equal(x, x[:1])
+    assert ops.allclose(x, x, equal_nan=True) is True
+    assert ops.allclose(x, x) is False
+    assert ops.isclose(clnet.tensor([float("inf")]), float("inf")).tolist() == [True]
+
+
+def test_sorters_and_sides():
+    x, order = clnet.tensor([3.0, 1.0, 2.0]), clnet.tensor([1, 2, 0])
+    found = ops.searchsorted(x, 2.0, side="right", sorter=order, out_int32=True)
+    assert (found.item(), found.dtype) == (2, clnet.int32)
+    assert ops.isin(x, 1.0, invert=True).tolist() == [True, False, True]
+    assert ops.isin(x, x[:0]).tolist() == [False] * 3
+
+
+def test_few_or_equal_elements():
+    assert ops.bincount(clnet.tensor([1, 1]), clnet.tensor([0.5, 2.0]), 4).tolist() == [
+        0,
+        2.5,
+        0,
+        0,
+    ]
+    assert ops.bincount(clnet.tensor([1])[:0], minlength=2).tolist() == [0, 0]
+    assert ops.histc(clnet.tensor([2.0, 2.0]), 2).tolist() == [0, 2]
+    assert ops.repeat_interleave(
+        clnet.tensor([1, 2]), clnet.tensor([2, 1]), output_size=3
+    ).tolist() == [1, 1, 2]
+
+
+X = clnet.tensor([1.0, 2.0])
+I = clnet.tensor([1, 2])  # noqa: E741
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ops.searchsorted(X, 1.0, side="up"), ArgumentError, "side is 'left' or 'right'"),
+        (
+            lambda: ops.searchsorted(X.reshape(1, 2), X.reshape(2, 1)),
+            ShapeError,
+            r"the sequence is \(n,\)",
+        ),
+        (lambda: ops.bucketize(X, X.reshape(1, 2)), ShapeError, r"boundaries are \(n,\)"),
+        (lambda: ops.bincount(X), DtypeError, "an index is int64 or int32"),
+        (lambda: ops.bincount(I, X[:1]), ShapeError, r"x is \(n,\), weights as well"),
+        (lambda: ops.bincount(-I), ArgumentError, "elements and minlength are 0 or more"),
+        (lambda: ops.histc(X, 0), ArgumentError, "there is a bin or more"),
+        (lambda: ops.histc(X, 2, 3, 1), ArgumentError, "min is at most max"),
+        (lambda: ops.histc(I), DtypeError, "operands are floating"),
+        (lambda: ops.unique(X, dim=0), ArgumentError, "dim is None"),
+        (lambda: ops.unique_consecutive(X.reshape(1, 2), dim=0), ArgumentError, "dim is None"),
+        (lambda: ops.repeat_interleave(X, -1), ArgumentError, "repeats are 0 or more"),
+        (
+            lambda: ops.repeat_interleave(X, clnet.tensor([1, 2, 3])),
+            ShapeError,
+            "a number for each slice",
+        ),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

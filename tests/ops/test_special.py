@@ -1,0 +1,78 @@
+"""Further mathematics of elements, against NumPy and SciPy."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.special
+
+import clnet
+from clnet import ops
+from tests.opcase import Draw, OpCase, every_check, integers, normal, sliced, uniform
+
+pytestmark = pytest.mark.device
+
+SHAPE = (7, 9)
+X = normal(*SHAPE)
+pointwise = partial(OpCase, layouts=(sliced,), shapes=())
+compared = partial(pointwise, grad=False)
+
+
+def specials(*values: float) -> Draw:
+    """A few values, in any order."""
+    return Draw(SHAPE, lambda rng, s: rng.choice(np.array(values), s), grad=False)
+
+
+ENDS = specials(-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf, np.nan)
+
+CASES = [
+    pointwise(ops.deg2rad, np.deg2rad, [X], rtol=1e-6),
+    pointwise(ops.rad2deg, np.rad2deg, [X], rtol=1e-6),
+    pointwise(ops.sinc, np.sinc, [X], grad2=True, ulps=32),
+    compared(ops.sinc, np.sinc, [integers(-2, 3, SHAPE)], label="integers", atol=1e-6),
+    pointwise(ops.heaviside, np.heaviside, [specials(-2, 0, 3), X]),
+    compared(ops.signbit, np.signbit, [ENDS]),
+    compared(ops.signbit, np.signbit, [integers(-2, 2, SHAPE)], label="integers"),
+    compared(ops.isposinf, np.isposinf, [ENDS]),
+    compared(ops.isneginf, np.isneginf, [ENDS]),
+    pointwise(ops.logaddexp2, np.logaddexp2, [X, normal(*SHAPE, scale=3)]),
+    compared(
+        ops.logaddexp2,
+        np.logaddexp2,
+        [specials(-np.inf, 3), specials(-np.inf, 3)],
+        label="infinite",
+    ),
+    pointwise(ops.ldexp, lambda x, n: x * 2.0**n, [X, integers(-4, 5, SHAPE)]),
+    pointwise(ops.erfinv, scipy.special.erfinv, [uniform(-0.9, 0.9, SHAPE)], rtol=2e-5, grad2=True),
+    compared(
+        ops.erfinv,
+        scipy.special.erfinv,
+        [specials(-0.9999, 0, 0.9, 0.999999)],
+        label="ends",
+        rtol=2e-3,
+    ),
+    pointwise(ops.positive, lambda x: x, [X]),
+    pointwise(ops.clamp_min, np.maximum, [X, normal(*SHAPE)]),
+    pointwise(ops.clamp_max, np.minimum, [X, normal(*SHAPE)]),
+    pointwise(lambda x, y: ops.rsub(x, y, alpha=3), lambda x, y: y - 3 * x, [X, X], name="rsub"),
+]
+OTHERWISE_TESTED = dict.fromkeys(("clamp_min_", "clamp_max_"), "test_bounds_in_place")
+
+
+@pytest.mark.parametrize(("case", "check"), every_check(CASES))
+def test_op(case, check, device):
+    check(case, device)
+
+
+def test_bounds_in_place():
+    x = clnet.tensor([-2.0, 0.5, 3.0])
+    assert x.clamp_min_(-1).clamp_max_(2) is x
+    assert x.tolist() == [-1, 0.5, 2]
+    assert ops.rsub(x, 1).tolist() == [2, 0.5, -1]
+
+
+def test_erfinv_at_its_ends():
+    assert ops.erfinv(clnet.tensor([1.0, -1.0])).tolist() == [float("inf"), -float("inf")]
+    assert np.isnan(ops.erfinv(clnet.tensor([1.5, -2.0])).numpy()).all()

@@ -1,0 +1,18 @@
+"""Second names are the ops they stand for."""
+
+from __future__ import annotations
+
+import pytest
+
+import clnet
+from clnet.ops.function import PUBLIC_OPS
+from clnet.ops.synonym import SYNONYMS
+
+OTHERWISE_TESTED = dict.fromkeys(SYNONYMS, "test_a_second_name_is_the_same_op")
+
+
+@pytest.mark.parametrize("name", SYNONYMS)
+def test_a_second_name_is_the_same_op(name):
+    assert PUBLIC_OPS[name] == PUBLIC_OPS[SYNONYMS[name]]
+    assert getattr(clnet.Tensor, name, None) is getattr(clnet.Tensor, SYNONYMS[name], None)
+    assert getattr(clnet, name, None) is getattr(clnet, SYNONYMS[name], None)

@@ -1,0 +1,63 @@
+"""Questions about tensors and dtypes: PyTorch's answers."""
+
+from __future__ import annotations
+
+import pytest
+
+import clnet
+from clnet.errors import DtypeError, ShapeError
+
+pytestmark = pytest.mark.device
+
+
+def test_what_a_tensor_is():
+    x = clnet.zeros(2, 3)
+    assert clnet.is_tensor(x)
+    assert not clnet.is_tensor([0])
+    assert (clnet.is_floating_point(x), x.is_floating_point(), x.long().is_floating_point()) == (
+        True,
+        True,
+        False,
+    )
+    assert not clnet.is_complex(x)
+    assert (clnet.numel(x), x.nelement(), x.ndimension(), x.element_size()) == (6, 6, 2, 4)
+    assert x.cpu().device.traits.kind is clnet.DeviceKind.CPU
+
+
+def test_what_a_dtype_holds():
+    limits = clnet.finfo(clnet.bfloat16)
+    assert (limits.eps, limits.bits, limits.max) == (2**-7, 16, -limits.min)
+    assert clnet.iinfo(clnet.int8) == (8, 127, -128)
+    with pytest.raises(DtypeError, match="the dtype is floating"):
+        clnet.finfo(clnet.int8)
+    with pytest.raises(DtypeError, match="the dtype holds whole numbers"):
+        clnet.iinfo(clnet.float32)
+    assert clnet.get_default_dtype() is clnet.float32
+
+
+def test_what_comes_of_two():
+    assert clnet.promote_types(clnet.int64, clnet.float16) is clnet.float16
+    assert clnet.result_type(clnet.zeros(2, dtype=clnet.int32), 2.5) is clnet.float32
+    assert clnet.can_cast(clnet.int64, clnet.float16)
+    assert not clnet.can_cast(clnet.float16, clnet.int64)
+    assert clnet.broadcast_shapes((3, 1), [4]) == (3, 4)
+    with pytest.raises(ShapeError, match="broadcast_shapes"):
+        clnet.broadcast_shapes((3,), (4,))
+
+
+def test_contexts_by_a_flag():
+    x = clnet.ones(2, requires_grad=True)
+    with clnet.set_grad_enabled(False):
+        assert not (x * 2).requires_grad
+        with clnet.set_grad_enabled(True):
+            assert (x * 2).requires_grad
+        with clnet.inference_mode(False):
+            assert not (x * 2).requires_grad
+    with clnet.inference_mode():
+        assert not (x * 2).requires_grad
+
+    @clnet.set_grad_enabled(False)
+    def silent():
+        return x * 2
+
+    assert not silent().requires_grad
