@@ -182,9 +182,7 @@ def memory_is_short(trace: Trace) -> bool:
     device = trace.device
     limit = device.pool.limit
     room = device.traits.global_memory_bytes if limit is None else limit
-    steps = (*trace.setup, *(step for _, step in trace.ops))
-    touched = {a.storage for step in steps for a in (*step.inputs, *step.outputs)}
-    if sum(s.nbytes for s in touched) <= room:  # not even if everything were held
+    if sum(s.nbytes for s in trace.touched) <= room:  # not even if everything were held
         return False
     return plan_memory(trace, lower(trace, device.target), device.target).peak_bytes > room
 

@@ -119,7 +119,7 @@ def _made_with(trace: Trace, made: Storage) -> Changes | Refusal:
         step, form = trace.steps[reader], _form(trace.steps[reader])
         if not isinstance(step, Step) or not isinstance(step.function, BlockedSums) or form is None:
             continue
-        if not _reads_whole(form, whole) or not _ready(trace, form, at, reader):
+        if not _reads_whole(form, whole) or not _unchanged(trace, form.reads, at, reader):
             continue
         fused = compose(producer, form, (whole,))
         joined = fused if isinstance(fused, Form) else None
@@ -127,11 +127,6 @@ def _made_with(trace: Trace, made: Storage) -> Changes | Refusal:
         if found is not None:
             return {at: found, reader: None}
     return Refusal.READ_TWICE
-
-
-def _ready(trace: Trace, form: Form, at: int, reader: int) -> bool:
-    """Whether all that a form reads is there earlier, but for what is made then."""
-    return not any(at < w < reader for x in form.reads for w in trace.writers.get(x.storage, ()))
 
 
 def _pure(step: Step | Action) -> Form | None:

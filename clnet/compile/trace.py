@@ -72,10 +72,14 @@ class Trace:
 
         It is found once: a plan gives the others memory, and the trace still says the same.
         """
-        steps = (*self.setup, *(step for _, step in self.ops))
-        touched = (a.storage for step in steps for a in (*step.inputs, *step.outputs))
         ends = (a.storage for a in (*self.arguments, *self.results))
-        return frozenset(s for s in (*touched, *ends, *self.kept) if s.buffer is not None)
+        return frozenset(s for s in (*self.touched, *ends, *self.kept) if s.buffer is not None)
+
+    @cached_property
+    def touched(self) -> frozenset[Storage]:
+        """All storages that steps write or read, those of the setup included."""
+        steps = (*self.setup, *(step for _, step in self.ops))
+        return frozenset(a.storage for step in steps for a in (*step.inputs, *step.outputs))
 
     @cached_property
     def lasting(self) -> frozenset[Storage]:
