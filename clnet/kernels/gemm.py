@@ -6,7 +6,7 @@ from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import float32, float64
 from .gemm_any import any_type
-from .gemm_packed import packed
+from .gemm_packed import packed, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
 from .gemm_tiled import tiled
@@ -23,6 +23,7 @@ def gemm(
     bias: Array | None = None,
     bias_axis: int = -1,
     activation: str | None = None,
+    panels: Array | None = None,
 ) -> list[Launch]:
     """``out = activation(alpha * a @ b + beta * out + bias)``, for every item of the batch.
 
@@ -37,6 +38,7 @@ def gemm(
         bias: ``(n,)``, or ``(m,)`` with ``bias_axis=-2``, or None.
         bias_axis: the axis of ``out`` that ``bias`` lies along.
         activation: None or ``"relu"``.
+        panels: of ``b``, from :func:`pack_for`.
 
     Returns:
         The launches, in order; none if ``out`` is empty.
@@ -47,7 +49,34 @@ def gemm(
     parts = problems(
         out, a, b, alpha=alpha, beta=beta, bias=bias, bias_axis=axis, activation=activation
     )
+    if panels is not None:
+        return packed(target, parts[0], panels)
     return [launch for part in parts for launch in _launches(target, part)]
+
+
+def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launch], Array | None]:
+    """Pack ``b`` once for several products ``a @ b`` of the same sizes and strides.
+
+    Args:
+        target: what the device is like.
+        out: of the first product, as for :func:`gemm`.
+        a: of the first product.
+        b: of all.
+
+    Returns:
+        The launches that pack, and the panels; none where the kernel that multiplies takes none.
+    """
+    parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
+    problem = parts[0]
+    turned = problem.b.storage is not b.storage or problem.b.offset != b.offset
+    if len(parts) > 1 or turned or target.traits.dedicated_local_memory or out.size == 0:
+        return [], None
+    if problem.k == 0 or problem.out.dtype not in (float32, float64):
+        return [], None
+    if problem.n <= MOST_ROWS or skinny(target, problem):
+        return [], None
+    found = packed_once(target, problem)
+    return ([], None) if found is None else ([found[0]], found[1])
 
 
 def _launches(target: Target, problem: Problem) -> list[Launch]:

@@ -69,6 +69,7 @@
     vector = f"{ctype}{width}"
     space = "__global" if prepacked else "__local"
     fetch_steps = 32  # between two looks ahead
+    pack_steps = 32  # of a, at a time; a multiple of unroll
     shape = dict(width=width, rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, space=space)
 %>
 ${vectors_of.types(ctype, width)}
@@ -127,8 +128,17 @@ __kernel void gemm_packed(
         const int padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
         const ${ctype} keep = k0 == first_k ? beta : 1;
         const int last = k0 + depth >= end_k;
-        for (int row = first_row, at = 0; row < end_row; row += ${rows}, at += ${lanes} * padded)
-            pack_a(a_panels + at, a + row * a_m + k0 * a_k, min(${rows}, end_row - row), steps, padded, a_m, a_k);
+        // Columns of a that lie densely are read across all panels, some at a time: for one panel
+        // alone, every step would be on another page.
+        const int stretch = a_m == 1 ? ${pack_steps} : padded;
+        for (int step = 0; step < padded; step += stretch) {
+            const int left = steps - step, some = left < stretch ? left : stretch;
+            const int whole = (some + ${unroll - 1}) / ${unroll} * ${unroll};
+            for (int row = first_row, at = step * ${lanes}; row < end_row; row += ${rows}, at += ${lanes} * padded)
+                pack_a(
+                    a_panels + at, a + row * a_m + (k0 + step) * a_k,
+                    min(${rows}, end_row - row), some, whole, a_m, a_k);
+        }
         for (int column = first_column; column < end_column; column += ${columns}) {
 % if prepacked:
             __global const ${ctype} *b_panel = b + column / ${columns} * panel_size + (long)k0 * ${columns};

@@ -77,6 +77,7 @@ class Work(NamedTuple):
         item_bytes: bytes of an element.
         units: compute units.
         limit: bytes of scratch memory allowed.
+        ready: b's panels are there already.
     """
 
     params: PackedParams
@@ -88,6 +89,7 @@ class Work(NamedTuple):
     item_bytes: int
     units: int
     limit: int
+    ready: bool = False
 
 
 PACKED = Kernel(
@@ -123,32 +125,59 @@ LAUNCH_COST = 2_500_000
 DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 
 
-def packed(target: Target, problem: Problem) -> list[Launch]:
+def packed(target: Target, problem: Problem, panels: Array | None = None) -> list[Launch]:
     """The launches of a product in vector registers.
 
     Args:
         target: what the device is like.
         problem: the product, of float32 or float64, no axis of it empty.
+        panels: of b, from :func:`packed_once`.
 
     Returns:
         Its launches, in order.
     """
+    if panels is not None:
+        problem = replace(problem, b=panels.view(problem.b.shape, panels.strides))
     used = problem.memory().nbytes
     if used:  # operands in scratch memory leave less of it
         target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
-    return _blocked(target, problem, BLOCKING.choose(target, problem.product))
+    if panels is None:
+        return _blocked(target, problem, BLOCKING.choose(target, problem.product))
+    work = _work(target, problem.product, _rows(target.traits, problem.m))
+    return _blocked(target, problem, choose_blocking(work._replace(ready=True)), ready=True)
 
 
-def _blocked(target: Target, problem: Problem, blocking: Blocking) -> list[Launch]:
-    """The launches of a blocking."""
+def packed_once(target: Target, problem: Problem) -> tuple[Launch, Array] | None:
+    """Panels of b for several products with it.
+
+    Args:
+        target: what the device is like.
+        problem: the first of them.
+
+    Returns:
+        The launch that packs, and what :func:`packed` takes; None if the workspace has no room.
+    """
+    form = _form(_params(target.traits, problem.product, _rows(target.traits, problem.m)))
+    memory = problem.memory()
+    panels = place_panels(memory, form, problem)
+    if memory.nbytes > target.workspace_limit:
+        return None
+    return pack(form, problem, panels), panels
+
+
+def _blocked(
+    target: Target, problem: Problem, blocking: Blocking, *, ready: bool = False
+) -> list[Launch]:
+    """The launches of a blocking; ``ready``: b is its panels."""
     params = _params(target.traits, problem.product, blocking.rows)
-    params = params._replace(bias=problem.bias_axis, activation=problem.activation)
+    params = params._replace(
+        bias=problem.bias_axis, activation=problem.activation, prepacked=blocking.prepacked
+    )
     memory = problem.memory()
     launches: list[Launch] = []
-    if blocking.prepacked:
+    if blocking.prepacked and not ready:
         panels = place_panels(memory, _form(params), problem)
         launches.append(pack(_form(params), problem, panels))
-        params = params._replace(prepacked=True)
         problem = replace(problem, b=panels)
     if blocking.slices == 1:
         return [*launches, _multiply(params, blocking, problem, 0)]
@@ -252,8 +281,9 @@ def _blockings(work: Work) -> list[Blocking]:
             for r in _cuts(row_panels, ceil_div(row_panels, most_rows), work.units)
         }
         for columns in sorted(column_options)
-        for prepacked in (False, True)
-        if _scratch_bytes(work, slices, prepacked) <= work.limit and not (prepacked and slices > 1)
+        for prepacked in ((True,) if work.ready else (False, True))
+        if _scratch_bytes(work, slices, prepacked) <= work.limit
+        and (work.ready or not (prepacked and slices > 1))
     ]
 
 
@@ -291,7 +321,7 @@ def _cost(work: Work, blocking: Blocking) -> float:
     group += columns * steps * (LOAD_COST if blocking.prepacked else PACK_COST)
     turns = max(ceil_div(groups, work.units), groups / work.units)
     cost = group * turns + GROUP_COST * groups
-    if blocking.prepacked:
+    if blocking.prepacked and not work.ready:
         panels = _form(params).elements(work.n, work.k) * work.items
         cost += panels * PREPACK_COST / work.units + LAUNCH_COST
     if blocking.slices > 1:
@@ -302,7 +332,8 @@ def _cost(work: Work, blocking: Blocking) -> float:
 
 def _scratch_bytes(work: Work, slices: int, prepacked: bool) -> int:  # noqa: FBT001 - private
     """What a blocking needs of the workspace."""
-    nbytes = _form(work.params).elements(work.n, work.k) * work.items if prepacked else 0
+    packs = prepacked and not work.ready
+    nbytes = _form(work.params).elements(work.n, work.k) * work.items if packs else 0
     nbytes += slices * work.batch * work.m * work.n if slices > 1 else 0
     return nbytes * work.item_bytes
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..dtypes import from_name
-from ..kernels.gemm import gemm
+from ..kernels.gemm import gemm, pack_for
 from ..kernels.pointwise import pointwise as launch_pointwise
 from .function import Function, Saved, apply
 from .matmul import MatMul, linear
@@ -65,10 +65,12 @@ class Recurrence(Function):
         x, (weight, *bias) = inputs[0], inputs[1 + count :]
         columns = weight.view(weight.shape[::-1], weight.strides[::-1])
         compute, exprs = from_name(x.dtype.compute), gate_results(self.cell)
-        states, launches = inputs[1 : 1 + count], []
+        states = inputs[1 : 1 + count]
+        launches, panels = pack_for(target, step(outputs[-1], 0), states[0], columns)
+        own = bias[0] if bias else None
         for t in order(x.shape[0], backwards=self.backwards):
             share = step(outputs[-1], t)
-            launches += gemm(target, share, states[0], columns, bias=bias[0] if bias else None)
+            launches += gemm(target, share, states[0], columns, bias=own, panels=panels)
             gates = (*gate_views(step(x, t), self.cell), *gate_views(share, self.cell))
             made = tuple(step(y, t) for y in outputs[:-1])
             launches += launch_pointwise(target, made, (*gates, states[-1]), exprs, compute=compute)
@@ -165,7 +167,7 @@ class RecurrenceBackward(Function):
         given = iter(inputs[3 + 2 * count :])
         arriving = [next(given) if here else None for here in self.arrived]
         compute = from_name(x.dtype.compute)
-        launches: list[Launch] = []
+        launches, panels = pack_for(target, running[0], step(written[-1], 0), weight)
         walk = order(x.shape[0], backwards=not self.backwards)
         for t, before in zip(walk, [*walk[1:], None], strict=True):
             terms = [
@@ -181,8 +183,9 @@ class RecurrenceBackward(Function):
             )  # fmt: skip
             # With one state, the gradient that does not run through the gates is there already.
             launches += gemm(
-                target, running[0], step(written[-1], t), weight, beta=float(count == 1)
-            )
+                target, running[0], step(written[-1], t), weight,
+                beta=float(count == 1), panels=panels,
+            )  # fmt: skip
         return launches
 
 

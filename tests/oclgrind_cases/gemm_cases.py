@@ -153,7 +153,7 @@ def panels_packed_before(target: Target) -> None:
 
 @case("cpu")
 def results_past_the_caches(target: Target) -> None:
-    with constants(gemm_packed, STREAM_BYTES=0):
+    with constants(gemm_packed, STREAM_BYTES=0, LINE_BYTES=32):
         check(target, np.float32, 17, 96, 5, bias_axis=-1, activation="relu")
         check(target, np.float64, 17, 48, 5)
 
