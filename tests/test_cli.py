@@ -301,6 +301,7 @@ def test_tune_measures_once_and_keeps_what_it_found(tmp_path, monkeypatch, capsy
         (["--seconds", "0"], "tune: seconds is positive; got seconds=0.0"),
         (["--op", "sort"], "tune: there is no such op; got found='sort', have=gemm, conv"),
         (["--net", "none"], "there is no such network"),
+        (["--simd-width", "3"], "tune: simd-width is a power of two in [1, "),
     ],
 )
 def test_tune_options_that_make_no_sense(options, complaint, capsys):

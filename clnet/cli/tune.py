@@ -41,6 +41,7 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     add("--op", help=f"ops, with commas, of {', '.join(asked.OPS)}; default, without --net: all")
     add("--seconds", type=float, help="stop after so many; a later run goes on")
     add("--again", action="store_true", help="measure what was measured before, too")
+    add("--simd-width", type=int, metavar="FLOATS", help="choose kernels as for a narrower CPU")
     add("--export", metavar="FILE", help="write what beats the defaults to a file of its own")
     parser.set_defaults(run=run)
 
@@ -50,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seconds is not None and arguments.seconds <= 0:
         raise ArgumentError("tune", "seconds is positive", seconds=arguments.seconds)
     where = device(arguments.device, threads=arguments.threads)
+    if arguments.simd_width is not None:
+        _narrow(where, arguments.simd_width)
     tunings = where.target.tunings
     start = time.perf_counter()
     wanted = list(dict(_keyed(_problems(arguments, where))).values())
@@ -104,6 +107,15 @@ def export(where: Device, path: Path, problems: list[asked.Problem]) -> None:
     if path.is_file():
         kept = Database.parse(path.read_text(encoding="utf-8"))
     kept.updated(wins).write(path)
+
+
+def _narrow(where: Device, simd_width: int) -> None:
+    widest = where.traits.simd_width
+    if not 1 <= simd_width <= widest or simd_width & (simd_width - 1):
+        raise ArgumentError(
+            "tune", f"simd-width is a power of two in [1, {widest}]", simd_width=simd_width
+        )
+    where.narrow(simd_width)
 
 
 def _problems(arguments: argparse.Namespace, where: Device) -> Iterator[asked.Problem]:

@@ -93,6 +93,12 @@ class Device:
         self.target = Target(self.traits, nbytes, self.target.tunings)
         self.queue.workspace.release()
 
+    def narrow(self, simd_width: int) -> None:
+        """Choose kernels as if the widest vector had so many floats: as on a narrower CPU."""
+        self.traits = replace(self.traits, simd_width=simd_width)
+        tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)
+        self.target = Target(self.traits, self.target.workspace_limit, tunings)
+
     def synchronize(self) -> None:
         """Wait until all that was asked of the device is done."""
         self.queue.finish()

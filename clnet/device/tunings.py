@@ -242,7 +242,7 @@ def tunings_of(identity: DeviceIdentity, traits: DeviceTraits, folder: Path) -> 
         folder: the user's files.
     """
     subject = Subject.of(identity, traits)
-    words = f"{identity.platform} {identity.name} {traits.compute_units}"
+    words = f"{identity.platform} {identity.name} {traits.compute_units}x{traits.simd_width}"
     path = folder / f"{re.sub(r'[^a-z0-9]+', '-', words.lower()).strip('-')}.jsonl"
     own = [path, *(p for p in sorted(folder.glob("*.jsonl")) if p != path)]
     return Tunings(subject, [*load([*own, *sorted(SHIPPED.glob("*.jsonl"))])], path)

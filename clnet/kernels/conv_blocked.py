@@ -21,7 +21,7 @@ from . import (
 )
 from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle, block_size, unblockable
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
-from .conv_trial import BlockedTrial, Operands
+from .conv_trial import ConvTrial, Operands
 from .tunable import Tunable
 
 __all__ = [
@@ -324,7 +324,7 @@ FORM = Tunable(
     choice=FormChoice,
     default=_default,
     candidates=_candidates,
-    trial=lambda where, problem: BlockedTrial(
+    trial=lambda where, problem: ConvTrial(
         where, problem, _default(where.target, problem).form(where.target), with_packing
     ),
 )

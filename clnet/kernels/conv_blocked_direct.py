@@ -10,7 +10,7 @@ from ..device import DeviceTraits, Launch, Target
 from ..shapes import ceil_div
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
-from .conv_trial import BlockedTrial, Operands
+from .conv_trial import ConvTrial, Operands
 from .kernel import Constraint, Kernel
 from .tunable import Tunable
 
@@ -289,5 +289,5 @@ SPLIT = Tunable(
     choice=Split,
     default=_default,
     candidates=_candidates,
-    trial=lambda where, problem: BlockedTrial(where, problem, _form(where.target), _lower),
+    trial=lambda where, problem: ConvTrial(where, problem, _form(where.target), _lower),
 )

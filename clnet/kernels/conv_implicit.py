@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 from ..array import Array
 from ..device import Launch, Scratch, Target
-from ..shapes import ceil_div
-from .conv_geometry import ConvGeometry, Direction
+from ..dtypes import DType, float32
+from ..shapes import ceil_div, round_up
+from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_parts import add_slices, pack
+from .conv_trial import ConvTrial, Operands
 from .kernel import Constraint, Kernel
-from .tile import Choice, Tile, Work, choose
+from .tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
+from .tunable import Tunable
 
 # Fewer channels than this and several taps: sums run over channels and taps in one.
 _FEW_CHANNELS = 8
@@ -153,7 +156,7 @@ def _launches(
         filters = Array.scratch(memory, shape, weight.dtype)
         transposed = direction is Direction.INPUT_GRAD
         launches.append(pack(filters, weight, groups=g.groups, transposed=transposed))
-    choice, slice_tiles = _choose(target, g, roles, out, target.workspace_limit - memory.nbytes)
+    choice, slice_tiles = _choose(target, g, direction, out.dtype)
     if choice.slices == 1:
         multiply = _multiply(
             choice, slice_tiles, roles, out, filters, source, bias, g, activation, 0
@@ -170,26 +173,80 @@ def _launches(
 
 
 def _choose(
-    target: Target, g: ConvGeometry, roles: _Roles, out: Array, room: int
+    target: Target, g: ConvGeometry, direction: Direction, dtype: DType
 ) -> tuple[Choice, int]:
     """The tile, the slices, and the tiles of a slice."""
-    merged = roles.direction == "forward" and merges(g)
-    phase_h, phase_w = (1, 1) if roles.direction == "forward" else (g.sh, g.sw)
+    if dtype is float32:
+        problem = ConvProblem(direction.value, False, *g)
+        tiling = TILING.choose(target, problem)
+    else:
+        tiling = _tiling(target, g, direction, dtype.itemsize)
+    roles = _roles(g, direction)
+    choice = sliced(tiling.tile, roles.channels * roles.taps, tiling.slices)
+    step = choice.tile.tile_k
+    merged = direction is Direction.FORWARD and merges(g)
+    span = roles.channels * roles.taps
+    blocks = ceil_div(span, step) if merged else ceil_div(roles.channels, step) * roles.taps
+    slice_tiles = ceil_div(max(blocks, 1), choice.slices)
+    return choice._replace(slices=ceil_div(max(blocks, 1), slice_tiles)), slice_tiles
+
+
+def _work(target: Target, g: ConvGeometry, direction: Direction, item_bytes: int) -> Work:
+    """The product that it is; slices find room beside packed filters."""
+    roles = _roles(g, direction)
+    phase_h, phase_w = (1, 1) if direction is Direction.FORWARD else (g.sh, g.sw)
     columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
-    work = Work(
+    packed = g.groups * g.taps * roles.channels * roles.rows * item_bytes
+    room = target.workspace_limit - _packs(g, direction) * round_up(packed, Scratch.ALIGNMENT)
+    out = g.n * g.groups * roles.rows * roles.height * roles.width * item_bytes
+    return Work(
         roles.rows,
         columns,
         roles.channels * roles.taps,
         g.groups * roles.phases,
-        out.dtype.itemsize,
-        max(room // max(out.nbytes, 1), 1),
+        item_bytes,
+        max(room // max(out, 1), 1),
     )
+
+
+def _tiling(target: Target, g: ConvGeometry, direction: Direction, item_bytes: int) -> Tiling:
+    work = _work(target, g, direction, item_bytes)
     choice = choose(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
     assert choice is not None, "fits() is asked first"  # noqa: S101 - an invariant
-    step = choice.tile.tile_k
-    blocks = ceil_div(work.k, step) if merged else ceil_div(roles.channels, step) * roles.taps
-    slice_tiles = ceil_div(max(blocks, 1), choice.slices)
-    return choice._replace(slices=ceil_div(max(blocks, 1), slice_tiles)), slice_tiles
+    return Tiling(*choice.tile, choice.slices)
+
+
+def _default(target: Target, problem: ConvProblem) -> Tiling:
+    direction = Direction(problem.direction)
+    return _tiling(target, problem.geometry, direction, float32.itemsize)
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[Tiling]:
+    """The default, then every tile in every number of slices, by estimate."""
+    direction = Direction(problem.direction)
+    work = _work(target, problem.geometry, direction, float32.itemsize)
+    timed = timed_choices(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
+    found = [Tiling(*c.tile, c.slices) for _, c in sorted(timed, key=lambda pair: pair[0])]
+    return list(dict.fromkeys((_default(target, problem), *found)))
+
+
+def _lower(target: Target, operands: Operands, choice: Tiling) -> list[Launch]:
+    target, g = TILING.forced(target, operands.problem, choice), operands.geometry
+    x, weight, y = operands.x, operands.weight, operands.y
+    if operands.direction is Direction.INPUT_GRAD:
+        return input_grad(target, x, y, weight, g)
+    return forward(target, y, x, weight, None, g, activation=None)
+
+
+TILING = Tunable(
+    "conv_implicit",
+    version=1,
+    problem=ConvProblem,
+    choice=Tiling,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: ConvTrial(where, problem, None, _lower),
+)
 
 
 def _multiply(

@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from ..array import Array
 from ..device import Launch, Scratch, Target
+from ..dtypes import float32
 from ..shapes import ceil_div
-from .conv_geometry import ConvGeometry
+from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_parts import add_slices
+from .conv_trial import ConvTrial, Operands
 from .kernel import Constraint, Kernel
-from .tile import Choice, Tile, Work, choose
+from .tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
+from .tunable import Tunable
 
 # A slice shorter than this costs more in adding slices than it gains.
 _SHORTEST_SLICE = 256
@@ -64,16 +67,12 @@ def merges(g: ConvGeometry) -> bool:
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
     merged = merges(g)
-    work = Work(
-        g.ocg,
-        g.icg * g.taps if merged else g.icg,
-        g.n * g.oh * g.ow,
-        g.groups * (1 if merged else g.taps),
-        gw.dtype.itemsize,
-        max(target.workspace_limit // max(gw.nbytes, 1), 1),
-    )
-    choice = choose(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
-    assert choice is not None, "fits() is asked first"  # noqa: S101 - an invariant
+    if gw.dtype is float32:
+        problem = ConvProblem(Direction.WEIGHT_GRAD.value, False, *g)
+        tiling = TILING.choose(target, problem)
+    else:
+        tiling = _tiling(target, g, gw.dtype.itemsize)
+    choice = sliced(tiling.tile, g.n * g.oh * g.ow, tiling.slices)
     if choice.slices == 1:
         return [_multiply(choice, gw, gy, x, g, 0, (g.icg * g.taps, g.taps, 1))]
     parts = Array.scratch(Scratch(gw.device), (choice.slices, *gw.shape), gw.dtype)
@@ -83,6 +82,53 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
         return [multiply, add_slices(gw, parts)]
     multiply = _multiply(choice, first, gy, x, g, gw.size, (g.icg, 1, g.oc * g.icg))
     return [multiply, add_slices(gw, parts, taps=g.taps)]
+
+
+def _work(target: Target, g: ConvGeometry, item_bytes: int) -> Work:
+    merged = merges(g)
+    return Work(
+        g.ocg,
+        g.icg * g.taps if merged else g.icg,
+        g.n * g.oh * g.ow,
+        g.groups * (1 if merged else g.taps),
+        item_bytes,
+        max(target.workspace_limit // max(g.oc * g.icg * g.taps * item_bytes, 1), 1),
+    )
+
+
+def _tiling(target: Target, g: ConvGeometry, item_bytes: int) -> Tiling:
+    work = _work(target, g, item_bytes)
+    choice = choose(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
+    assert choice is not None, "fits() is asked first"  # noqa: S101 - an invariant
+    return Tiling(*choice.tile, choice.slices)
+
+
+def _default(target: Target, problem: ConvProblem) -> Tiling:
+    return _tiling(target, problem.geometry, float32.itemsize)
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[Tiling]:
+    """The default, then every tile in every number of slices, by estimate."""
+    work = _work(target, problem.geometry, float32.itemsize)
+    timed = timed_choices(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
+    found = [Tiling(*c.tile, c.slices) for _, c in sorted(timed, key=lambda pair: pair[0])]
+    return list(dict.fromkeys((_default(target, problem), *found)))
+
+
+def _lower(target: Target, operands: Operands, choice: Tiling) -> list[Launch]:
+    target = TILING.forced(target, operands.problem, choice)
+    return weight_grad(target, operands.weight, operands.y, operands.x, operands.geometry)
+
+
+TILING = Tunable(
+    "conv_implicit_weight",
+    version=1,
+    problem=ConvProblem,
+    choice=Tiling,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: ConvTrial(where, problem, None, _lower),
+)
 
 
 def _multiply(

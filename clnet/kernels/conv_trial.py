@@ -10,8 +10,8 @@ import numpy as np
 from ..array import Array
 from ..device import Device, Launch, Target
 from ..dtypes import float32
+from . import conv_depthwise, im2col
 from .blocked_form import BlockedForm
-from .conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad, fits
 from .conv_geometry import ConvProblem, Direction
 
 # Copies of the operands take so many bytes together: more than most caches hold.
@@ -56,13 +56,13 @@ class Operands:
         return self._packed[size]
 
 
-class BlockedTrial:
-    """A convolution between blocked arrays, and what the explicit columns' product says it is.
+class ConvTrial:
+    """A convolution in float32, and what the explicit columns' product says it is.
 
     Args:
         where: the device.
         problem: what is computed.
-        form: which of the arrays are blocked, and how.
+        form: which of the arrays are blocked, and how; None: none is.
         lower: the launches on operands with a choice.
 
     Attributes:
@@ -73,7 +73,7 @@ class BlockedTrial:
         self,
         where: Device,
         problem: ConvProblem,
-        form: BlockedForm,
+        form: BlockedForm | None,
         lower: Callable[[Target, Operands, Any], list[Launch]],
     ) -> None:
         self._where, self._lower = where, lower
@@ -82,13 +82,11 @@ class BlockedTrial:
         shapes = ((g.n, g.ic, g.h, g.w), (g.oc, g.icg, g.kh, g.kw), (g.n, g.oc, g.oh, g.ow))
         x, weight, y = (rng.standard_normal(shape, dtype=np.float32) for shape in shapes)
         expected = _reference(where, problem, x, weight, y)
-        if not form.plain_x:
-            x = _blocked(x, form.block)
-        y = _blocked(y, form.block)
-        if direction is Direction.FORWARD or (
-            direction is Direction.INPUT_GRAD and not form.plain_x
-        ):
-            expected = _blocked(expected, form.block)
+        if form is not None:
+            y = _blocked(y, form.block)
+            x = x if form.plain_x else _blocked(x, form.block)
+            result = {Direction.FORWARD: y, Direction.INPUT_GRAD: x}.get(direction, weight)
+            expected = expected if result.ndim == 4 else _blocked(expected, form.block)
         self._expected = expected
         self._bound = _ERROR * float(np.abs(expected).max())
         nbytes = x.nbytes + weight.nbytes + y.nbytes
@@ -121,17 +119,22 @@ def _reference(
 ) -> np.ndarray:
     """The result between plain arrays, by explicit columns, or item by item where memory lacks."""
     target, g, direction = where.target, problem.geometry, Direction(problem.direction)
-    columns = fits(target, g, direction, float32, Algorithm.IM2COL)
-    algorithm = Algorithm.IM2COL if columns else Algorithm.DEPTHWISE
     operands = Operands(problem, *(Array.from_numpy(v, where) for v in (x, weight, y)))
     x_, weight_, y_ = operands.x, operands.weight, operands.y
+    columns = im2col.fits(target, g, x.itemsize)
     match direction:
+        case Direction.FORWARD if columns:
+            launches = im2col.forward(target, y_, x_, weight_, None, g, activation=None)
         case Direction.FORWARD:
-            launches = conv_forward(target, y_, x_, weight_, None, g, algorithm=algorithm)
+            launches = conv_depthwise.forward(y_, x_, weight_, None, g, activation=None)
+        case Direction.INPUT_GRAD if columns:
+            launches = im2col.input_grad(target, x_, y_, weight_, g)
         case Direction.INPUT_GRAD:
-            launches = conv_input_grad(target, x_, y_, weight_, g, algorithm=algorithm)
+            launches = conv_depthwise.input_grad(x_, y_, weight_, g)
+        case Direction.WEIGHT_GRAD if columns:
+            launches = im2col.weight_grad(target, weight_, y_, x_, g)
         case Direction.WEIGHT_GRAD:
-            launches = conv_weight_grad(target, weight_, y_, x_, g, algorithm=algorithm)
+            launches = conv_depthwise.weight_grad(weight_, y_, x_, g)
     for launch in launches:
         where.queue.launch(launch)
     return operands.result.numpy()

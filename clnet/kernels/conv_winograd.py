@@ -10,7 +10,7 @@ from ..shapes import ceil_div
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, Obstacle, block_size
 from .conv_blocked_direct import vectors_of
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
-from .conv_trial import BlockedTrial, Operands
+from .conv_trial import ConvTrial, Operands
 from .kernel import Constraint, Kernel
 from .tunable import Tunable
 
@@ -293,5 +293,5 @@ TURN = Tunable(
     choice=Turn,
     default=_default,
     candidates=_candidates,
-    trial=lambda where, problem: BlockedTrial(where, problem, _form(where.target), _lower),
+    trial=lambda where, problem: ConvTrial(where, problem, _form(where.target), _lower),
 )

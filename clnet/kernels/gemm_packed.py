@@ -398,7 +398,7 @@ def _streams(params: PackedParams, given: Problem, out_slice: int) -> bool:
 
 BLOCKING = Tunable(
     "gemm_packed",
-    version=1,
+    version=2,
     problem=Product,
     choice=Blocking,
     default=_default,

@@ -15,9 +15,18 @@ from dataclasses import replace
 from typing import Any
 
 from ..device import BoundLaunches, Device, Scratch, device
+from ..device.spills import spilled_bytes
 from ..device.tunings import Entry
 from ..errors import BuildError
-from . import conv_blocked, conv_blocked_direct, conv_winograd, gemm_packed, gemm_tiled
+from . import (
+    conv_blocked,
+    conv_blocked_direct,
+    conv_implicit,
+    conv_implicit_weight,
+    conv_winograd,
+    gemm_packed,
+    gemm_tiled,
+)
 from .race import Race
 from .tunable import Trial, Tunable
 
@@ -26,6 +35,8 @@ TUNABLES: dict[str, Tunable[Any, Any]] = {
     for tunable in (
         conv_blocked.FORM,
         conv_blocked_direct.SPLIT,
+        conv_implicit.TILING,
+        conv_implicit_weight.TILING,
         conv_winograd.TURN,
         gemm_packed.BLOCKING,
         gemm_tiled.TILING,
@@ -37,7 +48,7 @@ _ROUND_SECONDS = 0.002
 _HOPELESS = 2.0
 
 
-def serve(selector: str, threads: int) -> None:
+def serve(selector: str, threads: int, simd_width: int) -> None:
     """Answer requests: JSON lines on standard input and output, until the input ends.
 
     A request names ``kernel``, ``problem``, ``seconds`` and the places of candidates to ``skip``.
@@ -47,8 +58,10 @@ def serve(selector: str, threads: int) -> None:
     Args:
         selector: the device's name.
         threads: compute units of it, 0 for all.
+        simd_width: floats of the vectors that kernels use.
     """
     where = device(selector, threads=threads or None)
+    where.narrow(simd_width)
     where.target = replace(where.target, tunings=where.target.tunings.fixed())
     for line in sys.stdin:
         request = json.loads(line)
@@ -96,7 +109,7 @@ class Measuring:
             if spent > seconds and len(self.entrants) > 1:
                 break
             _say(trying=place)
-            reason = self._unfit(choice)
+            reason = self._unfit(choice) or (self._spills(choice) if place else None)
             if reason is not None:
                 _say(rejected=place, reason=reason)
                 continue
@@ -137,6 +150,13 @@ class Measuring:
         except BuildError as error:
             return str(error)
         return self._trial.fault()
+
+    def _spills(self, choice: Any) -> str | None:
+        """Why a candidate with too few registers is left out, where the compiler tells."""
+        programs = self._where.programs
+        sources = {launch.kernel for launch in self._trial.launches(choice, 0)}
+        spilled = [spilled_bytes(programs.get(source), source) or 0 for source in sources]
+        return f"{sum(spilled)} bytes of registers spill" if any(spilled) else None
 
     def _bind(self, choice: Any) -> BoundLaunches:
         """The launches of all turns, with scratch memory bound, too."""

@@ -18,7 +18,7 @@ from ..device.tunings import Entry
 
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from clnet.kernels.tunables import serve; serve(sys.argv[2], int(sys.argv[3]))"
+    "from clnet.kernels.tunables import serve; serve(sys.argv[2], *map(int, sys.argv[3:]))"
 )
 SECONDS = 3.0
 
@@ -40,15 +40,19 @@ class Tuner:
 
     Args:
         device: where.
-        serving: Python code of the process, which is given the path of clnet, the device's name and
-            the number of its threads (0: all).
+        serving: Python code of the process, which is given the path of clnet, the device's name,
+            the number of its threads (0: all) and its SIMD width.
     """
 
     def __init__(self, device: Device, *, serving: str = _PROCESS) -> None:
         selector, _, threads = device.name.partition("[")
         root = str(Path(__file__).parents[2])
         command = [sys.executable, "-W", "ignore", "-c", serving, root, selector]
-        self._command = [*command, threads.removesuffix("]") or "0"]
+        self._command = [
+            *command,
+            threads.removesuffix("]") or "0",
+            str(device.traits.simd_width),
+        ]
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Tuner:

@@ -123,7 +123,7 @@ def test_what_is_added_is_found_at_once_and_by_later_processes(tmp_path):
     assert [(own, e.choice["rows"]) for own, e in third.find("a", entry(16).problem)] == [(True, 9)]
     (path,) = tmp_path.iterdir()
     assert path == third.path
-    assert path.name == "portable-a-processor-2.jsonl"
+    assert path.name == "portable-a-processor-2x16.jsonl"
 
 
 def test_files_that_clnet_ships_can_be_read():

@@ -17,11 +17,11 @@ PRODUCT = Product("float32", 24, 40, 32, 1, 1, "NN")
 RIGHT, WRONG, DEADLY, REFUSED = range(4)
 
 
-def serve(selector: str, threads: int) -> None:
+def serve(selector: str, threads: int, simd_width: int) -> None:
     """As :func:`.tunables.serve`, with "planted" beside the kernel whose candidates it spoils."""
     tunables.TUNABLES["planted"] = replace(BLOCKING, name="planted", trial=spoiled)
     tunables.MOST_CANDIDATES = 5
-    tunables.serve(selector, threads)
+    tunables.serve(selector, threads, simd_width)
 
 
 def spoiled(where, product):

@@ -32,7 +32,7 @@ from .planted import DEADLY, PRODUCT, REFUSED, RIGHT, WRONG
 
 PLANTED = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from tests.kernels.planted import serve; serve(sys.argv[2], int(sys.argv[3]))"
+    "from tests.kernels.planted import serve; serve(sys.argv[2], *map(int, sys.argv[3:]))"
 )
 PRODUCTS = [
     PRODUCT,
@@ -96,6 +96,8 @@ PROBLEMS = {
         convolution("forward", winograd=False, dh=2, dw=2, ph=2, pw=2),
         convolution("input_grad", winograd=False, n=5, sh=2, sw=3, oh=7, ow=4),
     ],
+    "conv_implicit": [convolution("forward"), convolution("input_grad", sh=2, oh=7)],
+    "conv_implicit_weight": [convolution("weight_grad", ic=3)],
     "conv_winograd": [convolution("forward", n=64), convolution("input_grad", n=64, oc=64)],
     "gemm_packed": PRODUCTS,
     "gemm_tiled": PRODUCTS,
@@ -105,7 +107,8 @@ ALL = [(name, problem) for name, problems in PROBLEMS.items() for problem in pro
 
 def shaped_for(name: str, device: Device) -> Target:
     """The device's target, as of a device that uses such a kernel."""
-    return gpu_shaped(device) if name == "gemm_tiled" else cpu_shaped(device)
+    tiled = name in ("gemm_tiled", "conv_implicit", "conv_implicit_weight")
+    return gpu_shaped(device) if tiled else cpu_shaped(device)
 
 
 def test_every_tunable_has_problems_here():
