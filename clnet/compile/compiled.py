@@ -97,8 +97,9 @@ class Compiled:
         """The plan that ran last, for a reader.
 
         Args:
-            form: ``"text"``: ops in order with kernels, shapes, places in memory and costs; or a
-                picture in the language of ``"mermaid"`` or ``"graphviz"``.
+            form: ``"text"``: ops in order with kernels, shapes, places in memory and costs, then
+                what was not fused and how convolutions are computed, and why; or a picture in the
+                language of ``"mermaid"`` or ``"graphviz"``.
 
         Raises:
             TraceError: if the function was not called yet.

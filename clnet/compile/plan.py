@@ -79,7 +79,7 @@ class Plan:
         return self.memory.peak_bytes
 
     def explain(self, form: str = "text") -> str:
-        """The plan for a reader: ops in order, their kernels, shapes, places and costs.
+        """The plan for a reader: ops in order, their kernels, shapes, places, costs, and reasons.
 
         Args:
             form: ``"text"``, or a picture in the language of ``"mermaid"`` or ``"graphviz"``.

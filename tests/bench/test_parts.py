@@ -37,13 +37,17 @@ def test_first_step_says_where_the_time_went(monkeypatch, capsys):
     monkeypatch.setattr(start, "_WARM_RUNS", 1)
     run = start._run
     monkeypatch.setattr(start, "_run", lambda job, environment: run(job, "{}"))  # the user's cache
-    assert main(["bench", "start", "--net", "fashion-cnn", "--json"]) == 0
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (first["cache"], second["cache"]) == ("cold", "warm")
-    assert second["loaded"] == first["built"] + first["loaded"] > 5
-    assert second["built"] == 0
-    parts = sum(first[key] for key in ("import", "context", "model", "first_step"))
-    assert parts < first["to_result"] < parts + 10  # with the start of Python
+    assert main(["bench", "start", "--net", "fashion-cnn", "--eager", "--json"]) == 0
+    rows = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    ways = [(row["way"], row["cache"]) for row in rows]
+    assert ways == [(way, cache) for way in ("compiled", "eager") for cache in ("cold", "warm")]
+    for first, second in (rows[:2], rows[2:]):
+        assert second["loaded"] == first["built"] + first["loaded"] > 5
+        assert second["built"] == 0
+        parts = sum(first[key] for key in ("import", "context", "model", "first_step"))
+        assert parts < first["to_result"] < parts + 10  # with the start of Python
+        assert 0 < first["later"] < first["first_step"]
+    assert rows[0]["built"] + rows[0]["loaded"] != rows[2]["built"] + rows[2]["loaded"]
 
 
 def test_cold_runs_have_a_cache_of_their_own(monkeypatch):
