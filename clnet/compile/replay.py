@@ -35,7 +35,7 @@ class Replay:
         return [launch for part in self._parts if isinstance(part, list) for launch in part]
 
     def rebind(self, storage: Storage) -> None:
-        """Take note that a storage got another buffer."""
+        """Take note that a storage may have got another buffer."""
         for part in self._ready:
             if not isinstance(part, Action):
                 part.rebind(storage)
