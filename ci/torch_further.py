@@ -36,6 +36,13 @@ multiply_ subtract_ divide_ logical_and_ logical_or_ logical_xor_ logical_not_ d
 __iadd__ __isub__ __imul__ __itruediv__ __ipow__ __ifloordiv__ __imod__ __iand__ __ior__ __ixor__
 """
 
+INIT = """
+uniform_ normal_ constant_ ones_ zeros_ eye_ dirac_ orthogonal_ trunc_normal_ xavier_uniform_
+xavier_normal_ kaiming_uniform_ kaiming_normal_ calculate_gain
+"""
+
+UTILITIES = "weight_norm remove_weight_norm spectral_norm remove_spectral_norm"
+
 FUNCTIONAL = "relu_ elu_ leaky_relu_ hardtanh_ celu_ selu_ rrelu_ threshold_"
 
 CALLS = """

@@ -56,7 +56,8 @@ GROUPS = (
     Group("modules", "nn", cases.MODULES),
     Group("optimisers", "optim", cases.OPTIMISERS),
     Group("schedulers", "optim.lr_scheduler", cases.SCHEDULERS),
-    Group("nn.utils", "nn.utils", cases.UTILITIES, called=False),
+    Group("nn.init", "nn.init", further.INIT, called=False),
+    Group("nn.utils", "nn.utils", cases.UTILITIES + further.UTILITIES, called=False),
     Group("module methods", "nn.Module", cases.MODULE_METHODS, called=False),
 )
 # Names whose calls would show nothing, or are made by every other call.

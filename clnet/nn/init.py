@@ -8,9 +8,9 @@ from typing import Any
 from .. import ops
 from ..autograd import no_grad
 from ..errors import ArgumentError, ShapeError
-from ..expr import log, maximum, minimum, where
-from ..expr import sqrt as sqrt_of
+from ..expr import maximum, minimum
 from ..generator import Generator
+from ..ops.special import approximate_erfinv
 from ..ops.update import update
 from ..tensor import Tensor
 
@@ -19,10 +19,13 @@ __all__ = [
     "calculate_gain",
     "constant_",
     "default_",
+    "dirac_",
+    "eye_",
     "kaiming_normal_",
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
     "trunc_normal_",
     "uniform_",
     "xavier_normal_",
@@ -36,17 +39,6 @@ _GAINS = {
     "relu": sqrt(2.0),
     "selu": 3.0 / 4,
 }
-
-# Giles, "Approximating the erfinv function" (2010), single precision: p(w - 2.5) in the middle,
-# p(sqrt(w) - 3) in the tails, highest power first.
-_MIDDLE = (
-    *(2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087),
-    *(-0.00125372503, -0.00417768164, 0.246640727, 1.50140941),
-)
-_TAILS = (
-    *(-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773),
-    *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
-)
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -207,6 +199,62 @@ def default_(weight: Tensor, bias: Tensor | None) -> None:
         uniform_(bias, -bound, bound)
 
 
+@no_grad()
+def eye_(x: Tensor) -> Tensor:
+    """The identity: a linear layer gives its input, as far as it goes.
+
+    Raises:
+        ShapeError: if ``x`` is no matrix.
+    """
+    if x.ndim != 2:
+        raise ShapeError("eye_", "x is a matrix", x=x.shape)
+    return x.zero_().fill_diagonal_(1)
+
+
+@no_grad()
+def dirac_(x: Tensor, groups: int = 1) -> Tensor:
+    """Filters that give their input channel, as far as there are any, in each group.
+
+    Args:
+        x: a convolution's weight, ``(out, in, k, ...)`` with up to three axes of a window.
+        groups: the convolution's.
+
+    Raises:
+        ShapeError: if ``x`` has another number of axes, or ``groups`` does not divide ``out``.
+    """
+    if x.ndim not in (3, 4, 5) or groups < 1 or x.shape[0] % groups:
+        law = "x has 3 to 5 axes, and groups divides the first"
+        raise ShapeError("dirac_", law, x=x.shape, groups=groups)
+    middle = tuple(n // 2 for n in x.shape[2:])
+    share = x.shape[0] // groups
+    x.zero_()
+    for group in range(groups):
+        part = x[(slice(group * share, (group + 1) * share), slice(None), *middle)]
+        part.fill_diagonal_(1)
+    return x
+
+
+@no_grad()
+def orthogonal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """A random matrix with orthonormal rows, or columns if there are more rows (Saxe et al. 2013).
+
+    Args:
+        x: two axes or more; those behind the first count as one.
+        gain: a factor.
+        generator: where the random numbers come from; None: the mode's generator.
+
+    Raises:
+        ShapeError: if there are fewer axes.
+    """
+    if x.ndim < 2:
+        raise ShapeError("orthogonal_", "x has two axes or more", x=x.shape)
+    rows = x.shape[0]
+    drawn = ops.reshape(ops.empty_like(x), (rows, -1)).normal_(generator=generator)
+    wide = drawn.shape[1] > rows
+    q = ops.qr(drawn.T if wide else drawn).Q
+    return x.copy_(ops.reshape(q.T if wide else q, x.shape) * gain)
+
+
 def _kaiming_std(x: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ArgumentError("kaiming", "mode is 'fan_in' or 'fan_out'", mode=repr(mode))
@@ -215,16 +263,4 @@ def _kaiming_std(x: Tensor, a: float, mode: str, nonlinearity: str) -> float:
 
 
 def _truncated(u: Any, mean: Any, scale: Any, low: Any, high: Any) -> tuple[Any, ...]:
-    return (minimum(maximum(mean + scale * _erfinv(u), low), high),)
-
-
-def _erfinv(u: Any) -> Any:
-    w = -log((1 - u) * (1 + u))
-    return u * where(w < 5, _polynomial(_MIDDLE, w - 2.5), _polynomial(_TAILS, sqrt_of(w) - 3))
-
-
-def _polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
-    total: Any = coefficients[0]
-    for coefficient in coefficients[1:]:
-        total = total * x + coefficient
-    return total
+    return (minimum(maximum(mean + scale * approximate_erfinv(u), low), high),)

@@ -247,21 +247,34 @@ class Module:
         """The direct sub-modules."""
         yield from self._modules.values()
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """All parameters, each once, with dotted names."""
-        return self._named("_parameters")
+    def named_parameters(
+        self,
+        prefix: str = "",
+        recurse: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> Iterator[tuple[str, Parameter]]:
+        """All parameters, each once, with dotted names behind ``prefix``.
 
-    def parameters(self) -> Iterator[Parameter]:
-        """All parameters, each once."""
-        return (p for _, p in self._named("_parameters"))
+        Args:
+            prefix: what the names begin with.
+            recurse: those of sub-modules, too.
+        """
+        return self._named("_parameters", prefix, recurse)
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """All buffers, each once, with dotted names."""
-        return self._named("_buffers")
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002
+        """All parameters, each once; without ``recurse`` the module's own."""
+        return (p for _, p in self._named("_parameters", "", recurse))
 
-    def buffers(self) -> Iterator[Tensor]:
-        """All buffers, each once."""
-        return (b for _, b in self._named("_buffers"))
+    def named_buffers(
+        self,
+        prefix: str = "",
+        recurse: bool = True,  # noqa: FBT001, FBT002
+    ) -> Iterator[tuple[str, Tensor]]:
+        """All buffers, each once, with dotted names; arguments as :meth:`named_parameters`'."""
+        return self._named("_buffers", prefix, recurse)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:  # noqa: FBT001, FBT002
+        """All buffers, each once; without ``recurse`` the module's own."""
+        return (b for _, b in self._named("_buffers", "", recurse))
 
     def get_submodule(self, target: str) -> Module:
         """The module of a dotted name; the module itself for an empty one.
@@ -430,13 +443,13 @@ class Module:
         lines = [f"({n}): {m!r}" for n, m in self._modules.items()]
         return indented(type(self).__name__, [settings, *lines] if settings else lines)
 
-    def _named(self, table: str) -> Iterator[tuple[str, Any]]:
+    def _named(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:  # noqa: FBT001
         seen: set[int] = set()
-        for prefix, module in self.named_modules():
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             for name, value in getattr(module, table).items():
                 if value is not None and id(value) not in seen:
                     seen.add(id(value))
-                    yield (f"{prefix}.{name}" if prefix else name), value
+                    yield (f"{path}.{name}" if path else name), value
 
     def _get(self, table: str, kind: str, target: str) -> Any:
         path, _, name = target.rpartition(".")

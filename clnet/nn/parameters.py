@@ -15,6 +15,10 @@ from ..expr import maximum, minimum
 from ..ops.update import update
 from ..tensor import Tensor
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
+from .weight_norm import remove_spectral_norm as remove_spectral_norm
+from .weight_norm import remove_weight_norm as remove_weight_norm
+from .weight_norm import spectral_norm as spectral_norm
+from .weight_norm import weight_norm as weight_norm
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from .arithmetic import clamp, lt
@@ -104,11 +104,16 @@ def _polynomial(coefficients, w):
     return y
 
 
-def _erfinv(x):
+def approximate_erfinv(x: Any) -> Any:
+    """An expression for the inverse of erf in float32, to some units in the last places."""
     w = -e.log((1 - x) * (1 + x))
     near = e.where(w < 5, w - 2.5, 0)
     far = e.where(w < 5, 0, e.sqrt(e.where(w < 5, 9, w)) - 3)
-    y = e.where(w < 5, _polynomial(_MIDDLE, near), _polynomial(_ENDS, far)) * x
+    return e.where(w < 5, _polynomial(_MIDDLE, near), _polynomial(_ENDS, far)) * x
+
+
+def _erfinv(x):
+    y = approximate_erfinv(x)
     y = y - (e.erf(y) - x) * _HALF_ROOT_PI * e.exp(y * y)
     return e.where(e.eq(abs(x), 1), x * float("inf"), y)
 

@@ -53,9 +53,7 @@ class Located:
 
     @property
     def picked(self) -> Shape:
-        """The shape of what the key picks."""
-        if self.index is None:
-            return self.view.shape
+        """The shape of what a key with index tensors picks."""
         return (*self.view.shape[: self.first], *self.shape, *self.view.shape[self.last :])
 
     @property

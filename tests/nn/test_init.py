@@ -167,3 +167,27 @@ def test_what_cannot_be_initialised_is_left_alone():
         init.xavier_uniform_(vector)
     assert x.tolist() == [[7.0] * 3] * 3
     assert vector.tolist() == [7.0] * 3
+
+
+def test_identities():
+    assert init.eye_(clnet.full((2, 3), 7.0)).tolist() == [[1, 0, 0], [0, 1, 0]]
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    for shape, groups in (((4, 3, 3), 1), ((4, 2, 3, 2), 2), ((3, 3, 1, 3, 2), 3)):
+        wanted = torch.nn.init.dirac_(torch.empty(shape), groups)
+        assert init.dirac_(clnet.full(shape, 7.0), groups).tolist() == wanted.tolist()
+    with pytest.raises(ShapeError, match="x is a matrix"):
+        init.eye_(clnet.zeros(3))
+    with pytest.raises(ShapeError, match="groups divides the first"):
+        init.dirac_(clnet.zeros(3, 3, 3), 2)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 7), (7, 3), (4, 2, 3)])
+def test_rows_or_columns_are_orthonormal(shape):
+    x = clnet.nn.Parameter(clnet.zeros(*shape))
+    clnet.manual_seed(0)
+    assert init.orthogonal_(x, gain=2.0) is x
+    rows = x.detach().numpy().reshape(shape[0], -1)
+    rows = rows if rows.shape[0] <= rows.shape[1] else rows.T
+    np.testing.assert_allclose(rows @ rows.T, 4 * np.eye(len(rows)), atol=1e-5)
+    with pytest.raises(ShapeError, match="x has two axes or more"):
+        init.orthogonal_(clnet.zeros(3))

@@ -237,3 +237,12 @@ def test_text_nests_and_shows_settings():
             return "by=2"
 
     assert repr(Scaled()) == "Scaled(\n  by=2\n  (inner): Identity()\n)"
+
+
+def test_own_parameters_and_prefixes():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    assert list(model.parameters(recurse=False)) == []
+    assert list(model.buffers(recurse=False)) == []
+    assert [n for n, _ in model[0].named_parameters("a", recurse=False)] == ["a.weight", "a.bias"]
+    assert next(iter(model.named_parameters("top")))[0] == "top.0.weight"
+    assert next(iter(model.named_buffers("top")))[0] == "top.1.running_mean"

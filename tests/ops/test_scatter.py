@@ -317,6 +317,6 @@ def test_scatter_adds_if_asked_to():
     assert x.scatter(0, index, clnet.tensor([2.0, 3.0]), reduce="add").tolist() == [1, 6, 1]
     assert x.scatter(0, index, 2.5, reduce="add").tolist() == [1, 6, 1]
     with pytest.raises(
-        ArgumentError, match=r"^scatter: reduce is None or 'add'; got reduce='mean'"
+        ArgumentError, match=r"^scatter: reduce is None, 'add' or 'multiply'; got reduce='mean'"
     ):
         x.scatter(0, index, 2.5, reduce="mean")

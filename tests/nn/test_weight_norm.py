@@ -1,0 +1,98 @@
+"""Weights computed before every call: PyTorch's values, gradients and names of the state."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError
+
+pytestmark = pytest.mark.device
+
+
+def pair(make, norm, **given):
+    """The same normed layer in both, with PyTorch's state."""
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch would have them parametrized
+        theirs = getattr(torch.nn.utils, norm)(make(torch.nn), **given)
+    ours = getattr(nn.utils, norm)(make(nn), **given)
+    state = theirs.state_dict()
+    assert list(ours.state_dict()) == list(state)
+    ours.load_state_dict({k: clnet.tensor(v.numpy()) for k, v in state.items()})
+    return ours, theirs, torch
+
+
+LAYERS = {
+    "linear": (lambda m: m.Linear(4, 3), (5, 4)),
+    "conv": (lambda m: m.Conv2d(4, 3, 3, bias=False), (2, 4, 5, 5)),
+    "transposed": (lambda m: m.ConvTranspose1d(4, 3, 3), (2, 4, 5)),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(
+    ("norm", "given"),
+    [
+        ("weight_norm", {}),
+        ("weight_norm", {"dim": None}),
+        ("weight_norm", {"dim": 1}),
+        ("spectral_norm", {}),
+        ("spectral_norm", {"n_power_iterations": 3}),
+    ],
+)
+def test_values_gradients_and_state_are_pytorchs(layer, norm, given):
+    make, shape = LAYERS[layer]
+    ours, theirs, torch = pair(make, norm, **given)
+    host = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    for _ in range(2):
+        a, b = ours(clnet.tensor(host)), theirs(torch.tensor(host))
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
+        (a * a).sum().backward()
+        (b * b).sum().backward()
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        scale = np.abs(q.grad.numpy()).max()
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=2e-5 * scale, err_msg=name)
+    for name, value in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["weight_norm", "spectral_norm"])
+def test_a_norm_is_taken_away(norm):
+    layer = getattr(nn.utils, norm)(nn.Linear(4, 3))
+    x = clnet.ones(2, 4)
+    y = layer.eval()(x).detach().numpy()
+    assert getattr(nn.utils, f"remove_{norm}")(layer) is layer
+    assert list(layer.state_dict()) == ["bias", "weight"]
+    np.testing.assert_allclose(layer(x).detach().numpy(), y, rtol=1e-6)
+    with pytest.raises(ArgumentError, match=f"^remove_{norm}: the weight is computed so"):
+        getattr(nn.utils, f"remove_{norm}")(layer)
+
+
+def test_a_compiled_step_trains_it():
+    layer = nn.utils.weight_norm(nn.Linear(4, 3))
+    optimiser = clnet.optim.SGD(layer.parameters(), lr=0.1)
+
+    @clnet.compile
+    def step(x):
+        optimiser.zero_grad()
+        loss = (layer(x) ** 2).sum()
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    losses = [step(clnet.ones(2, 4)).item() for _ in range(4)]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+
+
+def test_errors():
+    with pytest.raises(ArgumentError, match=r"the module has the parameter; got name=nothing"):
+        nn.utils.weight_norm(nn.Linear(2, 2), "nothing")
+    with pytest.raises(ArgumentError, match=r"^spectral_norm: n_power_iterations is 1 or more"):
+        nn.utils.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)
