@@ -43,6 +43,15 @@ class Case(NamedTuple):
         return 2 * self.batch * self.m * self.n * self.k
 
 
+def _linear(name: str, batch: int, inputs: int, outputs: int, *, first: bool = False) -> list[Case]:
+    """A linear layer's product, and the gradients of its weight and, behind others, its input."""
+    return [
+        Case(name, batch, outputs, inputs, "NT"),
+        *([] if first else [Case(f"{name}, input gradient", batch, inputs, outputs)]),
+        Case(f"{name}, weight gradient", outputs, inputs, batch, "TN"),
+    ]
+
+
 SQUARES = tuple(Case(f"square {n}", n, n, n) for n in (256, 512, 1024, 2048))
 TRANSPOSED = tuple(Case("square", 1024, 1024, 1024, layout) for layout in ("NT", "TN", "TT"))
 NETWORKS = (
@@ -65,6 +74,25 @@ NETWORKS = (
     Case("one column", 4096, 1, 4096),
     Case("attention scores", 128, 128, 64, "NT", batch=96),
     Case("small batch items", 16, 16, 16, batch=4096),
+)
+# Every product of the seven networks of Shi et al. at their batch sizes, convolutions left out.
+SHI = (
+    *_linear("FCN-S 1", 64, 26752, 2048, first=True),
+    *_linear("FCN-S 2, 3", 64, 2048, 2048),
+    *_linear("FCN-S 4", 64, 2048, 26752),
+    *_linear("AlexNet-S 1", 16, 9216, 4096),
+    *_linear("AlexNet-S 2", 16, 4096, 4096),
+    *_linear("AlexNet-S 3", 16, 4096, 1000),
+    *_linear("ResNet-50", 16, 2048, 1000),
+    *_linear("FCN-R 1", 1024, 784, 2048, first=True),
+    *_linear("FCN-R 2", 1024, 2048, 4096),
+    *_linear("FCN-R 3", 1024, 4096, 1024),
+    *_linear("FCN-R 4", 1024, 1024, 10),
+    *_linear("AlexNet-R", 1024, 1024, 10),
+    *_linear("ResNet-56", 128, 64, 10),
+    *_linear("LSTM inputs", 4096, 256, 1024),
+    *_linear("LSTM states", 128, 256, 1024),
+    *_linear("LSTM words", 4096, 256, 10000),
 )
 
 
@@ -90,7 +118,7 @@ class Result(NamedTuple):
             f"{case.batch}x " * (case.batch > 1) + f"{case.m} x {case.n} x {case.k} {case.layout}"
         )
         rate = case.flops / self.seconds / 1e9
-        line = f"{case.name:26} {size:26} {self.seconds * 1e6:10.1f} {rate:9.1f}"
+        line = f"{case.name:29} {size:26} {self.seconds * 1e6:10.1f} {rate:9.1f}"
         if self.peer_seconds is None:
             return line
         peer_rate = case.flops / self.peer_seconds / 1e9
@@ -161,12 +189,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not options.json:
         print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
         heads = ("us", "GFLOP/s") + ("torch us", "GFLOP/s", "ratio") * (peer is not None)
-        print(f"{'product':26} {'m x n x k':26} {heads[0]:>10} {heads[1]:>9}", end="")
+        print(f"{'product':29} {'m x n x k':26} {heads[0]:>10} {heads[1]:>9}", end="")
         print("".join(f" {h:>{w}}" for h, w in zip(heads[2:], (10, 9, 6), strict=False)))
-    for case in (*SQUARES, *TRANSPOSED, *NETWORKS):
+    ratios: list[float] = []
+    for case in (*SQUARES, *TRANSPOSED, *NETWORKS, *SHI):
         if options.only in case.name:
             result = measure(case, where, rounds=options.rounds, peer=peer)
             print(result.json(where) if options.json else result.row(), flush=True)
+            if result.peer_seconds is not None:
+                ratios.append(result.peer_seconds / result.seconds)
+    if ratios and not options.json:
+        print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}", end="")
+        print(f"; least {min(ratios):.2f}")
 
 
 def _operand(rng: np.random.Generator, shape: tuple[int, ...], *, transposed: bool) -> np.ndarray:

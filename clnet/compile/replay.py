@@ -1,4 +1,4 @@
-"""A plan's launches, bound once, with the host's actions in between."""
+"""A plan's launches, bound once they ran, with the host's actions in between."""
 
 from __future__ import annotations
 
@@ -19,38 +19,45 @@ class Replay:
 
     def __init__(self, queue: Queue, program: Sequence[Launch | Action]) -> None:
         self._queue = queue
-        self._ran = False
-        self._parts: list[BoundLaunches | Action] = []
-        run: list[Launch] = []
-        for entry in (*program, None):
-            if isinstance(entry, Launch):
-                run.append(entry)
-                continue
-            if run:
-                self._parts.append(queue.bind(run))
-                run = []
-            if entry is not None:
+        self._parts: list[list[Launch] | Action] = []
+        self._ready: list[BoundLaunches | Action] = []
+        for entry in program:
+            if isinstance(entry, Action):
                 self._parts.append(entry)
-        self._bound = [part for part in self._parts if isinstance(part, BoundLaunches)]
+            elif self._parts and isinstance(last := self._parts[-1], list):
+                last.append(entry)
+            else:
+                self._parts.append([entry])
 
     @property
     def launches(self) -> list[Launch]:
         """Kernels of one run."""
-        return [launch for bound in self._bound for launch in bound.launches]
+        return [launch for part in self._parts if isinstance(part, list) for launch in part]
 
     def rebind(self, storage: Storage) -> None:
         """Take note that a storage may have got another buffer."""
-        for bound in self._bound:
-            bound.rebind(storage)
+        for part in self._ready:
+            if not isinstance(part, Action):
+                part.rebind(storage)
 
     def run(self) -> None:
         """Enqueue everything once."""
+        for part in self._ready:
+            if isinstance(part, Action):
+                part.run()
+            else:
+                self._queue.replay(part)
+        if not self._ready:
+            self._run_first()
+
+    def _run_first(self) -> None:
         for part in self._parts:
             if isinstance(part, Action):
                 part.run()
-            elif self._ran:
-                self._queue.replay(part)
-            else:  # the first time, so that the program cache sees what was launched
-                for launch in part.launches:
+            else:
+                for launch in part:
                     self._queue.launch(launch)
-        self._ran = True
+        # Binding takes a while, in which the device computes.
+        self._ready = [
+            part if isinstance(part, Action) else self._queue.bind(part) for part in self._parts
+        ]

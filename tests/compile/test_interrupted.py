@@ -145,7 +145,7 @@ def test_an_argument_that_was_bound_half_way(monkeypatch):
     """Interrupted while a new buffer is bound, a plan does not read the old one next time."""
     compiled = clnet.compile(lambda x, y: (ops.exp(x) + y) @ (x - y))
     for n in range(1, 3):
-        compiled(clnet.full((3, 3), n), clnet.ones(3, 3))
+        compiled(clnet.full((3, 3), float(n)), clnet.ones(3, 3))
     x, y = clnet.full((3, 3), 4.0), clnet.full((3, 3), 5.0)
     rebind = BoundLaunches.rebind
 
