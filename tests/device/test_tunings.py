@@ -94,7 +94,10 @@ def near(identity: DeviceIdentity = IDENTITY, **changes: object) -> Tunings:
         (near(asynchronous_copies=True), []),
         (Tunings(), []),
     ],
-    ids=str,
+    ids=[
+        *("itself", "another name", "another platform", "local memory", "global memory"),
+        *("units", "vectors", "dedicated memory", "asynchronous copies", "nothing measured"),
+    ],
 )
 def test_choices_carry_over_to_devices_that_are_alike(tunings, expected):
     found = tunings.find("a", {"m": 16, "dtype": "float32"})
