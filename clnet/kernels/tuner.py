@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -93,7 +94,8 @@ class Tuner:
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return None
-        process.stdin.close()
+        with suppress(BrokenPipeError):  # it died with a request unread
+            process.stdin.close()
         status = process.wait()
         if process.stdout is not None:
             process.stdout.close()
