@@ -77,7 +77,8 @@ class Draw:
         Returns:
             ``(n,)``, float64, in steps of ``(high - low) / 2**53``.
         """
-        return low + (high - low) * ((self.bits(lane) >> np.uint64(11)) * 2.0**-53)
+        unit = (self.bits(lane) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return low + (high - low) * unit
 
 
 def permutation(n: int, seed: int, *, epoch: int = 0) -> NDArray[np.intp]:
