@@ -83,7 +83,7 @@ def report(found: Sequence[Fields]) -> str:
     peers = [_peer_row(f) for f in found if f["peers"]]
     if peers:
         names = sorted({f["peer"] for f in found if f["peer"]})
-        heads = tuple(h for m in TORCH_MODES for h in (m, "ratio"))
+        heads = tuple(h for m in TORCH_MODES for h in (m, "ratio", "peak"))
         title = f"{'; '.join(names)}: seconds, and over ours (above 1: we are faster)"
         parts.append(title + "\n" + aligned([(*heads, "threads", "network"), *peers]))
     notes = [line for f in found for line in _problems(f)]
@@ -240,6 +240,8 @@ def _peer_row(found: Fields) -> tuple[str, ...]:
         timed = isinstance(seconds, float)
         cells.append(f"{seconds:.4f}" if timed else "-")
         cells.append(f"{found['ratios'][torch_mode]:.2f}" if timed else "-")
+        peak = found["peer_peak_bytes"].get(torch_mode)
+        cells.append("-" if peak is None else size(peak))
     return (*cells, str(found["threads"] or "-"), found["title"])
 
 
