@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -86,9 +85,8 @@ def measure(case: str, where: Device, python: str, rounds: int) -> Result:
         with file.open("wb") as stream:
             np.savez(stream, **side.operands)  # pyright: ignore[reportArgumentType]
         command = [python, "-P", str(Path(tinygrad_peer.__file__)), case, str(file)]
-        environment = {"DEV": "CL"} | os.environ
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
             try:
                 return _contest(case, where, side, process, rounds)

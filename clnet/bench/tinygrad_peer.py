@@ -118,16 +118,16 @@ def main() -> None:
     from tinygrad.helpers import Context  # noqa: PLC0415
 
     name, file = sys.argv[1:]
-    where: Any = Device[Device.DEFAULT]
+    where: Any = Device["CL"]
     with np.load(file) as loaded:
         operands = dict(loaded)
-    with Context(TRAINING=1):
+    with Context(TRAINING=1, DEV="CL"):
         begin = time.perf_counter()
         step = product(operands) if "a" in operands else training(name, operands)
         results = [step().numpy() for _ in range(_CHECKED_STEPS)]
         first = time.perf_counter() - begin
         shown = [r.reshape(-1)[:1000].tolist() for r in results]
-        device = f"{Device.DEFAULT} {where.device_name}"
+        device = f"CL {where.device_name}"
         _say({"device": device, "results": shown, "first_seconds": first})
         for line in sys.stdin:
             start = time.perf_counter()
