@@ -123,6 +123,7 @@ def run(
     torch_modes: Sequence[str] = (),
     seconds: float = 20.0,
     compile: bool = True,  # noqa: A002 - the option's name
+    recompute: bool | None = None,
 ) -> Outcome:
     """Check both sides against each other, then time them in turns.
 
@@ -133,6 +134,7 @@ def run(
         torch_modes: of PyTorch; none: we run alone.
         seconds: about how long a side is timed.
         compile: replay our step.
+        recompute: as for :func:`clnet.compile`.
 
     Returns:
         What was found.
@@ -143,7 +145,7 @@ def run(
     """
     limits = measured_limits(where)
     reset_peak_memory_stats(where)
-    ours = Ours(workload, where, compile=compile)
+    ours = Ours(workload, where, compile=compile, recompute=recompute)
     weights = ours.weights() if torch_modes else []
     seen, costs = _first_steps(ours, keep_gradients=bool(torch_modes))
     sides: dict[str, Contestant] = {"ours": ours}

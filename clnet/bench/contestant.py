@@ -50,6 +50,7 @@ class Ours:
         workload: what it does.
         where: the device.
         compile: record the step once and replay it.
+        recompute: as for :func:`clnet.compile`.
 
     Attributes:
         model: the network.
@@ -61,6 +62,7 @@ class Ours:
         where: Device,
         *,
         compile: bool = True,  # noqa: A002 - what it switches
+        recompute: bool | None = None,
     ) -> None:
         self.workload = workload
         self.where = where
@@ -80,7 +82,7 @@ class Ours:
             self.model.eval()
             run = self._ask
             self._batch = self._batch[:1]
-        self._run = compiled(run) if compile else run
+        self._run = compiled(run, recompute=recompute) if compile else run
 
     @property
     def parameters(self) -> int:
