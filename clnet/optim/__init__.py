@@ -2,22 +2,29 @@
 
 from . import lr_scheduler
 from .adam import Adam, AdamW
+from .adamax import Adamax, RAdam
 from .adaptive import Adadelta, Adagrad, NAdam
+from .asgd import ASGD
 from .layerwise import LARS, Lamb
 from .optimizer import Optimizer
 from .rmsprop import RMSprop
+from .rprop import Rprop
 from .sgd import SGD
 
 __all__ = [
+    "ASGD",
     "LARS",
     "SGD",
     "Adadelta",
     "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "Lamb",
     "NAdam",
     "Optimizer",
+    "RAdam",
     "RMSprop",
+    "Rprop",
     "lr_scheduler",
 ]

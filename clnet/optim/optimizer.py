@@ -18,6 +18,36 @@ from ..tensor import Tensor, tensor
 Group = dict[str, Any]
 
 
+def require_rates(name: str, group: Group, *keys: str) -> None:
+    """Refuse settings below 0.
+
+    Args:
+        name: the optimiser's, for the message.
+        group: the settings.
+        keys: those that are 0 or more.
+
+    Raises:
+        ArgumentError: if one is not.
+    """
+    rates = {key: group[key] for key in keys}
+    if min(rates.values()) < 0:
+        raise ArgumentError(name, "settings are 0 or more", **rates)
+
+
+def require_betas(name: str, group: Group) -> None:
+    """Refuse decays of moments outside [0, 1).
+
+    Args:
+        name: the optimiser's, for the message.
+        group: the settings.
+
+    Raises:
+        ArgumentError: if one is not inside.
+    """
+    if not all(0 <= beta < 1 for beta in group["betas"]):
+        raise ArgumentError(name, "betas lie in [0, 1)", betas=group["betas"])
+
+
 class Optimizer:
     """Updates parameters from their gradients.
 
