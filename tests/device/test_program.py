@@ -116,7 +116,10 @@ def test_many_kernels_are_built_ahead_in_other_processes(tmp_path, monkeypatch):
     assert bench.counts == (7, 0)
     other = Bench(tmp_path, processes=2)
     assert other.cache.prepare([*sources, *sources])[:3] == (7, 0, 7)
-    assert other.cache.prepare(sources)[:3] == (7, 0, 0)
+    assert other.counts == (0, 0)  # they are loaded as they are launched
+    assert other.run(sources[0]) == [3, 3, 3]
+    assert other.counts == (0, 1)
+    assert other.cache.prepare(sources)[:3] == (7, 0, 6)
 
 
 def test_what_other_processes_refuse_is_told(tmp_path):
