@@ -6,6 +6,7 @@ from .adamax import Adamax, RAdam
 from .adaptive import Adadelta, Adagrad, NAdam
 from .asgd import ASGD
 from .layerwise import LARS, Lamb
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .rmsprop import RMSprop
 from .rprop import Rprop
@@ -14,6 +15,7 @@ from .sgd import SGD
 __all__ = [
     "ASGD",
     "LARS",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adagrad",

@@ -205,6 +205,22 @@ def test_parameter_without_gradient_stays():
     assert (params[0].detach().numpy() != starts()[0]).all()
 
 
+def test_step_calls_the_closure_first_and_gives_its_loss():
+    x = clnet.ones(3, requires_grad=True)
+    optimizer = clnet.optim.SGD([x], lr=0.25)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    with clnet.no_grad():
+        assert float(optimizer.step(closure)) == 3.0
+    assert x.tolist() == [0.5] * 3
+    assert optimizer.step() is None
+
+
 def test_zero_grad_forgets_gradients():
     params = parameters()
     optimizer = clnet.optim.SGD(params)
