@@ -266,7 +266,10 @@ __kernel void reduce_columns(
 <%def name="reduce_group(
     kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank,
     reduced_rank)">
-<% kept_items = group // reduce_items %>
+<%
+    kept_items = group // reduce_items
+    ahead = 8  # loads under way at a time
+%>
 ${lib.join(kind, acc, 1)}
 ${loads(load, ctype, acc, 1)}
 __kernel void reduce_group(
@@ -285,7 +288,18 @@ __kernel void reduce_group(
     ${acc} result = identity;
     if (at < outs) {
         const ${flat} end = min((part + 1) * part_size, total);
-        for (${flat} i = part * part_size + lane; i < end; i += ${reduce_items}) {
+        ${flat} i = part * part_size + lane;
+% if reduced_rank == 1:
+        for (; i + ${(ahead - 1) * reduce_items} < end; i += ${ahead * reduce_items}) {
+% for n in range(ahead):
+            const ${acc} next_${n} = load1(x + x_start + (i + ${n * reduce_items}) * reduced_x0);
+% endfor
+% for n in range(ahead):
+            result = ${kind}_join1(result, next_${n});
+% endfor
+        }
+% endif
+        for (; i < end; i += ${reduce_items}) {
             long offset = x_start;
             ${decode("i", flat, "reduced", reduced_rank, {"offset": "x"})}
             result = ${kind}_join1(result, load1(x + offset));
