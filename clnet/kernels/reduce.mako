@@ -72,17 +72,6 @@
 ##          of columns of one part. group: a group takes (group / reduce_items) outputs of one part.
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
-<%def name="identity(kind, acc)">
-% if kind == "sum":
-    const ${acc} identity = 0;
-% elif kind == "prod":
-    const ${acc} identity = 1;
-% elif acc in ("float", "double"):
-    const ${acc} identity = ${"-" if kind == "max" else ""}INFINITY;
-% else:
-    const ${acc} identity = ${acc.upper()}_${"MIN" if kind == "max" else "MAX"};
-% endif
-</%def>
 <%def name="loads(load, ctype, acc, lanes)">
 % for width in ((1, lanes) if lanes > 1 else (1,)):
 <%
@@ -138,7 +127,7 @@ __kernel void reduce_rows(
 ) {
     out += out_offset;
     x += x_offset;
-    ${identity(kind, acc)}
+    ${lib.identity(kind, acc)}
     const ${flat} run = reduced_size${reduced_rank - 1};
     const int first = get_global_id(0) * jobs_per_item;
     const int last = min(first + jobs_per_item, jobs);
@@ -206,7 +195,7 @@ __kernel void reduce_columns(
 ) {
     out += out_offset;
     x += x_offset;
-    ${identity(kind, acc)}
+    ${lib.identity(kind, acc)}
     const int item = get_global_id(0);
     const int column = (item % blocks) * ${block};
     const int part = item / blocks % parts;
@@ -279,7 +268,7 @@ __kernel void reduce_group(
     __local ${acc} partial[${group}];
     out += out_offset;
     x += x_offset;
-    ${identity(kind, acc)}
+    ${lib.identity(kind, acc)}
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int part = get_group_id(0) % parts;
     const int at = get_group_id(0) / parts * ${kept_items} + kept;
