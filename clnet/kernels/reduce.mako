@@ -255,10 +255,7 @@ __kernel void reduce_columns(
 <%def name="reduce_group(
     kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank,
     reduced_rank)">
-<%
-    kept_items = group // reduce_items
-    ahead = 8  # loads under way at a time
-%>
+<% kept_items, ahead = group // reduce_items, 8 %>  ## so many loads under way at a time
 ${lib.join(kind, acc, 1)}
 ${loads(load, ctype, acc, 1)}
 __kernel void reduce_group(
