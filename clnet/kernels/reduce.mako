@@ -255,7 +255,7 @@ __kernel void reduce_columns(
 <%def name="reduce_group(
     kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank,
     reduced_rank)">
-<% kept_items, ahead = group // reduce_items, 8 %>  ## so many loads under way at a time
+<% kept_items, in_flight = group // reduce_items, 8 %>
 ${lib.join(kind, acc, 1)}
 ${loads(load, ctype, acc, 1)}
 __kernel void reduce_group(
@@ -276,11 +276,11 @@ __kernel void reduce_group(
         const ${flat} end = min((part + 1) * part_size, total);
         ${flat} i = part * part_size + lane;
 % if reduced_rank == 1:
-        for (; i + ${(ahead - 1) * reduce_items} < end; i += ${ahead * reduce_items}) {
-% for n in range(ahead):
+        for (; i + ${(in_flight - 1) * reduce_items} < end; i += ${in_flight * reduce_items}) {
+% for n in range(in_flight):
             const ${acc} next_${n} = load1(x + x_start + (i + ${n * reduce_items}) * reduced_x0);
 % endfor
-% for n in range(ahead):
+% for n in range(in_flight):
             result = ${kind}_join1(result, next_${n});
 % endfor
         }
