@@ -221,19 +221,22 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 ## The teams' sums, added in the order of teams: those of team 0 are whole afterwards.
 <%def name="gather(tile, ctype)">
 % if tile.teams > 1:
-<% runs = [(i, j) for i in range(tile.item_m) for j in range(tile.item_n // 4)] %>
     __local ${ctype}4 *sums = (__local ${ctype}4 *)&a_tile[0][0][0] + self % ${tile.team_items};
 % for team in range(1, tile.teams):
     barrier(CLK_LOCAL_MEM_FENCE);
     if (team == ${team}) {
-% for place, (i, j) in enumerate(runs):
-        sums[${place * tile.team_items}] = acc_${i}_${j};
+% for i in range(tile.item_m):
+% for j in range(tile.item_n // 4):
+        sums[${(i * tile.item_n // 4 + j) * tile.team_items}] = acc_${i}_${j};
+% endfor
 % endfor
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (team == 0) {
-% for place, (i, j) in enumerate(runs):
-        acc_${i}_${j} += sums[${place * tile.team_items}];
+% for i in range(tile.item_m):
+% for j in range(tile.item_n // 4):
+        acc_${i}_${j} += sums[${(i * tile.item_n // 4 + j) * tile.team_items}];
+% endfor
 % endfor
     }
 % endfor
