@@ -101,7 +101,7 @@ half bfloat16 register_forward_hook register_forward_pre_hook register_full_back
 register_full_backward_pre_hook
 """
 
-OPTIMISERS = "SGD Adam AdamW Adagrad Adadelta RMSprop NAdam"
+OPTIMISERS = "SGD Adam AdamW Adamax Adagrad Adadelta ASGD LBFGS NAdam RAdam RMSprop Rprop"
 
 SCHEDULERS = """
 StepLR MultiStepLR ExponentialLR ConstantLR LinearLR PolynomialLR CosineAnnealingLR
@@ -529,6 +529,12 @@ optim.Adagrad(weights, lr=0.1, lr_decay=0.1)
 optim.Adadelta(weights, lr=1.0)
 optim.RMSprop(weights, lr=0.01, momentum=0.9, centered=True)
 optim.NAdam(weights, lr=0.1)
+optim.Adamax(weights, lr=0.1)
+optim.RAdam(weights, lr=0.1)
+optim.ASGD(weights, lr=0.1)
+optim.Rprop(weights, lr=0.1)
+optim.LBFGS(weights, lr=0.1, max_iter=3)
+optim.LBFGS(weights, line_search_fn="strong_wolfe")
 """
 
 SCHEDULER_CALLS = """

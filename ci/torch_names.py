@@ -268,10 +268,15 @@ def compare_optimiser(text: str) -> None:
         weight = package.nn.Parameter(package.tensor(cases.inputs()["x"]))
         target = package.tensor(cases.inputs()["y"])
         optimiser = evaluate(text, package, {"weights": [weight]})
-        for _ in range(STEPS):
+
+        def closure(optimiser: Any = optimiser, weight: Any = weight, target: Any = target) -> Any:
             optimiser.zero_grad()
-            ((weight - target) ** 2).sum().backward()
-            optimiser.step()
+            loss = ((weight - target) ** 2).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(STEPS):
+            optimiser.step(closure)
         ends.append(weight.detach().numpy())
     _close(*ends)
 

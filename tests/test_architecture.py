@@ -65,7 +65,8 @@ FORBIDDEN = {
 RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 
 # Packages of the extras: imported inside the function that needs them, with an install hint.
-OPTIONAL = {"torch", "PIL", "pooch", "requests", "matplotlib", "sklearn", "onnx", "tensorboard"}
+OPTIONAL = {"PIL", "matplotlib", "onnx", "pooch", "requests", "sklearn", "tensorboard"}
+OPTIONAL |= {"tinygrad", "torch"}  # peers of benchmarks
 MAY_BE_LAZY = OPTIONAL | {"tqdm"}
 
 MAX_FILE, MAX_FUNCTION, MAX_TEMPLATE = 600, 60, 300

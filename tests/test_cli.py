@@ -124,7 +124,17 @@ def test_training_is_watched_as_asked(tmp_path, capsys):
     folder, picture = tmp_path / "run", tmp_path / "curves.png"
     watched = ["--times", "4", "--statistics", "--curves", str(picture)]
     chosen = [*watched, "--tensorboard", str(folder), "--validation", "0.2", "--schedule", "step"]
-    assert main(["train", "digits", *QUICK, *chosen, "--weight-decay", "1e-4", "--clip", "1"]) == 0
+    settings = [
+        "--weight-decay",
+        "1e-4",
+        "--clip",
+        "1",
+        "--erase",
+        "0.5",
+        "--label-smoothing",
+        "0.1",
+    ]
+    assert main(["train", "digits", *QUICK, *chosen, *settings]) == 0
     out = capsys.readouterr().out
     assert "1151 training images" in out  # four fifths
     assert re.search(r"step 4: forward [\d.]+ ms, backward [\d.]+ ms, update [\d.]+ ms", out)

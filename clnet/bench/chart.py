@@ -11,7 +11,7 @@ from . import paper
 from .contestant import TORCH_MODES
 
 _COLORS = {"clnet": "#3b76b8", "paper": "#b9bec9"}
-_PEER_COLORS = ("#d9822b", "#e8b27a", "#a85d14")
+_PEER_COLORS = ("#d9822b", "#e8b27a", "#a85d14", "#7a3f08")
 
 
 def write(found: Sequence[dict[str, Any]], path: Path) -> None:

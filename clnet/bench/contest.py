@@ -48,6 +48,7 @@ class Outcome:
         first_seconds: of the first step, kernels built or loaded.
         peers: by PyTorch's mode, its median seconds, or why there is none.
         ratios: by mode, the median over the turns of PyTorch's seconds over ours.
+        peer_peak_bytes: by mode, the most device memory in use in PyTorch's step, on a GPU.
     """
 
     workload: str
@@ -70,6 +71,7 @@ class Outcome:
     peer: str | None = None
     peers: dict[str, float | str] = field(default_factory=dict[str, "float | str"])
     ratios: dict[str, float] = field(default_factory=dict[str, float])
+    peer_peak_bytes: dict[str, int] = field(default_factory=dict[str, int])
 
     def fields(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -121,6 +123,7 @@ def run(
     torch_modes: Sequence[str] = (),
     seconds: float = 20.0,
     compile: bool = True,  # noqa: A002 - the option's name
+    recompute: bool | None = None,
 ) -> Outcome:
     """Check both sides against each other, then time them in turns.
 
@@ -131,6 +134,7 @@ def run(
         torch_modes: of PyTorch; none: we run alone.
         seconds: about how long a side is timed.
         compile: replay our step.
+        recompute: as for :func:`clnet.compile`.
 
     Returns:
         What was found.
@@ -141,14 +145,15 @@ def run(
     """
     limits = measured_limits(where)
     reset_peak_memory_stats(where)
-    ours = Ours(workload, where, compile=compile)
+    ours = Ours(workload, where, compile=compile, recompute=recompute)
     weights = ours.weights() if torch_modes else []
     seen, costs = _first_steps(ours, keep_gradients=bool(torch_modes))
     sides: dict[str, Contestant] = {"ours": ours}
     peers: dict[str, float | str] = {}
+    peaks: dict[str, int] = {}
     peer = _peer(where, threads) if torch_modes else None
     for torch_mode in torch_modes:
-        _enter(sides, peers, torch_mode, workload, peer, weights, seen)
+        _enter(sides, peers, peaks, torch_mode, workload, peer, weights, seen)
     del weights, seen
     turns = _take_turns(sides, seconds)
     medians = {name: statistics.median(times) for name, times in turns.items()}
@@ -178,6 +183,7 @@ def run(
             for m in torch_modes
             if m in turns
         },
+        peer_peak_bytes=peaks,
     )
 
 
@@ -219,6 +225,7 @@ def _peer(where: Device, threads: int | None) -> Peer:
 def _enter(
     sides: dict[str, Contestant],
     peers: dict[str, float | str],
+    peaks: dict[str, int],
     torch_mode: str,
     workload: Workload,
     peer: Peer | None,
@@ -228,16 +235,20 @@ def _enter(
     """Let PyTorch take part in one of its modes, if it agrees; note why not where it cannot."""
     if peer is None:
         return
-    if not Theirs.suits(workload, torch_mode):
+    if not Theirs.suits(workload, peer, torch_mode):
         peers[torch_mode] = "makes no difference here"
         return
+    held = peer.allocated_bytes()
     try:
         theirs = Theirs(workload, peer, weights, torch_mode)
         answers = [_stepped(theirs)]
         gradients = theirs.gradients() if workload.training else []
         answers += [_stepped(theirs) for _ in range(_CHECKED_STEPS - 1)]
     except (RuntimeError, NotImplementedError, OSError, ImportError) as error:
-        if torch_mode != "compile":  # it needs a compiler on the machine, and may fail at that
+        if torch_mode not in (
+            "compile",
+            "reduce-overhead",
+        ):  # it needs a compiler on the machine, and may fail at that
             raise
         peers[torch_mode] = f"failed: {str(error).splitlines()[0][:120]}"
         return
@@ -248,6 +259,9 @@ def _enter(
             f"difference={error:.2g} of what is allowed"
         )
     sides[torch_mode] = theirs
+    peak = theirs.peak_bytes()
+    if peak:
+        peaks[torch_mode] = peak - held
 
 
 def _stepped(side: Contestant) -> np.ndarray:

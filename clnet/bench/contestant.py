@@ -19,7 +19,8 @@ from . import torch_networks
 from .peer import Peer
 from .workload import Workload
 
-TORCH_MODES = ("default", "channels_last", "compile")
+TORCH_MODES = ("default", "channels_last", "compile", "reduce-overhead")
+_COMPILED = ("compile", "reduce-overhead")
 
 
 class Contestant(Protocol):
@@ -49,6 +50,7 @@ class Ours:
         workload: what it does.
         where: the device.
         compile: record the step once and replay it.
+        recompute: as for :func:`clnet.compile`.
 
     Attributes:
         model: the network.
@@ -60,6 +62,7 @@ class Ours:
         where: Device,
         *,
         compile: bool = True,  # noqa: A002 - what it switches
+        recompute: bool | None = None,
     ) -> None:
         self.workload = workload
         self.where = where
@@ -79,7 +82,7 @@ class Ours:
             self.model.eval()
             run = self._ask
             self._batch = self._batch[:1]
-        self._run = compiled(run) if compile else run
+        self._run = compiled(run, recompute=recompute) if compile else run
 
     @property
     def parameters(self) -> int:
@@ -155,7 +158,8 @@ class Theirs:
         workload: what it does.
         peer: PyTorch on the same device.
         weights: the parameters to start from.
-        torch_mode: ``"default"``, ``"channels_last"`` or ``"compile"``.
+        torch_mode: ``"default"``, ``"channels_last"``, ``"compile"``, or ``"reduce-overhead"``:
+            compiled, and replayed as a CUDA graph.
 
     Raises:
         ArgumentError: if the networks differ in their parameters.
@@ -184,7 +188,10 @@ class Theirs:
         if torch_mode == "channels_last":
             model = model.to(memory_format=torch.channels_last)
             self._x = self._x.to(memory_format=torch.channels_last)
-        self._model = torch.compile(model) if torch_mode == "compile" else model
+        self._graph = torch_mode == "reduce-overhead"
+        self._model = model
+        if torch_mode in _COMPILED:
+            self._model = torch.compile(model, mode=torch_mode if self._graph else "default")
         self._last: Any = None
         self._state: Any = None
         if workload.words:
@@ -196,12 +203,16 @@ class Theirs:
             model.eval()
 
     @staticmethod
-    def suits(workload: Workload, torch_mode: str) -> bool:
-        """Whether a mode makes a difference: channels come last only where there are images."""
+    def suits(workload: Workload, peer: Peer, torch_mode: str) -> bool:
+        """Whether a mode makes a difference: there are images, or graphs can be replayed."""
+        if torch_mode == "reduce-overhead":
+            return peer.device == "cuda"
         return torch_mode != "channels_last" or len(workload.input_shape) == 4
 
     def step(self) -> None:
         """Enqueue one step."""
+        if self._graph:
+            self._torch.compiler.cudagraph_mark_step_begin()
         if not self.workload.training:
             with self._torch.inference_mode():
                 self._last = self._model(self._x)
@@ -209,7 +220,8 @@ class Theirs:
         self._optimizer.zero_grad()
         if self.workload.words:
             scores, state = self._model(self._x, self._state)
-            self._state = tuple(s.detach() for s in state)
+            # The next replay of a graph overwrites what this one gave.
+            self._state = tuple(s.detach().clone() if self._graph else s.detach() for s in state)
             scores, y = scores.reshape(-1, scores.shape[-1]), self._y.reshape(-1)
         else:
             scores, y = self._model(self._x), self._y
@@ -223,6 +235,10 @@ class Theirs:
     def result(self) -> np.ndarray:
         """The loss of the last step, or what the network answered; waits for it."""
         return self._last.cpu().numpy()
+
+    def peak_bytes(self) -> int:
+        """The most device memory in use within a step; 0 where PyTorch does not count it."""
+        return 0 if self._graph else self._peer.peak_bytes(self.step)  # a graph's pool is its own
 
     def gradients(self) -> list[np.ndarray]:
         """Copies of the parameters' gradients, after a step of training."""

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from .. import ops
 from ..compile import compile as compiled
@@ -75,7 +76,7 @@ def host_costs(where: Device) -> dict[str, float]:
 
 
 def peer_costs(peer: Peer) -> dict[str, float]:
-    """The same of PyTorch.
+    """The same of PyTorch; its compiled chain is a CUDA graph.
 
     Args:
         peer: PyTorch on the same device.
@@ -93,7 +94,19 @@ def peer_costs(peer: Peer) -> dict[str, float]:
         "reshape (no launch)": (lambda: x.reshape(1, 1), _CALLS, 1),
         "chain, eager": (lambda: _chain(x), 5, _CHAIN),
     }
+    if peer.device == "cuda":
+        cases["chain, compiled"] = (_graph(torch, lambda: _chain(x)), 20, _CHAIN)
     return {name: _microseconds(*case, peer) for name, case in cases.items()}
+
+
+def _graph(torch: Any, run: Callable[[], object]) -> Callable[[], object]:
+    """What replays as a CUDA graph what something does."""
+    run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
 
 
 def first_step(where: Device) -> dict[str, float]:

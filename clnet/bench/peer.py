@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,24 @@ class Peer:
     def empty(self, shape: Sequence[int]) -> Any:
         """Room for float32 values."""
         return self.torch.empty(tuple(shape), device=self.device)
+
+    def allocated_bytes(self) -> int:
+        """Device memory in use; 0 on the CPU, where none is counted."""
+        return 0 if self.device == "cpu" else int(self.torch.cuda.memory_allocated())
+
+    def peak_bytes(self, run: Callable[[], object]) -> int:
+        """The most device memory in use while something runs; 0 on the CPU, where none is counted.
+
+        Args:
+            run: what runs.
+        """
+        if self.device == "cpu":
+            return 0
+        self.synchronize()
+        self.torch.cuda.reset_peak_memory_stats()
+        run()
+        self.synchronize()
+        return int(self.torch.cuda.max_memory_allocated())
 
     def synchronize(self) -> None:
         """Wait until all that was asked of the device is done."""

@@ -58,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{workload.title}, threads {threads or '-'}", file=sys.stderr, flush=True)
             job = {"net": workload.name, "device": options.device, "threads": threads}
             job |= {"modes": modes, "seconds": options.seconds, "compile": not options.no_compile}
+            job["recompute"] = options.recompute
             outcome = _in_process(job)
             if outcome is None:
                 failures += 1
@@ -83,7 +84,7 @@ def report(found: Sequence[Fields]) -> str:
     peers = [_peer_row(f) for f in found if f["peers"]]
     if peers:
         names = sorted({f["peer"] for f in found if f["peer"]})
-        heads = tuple(h for m in TORCH_MODES for h in (m, "ratio"))
+        heads = tuple(h for m in TORCH_MODES for h in (m, "ratio", "peak"))
         title = f"{'; '.join(names)}: seconds, and over ours (above 1: we are faster)"
         parts.append(title + "\n" + aligned([(*heads, "threads", "network"), *peers]))
     notes = [line for f in found for line in _problems(f)]
@@ -111,7 +112,8 @@ def worker(job: str) -> None:
     """Time one network in this process and print what was found.
 
     Args:
-        job: JSON with ``net``, ``device``, ``threads``, ``modes``, ``seconds`` and ``compile``.
+        job: JSON with ``net``, ``device``, ``threads``, ``modes``, ``seconds``, ``compile`` and
+            ``recompute``.
     """
     wanted = json.loads(job)
     threads = wanted["threads"]
@@ -125,6 +127,7 @@ def worker(job: str) -> None:
         torch_modes=wanted["modes"],
         seconds=wanted["seconds"],
         compile=wanted["compile"],
+        recompute=wanted["recompute"],
     )
     print(_MARK + json.dumps(outcome.fields()), flush=True)
 
@@ -160,6 +163,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seconds", type=float, default=20.0, help="about, a side and figure (20)")
     parser.add_argument("--no-compile", action="store_true", help="run clnet eagerly")
+    parser.add_argument(
+        "--recompute",
+        action=argparse.BooleanOptionalAction,
+        help="as for clnet.compile: less memory for a little time",
+    )
     parser.add_argument("--results", metavar="FILE", help="append each figure as a line of JSON")
     parser.add_argument("--resume", action="store_true", help="leave out what is in that file")
     parser.add_argument("--chart", metavar="FILE", help="draw a PNG (needs clnet[plot])")
@@ -240,6 +248,8 @@ def _peer_row(found: Fields) -> tuple[str, ...]:
         timed = isinstance(seconds, float)
         cells.append(f"{seconds:.4f}" if timed else "-")
         cells.append(f"{found['ratios'][torch_mode]:.2f}" if timed else "-")
+        peak = found["peer_peak_bytes"].get(torch_mode)
+        cells.append("-" if peak is None else size(peak))
     return (*cells, str(found["threads"] or "-"), found["title"])
 
 

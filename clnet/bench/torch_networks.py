@@ -21,7 +21,7 @@ def build(torch: Any, name: str) -> Any:
         return _dense(nn, 26752, 2048, 2048, 2048, 26752)
     if name == "fcn-r":
         return _dense(nn, 784, 2048, 4096, 1024, 10)
-    if name == "alexnet-s":
+    if name.startswith("alexnet-s"):
         return _alexnet_s(nn)
     if name == "alexnet-r":
         return _alexnet_r(nn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,18 @@ def _asked(batch: int) -> Workload:
     )
 
 
+def _larger(title: str, batch: int) -> Workload:
+    """One of the paper's networks, trained on a batch that fills a GPU."""
+    row = next(w for w in PAPER if w.title == title)
+    return replace(
+        row,
+        name=f"{row.name}-{batch}",
+        title=f"{title}, batch {batch}",
+        input_shape=(batch, *row.input_shape[1:]),
+        gflop=row.gflop / row.input_shape[0] * batch,
+    )
+
+
 def _fashion_cnn() -> nn.Module:
     return models.CNN((1, 28, 28), 10, dropout=0.0)
 
@@ -107,6 +119,8 @@ OTHERS = (
     ),
     _asked(1),
     _asked(16),
+    _larger("ResNet-50", 64),
+    _larger("AlexNet-S", 128),
 )
 WORKLOADS = {w.name: w for w in (*PAPER, *OTHERS)}
 

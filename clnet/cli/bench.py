@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bench import (
+    beside_tinygrad,
     cnn,
     conv,
     ece408,
@@ -31,6 +32,7 @@ BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "overhead": (overhead.main, "what the host costs"),
     "step": (step.main, "training steps eager and compiled: launches, time, the host's share"),
     "start": (start.main, "from import to the first result, cold and warm"),
+    "tinygrad": (beside_tinygrad.main, "a product and steps of training beside tinygrad's"),
     "profiler": (profiler.main, "what the profiler costs, and how its times add up"),
 }
 

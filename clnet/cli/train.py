@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from ..data import (
     FashionMNIST,
     Normalize,
     RandomCrop,
+    RandomErasing,
     RandomHorizontalFlip,
+    Transform,
     random_split,
 )
 from ..data.fashion_mnist import FOLDERS
@@ -99,6 +102,19 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         help="shift and mirror the training images (default: for cifar10)",
     )
     training.add_argument(
+        "--erase",
+        type=float,
+        metavar="P",
+        help="erase a rectangle of a training image with this probability",
+    )
+    training.add_argument(
+        "--label-smoothing",
+        type=float,
+        default=0.0,
+        metavar="PART",
+        help="of the targets' weight, spread over all classes",
+    )
+    training.add_argument(
         "--validation",
         type=float,
         metavar="PART",
@@ -143,7 +159,7 @@ def run(arguments: argparse.Namespace) -> int:
         optimizer = options.optimizer(model, arguments, lr=task.lr)
         trainer = Trainer(
             model,
-            cross_entropy,
+            partial(cross_entropy, label_smoothing=arguments.label_smoothing),
             optimizer,
             scheduler=options.scheduler(optimizer, arguments, steps=epochs * len(loader)),
             scheduler_per_batch=True,
@@ -201,14 +217,18 @@ def _loaders(
         images = images[np.sort(examples.indices)]
     normalize = Normalize.of(images)
     augmented = task.augmented if arguments.augment is None else arguments.augment
-    varied = Compose([RandomHorizontalFlip(), RandomCrop(4), normalize])
+    varied: list[Transform] = [normalize]
+    if augmented:
+        varied = [RandomHorizontalFlip(), RandomCrop(4), normalize]
+    if arguments.erase is not None:
+        varied.append(RandomErasing(arguments.erase))
     size = task.batch_size if arguments.batch_size is None else arguments.batch_size
     loader = DataLoader(
         examples,
         size,
         shuffle=True,
         seed=arguments.seed,
-        transform=varied if augmented else normalize,
+        transform=Compose(varied),
     )
     measured, tested = (
         DataLoader(data, max(size, 256), transform=normalize) for data in (held_out, test)

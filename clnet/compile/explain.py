@@ -86,10 +86,11 @@ def _sums(entries: Entries, memory: MemoryPlan, where: str) -> Iterator[str]:
 
 
 def _kernels(prepared: Prepared) -> str:
-    made = f"{prepared.built} built, {prepared.loaded} from the cache"
     text = f"kernels: {prepared.kernels} different"
-    if prepared.built or prepared.loaded:
-        text += f"; {made} in {prepared.seconds:.2f} s"
+    if prepared.stored:
+        text += f"; {prepared.stored} from the cache"
+    if prepared.built:
+        text += f"; {prepared.built} built in {prepared.seconds:.2f} s"
     return text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class Form:
         """What it writes."""
         return (*self.changed, *self.made)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The shape of what it writes."""
         return self.written[0].shape
@@ -293,5 +294,7 @@ def _trimmed(form: Form) -> Form:
 
 def _view(array: Array) -> tuple[object, ...]:
     """What two arrays share that show the same elements in the same order."""
-    strides = tuple(s if n != 1 else 0 for n, s in zip(array.shape, array.strides, strict=True))
+    strides = array.strides
+    if 1 in array.shape:
+        strides = tuple(s if n != 1 else 0 for n, s in zip(array.shape, strides, strict=True))
     return (array.storage, array.offset, array.shape, strides, array.dtype)

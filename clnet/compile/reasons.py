@@ -77,7 +77,7 @@ def _convolution(trace: Trace, step: Step) -> str:
         packing = learns(trace)
         forms = considered(target, function.geometry, function.direction, packing=packing)
         faster = takewhile(lambda found: found[0] != function.form, forms)
-        # A faster form that nothing stands against was forbidden. The larger transforms tell enough.
+        # A faster form that nothing stands against was forbidden; larger transforms say enough.
         against = (
             _against(form, obstacle or Obstacle.FORBIDDEN)
             for form, obstacle in faster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from .. import mode
@@ -28,18 +29,18 @@ class Step:
     module_path: str
     phase: str
 
-    @property
+    @cached_property
     def mutated(self) -> tuple[Storage, ...]:
         """The storages it changes in place."""
         return tuple(self.inputs[i].storage for i in self.function.mutates)
 
-    @property
+    @cached_property
     def made(self) -> tuple[Storage, ...]:
         """The storages of outputs that are no views of inputs."""
         read = {x.storage for x in self.inputs}
         return tuple(dict.fromkeys(y.storage for y in self.outputs if y.storage not in read))
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Storage, ...]:
         """All storages it writes."""
         return tuple(dict.fromkeys((*self.mutated, *self.made)))

@@ -66,6 +66,20 @@ class Draw:
         scaled = (self.bits(lane) >> np.uint64(32)) * np.uint64(high) >> np.uint64(32)
         return scaled.astype(np.int64)
 
+    def uniform(self, low: float = 0.0, high: float = 1.0, *, lane: int = 0) -> NDArray[np.float64]:
+        """A uniform number in ``[low, high)`` for each example.
+
+        Args:
+            low: the least.
+            high: the exclusive bound.
+            lane: as for :meth:`bits`.
+
+        Returns:
+            ``(n,)``, float64, in steps of ``(high - low) / 2**53``.
+        """
+        unit = (self.bits(lane) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return low + (high - low) * unit
+
 
 def permutation(n: int, seed: int, *, epoch: int = 0) -> NDArray[np.intp]:
     """A random order of ``n`` examples.

@@ -167,6 +167,60 @@ class RandomHorizontalFlip:
         return np.where(flipped[:, None, None, None], x[..., ::-1], x)
 
 
+class RandomErasing:
+    """A rectangle of the image becomes ``value``, with probability ``p`` (Zhong et al. 2020).
+
+    Its area and its height over width (on a logarithmic scale) are uniform between their bounds,
+    and its place is uniform within the image; a side longer than the image's is cut to it.
+
+    Args:
+        p: the probability, 0 to 1.
+        scale: bounds of the area, as parts of the image's, 0 to 1.
+        ratio: bounds of height over width, positive.
+        value: of the pixels erased; 0 is the mean of images behind :class:`Normalize`.
+
+    Raises:
+        ArgumentError: if a bound makes no sense.
+    """
+
+    def __init__(
+        self,
+        p: float = 0.5,
+        scale: tuple[float, float] = (0.02, 0.33),
+        ratio: tuple[float, float] = (0.3, 3.3),
+        value: float = 0.0,
+    ) -> None:
+        if not (0 <= p <= 1 and 0 <= scale[0] <= scale[1] <= 1 and 0 < ratio[0] <= ratio[1]):
+            raise ArgumentError(
+                "RandomErasing",
+                "p and scale lie between 0 and 1, ratio is positive, lower bounds first",
+                p=p,
+                scale=scale,
+                ratio=ratio,
+            )
+        self.p, self.scale, self.ratio, self.value = p, scale, ratio, value
+
+    def __call__(self, x: NDArray[Any], draw: Draw) -> NDArray[Any]:
+        """Erase a rectangle of the images that the draw chose."""
+        _check_images("RandomErasing", x)
+        h, w = x.shape[2:]
+        area = draw.uniform(*self.scale, lane=1) * (h * w)
+        ratio = np.exp(draw.uniform(*np.log(self.ratio), lane=2))
+        rows = _span(np.sqrt(area * ratio), h, draw.uniform(lane=3))
+        columns = _span(np.sqrt(area / ratio), w, draw.uniform(lane=4))
+        chosen = draw.uniform(lane=0) < self.p
+        erased = chosen[:, None, None] & rows[:, :, None] & columns[:, None, :]
+        return np.where(erased[:, None], np.asarray(self.value, x.dtype), x)
+
+
+def _span(length: NDArray[Any], size: int, place: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which of ``size`` positions a span covers, ``(n, size)``; ``place`` is from 0 up to 1."""
+    length = np.minimum(np.rint(length), size)
+    start = np.floor(place * (size - length + 1))
+    at = np.arange(size)
+    return (at >= start[:, None]) & (at < (start + length)[:, None])
+
+
 def _per_channel(values: NDArray[Any], ndim: int) -> NDArray[Any]:
     """``(c,)`` as ``(c, 1, ...)``, to broadcast against ``(n, c, ...)`` of ``ndim`` axes."""
     return values.reshape(-1, *(1,) * (ndim - 2))

@@ -19,7 +19,7 @@ class BoundLaunches:
 
     Args:
         launches: what is run.
-        kernels: for each a kernel of its own.
+        kernels: for each its kernel, of which it gets a handle of its own.
 
     Attributes:
         launches: what is run.
@@ -30,25 +30,25 @@ class BoundLaunches:
 
     def __init__(self, launches: Sequence[Launch], kernels: Sequence[CompiledKernel]) -> None:
         self.launches = tuple(launches)
-        self.enqueues = [
-            (kernel.handle, launch.global_size, launch.local_size)
-            for launch, kernel in zip(launches, kernels, strict=True)
-        ]
-        self._args = [
-            values_of(launch.args, kernel.signature.item_bytes)
-            for launch, kernel in zip(launches, kernels, strict=True)
-        ]
+        self.enqueues: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = []
+        self._args: list[list[Any]] = []
         self._cells: list[list[Any]] = []
         self._pointers: dict[Storage, list[tuple[int, int]]] = {}
-        for number, (launch, kernel) in enumerate(zip(launches, kernels, strict=True)):
-            args = self._args[number]
-            kernel.set_args(*args)
-            for index, arg in enumerate(launch.args):
-                if isinstance(arg, HostScalar):
-                    cell = [arg, args[index], kernel.handle, index, kernel.signature.types[index]]
-                    self._cells.append(cell)
-                elif isinstance(arg, Storage):
-                    self._pointers.setdefault(arg, []).append((number, index))
+        for launch, kernel in zip(launches, kernels, strict=True):
+            self._bind(launch, kernel)
+
+    def _bind(self, launch: Launch, kernel: CompiledKernel) -> None:
+        handle, number = kernel.new_handle(), len(self.enqueues)
+        values = values_of(launch.args, kernel.signature.item_bytes)
+        for index, (arg, value) in enumerate(zip(launch.args, values, strict=True)):
+            scalar = kernel.signature.types[index]
+            handle.set_arg(index, value if scalar is None else scalar(value))
+            if isinstance(arg, HostScalar):
+                self._cells.append([arg, value, handle, index, scalar])
+            elif isinstance(arg, Storage):
+                self._pointers.setdefault(arg, []).append((number, index))
+        self.enqueues.append((handle, launch.global_size, launch.local_size))
+        self._args.append(values)
 
     def rebind(self, storage: Storage) -> None:
         """Set those of a storage's pointers anew that lead to another buffer than its present."""

@@ -7,8 +7,8 @@ import re
 import struct
 import time
 import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,14 +107,17 @@ class CompiledKernel:
         self.name = name
         self.signature = signature
         self.launched = False
-        self.handle = cl.Kernel(program, name)
+        self.handle = self.new_handle()
         # Untyped arguments cost pyopencl 25 us a launch, typed ones 0.5 us (PoCL).
         self.handle.set_scalar_arg_dtypes(signature.types)
         self.set_args = self.handle.set_args
 
-    def clone(self) -> CompiledKernel:
-        """The same kernel with arguments of its own, for a plan that binds them once."""
-        return CompiledKernel(self._program, self.name, self.signature)
+    def new_handle(self) -> Any:
+        """A ``pyopencl.Kernel`` with arguments of its own, for a plan that binds them once.
+
+        They are untyped: telling pyopencl their types takes longer than setting them once does.
+        """
+        return cl.Kernel(self._program, self.name)
 
 
 @dataclass
@@ -141,13 +144,13 @@ class Prepared(NamedTuple):
     Attributes:
         kernels: different ones.
         built: compiled from source now.
-        loaded: taken from the cache on disk now; the others were there.
-        seconds: spent in both.
+        stored: in the cache on disk, to be loaded when they are launched; the others were there.
+        seconds: spent in building, and in looking for them.
     """
 
     kernels: int
     built: int = 0
-    loaded: int = 0
+    stored: int = 0
     seconds: float = 0.0
 
 
@@ -205,7 +208,10 @@ class ProgramCache:
         return kernel
 
     def prepare(self, sources: Iterable[KernelSource]) -> Prepared:
-        """Have kernels at hand that will be launched; if many must be built, several at a time.
+        """Have kernels at hand that will be launched.
+
+        What is on disk is loaded when it is launched, while the device computes what was launched
+        before. The others are built now; if they are many, several at a time.
 
         Args:
             sources: rendered kernels.
@@ -216,41 +222,33 @@ class ProgramCache:
         Raises:
             BuildError: if the compiler refuses one.
         """
-        before = replace(self.statistics)
+        start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
+        new = [s for s in wanted if s not in self._kernels]
+        absent = {s: path for s in new if not (path := self._path(s, s.text())).exists()}
         if self._ahead is not None:
-            start = time.perf_counter()
-            self._prepare_ahead(self._ahead, [s for s in wanted if s not in self._kernels])
-            self.statistics.seconds += time.perf_counter() - start
-        for source in wanted:
+            self._build_ahead(self._ahead, absent)
+        for source in absent:
             self.get(source)
-        now = self.statistics
         return Prepared(
             len(wanted),
-            now.built - before.built,
-            now.loaded - before.loaded,
-            now.seconds - before.seconds,
+            self.statistics.built - before,
+            len(new) - len(absent),
+            time.perf_counter() - start,
         )
 
-    def _prepare_ahead(self, ahead: Ahead, sources: Iterable[KernelSource]) -> None:
-        """Load kernels, or have them built by other processes; some may be left."""
-        absent: dict[KernelSource, tuple[Path, Request]] = {}
-        for source in sources:
-            text = source.text()
-            path = self._path(source, text)
-            kernel = self._loaded(source, text, path)
-            if kernel is None:
-                absent[source] = path, Request(text, source.options)
-            else:
-                self._kernels[source] = kernel
-        binaries = ahead.build([request for _, request in absent.values()])
-        for (source, (path, request)), binary in zip(absent.items(), binaries, strict=True):
+    def _build_ahead(self, ahead: Ahead, absent: Mapping[KernelSource, Path]) -> None:
+        """Have kernels built by other processes, for the given files; some may be left."""
+        start = time.perf_counter()
+        binaries = ahead.build([Request(source.text(), source.options) for source in absent])
+        for (source, path), binary in zip(absent.items(), binaries, strict=True):
             program = None if binary is None else self._program(binary, source)
             if binary is not None and program is not None:
-                signature = parse_signature(request.text, source.name)
+                signature = parse_signature(source.text(), source.name)
                 self._kernels[source] = CompiledKernel(program, source.name, signature)
                 self._write(path, binary)
                 self.statistics.built += 1
+        self.statistics.seconds += time.perf_counter() - start
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()

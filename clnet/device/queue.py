@@ -88,8 +88,7 @@ class Queue:
             launches: in order; their pointers are storages, scratch memory included, some of which
                 may get their buffers later.
         """
-        kernels = [self._programs.get(launch.kernel).clone() for launch in launches]
-        return BoundLaunches(launches, kernels)
+        return BoundLaunches(launches, [self._programs.get(x.kernel) for x in launches])
 
     def replay(self, bound: BoundLaunches) -> None:
         """Enqueue bound launches; while someone observes, they go the observable way."""

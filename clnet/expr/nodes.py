@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from threading import RLock
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
@@ -21,6 +22,7 @@ from ..errors import ArgumentError, DtypeError
 
 _NODES: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
 _NODES_LOCK = RLock()
+_REMEMBERED = 4096  # Layers that are alike ask for the same expressions again and again.
 
 
 class Domain(Enum):
@@ -454,13 +456,18 @@ _FOLDS: dict[str, Callable[..., Expr | None]] = {
 }
 
 
-def topological(exprs: Iterable[Expr]) -> list[Expr]:
+def topological(exprs: Iterable[Expr]) -> tuple[Expr, ...]:
     """All nodes of the expressions, each once, arguments first, in a reproducible order.
 
     It does not recurse: a fused chain may be deeper than Python's stack.
     """
+    return _topological(tuple(exprs))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _topological(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
     order: dict[Expr, None] = {}
-    stack = [(e, False) for e in reversed(list(exprs))]
+    stack = [(e, False) for e in reversed(exprs)]
     while stack:
         node, ready = stack.pop()
         if node in order:
@@ -470,7 +477,7 @@ def topological(exprs: Iterable[Expr]) -> list[Expr]:
         else:
             stack.append((node, True))
             stack.extend((a, False) for a in reversed(node.args))
-    return list(order)
+    return tuple(order)
 
 
 def rebuild(
@@ -501,28 +508,37 @@ def substitute(expr: Expr, leaves: Mapping[Expr, Expr]) -> Expr:
     Returns:
         The composed expression.
     """
+    return _substituted(expr, tuple(leaves.items()))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _substituted(expr: Expr, leaves: tuple[tuple[Expr, Expr], ...]) -> Expr:
+    replacements = dict(leaves)
 
     def replace(node: Expr, args: tuple[Expr, ...]) -> Expr:
         if isinstance(node, Call):
             return node if args == node.args else call(node.primitive.name, *args)
-        found = leaves.get(node, node)
+        found = replacements.get(node, node)
         return as_boolean(found) if node.boolean else as_number(found)
 
     return rebuild([expr], replace)[0]
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def inputs_of(*exprs: Expr) -> tuple[Input, ...]:
     """The array operands that the expressions read, by index."""
     found = [n for n in topological(exprs) if isinstance(n, Input)]
     return tuple(sorted(found, key=lambda n: n.index))
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def scalars_of(*exprs: Expr) -> tuple[Scalar, ...]:
     """The scalar arguments that the expressions read, by index."""
     found = [n for n in topological(exprs) if isinstance(n, Scalar)]
     return tuple(sorted(found, key=lambda n: n.index))
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def flops(*exprs: Expr) -> int:
     """Operations for one element, shared sub-expressions counted once (see :class:`Primitive`)."""
     return sum(n.primitive.flops for n in topological(exprs) if isinstance(n, Call))

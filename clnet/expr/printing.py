@@ -12,6 +12,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..errors import ArgumentError, DtypeError
@@ -264,7 +265,8 @@ _LOWER_INTEGER: dict[str, Callable[..., Expr]] = {
 }
 
 
-def _lowered(exprs: Sequence[Expr], ctype: CType) -> tuple[Expr, ...]:
+@lru_cache(maxsize=256)
+def _lowered(exprs: tuple[Expr, ...], ctype: CType) -> tuple[Expr, ...]:
     rules = _LOWER_FLOATING if ctype.floating else _LOWER_INTEGER
     wrong = Domain.INTEGER if ctype.floating else Domain.FLOATING
 
@@ -373,7 +375,7 @@ def print_c(
     """
     target = CType.parse(ctype)
     printer = _Printer(target, inputs, scalars)
-    exprs = _lowered(exprs, target)
+    exprs = _lowered(tuple(exprs), target)
     order = topological(exprs)
     uses = Counter(exprs)
     for node in order:

@@ -174,7 +174,8 @@ __kernel void attention_grad_q(
             ${lib.other("k", head, "keys", shared)}
             ${lib.other("v", value_head, "keys", shared)}
             ${lib.scores(acc, lanes, head, "keys", causal, mask, True)}
-            vector d_0 = -delta_own[0], d_1 = d_0, d_2 = d_0, d_3 = d_0;
+            ## Delta comes last: Intel's CPU runtime mixes up work-items in (-own + shared * shared) behind a barrier.
+            vector d_0 = 0, d_1 = 0, d_2 = 0, d_3 = 0;
             for (int e = 0; e < ${value_head}; e++) {
                 const vector x = gy_own[e];
 % for u in range(4):
@@ -182,7 +183,7 @@ __kernel void attention_grad_q(
 % endfor
             }
 % for u in range(4):
-            d_${u} *= scale * exp(s_${u} - lse_own[0]);
+            d_${u} = (d_${u} - delta_own[0]) * (scale * exp(s_${u} - lse_own[0]));
 % endfor
             for (int e = 0; e < ${head}; e++)
                 sums[e] += (d_0 * (${acc})k_0[e] + d_1 * (${acc})k_1[e]) + (d_2 * (${acc})k_2[e] + d_3 * (${acc})k_3[e]);

@@ -181,7 +181,8 @@ def _convolve(
     vectors = vectors_of(out_blocks * block, block)
     pixels, room = PIXELS[block][vectors - 1], room_of(target.traits, block)
     taps = ceil_div(g.kh, down.apart) * ceil_div(g.kw, right.apart)
-    part = part_of(room // (cut.turn * pixels * block), taps, x.shape[1])
+    turn = min(cut.turn, MOST_TURN)
+    part = part_of(room // (turn * pixels * block), taps, x.shape[1])
     streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
     far = packed.nbytes > NEAR_BYTES
     return DIRECT.launch(
@@ -202,9 +203,9 @@ def _convolve(
             g.kh,
             g.kw,
             *(side for pair in zip(down, right, strict=True) for side in pair),
-            cut.turn,
+            turn,
             *part,
-            ceil_div(block * vectors, cut.turn) if far else 0,
+            ceil_div(block * vectors, turn) if far else 0,
         ),
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         local_size=(1, 1, 1),

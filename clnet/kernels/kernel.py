@@ -40,10 +40,11 @@ class Rendered:
         origin: template and parameters, for messages.
     """
 
-    __slots__ = ("_kernel", "name", "options", "params")
+    __slots__ = ("_kernel", "_text", "name", "options", "params")
 
     def __init__(self, kernel: Kernel, params: Params) -> None:
         self._kernel = kernel
+        self._text: str | None = None
         self.params = params
         self.name = kernel.name
         self.options = kernel.options
@@ -59,7 +60,9 @@ class Rendered:
 
     def text(self) -> str:
         """The OpenCL C."""
-        return render(self._kernel.template, self.name, self.params._asdict())
+        if self._text is None:
+            self._text = render(self._kernel.template, self.name, self.params._asdict())
+        return self._text
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,31 @@
 
 from . import lr_scheduler
 from .adam import Adam, AdamW
+from .adamax import Adamax, RAdam
 from .adaptive import Adadelta, Adagrad, NAdam
+from .asgd import ASGD
 from .layerwise import LARS, Lamb
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .rmsprop import RMSprop
+from .rprop import Rprop
 from .sgd import SGD
 
 __all__ = [
+    "ASGD",
     "LARS",
+    "LBFGS",
     "SGD",
     "Adadelta",
     "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "Lamb",
     "NAdam",
     "Optimizer",
+    "RAdam",
     "RMSprop",
+    "Rprop",
     "lr_scheduler",
 ]

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import expr as e
-from ..errors import ArgumentError
 from ..ops.update import Body
 from ..tensor import Tensor
-from .optimizer import Group, Optimizer
+from .optimizer import Group, Optimizer, require_betas, require_rates
 
 
 class Adam(Optimizer):
@@ -53,12 +52,8 @@ class Adam(Optimizer):
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more, betas lie in [0, 1)."""
-        name = type(self).__name__
-        rates = {key: group[key] for key in ("lr", "eps", "weight_decay")}
-        if min(rates.values()) < 0:
-            raise ArgumentError(name, "settings are 0 or more", **rates)
-        if not all(0 <= beta < 1 for beta in group["betas"]):
-            raise ArgumentError(name, "betas lie in [0, 1)", betas=group["betas"])
+        require_rates(type(self).__name__, group, "lr", "eps", "weight_decay")
+        require_betas(type(self).__name__, group)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The two moments, and the second one's maximum for AMSGrad."""

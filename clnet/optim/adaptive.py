@@ -11,13 +11,7 @@ from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..ops.update import Body
 from ..tensor import Tensor
-from .optimizer import Group, Optimizer
-
-
-def _require_rates(name: str, group: Group, *keys: str) -> None:
-    rates = {key: group[key] for key in keys}
-    if min(rates.values()) < 0:
-        raise ArgumentError(name, "settings are 0 or more", **rates)
+from .optimizer import Group, Optimizer, require_betas, require_rates
 
 
 class Adagrad(Optimizer):
@@ -64,7 +58,7 @@ class Adagrad(Optimizer):
     def check(self, group: Group) -> None:
         """Settings are 0 or more."""
         keys = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
-        _require_rates("Adagrad", group, *keys)
+        require_rates("Adagrad", group, *keys)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The sum of squares."""
@@ -109,7 +103,7 @@ class Adadelta(Optimizer):
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more, rho lies in [0, 1]."""
-        _require_rates("Adadelta", group, "lr", "eps", "weight_decay")
+        require_rates("Adadelta", group, "lr", "eps", "weight_decay")
         if not 0 <= group["rho"] <= 1:
             raise ArgumentError("Adadelta", "rho lies in [0, 1]", rho=group["rho"])
 
@@ -166,9 +160,8 @@ class NAdam(Optimizer):
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more, betas lie in [0, 1)."""
-        _require_rates("NAdam", group, "lr", "eps", "weight_decay", "momentum_decay")
-        if not all(0 <= beta < 1 for beta in group["betas"]):
-            raise ArgumentError("NAdam", "betas lie in [0, 1)", betas=group["betas"])
+        require_rates("NAdam", group, "lr", "eps", "weight_decay", "momentum_decay")
+        require_betas("NAdam", group)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The two moments."""

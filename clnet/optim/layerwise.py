@@ -8,12 +8,11 @@ from typing import Any
 
 from .. import expr as e
 from ..device import HostScalar
-from ..errors import ArgumentError
 from ..ops import norm
 from ..ops.pointwise import evaluate
 from ..ops.update import Body, update
 from ..tensor import Tensor
-from .optimizer import Group, Optimizer
+from .optimizer import Group, Optimizer, require_betas, require_rates
 
 
 class Lamb(Optimizer):
@@ -47,11 +46,8 @@ class Lamb(Optimizer):
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more, betas lie in [0, 1)."""
-        rates = {key: group[key] for key in ("lr", "eps", "weight_decay")}
-        if min(rates.values()) < 0:
-            raise ArgumentError("Lamb", "settings are 0 or more", **rates)
-        if not all(0 <= beta < 1 for beta in group["betas"]):
-            raise ArgumentError("Lamb", "betas lie in [0, 1)", betas=group["betas"])
+        require_rates("Lamb", group, "lr", "eps", "weight_decay")
+        require_betas("Lamb", group)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The two moments."""
@@ -123,9 +119,8 @@ class LARS(Optimizer):
 
     def check(self, group: Group) -> None:
         """Settings are 0 or more."""
-        rates = {k: group[k] for k in ("lr", "momentum", "weight_decay", "trust_coefficient")}
-        if min(*rates.values(), group["eps"]) < 0:
-            raise ArgumentError("LARS", "settings are 0 or more", **rates, eps=group["eps"])
+        keys = ("lr", "momentum", "weight_decay", "trust_coefficient", "eps")
+        require_rates("LARS", group, *keys)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The momentum."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import mode
-from ..autograd import no_grad
+from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
 from ..errors import ArgumentError, CheckpointError
 from ..ops import zeros_like
@@ -16,6 +16,36 @@ from ..ops.update import Body, update
 from ..tensor import Tensor, tensor
 
 Group = dict[str, Any]
+
+
+def require_rates(name: str, group: Group, *keys: str) -> None:
+    """Refuse settings below 0.
+
+    Args:
+        name: the optimiser's, for the message.
+        group: the settings.
+        keys: those that are 0 or more.
+
+    Raises:
+        ArgumentError: if one is not.
+    """
+    rates = {key: group[key] for key in keys}
+    if min(rates.values()) < 0:
+        raise ArgumentError(name, "settings are 0 or more", **rates)
+
+
+def require_betas(name: str, group: Group) -> None:
+    """Refuse decays of moments outside [0, 1).
+
+    Args:
+        name: the optimiser's, for the message.
+        group: the settings.
+
+    Raises:
+        ArgumentError: if one is not inside.
+    """
+    if not all(0 <= beta < 1 for beta in group["betas"]):
+        raise ArgumentError(name, "betas lie in [0, 1)", betas=group["betas"])
 
 
 class Optimizer:
@@ -127,12 +157,20 @@ class Optimizer:
             for p in group["params"]:
                 p.grad = None
 
-    def step(self) -> None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in place.
+
+        Args:
+            closure: called first, if there is one, to compute the gradients.
+
+        Returns:
+            What the closure gave: the loss.
 
         Raises:
             ArgumentError: if a setting was changed to one that needs state there is none of.
         """
+        with enable_grad():
+            loss = None if closure is None else closure()
         updated = [
             (group, p) for group in self.param_groups for p in group["params"] if p.grad is not None
         ]
@@ -145,6 +183,7 @@ class Optimizer:
         with no_grad(), mode.using(phase="update", module_path=type(self).__name__):
             for (group, p), tensors in zip(updated, operands, strict=True):
                 self.apply(group, tensors, self._cells[id(p)])
+        return loss
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups; step count and state tensors of the parameters by position."""
@@ -232,16 +271,15 @@ class Optimizer:
                 for cell, value in zip(cells, self.settings(group, count), strict=True):
                     cell.value = value
 
-    def _checked(self, state: Mapping[str, Any]) -> tuple[list[Group], list[Mapping[str, Any]]]:
-        """The groups and the parameters' entries of a state that fits."""
+    def _checked_groups(self, state: Mapping[str, Any]) -> list[Group]:
+        """The groups of a state whose groups fit."""
         name = type(self).__name__
         if set(state) != {"param_groups", "state"}:
             raise CheckpointError(name, "not an optimiser's state", keys=sorted(state))
-        groups, order = state["param_groups"], self._params()
-        saved = [state["state"].get(str(i)) for i in range(len(state["state"]))]
+        groups = state["param_groups"]
         sizes = [len(group["params"]) for group in self.param_groups]
         theirs = [group.get("num_params") for group in groups]
-        if theirs != sizes or len(saved) != len(order):
+        if theirs != sizes or len(state["state"]) != sum(sizes):
             raise CheckpointError(
                 name, "the state has other groups or parameters", state=theirs, optimiser=sizes
             )
@@ -253,6 +291,12 @@ class Optimizer:
                     state=sorted(group),
                     optimiser=sorted(own),
                 )
+        return groups
+
+    def _checked(self, state: Mapping[str, Any]) -> tuple[list[Group], list[Mapping[str, Any]]]:
+        """The groups and the parameters' entries of a state that fits."""
+        name, order, groups = type(self).__name__, self._params(), self._checked_groups(state)
+        saved = [state["state"].get(str(i)) for i in range(len(order))]
         for i, (p, entry) in enumerate(zip(order, saved, strict=True)):
             shapes = {key: own.shape for key, own in self.state[id(p)].items()}
             found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k != "step"}

@@ -9,7 +9,7 @@ from .. import expr as e
 from ..errors import ArgumentError
 from ..ops.update import Body
 from ..tensor import Tensor
-from .optimizer import Group, Optimizer
+from .optimizer import Group, Optimizer, require_rates
 
 
 class RMSprop(Optimizer):
@@ -51,9 +51,7 @@ class RMSprop(Optimizer):
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more, alpha lies in [0, 1]."""
-        rates = {key: group[key] for key in ("lr", "eps", "weight_decay", "momentum")}
-        if min(rates.values()) < 0:
-            raise ArgumentError("RMSprop", "settings are 0 or more", **rates)
+        require_rates("RMSprop", group, "lr", "eps", "weight_decay", "momentum")
         if not 0 <= group["alpha"] <= 1:
             raise ArgumentError("RMSprop", "alpha lies in [0, 1]", alpha=group["alpha"])
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ArgumentError
 from ..ops.update import Body
 from ..tensor import Tensor
-from .optimizer import Group, Optimizer
+from .optimizer import Group, Optimizer, require_rates
 
 
 class SGD(Optimizer):
@@ -51,9 +51,7 @@ class SGD(Optimizer):
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more; Nesterov's momentum needs momentum and no dampening."""
-        rates = {name: group[name] for name in ("lr", "momentum", "weight_decay")}
-        if min(rates.values()) < 0:
-            raise ArgumentError("SGD", "settings are 0 or more", **rates)
+        require_rates("SGD", group, "lr", "momentum", "weight_decay")
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ArgumentError(
                 "SGD",

@@ -7,10 +7,11 @@ import re
 
 import pytest
 
-from clnet.bench import profiler, start
+from clnet.bench import beside_tinygrad, profiler, start
 from clnet.cli import main
 from clnet.data.fashion_mnist import FOLDERS
 from clnet.data.source import places
+from clnet.errors import ArgumentError
 
 pytestmark = pytest.mark.device
 
@@ -78,3 +79,22 @@ def test_gemm_has_its_command(capsys):
     options = ["--only", "linear 128-10", "--rounds", "1", "--against", "nothing"]
     assert main(["bench", "gemm", *options]) == 0
     assert "64 x 10 x 128" in capsys.readouterr().out
+
+
+def test_a_tinygrad_that_is_not_there_is_named(tmp_path):
+    without = tmp_path / "python"
+    without.write_text("#!/bin/sh\necho no tinygrad here\nexit 3\n")
+    without.chmod(0o755)
+    with pytest.raises(ArgumentError, match=r"tinygrad does not run.*exit_code=3.*--python"):
+        beside_tinygrad.main(["--python", str(without), "--case", "gemm-1024"])
+
+
+def test_unknown_case_is_refused():
+    with pytest.raises(ArgumentError, match=r"no such case.*gemm-1024"):
+        beside_tinygrad.main(["--case", "gemm-7"])
+
+
+def test_product_beside_tinygrad(capsys):
+    pytest.importorskip("tinygrad", reason="pip install tinygrad")
+    assert main(["bench", "tinygrad", "--case", "gemm-1024", "--rounds", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ratio"] > 0

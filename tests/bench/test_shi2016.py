@@ -24,7 +24,7 @@ def outcome(**changes):
         turns=[2.0], parameters=855_050, gflop=96.37, gflops=48.2, of_gemm=0.4, of_copy=0.3,
         kernel_seconds=1.9, profiled_seconds=2.0, launches=900, peak_bytes=2**29,
         peak_resident_bytes=2**30, first_seconds=9.0, peer="PyTorch 2", peers={"default": 4.0},
-        ratios={"default": 2.0},
+        ratios={"default": 2.0}, peer_peak_bytes={"default": 2**28},
     ).fields()  # fmt: skip
     return fields | changes
 

@@ -62,8 +62,8 @@ def test_every_launch_and_every_cost_is_in_the_text(step):
 
 def test_what_kernels_took_is_in_the_text(step):
     memory = step.plans[-1].memory
-    text = as_text((), memory, Prepared(7, built=2, loaded=4, seconds=1.5), (), "here")
-    assert "kernels: 7 different; 2 built, 4 from the cache in 1.50 s" in text.splitlines()
+    text = as_text((), memory, Prepared(7, built=2, stored=4, seconds=1.5), (), "here")
+    assert "kernels: 7 different; 4 from the cache; 2 built in 1.50 s" in text.splitlines()
     assert "kernels: 7 different" in as_text((), memory, Prepared(7), (), "here").splitlines()
 
 

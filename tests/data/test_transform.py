@@ -10,6 +10,7 @@ from clnet.data import (
     Draw,
     Normalize,
     RandomCrop,
+    RandomErasing,
     RandomHorizontalFlip,
     ToFloat,
     channel_stats,
@@ -96,7 +97,7 @@ def test_flip_mirrors_about_half_of_the_images():
     assert 16 < sum(flipped) < 48
 
 
-@pytest.mark.parametrize("transform", [RandomCrop(2), RandomHorizontalFlip()])
+@pytest.mark.parametrize("transform", [RandomCrop(2), RandomHorizontalFlip(), RandomErasing()])
 def test_random_transforms_depend_on_seed_epoch_and_example_alone(transform):
     x = images()
     y = transform(x, DRAW)
@@ -107,7 +108,7 @@ def test_random_transforms_depend_on_seed_epoch_and_example_alone(transform):
 
 
 def test_transforms_leave_their_input():
-    for transform in (ToFloat(), Normalize.of(images()), RandomCrop(1), RandomHorizontalFlip()):
+    for transform in (ToFloat(), Normalize.of(images()), RandomCrop(1), RandomErasing()):
         x = images()
         transform(x, DRAW)
         np.testing.assert_array_equal(x, images())
@@ -120,10 +121,46 @@ def test_compose_applies_in_order_and_draws_apart():
     assert not np.array_equal(y, ToFloat()(x, DRAW))  # the same draw twice would undo itself
 
 
-@pytest.mark.parametrize("transform", [RandomCrop(2), RandomHorizontalFlip()])
+@pytest.mark.parametrize("transform", [RandomCrop(2), RandomHorizontalFlip(), RandomErasing()])
 def test_flat_examples_are_refused(transform):
     with pytest.raises(ShapeError, match=r"needs images \(n, c, h, w\)"):
         transform(np.zeros((4, 10)), DRAW)
+
+
+def test_erasing_takes_a_rectangle_of_the_size_asked_for():
+    x = np.ones((400, 2, 20, 30), np.float32)
+    draw = Draw(1, 0, np.arange(400))
+    y = RandomErasing(0.75, scale=(0.1, 0.4), ratio=(0.5, 2.0), value=7)(x, draw)
+    areas, ratios, corners = [], [], set()
+    for image in y:
+        assert np.array_equal(image[0], image[1])
+        rows, columns = np.nonzero(image[0] == 7)
+        if len(rows) == 0:
+            continue
+        height, width = np.ptp(rows) + 1, np.ptp(columns) + 1
+        assert len(rows) == height * width  # a whole rectangle
+        areas.append(len(rows) / 600)
+        ratios.append(height / width)
+        corners.add((rows[0], columns[0]))
+    assert 260 < len(areas) < 340  # of 400, three quarters
+    assert 0.08 < min(areas) < 0.13 < 0.36 < max(areas) < 0.43
+    assert 0.4 < min(ratios) < 0.6 < 1.7 < max(ratios) < 2.4
+    assert len(corners) > 100
+    assert {0} < {row for row, _ in corners}
+
+
+def test_erasing_never_and_all():
+    x = np.ones((8, 1, 4, 5))
+    assert (RandomErasing(0.0)(x, Draw(0, 0, np.arange(8))) == 1).all()
+    assert (RandomErasing(1.0, (1, 1), (0.8, 0.8))(x, Draw(0, 0, np.arange(8))) == 0).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{"p": 1.5}, {"scale": (0.5, 0.1)}, {"scale": (0, 2)}, {"ratio": (0, 1)}]
+)
+def test_erasing_with_bounds_that_make_no_sense(options):
+    with pytest.raises(ArgumentError, match="RandomErasing"):
+        RandomErasing(**options)
 
 
 def test_crop_without_padding_is_refused():

@@ -116,7 +116,10 @@ def test_many_kernels_are_built_ahead_in_other_processes(tmp_path, monkeypatch):
     assert bench.counts == (7, 0)
     other = Bench(tmp_path, processes=2)
     assert other.cache.prepare([*sources, *sources])[:3] == (7, 0, 7)
-    assert other.cache.prepare(sources)[:3] == (7, 0, 0)
+    assert other.counts == (0, 0)  # they are loaded as they are launched
+    assert other.run(sources[0]) == [3, 3, 3]
+    assert other.counts == (0, 1)
+    assert other.cache.prepare(sources)[:3] == (7, 0, 6)
 
 
 def test_what_other_processes_refuse_is_told(tmp_path):
@@ -163,13 +166,14 @@ def test_few_kernels_or_one_process_start_none(tmp_path, monkeypatch, count, pro
 def test_a_damaged_file_is_built_anew_and_replaced(tmp_path, damage):
     Bench(tmp_path).run(Source())
     (path,) = files(tmp_path)
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
+    path.write_bytes(damage(path.read_bytes()))
     bench = Bench(tmp_path)
     assert bench.run(Source()) == [3, 3, 3]
     assert bench.counts == (1, 0)
-    assert path.read_bytes()[:55] == whole[:55]
-    assert Bench(tmp_path).run(Source()) == [3, 3, 3]
+    # Loaded, not compared with what was there: no two binaries of Intel's runtime are equal.
+    again = Bench(tmp_path)
+    assert again.run(Source()) == [3, 3, 3]
+    assert again.counts == (0, 1)
 
 
 def test_a_well_formed_file_the_driver_refuses_is_built_anew(tmp_path):

@@ -39,6 +39,15 @@ CASES = [
     ("NAdam", {"lr": 0.01}),
     ("NAdam", {"lr": 0.01, "weight_decay": 0.05, "momentum_decay": 0.1}),
     ("NAdam", {"lr": 0.01, "weight_decay": 0.05, "decoupled_weight_decay": True}),
+    ("Adamax", {"lr": 0.01}),
+    ("Adamax", {"lr": 0.01, "betas": (0.8, 0.7), "eps": 1e-2, "weight_decay": 0.05}),
+    ("RAdam", {"lr": 0.05}),
+    ("RAdam", {"lr": 0.05, "betas": (0.8, 0.6), "weight_decay": 0.05}),
+    ("RAdam", {"lr": 0.05, "weight_decay": 0.2, "decoupled_weight_decay": True}),
+    ("ASGD", {"lr": 0.1}),
+    ("ASGD", {"lr": 0.1, "lambd": 0.1, "alpha": 0.5, "t0": 5, "weight_decay": 0.05}),
+    ("Rprop", {"lr": 0.01}),
+    ("Rprop", {"lr": 0.05, "etas": (0.4, 1.5), "step_sizes": (0.03, 0.1)}),
 ]
 
 
@@ -97,6 +106,27 @@ def test_weights_agree_with_pytorch(name, options, compiled):
         expected = other.detach().numpy()
         assert np.abs(expected - start).min() > 1e-3  # every element has moved
         np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_mean_of_the_weights_agrees_with_pytorch():
+    torch = pytest.importorskip("torch", reason="the torch extra is not installed")
+    options = {"lr": 0.5, "t0": 5}
+    theirs = [torch.tensor(x, requires_grad=True) for x in starts()]
+    reference = torch.optim.ASGD(theirs, **options)
+    params = parameters()
+    optimizer = clnet.optim.ASGD(params, **options)
+    for i in range(12):
+        for p, q, g in zip(params, theirs, gradients(i), strict=True):
+            p.grad, q.grad = clnet.tensor(g), torch.tensor(g)
+        optimizer.step()
+        reference.step()
+        for p, q in zip(params, theirs, strict=True):
+            mean = optimizer.state[id(p)]["ax"].numpy()
+            np.testing.assert_allclose(mean, reference.state[q]["ax"].numpy(), rtol=1e-5, atol=1e-6)
+    assert (
+        np.abs(params[0].detach().numpy() - optimizer.state[id(params[0])]["ax"].numpy()).max()
+        > 0.1
+    )
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=case_id)
@@ -173,6 +203,22 @@ def test_parameter_without_gradient_stays():
     optimizer.step()
     np.testing.assert_array_equal(params[1].detach().numpy(), starts()[1])
     assert (params[0].detach().numpy() != starts()[0]).all()
+
+
+def test_step_calls_the_closure_first_and_gives_its_loss():
+    x = clnet.ones(3, requires_grad=True)
+    optimizer = clnet.optim.SGD([x], lr=0.25)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    with clnet.no_grad():
+        assert float(optimizer.step(closure)) == 3.0
+    assert x.tolist() == [0.5] * 3
+    assert optimizer.step() is None
 
 
 def test_zero_grad_forgets_gradients():
@@ -296,6 +342,13 @@ def test_a_tensor_of_zeros_takes_a_step(name):
         ("Adadelta", {"lr": -1}),
         ("NAdam", {"betas": (1.0, 0.9)}),
         ("NAdam", {"momentum_decay": -1}),
+        ("Adamax", {"lr": -1}),
+        ("Adamax", {"betas": (0.9, 1.0)}),
+        ("RAdam", {"eps": -1}),
+        ("RAdam", {"betas": (-0.1, 0.9)}),
+        ("ASGD", {"lambd": -1}),
+        ("Rprop", {"lr": -1}),
+        ("Rprop", {"etas": (1.0, 1.2)}),
         ("Lamb", {"betas": (1.0, 0.9)}),
         ("Lamb", {"eps": -1}),
         ("LARS", {"momentum": -1}),

@@ -1,0 +1,310 @@
+"""L-BFGS: steps along Newton's direction, the curvature taken from the last steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .. import mode, ops
+from ..autograd import enable_grad, no_grad
+from ..errors import ArgumentError, CheckpointError
+from ..nn.parameters import parameters_to_vector, vector_to_parameters
+from ..tensor import Tensor, tensor
+from .line_search import Point, strong_wolfe
+from .optimizer import Group, Optimizer, require_rates
+
+# A change of the gradient along the step smaller than this says nothing about the curvature.
+_LEAST_CURVATURE = 1e-10
+
+
+class _Pair(NamedTuple):
+    """A step made, the gradient's change over it, and the product of the two."""
+
+    step: Tensor
+    change: Tensor
+    product: float
+
+
+@dataclass
+class _Progress:
+    """What is known between iterations; PyTorch keeps the same under its own names."""
+
+    iterations: int = 0
+    evaluations: int = 0
+    rate: float = 0.0
+    loss: float = 0.0
+    scale: float = 1.0
+    direction: Tensor | None = None
+    gradient: Tensor | None = None
+    pairs: deque[_Pair] = field(default_factory=deque[_Pair])
+
+
+class LBFGS(Optimizer):
+    """``p += t * d`` with ``d`` from the last gradients (Liu, Nocedal 1989), as PyTorch's.
+
+    One :meth:`step` makes up to ``max_iter`` iterations, each of which reads numbers from the
+    device. It can not be part of a compiled function; the closure may call one.
+
+    Args:
+        params: parameters, or one group.
+        lr: length of a step, the first one tried with a line search; 0 or more.
+        max_iter: iterations a step, 1 or more.
+        max_eval: calls of the closure a step, about; None: 1.25 times as many.
+        tolerance_grad: it ends where no gradient is larger, 0 or more.
+        tolerance_change: it ends where neither parameters nor loss change by more, 0 or more.
+        history_size: steps that are remembered, 1 or more; each takes twice the parameters' memory.
+        line_search_fn: None, or ``"strong_wolfe"``.
+
+    Raises:
+        ArgumentError: if there are several groups, or a setting is out of range.
+
+    Example:
+        >>> import clnet
+        >>> x = clnet.tensor([-1.0, 2.0], requires_grad=True)
+        >>> optimizer = clnet.optim.LBFGS([x], line_search_fn="strong_wolfe")
+        >>> def closure():
+        ...     optimizer.zero_grad()
+        ...     loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+        ...     loss.backward()
+        ...     return loss
+        >>> for _ in range(4):
+        ...     _ = optimizer.step(closure)
+        >>> bool(((x - 1).abs() < 1e-3).all())
+        True
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        self._progress = _Progress()
+        super().__init__(params, defaults)
+
+    def check(self, group: Group) -> None:
+        """There is one group; rates are 0 or more, counts 1 or more, the line search is known."""
+        require_rates("LBFGS", group, "lr", "tolerance_grad", "tolerance_change")
+        counts = {key: group[key] for key in ("max_iter", "max_eval", "history_size")}
+        if min(counts.values()) < 1:
+            raise ArgumentError("LBFGS", "counts are 1 or more", **counts)
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ArgumentError(
+                "LBFGS",
+                "line_search_fn is None or 'strong_wolfe'",
+                line_search_fn=group["line_search_fn"],
+            )
+        if self.param_groups:
+            raise ArgumentError("LBFGS", "all parameters are in one group")
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """None: what it keeps is of all parameters together."""
+        return ()
+
+    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+        """None: the numbers are read by the host."""
+        return ()
+
+    @no_grad()
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:
+        """Iterate until a limit or tolerance is reached.
+
+        Args:
+            closure: clears the gradients, computes the loss and its gradients, gives the loss;
+                called several times.
+
+        Returns:
+            The loss before.
+
+        Raises:
+            ArgumentError: if there is no closure.
+            TraceError: inside a function that ``clnet.compile`` traces.
+        """
+        if closure is None:
+            raise ArgumentError("LBFGS", "step needs a closure that computes the loss")
+        with mode.using(module_path="LBFGS"):
+            return _Step(self.param_groups[0], self._progress, closure).run()
+
+    def state_dict(self) -> dict[str, Any]:
+        """As every optimiser's; the first parameter's state is what is kept of all together."""
+        state = super().state_dict()
+        pairs = [tuple(pair) for pair in self._progress.pairs]
+        return {**state, "state": {**state["state"], "0": {**vars(self._progress), "pairs": pairs}}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what :meth:`state_dict` gave; nothing is changed unless everything fits.
+
+        Args:
+            state: such a state; its tensors may be NumPy arrays.
+
+        Raises:
+            CheckpointError: if groups, parameters or sizes do not fit.
+        """
+        (settings,) = self._checked_groups(state)
+        (group,) = self.param_groups
+        entry = dict(state["state"].get("0", {}))
+        if {*entry} != {*vars(_Progress())}:
+            raise CheckpointError("LBFGS", "not the state of L-BFGS", keys=sorted(entry))
+        wanted = (sum(p.numel() for p in group["params"]),)
+        vectors = [entry["direction"], entry["gradient"]] if entry["iterations"] else []
+        vectors += [vector for pair in entry["pairs"] for vector in pair[:2]]
+        if any(vector.shape != wanted for vector in vectors):
+            shapes = [tuple(vector.shape) for vector in vectors]
+            raise CheckpointError("LBFGS", "the state does not fit", state=shapes, optimiser=wanted)
+        device = group["params"][0].device
+        for name in ("direction", "gradient"):
+            entry[name] = _own(entry[name], device)
+        entry["pairs"] = deque(
+            _Pair(_own(step, device), _own(change, device), product)
+            for step, change, product in entry["pairs"]
+        )
+        group.update({k: v for k, v in settings.items() if k != "num_params"})
+        self._progress = _Progress(**entry)
+
+
+class _Step:
+    """One call of :meth:`LBFGS.step`.
+
+    Args:
+        group: parameters and settings.
+        progress: what is known from earlier calls, carried on.
+        closure: the user's.
+    """
+
+    def __init__(self, group: Group, progress: _Progress, closure: Callable[[], Tensor]) -> None:
+        self._group, self._progress, self._closure = group, progress, closure
+        self._params: list[Tensor] = group["params"]
+        self._evaluations = 0
+
+    def run(self) -> Tensor:
+        """Iterate; gives the loss before."""
+        group, known = self._group, self._progress
+        loss = self._computed()
+        at, gradient = float(loss), self._gradient()
+        (largest,) = _numbers(gradient.abs().max())
+        for made in range(1, group["max_iter"] + 1):
+            if largest <= group["tolerance_grad"]:
+                break
+            direction = self._direction(gradient)
+            known.iterations += 1
+            known.gradient, known.direction, known.loss = gradient, direction, at
+            slope, longest, total = _numbers(
+                ops.dot(gradient, direction), direction.abs().max(), gradient.abs().sum()
+            )
+            rate = group["lr"] * (min(1.0, 1 / total) if known.iterations == 1 else 1)
+            known.rate = rate
+            if slope > -group["tolerance_change"]:
+                break
+            start = Point(0.0, at, slope, gradient)
+            if group["line_search_fn"]:
+                end = self._searched(start, direction, rate, longest)
+            else:
+                end = self._moved(start, direction, rate, last=made == group["max_iter"])
+            known.rate, gradient = end.rate, end.gradient
+            (largest,) = _numbers(gradient.abs().max())
+            change, at = abs(end.loss - at), end.loss
+            tolerance = group["tolerance_change"]
+            if (
+                self._evaluations >= group["max_eval"]
+                or longest * abs(end.rate) <= tolerance
+                or change < tolerance
+            ):
+                break
+        known.evaluations += self._evaluations
+        return loss
+
+    def _computed(self) -> Tensor:
+        self._evaluations += 1
+        with enable_grad():
+            return self._closure()
+
+    def _gradient(self) -> Tensor:
+        """All gradients in one vector of its own."""
+        parts = [
+            ops.zeros_like(p.detach()) if p.grad is None else p.grad.detach() for p in self._params
+        ]
+        return ops.cat([ops.reshape(part, (-1,)) for part in parts])
+
+    def _direction(self, gradient: Tensor) -> Tensor:
+        """Minus the inverse of the Hessian matrix, as the pairs tell it, times the gradient."""
+        known = self._progress
+        if known.direction is None or known.gradient is None:
+            return -gradient
+        change, step = gradient - known.gradient, known.direction * known.rate
+        product, square = _numbers(ops.dot(change, step), ops.dot(change, change))
+        if product > _LEAST_CURVATURE:
+            known.pairs.append(_Pair(step, change, product))
+            known.scale = product / square
+        while len(known.pairs) > self._group["history_size"]:
+            known.pairs.popleft()
+        result, factors = -gradient, list[Tensor]()
+        for pair in reversed(known.pairs):
+            factors.append(ops.dot(pair.step, result) / pair.product)
+            result = result - factors[-1] * pair.change
+        result = result * known.scale
+        for pair in known.pairs:
+            factor = factors.pop() - ops.dot(pair.change, result) / pair.product
+            result = result + factor * pair.step
+        return result
+
+    def _moved(self, start: Point, direction: Tensor, rate: float, *, last: bool) -> Point:
+        """A step of this length, and what is known then; the last one is not looked at."""
+        self._place(parameters_to_vector(self._params) + rate * direction)
+        if last:
+            return start._replace(rate=rate)
+        loss = float(self._computed())
+        return Point(rate, loss, start.slope, self._gradient())
+
+    def _searched(self, start: Point, direction: Tensor, rate: float, longest: float) -> Point:
+        """The step that a line search finds; ``longest`` is the direction's largest element."""
+        origin, tried = parameters_to_vector(self._params), start
+
+        def evaluate(rate: float) -> Point:
+            nonlocal tried
+            self._place(origin + rate * direction)
+            loss, gradient = self._computed(), self._gradient()
+            at, slope = _numbers(loss, ops.dot(gradient, direction))
+            tried = Point(rate, at, slope, gradient)
+            return tried
+
+        end = strong_wolfe(
+            evaluate,
+            start,
+            rate,
+            narrowest=self._group["tolerance_change"] / longest,
+            evaluations=self._group["max_eval"] - self._evaluations,
+        )
+        if end is not tried:
+            self._place(origin + end.rate * direction)
+        return end
+
+    def _place(self, values: Tensor) -> None:
+        vector_to_parameters(values, self._params)
+
+
+def _numbers(*scalars: Tensor) -> list[float]:
+    """Their values, read at once."""
+    return ops.stack([x.reshape(()) for x in scalars]).tolist()
+
+
+def _own(value: Any, device: Any) -> Any:
+    """A copy of a state's tensor or array, which may be None."""
+    if isinstance(value, Tensor):
+        return ops.clone(value.detach())
+    return None if value is None else tensor(value, device=device)

@@ -1,0 +1,76 @@
+"""Resilient backpropagation: steps whose size follows the signs of the gradients alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .. import expr as e
+from ..autograd import no_grad
+from ..errors import ArgumentError
+from ..ops.update import Body
+from ..tensor import Tensor
+from .optimizer import Group, Optimizer, require_rates
+
+
+class Rprop(Optimizer):
+    """``p -= s * sign(g)``, a step size for each element (Riedmiller, Braun 1993), as PyTorch's.
+
+    ``s`` grows while the gradient keeps its sign. Where the sign changes, ``s`` shrinks and the
+    element stays where it is for a step. Made for gradients of the whole data set, not of batches.
+
+    Args:
+        params: parameters or groups.
+        lr: the first step size, 0 or more.
+        etas: factors by which a step size shrinks, in (0, 1), and grows, above 1.
+        step_sizes: the smallest and the largest.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50.0),
+    ) -> None:
+        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes})
+
+    def add_param_group(self, group: Group) -> None:
+        """More parameters, whose step sizes begin with the learning rate."""
+        super().add_param_group(group)
+        added = self.param_groups[-1]
+        with no_grad():
+            for p in added["params"]:
+                self.state[id(p)]["step_size"].fill_(float(added["lr"]))
+
+    def check(self, group: Group) -> None:
+        """The rate is 0 or more, the factors lie on both sides of 1."""
+        require_rates("Rprop", group, "lr")
+        shrink, grow = group["etas"]
+        if not 0 < shrink < 1 < grow:
+            raise ArgumentError("Rprop", "0 < etas[0] < 1 < etas[1]", etas=group["etas"])
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """The last gradient, 0 where its sign had changed, and the step sizes."""
+        return ("prev", "step_size")
+
+    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+        """The two factors, the two bounds."""
+        return (*group["etas"], *group["step_sizes"])
+
+    def body(self, group: Group) -> Body:
+        """The only one."""
+        return _rprop
+
+
+def _rprop(
+    p: Any, before: Any, size: Any, g: Any, shrink: Any, grow: Any, least: Any, most: Any
+) -> tuple[Any, ...]:
+    agreement = g * before
+    factor = e.where(agreement > 0, grow, e.where(agreement < 0, shrink, 1))
+    size = e.minimum(e.maximum(size * factor, least), most)
+    g = e.where(agreement < 0, 0, g)
+    return (p - e.sign(g) * size, g, size)
