@@ -42,7 +42,8 @@ repeat tile flip roll rot90 split chunk unbind narrow select tril triu diag diag
 masked_fill index_select gather scatter scatter_add take_along_dim index_put masked_select nonzero
 sort topk argsort
 relu softmax log_softmax clone contiguous detach item tolist numpy size dim numel stride
-is_contiguous backward requires_grad_ to float double half long int short char bool type_as
+is_contiguous backward register_hook retain_grad retains_grad requires_grad_
+to float double half long int short char bool type_as
 add_ sub_ mul_ div_ pow_ clamp_ exp_ sqrt_ neg_ copy_ fill_ zero_
 __getitem__ __setitem__ __and__ __or__ __xor__ __invert__ __lshift__ __rshift__
 """

@@ -66,7 +66,7 @@ NOT_CALLED = {
         "functions " + name
         for name in ("manual_seed", "Generator", "enable_grad", "set_grad_enabled")
     ),
-    *("methods " + name for name in ("backward",)),
+    *("methods " + name for name in ("backward", "register_hook", "retain_grad", "retains_grad")),
     *(
         f"modules {name}"
         for name in ("Module", "Parameter", "ModuleList", "ModuleDict", "ParameterList")

@@ -9,8 +9,9 @@ import numpy as np
 
 from .dtypes import DType, float32, float64
 from .errors import ArgumentError, GradcheckError
+from .gradient import grad
 from .tape import no_grad
-from .tensor import Tensor, grad, tensor
+from .tensor import Tensor, tensor
 
 _SEED = 0
 # eps, atol, rtol. In float64 they are PyTorch's; in float32 eps is near the cube root of the

@@ -31,6 +31,7 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
     """
     target, *operands = inputs
     _check_target(function, target)
+    retained = target.retains_grad
     if isinstance(function, CopyInto):
         target.node, target.index = _copied(function, target, operands[0])
     elif isinstance(function, Overwrite) and any(x is target for x in operands):
@@ -42,6 +43,8 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
             shapes=[x.shape for x in inputs],
             remedy="Do it under clnet.no_grad(), or use the op that returns a new tensor",
         )
+    if retained:
+        target.retain_grad()
     storage = target.array.storage
     storage.recorded = target.version = storage.version
     while target.source is not None:

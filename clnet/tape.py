@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from . import mode
 from .errors import GradientError
+from .hook import GradientHooks, LeafHooks
 from .ops.create import ones_like
 from .ops.function import Function
 from .ops.shape import alias
@@ -53,6 +54,7 @@ class Node:
     __slots__ = (
         "edges",
         "function",
+        "hooks",
         "input_specs",
         "kept_inputs",
         "kept_outputs",
@@ -78,6 +80,7 @@ class Node:
         self.module_path = mode.current().module_path
         self.sequence = next(_SEQUENCE)
         self.released = False
+        self.hooks: dict[int, GradientHooks] | None = None
         self.num_outputs = len(outputs)
         self.input_specs = tuple((t.array.shape, t.array.dtype) for t in inputs)
         self.edges = tuple(
@@ -206,6 +209,7 @@ def run_backward(
     retain_graph: bool,
     create_graph: bool,
     stop_at_targets: bool = False,
+    shown: set[int] | None = None,
 ) -> dict[int, tuple[Any, Any]]:
     """Walk back from ``roots``, newest node first.
 
@@ -215,7 +219,9 @@ def run_backward(
         targets: tensors whose gradients are wanted, or None for all leaves.
         retain_graph: keep what the nodes saved.
         create_graph: record the walk itself, so that its results can be differentiated.
-        stop_at_targets: do not walk on behind a target.
+        stop_at_targets: do not walk on behind a target, nor call the hooks of leaves: the walk is
+            part of another, which will.
+        shown: the ``id`` of every storage that a hook may hold is put here.
 
     Returns:
         By the ``id`` of a leaf or target: the tensor and its gradient.
@@ -230,6 +236,10 @@ def run_backward(
         for root, grad in zip(roots, grads, strict=True):
             walk.deliver(edge_of(root), grad)
         walk.run()
+        if not stop_at_targets:
+            walk.call_hooks_of_leaves()
+    if shown is not None:
+        shown |= walk.shown
     return walk.found
 
 
@@ -245,6 +255,7 @@ class _Walk:
         stop_at_targets: bool = False,
     ) -> None:
         self._stop = stop_at_targets
+        self.shown: set[int] = set()
         self.found: dict[int, tuple[Any, Any]] = {}
         self._retain = retain_graph
         self._create = create_graph
@@ -275,6 +286,10 @@ class _Walk:
         while self._heap:
             _, key, node = heapq.heappop(self._heap)
             grads = self._pending.pop(key)
+            if node.hooks is not None:
+                for index, hooks in node.hooks.items():
+                    if grads[index] is not None:
+                        grads[index] = hooks.run(grads[index], self.shown)
             reached = [i for i in range(node.num_outputs) if (key, i) in self._inner]
             for index in reached:
                 if grads[index] is not None:
@@ -290,6 +305,17 @@ class _Walk:
             for edge, need, grad in zip(node.edges, node.needs, results, strict=True):
                 if need and grad is not None and edge is not None:
                     self.deliver(edge, grad)
+
+    def call_hooks_of_leaves(self) -> None:
+        """Let gradients of leaves pass their hooks; a trace depends on which there are."""
+        leaves = [tensor for tensor, _ in self.found.values() if tensor.node is None]
+        for leaf in leaves:
+            if leaf.hooks is not None:
+                grad = self.found[id(leaf)][1]
+                self.found[id(leaf)] = (leaf, leaf.hooks.run(grad, self.shown))
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.watch(LeafHooks(leaves))
 
     def _step(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
         saved = node.unpack()

@@ -15,6 +15,7 @@ from .device import Device, current_device
 from .device import device as open_device
 from .dtypes import DType, bool_, float32, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
+from .hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .ops.create import Full
 from .ops.execution import execute
 from .ops.function import PUBLIC_OPS, Face, Function
@@ -41,10 +42,12 @@ class Tensor:
         index: which output of ``node`` it is.
         source: what it is a view of, and the op that took it; None if it was not taken on record.
         version: the storage's when the tensor was made, or last written on the tape.
+        hooks: of its gradient, if it is a leaf; None: there never were any.
     """
 
     __slots__ = (
-        *("__weakref__", "_grad", "_requires_grad", "array", "index", "node", "source", "version"),
+        *("__weakref__", "_grad", "_requires_grad", "array", "hooks", "index", "node", "source"),
+        "version",
     )
     __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
 
@@ -54,6 +57,7 @@ class Tensor:
         self.index = index
         self.version = array.storage.version
         self.source: tuple[Tensor, Function] | None = None
+        self.hooks: GradientHooks | None = None
         self._grad: Tensor | None = None
         self._requires_grad = False
 
@@ -71,12 +75,13 @@ class Tensor:
             if x.version < x.array.storage.recorded:
                 refresh(function, x)
         recording = mode.current().grad
-        needs = tuple(recording and x.requires_grad for x in inputs)
-        if any(needs) and function.mutates:
+        needs = tuple([recording and (x._requires_grad or x.node is not None) for x in inputs])
+        needed = True in needs
+        if needed and function.mutates:
             overwrite(function, inputs)
             return ()
-        arrays = execute(function, tuple(x.array for x in inputs))
-        if any(needs) and arrays:
+        arrays = execute(function, tuple([x.array for x in inputs]))
+        if needed and arrays:
             node = Node(function, inputs, needs, arrays, Tensor)
             flows = function.differentiable
             made = tuple(
@@ -86,7 +91,7 @@ class Tensor:
                 for k, a in enumerate(arrays)
             )
         else:
-            made = tuple(Tensor(a) for a in arrays)
+            made = tuple([Tensor(a) for a in arrays])
         if recording:
             for x, y in zip(inputs, made, strict=False):
                 if y.array.storage is x.array.storage:
@@ -195,6 +200,39 @@ class Tensor:
         if tracer is not None:
             tracer.grad_written(self, self._grad, value)
         self._grad = value
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether ``backward`` leaves a gradient here although this is no leaf."""
+        hooks = None if self.node is None else hooks_of(self)
+        return hooks is not None and hooks.kept
+
+    def retain_grad(self) -> None:
+        """Have ``backward`` leave the gradient in ``grad``, as leaves have it.
+
+        Raises:
+            GradientError: if the tensor requires no gradient.
+        """
+        hooks = add_hooks("retain_grad", self)
+        if self.node is not None:
+            hooks.keep_for(self)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> HookHandle:
+        """Call ``hook(grad)`` when all of this tensor's gradient is there; what it returns counts.
+
+        The hooks of leaves are called at the end of the walk, before ``grad`` is added to. In a
+        compiled function a hook runs when that is traced; what it computes is part of the plan.
+
+        Args:
+            hook: gives None, or another gradient of the same shape, dtype and device.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+
+        Raises:
+            GradientError: if the tensor requires no gradient.
+        """
+        return add_hooks("register_hook", self).add(hook)
 
     # To the host.
 
@@ -402,15 +440,16 @@ class Tensor:
             GradientError: if it requires no gradient, has more than one element and no ``gradient``
                 is given, or a saved tensor was freed or changed.
         """
+        # What the caller or a hook holds is not to become a leaf's, which later passes add to.
+        seen = set() if gradient is None else {id(gradient.array.storage)}
         found = run_backward(
             [self],
             [root_gradient("backward", self, gradient)],
             targets=None,
             retain_graph=create_graph if retain_graph is None else retain_graph,
             create_graph=create_graph,
+            shown=seen,
         )
-        # The caller's gradient is not to become a leaf's, which later passes add to.
-        seen = set() if gradient is None else {id(gradient.array.storage)}
         with mode.using(grad=create_graph, phase="backward"):
             for leaf, grad in found.values():
                 _accumulate(leaf, grad, seen, create_graph=create_graph)
@@ -456,58 +495,6 @@ def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: boo
     seen.add(id(grad.array.storage))
     owned = ops.clone(grad) if shared else grad
     leaf.grad = owned if create_graph else owned.detach()
-
-
-def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-    *,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """Gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
-
-    Args:
-        outputs: one tensor or several, whose weighted sum is differentiated.
-        inputs: one tensor or several that require gradients.
-        grad_outputs: the weights, of the outputs' shapes; None stands for 1 (one element only).
-        retain_graph: keep what the tape saved; None stands for ``create_graph``.
-        create_graph: record the walk, so that the gradients can be differentiated.
-        allow_unused: give None for an input that no output depends on.
-
-    Returns:
-        For each input its gradient, of its shape.
-
-    Raises:
-        GradientError: if an output requires no gradient, or an input is unused.
-    """
-    roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = (
-        [grad_outputs]
-        if isinstance(grad_outputs, Tensor) or grad_outputs is None
-        else list(grad_outputs)
-    )
-    if len(given) == 1 and len(roots) > 1:
-        given = given * len(roots)
-    found = run_backward(
-        roots,
-        [root_gradient("grad", r, g) for r, g in zip(roots, given, strict=True)],
-        targets=targets,
-        retain_graph=create_graph if retain_graph is None else retain_graph,
-        create_graph=create_graph,
-    )
-    results = tuple(found[id(t)][1] if id(t) in found else None for t in targets)
-    if not allow_unused and any(r is None for r in results):
-        raise GradientError(
-            "grad",
-            "an input was not used by the outputs",
-            unused=[i for i, r in enumerate(results) if r is None],
-            remedy="Pass allow_unused=True to get None for it",
-        )
-    return results
 
 
 def tensor(

@@ -25,9 +25,10 @@ import pytest
 from clnet import mode
 from clnet.device import Device
 from clnet.dtypes import DType, float32, from_name, from_numpy
+from clnet.gradient import grad
 from clnet.ops.function import PUBLIC_OPS, apply
 from clnet.ops.shape import Slice
-from clnet.tensor import Tensor, grad, tensor
+from clnet.tensor import Tensor, tensor
 
 Shape = tuple[int, ...]
 

@@ -38,6 +38,8 @@ LAYERS = (
         "creation",
         "inspection",
         "random",
+        "hook",
+        "gradient",
         "gradcheck",
         "autograd",
         "recompute",

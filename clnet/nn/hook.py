@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError
+from ..hook import Table
 from ..ops.boundary import boundary
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
     from .module import Module
-
-Hook = Callable[..., Any]
-Table = OrderedDict[int, Hook]
-
-
-class HookHandle:
-    """A hook of a module; ``remove()`` or the end of a ``with`` block takes it away.
-
-    Args:
-        module: whose hook it is.
-        table: its hooks, where this one is entered.
-        hook: the function.
-    """
-
-    def __init__(self, module: Module, table: Table, hook: Hook) -> None:
-        self._module = module
-        self._table = table
-        table[id(self)] = hook
-        module.__dict__["_num_changes"] += 1
-
-    def remove(self) -> None:
-        """Take the hook away; a second time changes nothing."""
-        if self._table.pop(id(self), None) is not None:
-            self._module.__dict__["_num_changes"] += 1
-
-    def __enter__(self) -> HookHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
 
 
 class Hooks:

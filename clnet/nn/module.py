@@ -12,8 +12,9 @@ from .. import mode
 from ..autograd import no_grad
 from ..dtypes import DType, bfloat16, float16, float32, float64, from_numpy
 from ..errors import ArgumentError, CheckpointError, ClnetError
+from ..hook import HookHandle
 from ..tensor import Tensor, tensor
-from .hook import HookHandle, Hooks
+from .hook import Hooks
 
 
 class Parameter(Tensor):
@@ -92,7 +93,7 @@ class Module:
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self, self._hooks.before, hook)
+        return HookHandle(self._hooks.before, hook, self._changed)
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(module, args, result)`` after ``forward``; what it returns counts.
@@ -100,7 +101,7 @@ class Module:
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self, self._hooks.after, hook)
+        return HookHandle(self._hooks.after, hook, self._changed)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(module, grad_output)`` when gradients have come to the module's outputs.
@@ -110,7 +111,7 @@ class Module:
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self, self._hooks.backward_before, hook)
+        return HookHandle(self._hooks.backward_before, hook, self._changed)
 
     def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(module, grad_input, grad_output)`` when gradients leave through the inputs.
@@ -121,7 +122,10 @@ class Module:
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self, self._hooks.backward_after, hook)
+        return HookHandle(self._hooks.backward_after, hook, self._changed)
+
+    def _changed(self) -> None:
+        self.__dict__["_num_changes"] += 1
 
     @property
     def version(self) -> tuple[int, bool]:

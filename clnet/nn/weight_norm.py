@@ -8,9 +8,9 @@ from .. import mode, ops
 from ..autograd import no_grad
 from ..creation import empty
 from ..errors import ArgumentError
+from ..hook import HookHandle
 from ..tensor import Tensor
 from .conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .hook import HookHandle
 from .module import Module, Parameter
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]

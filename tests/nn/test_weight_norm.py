@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -72,6 +74,17 @@ def test_a_norm_is_taken_away(norm):
     np.testing.assert_allclose(layer(x).detach().numpy(), y, rtol=1e-6)
     with pytest.raises(ArgumentError, match=f"^remove_{norm}: the weight is computed so"):
         getattr(nn.utils, f"remove_{norm}")(layer)
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_norm_is_taken_away_from_a_copy(duplicate):
+    layer = nn.utils.weight_norm(nn.Linear(4, 3))
+    copied = nn.utils.remove_weight_norm(duplicate(layer))
+    with clnet.no_grad():
+        copied.weight.fill_(2.0)
+        copied.bias.zero_()
+    assert copied(clnet.ones(1, 4)).tolist() == [[8.0] * 3]
+    assert "weight_g" in layer.state_dict()
 
 
 def test_a_compiled_step_trains_it():

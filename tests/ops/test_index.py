@@ -8,7 +8,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, BoundsError, DtypeError, GradientError, ShapeError
-from clnet.tensor import grad
+from clnet.gradient import grad
 from tests.opcase import OpCase, dense, every_check, integers, normal
 
 RNG = np.random.default_rng(8)

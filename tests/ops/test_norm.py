@@ -7,7 +7,8 @@ import pytest
 
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
-from clnet.tensor import grad, tensor
+from clnet.gradient import grad
+from clnet.tensor import tensor
 from tests.opcase import NARROW, OpCase, every_check, normal, positive, sliced, transposed, uniform
 
 EPS = 1e-5

@@ -8,7 +8,7 @@ import pytest
 import clnet
 from clnet import mode, ops
 from clnet.errors import ArgumentError, DtypeError
-from clnet.tensor import grad
+from clnet.gradient import grad
 from tests import philox
 from tests.opcase import NARROW, OpCase, every_check, normal
 

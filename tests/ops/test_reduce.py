@@ -9,7 +9,8 @@ from scipy.special import logsumexp
 from clnet import ops
 from clnet.dtypes import from_name
 from clnet.errors import ArgumentError, BoundsError, DtypeError
-from clnet.tensor import grad, tensor
+from clnet.gradient import grad
+from clnet.tensor import tensor
 from tests.opcase import (
     OpCase,
     booleans,

@@ -8,7 +8,8 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
-from clnet.tensor import grad, tensor
+from clnet.gradient import grad
+from clnet.tensor import tensor
 from tests.opcase import Draw, OpCase, every_check, integers, normal, sliced, transposed
 
 pytestmark = pytest.mark.device
