@@ -56,7 +56,8 @@ linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_tran
 max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_max_pool1d
 adaptive_max_pool2d adaptive_max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
 max_unpool1d max_unpool2d max_unpool3d
-batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm embedding pad
+batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm embedding
+embedding_bag pad
 interpolate pixel_shuffle pixel_unshuffle grid_sample dropout dropout1d dropout2d dropout3d
 alpha_dropout cosine_similarity pairwise_distance normalize scaled_dot_product_attention one_hot
 pdist
@@ -75,7 +76,8 @@ Fold MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d AdaptiveMaxPool
 AdaptiveMaxPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d MaxUnpool1d MaxUnpool2d
 MaxUnpool3d
 BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d
-RMSNorm LocalResponseNorm Embedding Upsample PixelShuffle PixelUnshuffle Dropout Dropout1d Dropout2d
+RMSNorm LocalResponseNorm Embedding EmbeddingBag Upsample PixelShuffle
+PixelUnshuffle Dropout Dropout1d Dropout2d
 Dropout3d AlphaDropout CosineSimilarity PairwiseDistance Flatten Unflatten
 ConstantPad1d ConstantPad2d ConstantPad3d ZeroPad1d ZeroPad2d ZeroPad3d ReflectionPad1d
 ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d CircularPad1d
@@ -317,6 +319,7 @@ F.instance_norm(image)
 F.rms_norm(x, (4,), v, 1e-5)
 F.local_response_norm(image, 3)
 F.embedding(index, x)
+F.embedding_bag(index[None], x, mode="max")
 F.pad(x, (1, 2), value=2.0)
 F.pad(image, (1, 2, 1, 0), mode="reflect")
 F.pad(image, (1, 2, 1, 0), mode="replicate")
@@ -456,6 +459,7 @@ nn.InstanceNorm3d(3) | volume
 nn.RMSNorm(4) | x
 nn.LocalResponseNorm(3) | image
 nn.Embedding(4, 5) | index
+nn.EmbeddingBag(4, 5) | index[None]
 nn.Upsample(scale_factor=2) | image
 nn.PixelShuffle(2) | blocks
 nn.PixelUnshuffle(2) | image
