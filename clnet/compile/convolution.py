@@ -9,8 +9,16 @@ from ..device import Target
 from ..dtypes import float32
 from ..kernels.conv import against_winograd
 from ..kernels.conv_geometry import ConvGeometry
-from ..ops.blocked import BlockedForm, Direction, Obstacle, choose_form, considered
+from ..ops.blocked import (
+    BlockedConvWeightGrad,
+    BlockedForm,
+    Direction,
+    Obstacle,
+    choose_form,
+    considered,
+)
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from .trace import Trace
 from .tracer import Step
 
 
@@ -28,9 +36,16 @@ class Convolution:
     direction: Direction
     winograd: bool
 
-    def form(self, target: Target) -> BlockedForm | None:
-        """How it is computed between blocked arrays; None: it stays plain."""
-        return choose_form(target, self.geometry, self.direction, winograd=self.winograd)
+    def form(self, target: Target, *, packing: bool = True) -> BlockedForm | None:
+        """How it is computed between blocked arrays; None: it stays plain.
+
+        Args:
+            target: what the device is like.
+            packing: whether its filters are packed at every run.
+        """
+        return choose_form(
+            target, self.geometry, self.direction, winograd=self.winograd, packing=packing
+        )
 
     def considered(self, target: Target) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
         """The forms, the fastest first, each with what stands against it."""
@@ -41,6 +56,12 @@ class Convolution:
         return against_winograd(
             target, self.geometry, self.direction, float32, winograd=self.winograd
         )
+
+
+def learns(trace: Trace) -> bool:
+    """Whether a trace has gradients of filters: they change, and are packed at every run."""
+    weight_gradients = ConvWeightGrad | BlockedConvWeightGrad
+    return any(isinstance(step.function, weight_gradients) for _, step in trace.ops)
 
 
 def convolution_of(step: Step) -> Convolution | None:

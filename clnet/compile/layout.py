@@ -17,7 +17,7 @@ from ..ops.blocked_layers import Reorder
 from ..ops.function import Function
 from ..ops.shape import Copy
 from ..shapes import Shape, contiguous_strides, is_contiguous
-from .convolution import convolution_of
+from .convolution import convolution_of, learns
 from .layout_rules import RULES
 from .trace import Trace
 from .tracer import Action, Step
@@ -47,6 +47,7 @@ class Layouts:
         self.trace = trace
         self.lanes = lanes
         self.target: Target = trace.device.target
+        self.learns = learns(trace)
         self._steps: list[Step | Action] = []
         self._asker = next(step for _, step in trace.ops)
         # Values that have a blocked form, with their plain one; and those that have not both.

@@ -286,7 +286,9 @@ def _operand(layouts: Layouts, array: Array, full: bool) -> Array:  # noqa: FBT0
 def _geometry_and_form(layouts: Layouts, step: Step) -> tuple[Any, BlockedForm | None]:
     """Of a step that is a convolution; no form if it stays plain."""
     found = convolution_of(step)
-    return (None, None) if found is None else (found.geometry, found.form(layouts.target))
+    if found is None:
+        return None, None
+    return found.geometry, found.form(layouts.target, packing=layouts.learns)
 
 
 def _floats(step: Step) -> bool:

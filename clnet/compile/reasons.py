@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import takewhile
 
 from ..ops.blocked import (
+    BlockedAlgorithm,
     BlockedConv2d,
     BlockedConvInputGrad,
     BlockedConvWeightGrad,
@@ -20,7 +21,7 @@ from ..ops.blocked import (
 )
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
 from . import epilogue, fuse, prologue, update
-from .convolution import convolution_of
+from .convolution import convolution_of, learns
 from .refusal import Apart
 from .trace import Trace
 from .tracer import Step
@@ -73,10 +74,15 @@ def _convolution(trace: Trace, step: Step) -> str:
     function, target = step.function, trace.device.target
     if isinstance(function, BlockedConv2d | BlockedConvInputGrad | BlockedConvWeightGrad):
         taken = f"blocked by {function.form.block}, {function.form.algorithm.value}"
-        forms = considered(target, function.geometry, function.direction)
+        packing = learns(trace)
+        forms = considered(target, function.geometry, function.direction, packing=packing)
         faster = takewhile(lambda found: found[0] != function.form, forms)
-        # A faster form that nothing stands against was forbidden.
-        against = (_against(form, obstacle or Obstacle.FORBIDDEN) for form, obstacle in faster)
+        # A faster form that nothing stands against was forbidden; larger transforms say enough.
+        against = (
+            _against(form, obstacle or Obstacle.FORBIDDEN)
+            for form, obstacle in faster
+            if form.algorithm is not BlockedAlgorithm.WINOGRAD2
+        )
         return "; ".join((taken, *against))
     if not isinstance(function, Conv2d | ConvInputGrad | ConvWeightGrad):
         return ""
@@ -90,7 +96,11 @@ def _convolution(trace: Trace, step: Step) -> str:
         return "by winograd" if obstacle is None else f"not winograd ({obstacle.value})"
     if convolution.form(target) is not None:
         return "plain; its result is changed in place, or no dense image"
-    forms = (_against(form, o) for form, o in convolution.considered(target) if o is not None)
+    forms = (
+        _against(form, obstacle)
+        for form, obstacle in convolution.considered(target)
+        if obstacle is not None and form.algorithm is not BlockedAlgorithm.WINOGRAD2
+    )
     return "; ".join(("plain", *forms))
 
 

@@ -8,6 +8,7 @@ fixed order: the same inputs give the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import NamedTuple
 
 from ..array import Array
@@ -56,11 +57,21 @@ class FormChoice(NamedTuple):
         return BlockedForm(BlockedAlgorithm(self.algorithm), block_size(target.traits) or 1)
 
 
-_PREFERRED = (BlockedAlgorithm.WINOGRAD4, BlockedAlgorithm.DIRECT, BlockedAlgorithm.FEW)
+_PREFERRED = (
+    BlockedAlgorithm.WINOGRAD4,
+    BlockedAlgorithm.WINOGRAD2,
+    BlockedAlgorithm.DIRECT,
+    BlockedAlgorithm.FEW,
+)
 
 
 def choose_form(
-    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool = True
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    *,
+    winograd: bool = True,
+    packing: bool = True,
 ) -> BlockedForm | None:
     """How to compute a float32 convolution between blocked arrays, or None if it stays plain.
 
@@ -69,17 +80,23 @@ def choose_form(
         geometry: the sizes.
         direction: what is computed.
         winograd: whether Winograd's transforms, whose rounding errors are larger, may be used.
+        packing: whether the filters change, and are packed every time.
 
     Returns:
         The form; the forms of a convolution's three directions agree on the block, and those of
         its forward and weight gradient on whether ``x`` is plain.
     """
-    forms = considered(target, geometry, direction, winograd=winograd)
+    forms = considered(target, geometry, direction, winograd=winograd, packing=packing)
     return next((form for form, against in forms if against is None), None)
 
 
 def considered(
-    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool = True
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    *,
+    winograd: bool = True,
+    packing: bool = True,
 ) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
     """The forms, the fastest first, each with what stands against it; the first free one is taken.
 
@@ -88,9 +105,10 @@ def considered(
         geometry: the sizes.
         direction: what is computed.
         winograd: whether Winograd's transforms may be used.
+        packing: whether the filters are packed every time, as where it is measured.
     """
-    forms = list(_ruled(target, geometry, direction, winograd=winograd))
-    if all(against is not None for _, against in forms):
+    forms = list(_ruled(target, geometry, direction, winograd=winograd, packing=packing))
+    if not packing or all(against is not None for _, against in forms):
         yield from forms
         return
     problem = ConvProblem(direction.value, winograd, *geometry)
@@ -104,24 +122,56 @@ def considered(
 
 
 def _ruled(
-    target: Target, geometry: ConvGeometry, direction: Direction, *, winograd: bool
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    *,
+    winograd: bool,
+    packing: bool = True,
 ) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
     """The forms by the rules that hold where nothing was measured."""
     block = block_size(target.traits)
     general = Obstacle.DEVICE if block is None else unblockable(geometry, block)
-    of_weights = direction is Direction.WEIGHT_GRAD
-    pays = conv_winograd_weight.pays if of_weights else conv_winograd.pays
-    for algorithm in _PREFERRED:
-        form = BlockedForm(algorithm, block or 1)
-        transformed = algorithm in conv_winograd.TRANSFORMS
-        if general is not None:
-            yield form, general
-        elif transformed and not winograd:
-            yield form, Obstacle.FORBIDDEN
-        elif (against := obstacle(target, geometry, direction, form)) is not None:
-            yield form, against
-        else:
-            yield form, Obstacle.PIXELS if transformed and not pays(geometry) else None
+    forms = [BlockedForm(algorithm, block or 1) for algorithm in _PREFERRED]
+    if general is not None:
+        yield from ((form, general) for form in forms)
+        return
+    against = {form: _against(target, geometry, direction, form, winograd) for form in forms}
+    able = [form for form in forms if against[form] is None]
+    cheapest = min(able, key=lambda form: _cost(geometry, direction, form, packing), default=None)
+    for form in forms:
+        transformed = form.algorithm in conv_winograd.TRANSFORMS
+        dear = transformed and against[form] is None and form != cheapest
+        yield form, Obstacle.PIXELS if dear else against[form]
+
+
+def _against(
+    target: Target,
+    geometry: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+    winograd: bool,  # noqa: FBT001 - private
+) -> Obstacle | None:
+    """What forbids a form."""
+    if form.algorithm in conv_winograd.TRANSFORMS and not winograd:
+        return Obstacle.FORBIDDEN
+    return obstacle(target, geometry, direction, form)
+
+
+def _cost(
+    geometry: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+    packing: bool,  # noqa: FBT001 - private
+) -> float:
+    """What orders the forms: an estimate, or a rule for weight gradients."""
+    if form.plain_x:
+        return inf
+    if direction is not Direction.WEIGHT_GRAD:
+        return conv_winograd.cost(geometry, direction, form, packing=packing)
+    transformed = form.algorithm in conv_winograd.TRANSFORMS
+    pays = not transformed or conv_winograd_weight.pays(geometry, form)
+    return _PREFERRED.index(form.algorithm) if pays else len(_PREFERRED)
 
 
 def obstacle(
@@ -319,7 +369,7 @@ def with_packing(target: Target, operands: Operands, choice: FormChoice) -> list
 
 FORM = Tunable(
     "conv_blocked",
-    version=1,
+    version=2,
     problem=ConvProblem,
     choice=FormChoice,
     default=_default,

@@ -1,13 +1,14 @@
 ## kernel conv_blocked_direct: direct convolution between blocked arrays, and its input gradient
 ##
 ## A blocked array is (images, channels / width, height, width of a row, width): a pixel of a block
-## is one vector. One work-item per group sums a tile of `pixels` consecutive pixels and `vectors`
-## blocks of channels in registers,
+## is one vector. One work-item per group gathers what a few tiles of `pixels` consecutive pixels
+## read, tap by tap, into local memory, and multiplies it with panels of `vectors` blocks of filters:
 ##
-##      c_<pixel>_<vector> += x[pixel's source][channel] * packed[tap][channel][vector]
+##      gathered[tile][tap][block][pixel][channel]      c_<pixel>_<vector> += gathered * packed
 ##
-## A tile runs on from row to row and from image to image, so that none is wasted at their ends.
-## Each tap looks up where the tile's pixels read: outside the image that is a block of zeros.
+## A tile runs on from row to row and from image to image, so that none is wasted at their ends;
+## outside the image lies a block of zeros. Where not all taps and blocks fit, they come in parts,
+## and y holds the sums in between.
 ##
 ## The input gradient has a phase for each remainder of a pixel's row and column by the stride; the
 ## taps of a phase are `rows_apart` and `columns_apart` apart. The convolution has one phase, and
@@ -18,8 +19,11 @@
 ## param    pixels: int              of a tile
 ## param    vectors: int             blocks of channels of a tile
 ## param    unroll: int              channels in one turn of the inner loop; divides width
+## param    room: int                floats of local memory for what tiles read
+## param    most: int                tiles whose places are kept
 ## param    bias: bool               whether there is a bias
 ## param    activation: None|str     see lib/epilogue.mako
+## param    stream: bool             y goes past the caches; it is written once
 ##
 ## def      conv_blocked_direct
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
@@ -45,7 +49,10 @@
 ## arg      gap_right: int
 ## arg      rows_apart: int          from tap to tap of a phase
 ## arg      columns_apart: int
-## arg      together: int            panels that take a tile in turns
+## arg      turn: int                tiles that are gathered together
+## arg      some_taps: int           taps of a part
+## arg      some_blocks: int         blocks of x of a part; turn * some_taps * some_blocks fit `room`
+## arg      lines: int               vectors of the next panel to fetch ahead for each block of x
 ## def      conv_blocked_pack
 ## arg      packed: out float        zeros[width], then [panels][kh][kw][ins][vectors * width]
 ## arg      weight: in float         outs and ins are steps of w_out and w_in; taps are dense
@@ -57,12 +64,17 @@
 ##
 ## launch   conv_blocked_direct: global (phases, chunks of tiles, chunks of panels), local (1, 1, 1)
 ## launch   conv_blocked_pack: global (panels, chunks of ins), local (1, 1)
-## numerics one chain of multiply_add per output, in the order tap, channel
+## numerics one chain of multiply_add per output, in the order part, tap, channel
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
-<%def name="conv_blocked_direct(width, pixels, vectors, unroll, bias, activation)">
-<% v = f"float{width}" %>
+<%namespace name="prelude" file="lib/prelude.mako"/>
+<%def name="conv_blocked_direct(width, pixels, vectors, unroll, room, most, bias, activation, stream)">
+<% lanes, places = vectors * width, most * -(-pixels // 16) %>
 ${vectors_of.types("float", width)}
+${prelude.fetch_ahead()}
+% if stream:
+${prelude.stream("float", width)}
+% endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_direct(
     __global float *restrict y, const long y_offset,
@@ -75,106 +87,192 @@ __kernel void conv_blocked_direct(
     const int out_blocks, const int y_height, const int y_width, const int kh, const int kw,
     const int down, const int right, const int phases_down, const int phases_right,
     const int pad_down, const int pad_right, const int gap_down, const int gap_right,
-    const int rows_apart, const int columns_apart, const int together)
+    const int rows_apart, const int columns_apart,
+    const int turn, const int some_taps, const int some_blocks, const int lines)
 {
+    __local float gathered[${room}] __attribute__((aligned(64)));
+    /* of each tile's pixels: where they read for a tap at (0, 0), and where they are written */
+    int rows[${16 * places}] __attribute__((aligned(64)));
+    int columns[${16 * places}] __attribute__((aligned(64)));
+    int sources[${16 * places}] __attribute__((aligned(64)));
+    int to[${most * pixels}], ahead[${most}];
     const int row_phase = get_group_id(0) / phases_right;
     const int column_phase = get_group_id(0) % phases_right;
-    int first_row = 0, first_column = 0;
-    while (first_row < kh && (row_phase + pad_down - first_row * gap_down) % phases_down) first_row++;
-    while (first_column < kw && (column_phase + pad_right - first_column * gap_right) % phases_right) first_column++;
+    int first_r = 0, first_s = 0;
+    while (first_r < kh && (row_phase + pad_down - first_r * gap_down) % phases_down) first_r++;
+    while (first_s < kw && (column_phase + pad_right - first_s * gap_right) % phases_right) first_s++;
+    const int taps = (kh - first_r + rows_apart - 1) / rows_apart * ((kw - first_s + columns_apart - 1) / columns_apart);
 
     const int height = (y_height - row_phase + phases_down - 1) / phases_down;
     const int row_length = (y_width - column_phase + phases_right - 1) / phases_right;
     const int total = images * height * row_length;
     const int tiles = (total + ${pixels - 1}) / ${pixels};
     const int tile_chunk = get_group_id(1), tile_chunks = get_num_groups(1);
-    const int first_tile = (long)tiles * tile_chunk / tile_chunks;
     const int last_tile = (long)tiles * (tile_chunk + 1) / tile_chunks;
     const int panels = out_blocks / ${vectors};
     const int panel_chunk = get_group_id(2), panel_chunks = get_num_groups(2);
-    const int last_panel = panels * (panel_chunk + 1) / panel_chunks;
+    const int first_panel = panels * panel_chunk / panel_chunks, last_panel = panels * (panel_chunk + 1) / panel_chunks;
+    /* lines of the next tiles that each panel fetches */
+    const int share = (${pixels - 1} + last_panel - first_panel) / (last_panel - first_panel);
 
     const int plane = x_height * x_width * ${width}, y_plane = y_height * y_width * ${width};
-    const int tap_size = in_blocks * ${width * vectors * width};
+    const long panel_size = (long)kh * kw * in_blocks * ${width * lanes};
     x += x_offset;
     y += y_offset;
-    __global const float *const zeros = packed + packed_offset;
+    __global const float *const filters = packed + packed_offset;
 
-    for (int first_panel = panels * panel_chunk / panel_chunks; first_panel < last_panel; first_panel += together) {
-        const int panels_end = min(first_panel + together, last_panel);
-        for (int tile = first_tile; tile < last_tile; tile++) {
-            /* where the pixels of the tile are read and written */
-            int image = tile * ${pixels} / (height * row_length);
-            int row = tile * ${pixels} / row_length % height;
-            int column = tile * ${pixels} % row_length;
-            int rows[16] __attribute__((aligned(64)));
-            int columns[16] __attribute__((aligned(64)));
-            int sources[16] __attribute__((aligned(64)));
-            int to[${pixels}];
+    for (int tile = (long)tiles * tile_chunk / tile_chunks; tile < last_tile; tile += turn) {
+        const int count = tile + turn < last_tile ? turn : last_tile - tile;
+        ${locate(width, pixels)}
+        int tap = 0, block = 0, r = first_r, s = first_s;
+        do {
+            const int some = tap + some_taps < taps ? some_taps : taps - tap;
+            const int last_block = block + some_blocks < in_blocks ? block + some_blocks : in_blocks;
+            const int begins = tap == 0 && block == 0, ends = tap + some == taps && last_block == in_blocks;
+            int r_after = r, s_after = s;
+            ${gather(width, pixels)}
+            for (int panel = first_panel; panel < last_panel; panel++) {
+                const int line = (panel - first_panel) * share;
+                const int last_line = line + share < ${pixels} ? line + share : ${pixels};
+                __local const float *a = gathered;
+                for (int t = 0; t < count; t++) {
+                    __global float *const out = y + (long)panel * ${vectors} * y_plane;
+                    const int *const place = to + t * ${pixels};
+                    ${multiply(width, pixels, vectors, unroll)}
+                    ${store(width, pixels, vectors, bias, activation, stream)}
+                }
+            }
+            block = last_block < in_blocks ? last_block : 0;
+            if (block == 0) { tap += some; r = r_after; s = s_after; }
+        } while (tap < taps);
+    }
+}
+</%def>
+##
+## Where the pixels of `count` tiles read and are written, and where the tiles after those begin.
+<%def name="locate(width, pixels)">
+<% places = -(-pixels // 16) * 16 %>
+int image = tile * ${pixels} / (height * row_length);
+        int row = tile * ${pixels} / row_length % height;
+        int column = tile * ${pixels} % row_length;
+        for (int t = 0; t < count; t++) {
             for (int i = 0; i < ${pixels}; i++) {
-                rows[i] = row * down;
-                columns[i] = column * right;
-                sources[i] = image * in_blocks * plane + (row * down * x_width + column * right) * ${width};
-                to[i] = image * out_blocks * y_plane
+                rows[t * ${places} + i] = row * down;
+                columns[t * ${places} + i] = column * right;
+                sources[t * ${places} + i] = image * in_blocks * plane + (row * down * x_width + column * right) * ${width};
+                to[t * ${pixels} + i] = image * out_blocks * y_plane
                     + ((row * phases_down + row_phase) * y_width + column * phases_right + column_phase) * ${width};
-                if (tile * ${pixels} + i < total - 1) {
+                if ((tile + t) * ${pixels} + i < total - 1) {
                     column++;
                     if (column == row_length) { column = 0; row++; }
                     if (row == height) { row = 0; image++; }
                 }
             }
-            for (int panel = first_panel; panel < panels_end; panel++) {
-                __global const float *const filters = zeros + ${width} + (long)panel * kh * kw * tap_size;
-                __global float *const out = y + (long)panel * ${vectors} * y_plane;
-% for i in range(pixels):
-                ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
+            const int next = (tile + turn + t) * ${pixels};
+            ahead[t] = next / (height * row_length) * in_blocks * plane
+                + (next / row_length % height * down * x_width + next % row_length * right) * ${width};
+        }
+</%def>
+##
+## What `count` tiles read at `some` taps from (r, s) on, of blocks [block, last_block).
+<%def name="gather(width, pixels)">
+<% places = -(-pixels // 16) * 16 %>
+for (int k = 0; k < some; k++) {
+                const int dy = (row_phase + pad_down - r_after * gap_down) / phases_down;
+                const int dx = (column_phase + pad_right - s_after * gap_right) / phases_right;
+                const int shift = (dy * x_width + dx) * ${width};
+                for (int t = 0; t < count; t++) {
+                    int from[${places}] __attribute__((aligned(64))), keep[${places}] __attribute__((aligned(64)));
+% for part in range(places // 16):
+                    {
+                        const int16 at = ((const int16 *)(rows + t * ${places}))[${part}] + dy;
+                        const int16 beside = ((const int16 *)(columns + t * ${places}))[${part}] + dx;
+                        const int16 inside = (at >= 0) & (at < x_height) & (beside >= 0) & (beside < x_width);
+                        ((int16 *)keep)[${part}] = inside;
+                        ((int16 *)from)[${part}] = (((const int16 *)(sources + t * ${places}))[${part}] + shift) & inside;
+                    }
 % endfor
-                for (int r = first_row; r < kh; r += rows_apart) {
-                    const int dy = (row_phase + pad_down - r * gap_down) / phases_down;
-                    for (int s = first_column; s < kw; s += columns_apart) {
-                        const int dx = (column_phase + pad_right - s * gap_right) / phases_right;
-                        const int shift = (dy * x_width + dx) * ${width};
-                        int steps[16] __attribute__((aligned(64)));
+                    __local vector *into = (__local vector *)gathered + (t * some + k) * (last_block - block) * ${pixels};
+                    __global const float *base = x + block * plane;
+                    for (int b = block; b < last_block; b++, base += plane, into += ${pixels}) {
 % for i in range(pixels):
-                        const int inside${i} = (uint)(rows[${i}] + dy) < (uint)x_height & (uint)(columns[${i}] + dx) < (uint)x_width;
-                        __global const float *x${i} = inside${i} ? x + (sources[${i}] + shift) : zeros;
-                        steps[${i}] = inside${i} ? plane : 0;
+                        into[${i}] = as_float${width}(as_int${width}(*(__global const vector *)(base + from[${i}])) & keep[${i}]);
 % endfor
-                        __global const float *f = filters + (r * kw + s) * tap_size;
-                        for (int block = 0; block < in_blocks; block++) {
-                            for (int c = 0; c < ${width}; c += ${unroll}, f += ${unroll * vectors * width}) {
+                    }
+                }
+                s_after += columns_apart;
+                if (s_after >= kw) { s_after = first_s; r_after += rows_apart; }
+            }
+</%def>
+##
+## Sums of the tile at `a`, which moves on to the next; meanwhile this tile's share of the panel
+## after this one, and this panel's of the tiles after these, come closer.
+<%def name="multiply(width, pixels, vectors, unroll)">
+<% v, lanes = f"float{width}", vectors * width %>
+% for i in range(pixels):
+                    ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
+% endfor
+                    if (!begins) {
+% for i in range(pixels):
+% for j in range(vectors):
+                        c${i}_${j} = *(__global const vector *)(out + place[${i}] + ${j} * (long)y_plane);
+% endfor
+% endfor
+                    }
+                    int q_r = r, q_s = s;
+                    for (int k = 0; k < some; k++) {
+                        __global const float *f = filters + ${width} + panel * panel_size + ((q_r * kw + q_s) * in_blocks + block) * ${width * lanes};
+                        __global const float *next = f + panel_size + t * lines * ${width};
+                        __global const float *pixel = x + ahead[t] + block * plane;
+                        for (int b = block; b < last_block; b++, a += ${pixels * width}, next += ${width * lanes}, pixel += plane) {
+                            for (int i = 0; i < lines; i++) FETCH_AHEAD(next + i * ${width});
+                            if (k == 0)
+                                for (int i = line; i < last_line; i++) FETCH_AHEAD(pixel + i * right * ${width});
+                            for (int c = 0; c < ${width}; c += ${unroll}, f += ${unroll * lanes}) {
 % for u in range(unroll):
 % for j in range(vectors):
                                 const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
 % endfor
 % for i in range(pixels):
                                 {
-                                    const ${v} b = x${i}[c + ${u}];
+                                    const ${v} pixel${i} = a[${i * width + u} + c];
 % for j in range(vectors):
-                                    c${i}_${j} = multiply_add(b, f${u}_${j}, c${i}_${j});
+                                    c${i}_${j} = multiply_add(pixel${i}, f${u}_${j}, c${i}_${j});
 % endfor
                                 }
 % endfor
 % endfor
                             }
-% for i in range(pixels):
-                            x${i} += steps[${i}];
-% endfor
                         }
+                        q_s += columns_apart;
+                        if (q_s >= kw) { q_s = first_s; q_r += rows_apart; }
                     }
-                }
+</%def>
+##
+## The sums go to memory, complete or to be taken up again.
+<%def name="store(width, pixels, vectors, bias, activation, stream)">
+<% v = f"float{width}" %>
+% if bias or activation:
+                    if (ends) {
 % for j in range(vectors):
 % if bias:
-                const ${v} offset${j} = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + ${j}];
+                        const ${v} offset${j} = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + ${j}];
 % endif
 % for i in range(pixels):
-                *(__global vector *)(out + to[${i}] + ${j} * (long)y_plane) = ${epilogue.activate(activation, f"c{i}_{j} + offset{j}" if bias else f"c{i}_{j}", v)};
+                        c${i}_${j} = ${epilogue.activate(activation, f"c{i}_{j} + offset{j}" if bias else f"c{i}_{j}", v)};
 % endfor
 % endfor
-            }
-        }
-    }
-}
+                    }
+% endif
+% for j in range(vectors):
+% for i in range(pixels):
+% if stream:
+                    stream(c${i}_${j}, (__global ${v} *)(out + place[${i}] + ${j} * (long)y_plane));
+% else:
+                    *(__global vector *)(out + place[${i}] + ${j} * (long)y_plane) = c${i}_${j};
+% endif
+% endfor
+% endfor
 </%def>
 <%def name="conv_blocked_pack(width, vectors)">
 <% lanes = width * vectors %>

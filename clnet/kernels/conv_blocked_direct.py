@@ -12,9 +12,10 @@ from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_trial import ConvTrial, Operands
 from .kernel import Constraint, Kernel
+from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 from .tunable import Tunable
 
-__all__ = ["forward", "input_grad", "pack", "packed_size", "split"]
+__all__ = ["forward", "input_grad", "pack", "packed_size"]
 
 
 class DirectParams(NamedTuple):
@@ -24,8 +25,11 @@ class DirectParams(NamedTuple):
     pixels: int
     vectors: int
     unroll: int
+    room: int
+    most: int
     bias: bool
     activation: str | None
+    stream: bool
 
 
 class PackParams(NamedTuple):
@@ -40,12 +44,12 @@ class Split(NamedTuple):
 
     Attributes:
         tile_chunks, panel_chunks: parts of the tiles of pixels, and of the panels of channels.
-        together: panels that a group takes in turns for each tile.
+        turn: tiles that a group gathers together, and multiplies with each of its panels.
     """
 
     tile_chunks: int
     panel_chunks: int
-    together: int
+    turn: int
 
 
 class Walk(NamedTuple):
@@ -70,24 +74,27 @@ DIRECT = Kernel(
     "conv_blocked_direct.mako",
     constraints=(
         Constraint("width % unroll == 0", "blocks hold whole turns of the inner loop"),
-        Constraint("pixels <= 16", "the template's tables hold 16 pixels"),
+        Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),
     ),
 )
 PACK = Kernel("conv_blocked_pack", "conv_blocked_direct.mako")
 
-# Block -> pixels of a register tile of two vectors a pixel. 32 registers hold 24 sums, 16 hold 12;
-# a pointer for each pixel has to stay in a register, too.
-PIXELS = {16: 12, 8: 6, 4: 6}
+# Block -> pixels of a register tile of two vectors a pixel, and of one. 32 registers hold 28 sums,
+# 16 hold 12.
+PIXELS = {16: (28, 14), 8: (12, 6), 4: (12, 6)}
 UNROLL = 4
 
+# What tiles read stays in the second-level cache, with a panel of filters.
+ROOM_BYTES = 2**19
+# Tiles that a group gathers together: at most, and at least if it has so many.
+MOST_TURN, LEAST_TURN = 16, 8
+# Tiles of a group, if there are units' groups of them.
+LEAST_TILES = 4
 # A work-group has at least this many operations (about 100 us of one core).
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
-# Filters beyond these bytes are not read anew for fewer than these tiles.
-LARGE_FILTERS = 2**19
-LEAST_TILES = 16
-# Panels of filters that fit in these bytes take a tile in turns; others take all tiles.
-TOGETHER_BYTES = 2**18
+# Panels of more bytes are fetched ahead from beyond the second-level cache.
+NEAR_BYTES = 2**20
 PACK_BYTES = 2**17
 
 
@@ -143,7 +150,7 @@ def forward(
     down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
     right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
     cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
-    return _convolve(y, x, packed, bias, activation, g, form, down, right, cut)
+    return _convolve(target, y, x, packed, bias, activation, g, form, down, right, cut)
 
 
 def input_grad(
@@ -153,10 +160,11 @@ def input_grad(
     down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
     right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
     cut = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
-    return _convolve(gx, gy, packed, None, None, g, form, down, right, cut)
+    return _convolve(target, gx, gy, packed, None, None, g, form, down, right, cut)
 
 
 def _convolve(
+    target: Target,
     y: Array,
     x: Array,
     packed: Array,
@@ -170,9 +178,18 @@ def _convolve(
 ) -> Launch:
     block = form.block
     images, out_blocks, height, width, _ = y.shape
-    vectors, pixels = vectors_of(out_blocks * block, block), PIXELS[block]
+    vectors = vectors_of(out_blocks * block, block)
+    pixels, room = PIXELS[block][vectors - 1], room_of(target.traits, block)
+    taps = ceil_div(g.kh, down.apart) * ceil_div(g.kw, right.apart)
+    turn = min(cut.turn, MOST_TURN)
+    part = part_of(room // (turn * pixels * block), taps, x.shape[1])
+    streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
+    far = packed.nbytes > NEAR_BYTES
     return DIRECT.launch(
-        DirectParams(block, pixels, vectors, UNROLL, bias is not None, activation),
+        DirectParams(
+            block, pixels, vectors, UNROLL, room, MOST_TURN, bias is not None, activation,
+            streams and part == (taps, x.shape[1]),
+        ),
         (
             y,
             x,
@@ -186,61 +203,85 @@ def _convolve(
             g.kh,
             g.kw,
             *(side for pair in zip(down, right, strict=True) for side in pair),
-            cut.together,
+            turn,
+            *part,
+            ceil_div(block * vectors, turn) if far else 0,
         ),
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         local_size=(1, 1, 1),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes,
-    )
+    )  # fmt: skip
 
 
-def split(
-    traits: DeviceTraits, tiles: int, panels: int, filter_bytes: int, flops: int, others: int
-) -> tuple[int, int]:
-    """How many chunks the tiles and the panels are cut into, as work-groups.
+def room_of(traits: DeviceTraits, block: int) -> int:
+    """Floats of local memory for what tiles read."""
+    least = PIXELS[block][0] * block * MOST_TURN
+    return max(least, min(ROOM_BYTES, traits.local_memory_bytes // 2) // 4)
+
+
+def part_of(room: int, taps: int, blocks: int) -> tuple[int, int]:
+    """Taps and blocks of channels that a tile reads at a time, of those that it reads in all.
 
     Args:
-        traits: the device's numbers.
-        tiles: of pixels.
-        panels: of output channels.
-        filter_bytes: of all panels, which every chunk of tiles reads.
-        flops: of all tiles and panels.
-        others: groups that run beside each.
-
-    Returns:
-        Chunks of tiles and of panels.
+        room: how many blocks of pixels, of any tap, there is room for.
+        taps: of a filter, or of a phase of it.
+        blocks: of channels.
     """
-    units = traits.compute_units
-    most = max(1, MOST_GROUPS_PER_UNIT * units // others)
-    wanted = min(max(ceil_div(flops, GROUP_FLOPS), ceil_div(units, others)), most)
-    if wanted >= units:
-        wanted -= wanted % units
-    least = LEAST_TILES if filter_bytes > LARGE_FILTERS else 1
-    tile_chunks = max(1, min(wanted, tiles // least))
-    if tile_chunks >= units:
-        tile_chunks -= tile_chunks % units
-    return tile_chunks, min(panels, ceil_div(wanted, tile_chunks))
+    if room >= blocks:
+        return max(1, min(taps, room // blocks)), blocks
+    return 1, max(1, room)
 
 
 class _Sizes(NamedTuple):
-    """What splits depend on: tiles and panels, groups beside each, bytes of all filters."""
+    """What splits depend on.
+
+    Attributes:
+        tiles, panels: of a phase.
+        phases: which are groups of their own.
+        turn: tiles that there is room for.
+        flops: of a phase.
+    """
 
     tiles: int
     panels: int
     phases: int
-    filter_bytes: int
+    turn: int
+    flops: int
 
 
 def _sizes(target: Target, problem: ConvProblem) -> _Sizes:
-    g, form = problem.geometry, _form(target)
-    sizes = (g.oc, g.oh, g.ow, 1, 1)
+    g, block = problem.geometry, _form(target).block
+    outs, ins, height, width, down, right = g.oc, g.ic, g.oh, g.ow, 1, 1
     if Direction(problem.direction) is Direction.INPUT_GRAD:
-        sizes = (g.ic, g.h, g.w, g.sh, g.sw)
-    channels, height, width, down, right = sizes
-    tiles = ceil_div(g.n * ceil_div(height, down) * ceil_div(width, right), PIXELS[form.block])
-    panels = channels // (vectors_of(channels, form.block) * form.block)
-    return _Sizes(tiles, panels, down * right, 4 * packed_size(g, Direction.FORWARD, form))
+        outs, ins, height, width, down, right = g.ic, g.oc, g.h, g.w, g.sh, g.sw
+    vectors = vectors_of(outs, block)
+    pixels = PIXELS[block][vectors - 1]
+    tiles = ceil_div(g.n * ceil_div(height, down) * ceil_div(width, right), pixels)
+    taps = ceil_div(g.kh, down) * ceil_div(g.kw, right)
+    turn = room_of(target.traits, block) // (pixels * taps * ins)
+    turn = min(max(turn, LEAST_TURN), MOST_TURN)
+    return _Sizes(tiles, outs // (vectors * block), down * right, turn, g.flops // (down * right))
+
+
+def split(traits: DeviceTraits, sizes: _Sizes) -> Split:
+    """How the tiles and the panels are cut into work-groups.
+
+    Args:
+        traits: the device's numbers.
+        sizes: what there is to do.
+
+    Returns:
+        Chunks of a few tiles or more; of panels, where that leaves units without work.
+    """
+    units, tiles, phases = traits.compute_units, sizes.tiles, sizes.phases
+    wanted = min(max(ceil_div(sizes.flops, GROUP_FLOPS), units), MOST_GROUPS_PER_UNIT * units)
+    least = ceil_div(units, sizes.panels * phases)
+    tile_chunks = min(max(min(wanted, tiles // LEAST_TILES), least), tiles)
+    if tile_chunks >= units:
+        tile_chunks -= tile_chunks % units
+    panel_chunks = min(sizes.panels, ceil_div(units, tile_chunks * phases))
+    return Split(tile_chunks, panel_chunks, min(sizes.turn, ceil_div(tiles, tile_chunks)))
 
 
 def _form(target: Target) -> BlockedForm:
@@ -248,10 +289,7 @@ def _form(target: Target) -> BlockedForm:
 
 
 def _default(target: Target, problem: ConvProblem) -> Split:
-    tiles, panels, phases, filter_bytes = _sizes(target, problem)
-    flops = problem.geometry.flops // phases
-    chunks = split(target.traits, tiles, panels, filter_bytes, flops, phases)
-    return Split(*chunks, max(1, TOGETHER_BYTES * panels // filter_bytes))
+    return split(target.traits, _sizes(target, problem))
 
 
 def _candidates(target: Target, problem: ConvProblem) -> list[Split]:
@@ -260,8 +298,10 @@ def _candidates(target: Target, problem: ConvProblem) -> list[Split]:
     default = _default(target, problem)
     fewest = min(units, sizes.tiles * sizes.panels * sizes.phases)
     found = [
-        Split(tile_chunks, panel_chunks, together)
-        for together in sorted({1, default.together, sizes.panels})
+        Split(tile_chunks, panel_chunks, turn)
+        for turn in sorted(
+            {default.turn, max(1, default.turn // 2), min(2 * default.turn, MOST_TURN)}
+        )
         for tile_chunks in sorted({default.tile_chunks, *(units * c for c in (1, 2, 4, 8, 16)), 1})
         for panel_chunks in sorted({1, 2, units, sizes.panels})
         if tile_chunks <= sizes.tiles and panel_chunks <= sizes.panels
@@ -284,7 +324,7 @@ def _lower(target: Target, operands: Operands, choice: Split) -> list[Launch]:
 
 SPLIT = Tunable(
     "conv_blocked_direct",
-    version=1,
+    version=2,
     problem=ConvProblem,
     choice=Split,
     default=_default,

@@ -240,7 +240,7 @@ def _lower(target: Target, operands: Operands, choice: Tiling) -> list[Launch]:
 
 TILING = Tunable(
     "conv_implicit",
-    version=1,
+    version=2,
     problem=ConvProblem,
     choice=Tiling,
     default=_default,

@@ -122,7 +122,7 @@ def _lower(target: Target, operands: Operands, choice: Tiling) -> list[Launch]:
 
 TILING = Tunable(
     "conv_implicit_weight",
-    version=1,
+    version=2,
     problem=ConvProblem,
     choice=Tiling,
     default=_default,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedForm, Obstacle
+from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
 from .conv_blocked_direct import vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_geometry import ConvGeometry
@@ -67,7 +67,7 @@ LEAST_TILES = 32
 # Sums of a work-group that stay in a core's own cache beside them.
 SUM_BYTES = 2**20
 # Pixels of y from which transforming the sums pays.
-LEAST_PIXELS = 300
+LEAST_PIXELS = {BlockedAlgorithm.WINOGRAD2: 150, BlockedAlgorithm.WINOGRAD4: 300}
 
 
 def obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> Obstacle | None:
@@ -79,9 +79,9 @@ def obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> Obstacle | N
     return None if needed <= target.workspace_limit else Obstacle.WORKSPACE
 
 
-def pays(g: ConvGeometry) -> bool:
+def pays(g: ConvGeometry, form: BlockedForm) -> bool:
     """Whether a gradient that they compute is faster for it."""
-    return g.n * g.oh * g.ow >= LEAST_PIXELS
+    return g.n * g.oh * g.ow >= LEAST_PIXELS[form.algorithm]
 
 
 def weight_grad(

@@ -47,7 +47,7 @@
 ## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
 ## launch   global (tiles * slices * batch * items,), local (items,)
-## numerics each sum runs over k in order
+## numerics each sum runs over k in order, or a team's part of it; parts are added in order
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="core" file="lib/tile.mako"/>
 <%def name="gemm_tiled(
@@ -88,10 +88,11 @@ __kernel void gemm_tiled(
     ${aim("a", "m", "row0", a_loads)}
     ${aim("b", "n", "column0", b_loads)}
     ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}
+    ${core.gather(tile, ctype)}
 % for i in range(tile.item_m):
     {
         const int row = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4};
-        if (row < m) {
+        if (row < m${' && team == 0' if tile.teams > 1 else ''}) {
 % for j in range(tile.item_n // 4):
             {
                 const int column = column0 + self_n + ${j * tile.lanes_n * 4};

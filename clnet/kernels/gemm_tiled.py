@@ -57,6 +57,11 @@ TILINGS = (
     (Tile(64, 64, 16, 8, 8, 4), 0.85),
     (Tile(64, 64, 16, 4, 4, 4), 0.7),
     (Tile(32, 32, 16, 4, 4, 4), 0.5),
+    (Tile(64, 64, 16, 8, 8, 8, 4, "async", ahead=True, teams=4), 0.75),
+    (Tile(32, 64, 32, 8, 8, 4, 3, "async", ahead=True, teams=4), 0.7),
+    (Tile(32, 32, 32, 8, 4, 4, 4, "async", ahead=True, teams=8), 0.5),
+    (Tile(16, 32, 64, 4, 4, 4, 3, "async", ahead=True, teams=8), 0.35),
+    (Tile(32, 32, 32, 8, 4, 4, teams=8), 0.4),
 )
 # Others, which only measuring can recommend: taken to be a little slower than those above.
 OTHERS = tuple(
@@ -175,7 +180,7 @@ def _dense_runs(array: Array) -> bool:
 
 TILING = Tunable(
     "gemm_tiled",
-    version=1,
+    version=2,
     problem=Product,
     choice=Tiling,
     default=_default,

@@ -72,17 +72,6 @@
 ##          of columns of one part. group: a group takes (group / reduce_items) outputs of one part.
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
-<%def name="identity(kind, acc)">
-% if kind == "sum":
-    const ${acc} identity = 0;
-% elif kind == "prod":
-    const ${acc} identity = 1;
-% elif acc in ("float", "double"):
-    const ${acc} identity = ${"-" if kind == "max" else ""}INFINITY;
-% else:
-    const ${acc} identity = ${acc.upper()}_${"MIN" if kind == "max" else "MAX"};
-% endif
-</%def>
 <%def name="loads(load, ctype, acc, lanes)">
 % for width in ((1, lanes) if lanes > 1 else (1,)):
 <%
@@ -138,7 +127,7 @@ __kernel void reduce_rows(
 ) {
     out += out_offset;
     x += x_offset;
-    ${identity(kind, acc)}
+    ${lib.identity(kind, acc)}
     const ${flat} run = reduced_size${reduced_rank - 1};
     const int first = get_global_id(0) * jobs_per_item;
     const int last = min(first + jobs_per_item, jobs);
@@ -206,7 +195,7 @@ __kernel void reduce_columns(
 ) {
     out += out_offset;
     x += x_offset;
-    ${identity(kind, acc)}
+    ${lib.identity(kind, acc)}
     const int item = get_global_id(0);
     const int column = (item % blocks) * ${block};
     const int part = item / blocks % parts;
@@ -266,7 +255,7 @@ __kernel void reduce_columns(
 <%def name="reduce_group(
     kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank,
     reduced_rank)">
-<% kept_items = group // reduce_items %>
+<% kept_items, in_flight = group // reduce_items, 8 %>
 ${lib.join(kind, acc, 1)}
 ${loads(load, ctype, acc, 1)}
 __kernel void reduce_group(
@@ -276,7 +265,7 @@ __kernel void reduce_group(
     __local ${acc} partial[${group}];
     out += out_offset;
     x += x_offset;
-    ${identity(kind, acc)}
+    ${lib.identity(kind, acc)}
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int part = get_group_id(0) % parts;
     const int at = get_group_id(0) / parts * ${kept_items} + kept;
@@ -285,7 +274,18 @@ __kernel void reduce_group(
     ${acc} result = identity;
     if (at < outs) {
         const ${flat} end = min((part + 1) * part_size, total);
-        for (${flat} i = part * part_size + lane; i < end; i += ${reduce_items}) {
+        ${flat} i = part * part_size + lane;
+% if reduced_rank == 1:
+        for (; i + ${(in_flight - 1) * reduce_items} < end; i += ${in_flight * reduce_items}) {
+% for n in range(in_flight):
+            const ${acc} next_${n} = load1(x + x_start + (i + ${n * reduce_items}) * reduced_x0);
+% endfor
+% for n in range(in_flight):
+            result = ${kind}_join1(result, next_${n});
+% endfor
+        }
+% endif
+        for (; i < end; i += ${reduce_items}) {
             long offset = x_start;
             ${decode("i", flat, "reduced", reduced_rank, {"offset": "x"})}
             result = ${kind}_join1(result, load1(x + offset));

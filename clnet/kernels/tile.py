@@ -92,6 +92,8 @@ class Tile(NamedTuple):
             and stored at once) or ``"async"`` (copies that run beside the products).
         ahead: operands of the next step are read from local memory before this one's products;
             steps are then written out, of which clang for AMD's GPUs makes spills.
+        teams: parts of the group that compute the same tile, each of its own steps of ``tile_k``,
+            and add what they found at the end: more items at work where the result is small.
     """
 
     tile_m: int
@@ -103,11 +105,22 @@ class Tile(NamedTuple):
     stages: int = 2
     copy: str = "registers"
     ahead: bool = False
+    teams: int = 1
 
     @property
     def items(self) -> int:
         """Work-items of a group."""
+        return self.team_items * self.teams
+
+    @property
+    def team_items(self) -> int:
+        """Work-items of a team."""
         return self.tile_m // self.item_m * (self.tile_n // self.item_n)
+
+    @property
+    def steps(self) -> int:
+        """Steps of k of a tile in local memory that a team multiplies."""
+        return self.tile_k // self.teams
 
     @property
     def lanes_n(self) -> int:
@@ -133,6 +146,10 @@ class Tile(NamedTuple):
             and self.item_m % 4 == 0
             and self.item_n % 4 == 0
         )
+        # Sums pass through local memory where tiles of a were.
+        gathered = self.teams == 1 or self.tile_n <= self.stages * self.tile_k
+        if not gathered or self.tile_k % self.teams:
+            return False
         return covered and (self.stages >= 3 and self.ahead if self.ring else self.stages == 2)
 
     @property
@@ -197,6 +214,7 @@ class Tiling(NamedTuple):
     stages: int
     copy: str
     ahead: bool
+    teams: int
     slices: int
 
     @property

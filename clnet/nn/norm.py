@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .. import ops
-from ..creation import empty, ones, zeros
+from ..creation import empty
 from ..dtypes import DType, float32, int64
 from ..errors import ShapeError
 from ..ops.update import update
@@ -51,9 +51,9 @@ class Normalization(Module):
         own = Parameter(empty(num_features, **like)) if affine and bias else None
         self.register_parameter("bias", own)
         kept = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **like) if kept else None)
-        self.register_buffer("running_var", ones(num_features, **like) if kept else None)
-        count = zeros((), dtype=int64, device=device) if kept else None
+        self.register_buffer("running_mean", empty(num_features, **like) if kept else None)
+        self.register_buffer("running_var", empty(num_features, **like) if kept else None)
+        count = empty((), dtype=int64, device=device) if kept else None
         self.register_buffer("num_batches_tracked", count)
         self.reset_parameters()
 

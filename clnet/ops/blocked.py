@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..array import Array
 from ..device import Launch, Target
-from ..kernels.blocked_form import BlockedForm, Obstacle
+from ..kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
 from ..kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
@@ -24,6 +24,7 @@ from ..kernels.conv_geometry import ConvGeometry, Direction
 from .function import Function
 
 __all__ = [
+    "BlockedAlgorithm",
     "BlockedConv2d",
     "BlockedConvInputGrad",
     "BlockedConvWeightGrad",

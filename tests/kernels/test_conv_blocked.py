@@ -9,7 +9,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Target, device
-from clnet.kernels import conv_winograd_weight
+from clnet.kernels import conv_blocked_direct, conv_winograd_weight
 from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm
 from clnet.kernels.conv_blocked import (
     blocked_forward,
@@ -244,6 +244,43 @@ def test_bias_and_activation(activation, where):
     case = Reference(GEOMETRIES["3x3"])
     side = Side(where, target_of(where, 16), case, Direction.FORWARD, form)
     check(side, bias=True, activation=activation)
+
+
+@pytest.mark.parametrize("geometry", ["1x1", "stride-dilation", "3x3"])
+def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
+    monkeypatch.setattr(conv_blocked_direct, "MOST_TURN", 1)
+    monkeypatch.setattr(conv_blocked_direct, "ROOM_BYTES", 0)
+    form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
+    case = Reference(GEOMETRIES[geometry])
+    forward = Side(where, target_of(where, 16), case, Direction.FORWARD, form)
+    check(forward, bias=True, activation="relu")
+    check(Side(where, target_of(where, 16), case, Direction.INPUT_GRAD, form))
+
+
+@pytest.mark.parametrize(("room", "taps", "blocks", "part"), [
+    (18, 9, 2, (9, 2)), (17, 9, 2, (8, 2)), (3, 9, 2, (1, 2)), (1, 9, 2, (1, 1)), (0, 1, 5, (1, 1)),
+])  # fmt: skip
+def test_parts_are_whole_taps_where_blocks_fit(room, taps, blocks, part):
+    assert conv_blocked_direct.part_of(room, taps, blocks) == part
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.INPUT_GRAD])
+def test_large_results_go_past_the_caches(direction, where, monkeypatch):
+    monkeypatch.setattr(conv_blocked_direct, "STREAM_BYTES", 0)
+    form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
+    side = Side(where, target_of(where, 16), Reference(GEOMETRIES["1x1-stride"]), direction, form)
+    assert side.launches()[1][-1].kernel.params.stream
+    check(side)
+
+
+def test_filters_that_stay_are_worth_larger_transforms(where):
+    target, forward = target_of(where, 16), Direction.FORWARD
+    g = ConvGeometry(8, 256, 14, 14, 256, 3, 3, 14, 14, 1, 1, 1, 1)
+    assert choose_form(target, g, forward).algorithm is BlockedAlgorithm.WINOGRAD2
+    stay = choose_form(target, g, forward, packing=False)
+    assert stay.algorithm is BlockedAlgorithm.WINOGRAD4
+    few = g._replace(n=1, h=7, w=7, oh=7, ow=7, ic=512, oc=512)
+    assert choose_form(target, few, forward).algorithm is BlockedAlgorithm.DIRECT
 
 
 def test_what_stays_plain(where):

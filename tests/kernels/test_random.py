@@ -112,6 +112,20 @@ def test_normals_are_box_and_mullers(dtype, n, shaped):
     np.testing.assert_allclose(y.numpy(), 0.5 + 2 * standard, rtol=tolerance, atol=tolerance)
 
 
+def test_normals_are_within_units_in_the_last_place_of_the_radius():
+    n = 1_000_000
+    y, drawn = poisoned((n,)), poisoned((n,), np.int32)
+    run(normal(device().target, y, seed=SEED, offset=OFFSET))
+    run(random_bits(device().target, drawn, seed=SEED, offset=OFFSET))
+    pairs = drawn.numpy().view(np.uint32).reshape(-1, 2)
+    u = (pairs[:, 0].astype(np.float32) * np.float32(2**-32) + np.float32(2**-33)).astype(
+        np.float64
+    )
+    expected = philox.box_muller(u, (pairs[:, 1] >> 8) * 2.0**-24)
+    radius = np.sqrt(-2 * np.log(u)).repeat(2)
+    assert (abs(y.numpy() - expected) / radius).max() < 3e-7
+
+
 def test_normals_have_the_moments_of_normals():
     n = 200_000
     y = poisoned((n,))

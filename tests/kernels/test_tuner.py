@@ -139,7 +139,7 @@ def test_forms_that_may_be_chosen(device):
 
 def test_a_measured_form_is_taken_and_others_say_why_not(device):
     problem = convolution("forward", n=64)
-    entry = Entry("conv_blocked", 1, problem._asdict(), {"algorithm": "winograd2"}, 1.0, 2.0)
+    entry = Entry("conv_blocked", 2, problem._asdict(), {"algorithm": "winograd2"}, 1.0, 2.0)
     target = tuned(device, entry)
     given = (problem.geometry, Direction.FORWARD)
     if (form := choose_form(target, *given)) is None:

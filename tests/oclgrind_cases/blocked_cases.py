@@ -96,6 +96,10 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
 def direct(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
+    with constants(conv_blocked_direct, MOST_TURN=1, ROOM_BYTES=0):
+        check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
+    with constants(conv_blocked_direct, LINE_BYTES=4 * target.traits.simd_width, STREAM_BYTES=0):
+        check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
 
 
 @case("cpu")

@@ -110,6 +110,14 @@ def products_in_a_ring_of_tiles(target: Target) -> None:
         check(target, np.float32, 36, 31, 9, turned="ab", bias_axis=-1)
 
 
+@case("gpu")
+def products_of_teams(target: Target) -> None:
+    for copy, stages, ahead in (("direct", 3, True), ("registers", 2, False)):
+        shape = tile.Tile(32, 32, 16, 8, 4, 4, stages, copy, ahead=ahead, teams=2)
+        with constants(gemm_tiled, TILINGS=((shape, 1.0),)):
+            check(target, np.float32, 33, 36, 70, bias_axis=-1)
+
+
 @case("cpu")
 def products_of_few_rows(target: Target) -> None:
     for dtype in REALS:

@@ -25,6 +25,17 @@ ${vector} ${kind}_join${width}(${vector} a, ${vector} b)
 }
 % endfor
 </%def>
+<%def name="identity(kind, ctype)">
+% if kind == "sum":
+    const ${ctype} identity = 0;
+% elif kind == "prod":
+    const ${ctype} identity = 1;
+% elif ctype in ("float", "double"):
+    const ${ctype} identity = ${"-" if kind == "max" else ""}INFINITY;
+% else:
+    const ${ctype} identity = ${ctype.upper()}_${"MIN" if kind == "max" else "MAX"};
+% endif
+</%def>
 <%def name="fold(kind, ctype, lanes)">
 ${join(kind, ctype, lanes)}
 ${ctype} ${kind}_fold(${ctype}${lanes if lanes > 1 else ""} v${lanes})

@@ -7,6 +7,9 @@
 ##     row       self_m + i / 4 * lanes_m * 4 + i % 4              acc_<i>_<j>: the j-th run of
 ##     column    self_n + j * lanes_n * 4 + lane of the run         four columns of the i-th row
 ##
+## Teams of the group's items share the tiles: team t multiplies the steps from t * steps on, and
+## `gather` adds the teams' sums up, in their order, in those of team 0.
+##
 ## A kernel says where its operands lie by two variables each, set before every `copies`:
 ##
 ##     <name>_from   pointer to the first element that the item reads
@@ -56,7 +59,12 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 <%def name="begin(tile, ctype, a, b)">
     __local ${ctype} a_tile[${tile.stages}][${tile.tile_k}][${a.pitch}] __attribute__((aligned(32)));
     __local ${ctype} b_tile[${tile.stages}][${tile.tile_k}][${b.pitch}] __attribute__((aligned(32)));
-    const int self = get_local_id(0), lane = self % 32, patch = self / 32;
+    const int self = get_local_id(0), lane = self % 32;
+% if tile.teams > 1:
+    const int team = self / ${tile.team_items}, patch = self % ${tile.team_items} / 32;
+% else:
+    const int patch = self / 32;
+% endif
 % if tile.lanes_m == 8:
     const int lane_m = lane >> 1 & 7, lane_n = (lane & 1) | (lane >> 3 & 2);
 % else:
@@ -134,15 +142,15 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
     ${next_copy(tile, copies)}
     ${fragments(tile, ctype, 0, "head", 0)}
     for (int t = 0; t < tiles; t++) {
-% for step in range(tile.tile_k - 1):
+% for step in range(tile.steps - 1):
         ${fragments(tile, ctype, (step + 1) % 2, "head", step + 1)}
         ${products(tile, step % 2)}
 % endfor
         head = head == ${tile.stages - 1} ? 0 : head + 1;
         ${arrived(tile)}
-        ${fragments(tile, ctype, tile.tile_k % 2, "head", 0)}
+        ${fragments(tile, ctype, tile.steps % 2, "head", 0)}
         ${next_copy(tile, copies)}
-        ${products(tile, (tile.tile_k - 1) % 2)}
+        ${products(tile, (tile.steps - 1) % 2)}
     }
 % else:
         ${copies}
@@ -154,7 +162,7 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
             if (t < tiles) {
                 ${copies}
             }
-% for step in range(tile.tile_k - 1):
+% for step in range(tile.steps - 1):
             ${fragments(tile, ctype, (step + 1) % 2, "slot", step + 1)}
             ${products(tile, step % 2)}
 % endfor
@@ -162,9 +170,9 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
                 slot ^= 1;
                 ${stores}
                 barrier(CLK_LOCAL_MEM_FENCE);
-                ${fragments(tile, ctype, tile.tile_k % 2, "slot", 0)}
+                ${fragments(tile, ctype, tile.steps % 2, "slot", 0)}
             }
-            ${products(tile, (tile.tile_k - 1) % 2)}
+            ${products(tile, (tile.steps - 1) % 2)}
             if (t >= tiles)
                 break;
         }
@@ -174,7 +182,7 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
                 ${copies}
             }
             #pragma unroll
-            for (int step = 0; step < ${tile.tile_k}; step++) {
+            for (int step = 0; step < ${tile.steps}; step++) {
                 ${fragments(tile, ctype, 0, "slot", "step")}
                 ${products(tile, 0)}
             }
@@ -210,13 +218,41 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
         slot = slot == ${tile.stages - 1} ? 0 : slot + 1;
 </%def>
 ##
+## The teams' sums, added in the order of teams: those of team 0 are whole afterwards.
+<%def name="gather(tile, ctype)">
+% if tile.teams > 1:
+    __local ${ctype}4 *sums = (__local ${ctype}4 *)&a_tile[0][0][0] + self % ${tile.team_items};
+% for team in range(1, tile.teams):
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (team == ${team}) {
+% for i in range(tile.item_m):
+% for j in range(tile.item_n // 4):
+        sums[${(i * tile.item_n // 4 + j) * tile.team_items}] = acc_${i}_${j};
+% endfor
+% endfor
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (team == 0) {
+% for i in range(tile.item_m):
+% for j in range(tile.item_n // 4):
+        acc_${i}_${j} += sums[${(i * tile.item_n // 4 + j) * tile.team_items}];
+% endfor
+% endfor
+    }
+% endfor
+% endif
+</%def>
+##
+## The step of the tile that is a team's so-manieth.
+<%def name="own_step(tile, step)">${"team * %d + %s" % (tile.steps, step) if tile.teams > 1 else step}</%def>
+##
 ## Read the item's part of one step of both tiles.
 <%def name="fragments(tile, ctype, parity, slot, step)">
 % for i in range(tile.item_m // 4):
-            a${parity}_${i} = *(__local const ${ctype}4 *)&a_tile[${slot}][${step}][self_m + ${i * tile.lanes_m * 4}];
+            a${parity}_${i} = *(__local const ${ctype}4 *)&a_tile[${slot}][${own_step(tile, step)}][self_m + ${i * tile.lanes_m * 4}];
 % endfor
 % for j in range(tile.item_n // 4):
-            b${parity}_${j} = *(__local const ${ctype}4 *)&b_tile[${slot}][${step}][self_n + ${j * tile.lanes_n * 4}];
+            b${parity}_${j} = *(__local const ${ctype}4 *)&b_tile[${slot}][${own_step(tile, step)}][self_n + ${j * tile.lanes_n * 4}];
 % endfor
 </%def>
 <%def name="products(tile, parity)">
