@@ -33,19 +33,16 @@ add sub mul div floor_divide remainder fmod pow neg abs sign reciprocal sqrt rsq
 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 hypot
 erf erfc sigmoid logit floor ceil round trunc frac clamp maximum minimum fmax fmin where lerp
 addcmul addcdiv copysign logaddexp xlogy nan_to_num isnan isinf isfinite eq ne lt le gt ge
-logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
-sum mean prod amax amin max min argmax argmin std var logsumexp all any norm cumsum cumprod
-count_nonzero
-matmul mm bmm mv dot addmm addmv baddbmm addbmm outer inner
-reshape view permute transpose movedim squeeze unsqueeze flatten unflatten expand broadcast_to
-repeat tile flip roll rot90 split chunk unbind narrow select tril triu diag diagonal
-masked_fill index_select gather scatter scatter_add take_along_dim index_put masked_select nonzero
-sort topk argsort
-relu softmax log_softmax clone contiguous detach item tolist numpy size dim numel stride
-is_contiguous backward register_hook retain_grad retains_grad requires_grad_
-to float double half long int short char bool type_as
-add_ sub_ mul_ div_ pow_ clamp_ exp_ sqrt_ neg_ copy_ fill_ zero_
-__getitem__ __setitem__ __and__ __or__ __xor__ __invert__ __lshift__ __rshift__
+logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not sum
+mean prod amax amin max min argmax argmin std var logsumexp all any norm cumsum cumprod
+count_nonzero matmul mm bmm mv dot addmm addmv baddbmm addbmm outer inner reshape view permute
+transpose movedim squeeze unsqueeze flatten unflatten expand broadcast_to repeat tile flip roll
+rot90 split chunk unbind narrow select tril triu diag diagonal masked_fill index_select gather
+scatter scatter_add take_along_dim index_put masked_select nonzero sort topk argsort relu softmax
+log_softmax clone contiguous detach item tolist numpy size dim numel stride is_contiguous backward
+register_hook retain_grad retains_grad requires_grad_ to float double half long int short char bool
+type_as add_ sub_ mul_ div_ pow_ clamp_ exp_ sqrt_ neg_ copy_ fill_ zero_ __getitem__ __setitem__
+__and__ __or__ __xor__ __invert__ __lshift__ __rshift__
 """
 
 FUNCTIONAL = """
