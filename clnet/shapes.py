@@ -12,7 +12,8 @@ Shape = tuple[int, ...]
 Strides = tuple[int, ...]
 
 
-def contiguous_strides(shape: Sequence[int]) -> Strides:
+@lru_cache(maxsize=4096)
+def contiguous_strides(shape: Shape) -> Strides:
     """Strides, in elements, of a dense row-major array of ``shape``."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
@@ -40,7 +41,7 @@ def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
         ShapeError: if an axis has two sizes other than 1.
     """
     first = shapes[0]
-    if all(shape == first for shape in shapes):
+    if shapes.count(first) == len(shapes):
         return first
     ndim = max(map(len, shapes))
     result = []

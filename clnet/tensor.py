@@ -75,12 +75,13 @@ class Tensor:
             if x.version < x.array.storage.recorded:
                 refresh(function, x)
         recording = mode.current().grad
-        needs = tuple(recording and x.requires_grad for x in inputs)
-        if any(needs) and function.mutates:
+        needs = tuple([recording and (x._requires_grad or x.node is not None) for x in inputs])
+        needed = True in needs
+        if needed and function.mutates:
             overwrite(function, inputs)
             return ()
-        arrays = execute(function, tuple(x.array for x in inputs))
-        if any(needs) and arrays:
+        arrays = execute(function, tuple([x.array for x in inputs]))
+        if needed and arrays:
             node = Node(function, inputs, needs, arrays, Tensor)
             flows = function.differentiable
             made = tuple(
@@ -90,7 +91,7 @@ class Tensor:
                 for k, a in enumerate(arrays)
             )
         else:
-            made = tuple(Tensor(a) for a in arrays)
+            made = tuple([Tensor(a) for a in arrays])
         if recording:
             for x, y in zip(inputs, made, strict=False):
                 if y.array.storage is x.array.storage:

@@ -15,10 +15,12 @@ from .simplify import simplify, with_constants
 from .split import split
 from .trace import Trace
 from .update import merge_updates
+from .values import as_values
 
 Pass = Callable[[Trace], Trace]
 
 PASSES: tuple[Pass, ...] = (
+    as_values,
     simplify,
     fold,
     layout,

@@ -65,7 +65,7 @@ def without_repeated_steps(trace: Trace) -> Trace:
             actions += 1
             steps.append(step)
             continue
-        step = _moved(step, places)
+        step = moved(step, places)
         key = _identity(trace, step, versions, actions)
         before = None if key is None else known.setdefault(key, step)
         if before is None or before is step:
@@ -75,7 +75,7 @@ def without_repeated_steps(trace: Trace) -> Trace:
             continue
         for old, new in zip(step.outputs, before.outputs, strict=True):
             places[old.storage] = (new.storage, 0)
-    return _with_places(trace, steps, places)
+    return with_places(trace, steps, places)
 
 
 def without_copies(trace: Trace) -> Trace:
@@ -105,8 +105,8 @@ def without_copies(trace: Trace) -> Trace:
             places = {
                 s: (y.storage, o) if t is x.storage else (t, o) for s, (t, o) in places.items()
             }
-    steps = [s if isinstance(s, Action) else _moved(s, places) for s in trace.steps]
-    return _with_places(trace, [s for s in steps if not _copies_itself(s)], places)
+    steps = [s if isinstance(s, Action) else moved(s, places) for s in trace.steps]
+    return with_places(trace, [s for s in steps if not _copies_itself(s)], places)
 
 
 def with_constants(trace: Trace) -> Trace:
@@ -218,7 +218,8 @@ def _is_constant(trace: Trace, step: Step, constant: set[Storage]) -> bool:
     )
 
 
-def _moved(step: Step, places: Places) -> Step:
+def moved(step: Step, places: Places) -> Step:
+    """A step on what took the place of storages that are gone."""
     if not any(a.storage in places for a in (*step.inputs, *step.outputs)):
         return step
     return replace(
@@ -236,6 +237,7 @@ def _placed(array: Array, places: Places) -> Array:
     return Array(storage, array.shape, array.strides, offset, array.dtype)
 
 
-def _with_places(trace: Trace, steps: Sequence[Step | Action], places: Places) -> Trace:
+def with_places(trace: Trace, steps: Sequence[Step | Action], places: Places) -> Trace:
+    """The trace with other steps, and its results where they lie now."""
     results = tuple(_placed(r, places) for r in trace.results)
     return replace(trace, steps=tuple(steps), results=results)

@@ -59,7 +59,7 @@ class Storage:
         """
         if self.buffer is None:
             pool = self.device.pool
-            self.buffer = pool.take(self)
+            self.buffer = pool.take(self.nbytes)
             self._pool = pool
 
     def lie_in(self, arena: Storage, offset: int) -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from threading import RLock
-from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from typing import Any
 
 import pyopencl as cl
 
 from ..errors import OutOfDeviceMemory
 from .watch import Watch
-
-if TYPE_CHECKING:
-    from .launch import Storage
 
 _SMALLEST = 256
 _STEPS_PER_DOUBLING = 8
@@ -89,17 +86,17 @@ class BufferPool:
         self._watch = watch or Watch()
         self._free: dict[int, list[Any]] = defaultdict(list)
         self._lock = RLock()
-        self._holders: WeakSet[Storage] = WeakSet()
+        self._held: Counter[int] = Counter()
         self.limit = limit
         self._allocated = self._reserved = 0
         self._peak_allocated = self._peak_reserved = 0
         self._num_allocations = self._num_device_allocations = self._allocated_in_all = 0
 
-    def take(self, holder: Storage) -> Any:
-        """A buffer of at least ``holder.nbytes`` bytes.
+    def take(self, nbytes: int) -> Any:
+        """A buffer of at least ``nbytes`` bytes.
 
         Args:
-            holder: the storage that will hold it, for the report when memory runs out.
+            nbytes: what the storage that will hold it needs.
 
         Returns:
             The ``pyopencl.Buffer``.
@@ -108,11 +105,11 @@ class BufferPool:
             OutOfDeviceMemory: if the device or the limit leaves no room, after cached blocks were
                 freed and the queue was waited for.
         """
-        capacity = size_class(holder.nbytes)
+        capacity = size_class(nbytes)
         with self._lock:
             free = self._free.get(capacity)
-            buffer = free.pop() if free else self._allocate(capacity, holder.nbytes)
-            self._holders.add(holder)
+            buffer = free.pop() if free else self._allocate(capacity, nbytes)
+            self._held[nbytes] += 1
             self._allocated += capacity
             self._num_allocations += 1
             self._allocated_in_all += capacity
@@ -124,6 +121,7 @@ class BufferPool:
         capacity = size_class(nbytes)
         with self._lock:
             self._free[capacity].append(buffer)
+            self._held[nbytes] -= 1
             self._allocated -= capacity
 
     def empty_cache(self) -> None:
@@ -183,7 +181,7 @@ class BufferPool:
             return None
 
     def _error(self, wanted: int, law: str) -> OutOfDeviceMemory:
-        largest = sorted((s.nbytes for s in self._holders if s.buffer is not None), reverse=True)
+        held = islice(sorted((+self._held).elements(), reverse=True), _TOLD_HOLDERS)
         return OutOfDeviceMemory(
             "out of device memory",
             law,
@@ -191,7 +189,7 @@ class BufferPool:
             in_use=f"{self._allocated:,}",
             reserved=f"{self._reserved:,}",
             limit="none" if self.limit is None else f"{self.limit:,}",
-            largest_holders="[" + ", ".join(f"{n:,}" for n in largest[:_TOLD_HOLDERS]) + "]",
+            largest_holders="[" + ", ".join(f"{n:,}" for n in held) + "]",
             remedy="Use a smaller batch, free tensors you keep, or raise the limit with "
             "clnet.set_memory_limit or CLNET_MEMORY_LIMIT",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
+from functools import cached_property
 from typing import Any, get_type_hints
 
 from ..errors import ArgumentError
@@ -56,6 +57,17 @@ class DeviceTraits:
     float64: bool
     asynchronous_copies: bool = False
     large_local_memory_bytes: int = 0
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Worked out once: every launch looks something up by its device's traits."""
+        return hash(tuple(getattr(self, f.name) for f in fields(self)))
+
+    def __reduce__(self) -> tuple[Any, ...]:  # hashes differ from process to process
+        return DeviceTraits.from_dict, (self.to_dict(),)
 
     @property
     def static_local_bytes(self) -> int:

@@ -53,8 +53,9 @@ class Pointwise(Function):
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """Abstract outputs of the broadcast shape."""
-        shape = broadcast_shapes(self.op_name, *(x.shape for x in inputs))
-        return tuple(Array.abstract(shape, d, inputs[0].device) for d in self.dtypes)
+        shape = broadcast_shapes(self.op_name, *[x.shape for x in inputs])
+        device = inputs[0].storage.device
+        return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
 
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
@@ -230,16 +231,23 @@ def pointwise(
         last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
         signature = signature.replace(parameters=[*signature.parameters.values(), last])
 
+    defaults = tuple(p.default for p in signature.parameters.values())
+    fewest, most = len(operands), len(operands) + len(options)
+
     def call(*args: Operand, out: Tensor | None = None, **given: float | HostScalar) -> Any:
-        bound = signature.bind(*args, **given)
-        bound.apply_defaults()
-        if bound.arguments.get("inplace"):
-            out = bound.arguments[operands[0]]
+        if not given and fewest <= len(args) <= len(defaults):
+            values = (*args, *defaults[len(args) :])
+        else:
+            bound = signature.bind(*args, **given)
+            bound.apply_defaults()
+            values = bound.args
+        if inplace and values[-1]:
+            out = values[0]
         return evaluate(
             body.__name__,
             body,
-            [bound.arguments[n] for n in operands],
-            [bound.arguments[n] for n in options],
+            values[:fewest],
+            values[fewest:most],
             result=result,
             gradient=gradient,
             out=out,
@@ -285,11 +293,13 @@ def evaluate(
         ShapeError: if ``out`` has not the result's shape.
         DtypeError: if no operand is a tensor, or one is neither a tensor nor a number.
     """
-    kinds = tuple(_operand_kind(name, x) for x in operands)
-    tensors = [x for x, kind in zip(operands, kinds, strict=True) if kind != "number"]
+    kinds = tuple([_operand_kind(name, x) for x in operands])
+    tensors, numbers = operands, ()
+    if "number" in kinds:
+        tensors = [x for x, kind in zip(operands, kinds, strict=True) if kind != "number"]
+        numbers = [x for x, kind in zip(operands, kinds, strict=True) if kind == "number"]
     if not tensors:
         raise DtypeError(name, "one operand is a tensor", operands=tuple(operands))
-    numbers = [x for x, kind in zip(operands, kinds, strict=True) if kind == "number"]
     expr = _symbolic(body, kinds, len(options))
     compute, returned = result(result_type(*(operands if promoted is None else promoted)))
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
