@@ -17,7 +17,7 @@ from ..shapes import ceil_div, round_up
 PATCH = 32
 # What a unit could have multiplied while a second kernel starts and its bytes pass, in operations
 # and operations per byte: rough figures of GPUs of the last ten years.
-_LAUNCH_FLOPS = 2_200_000
+_LAUNCH_FLOPS = 3_200_000
 _FLOPS_PER_BYTE = 12
 # Steps of k that beginning and ending a tile cost.
 _FIXED_STEPS = 40

@@ -22,11 +22,12 @@ inline void stream(const ${ctype}${width} value, __global ${ctype}${width} *plac
 </%def>
 ##
 ## `FETCH_AHEAD(place)` asks for the line at a place in global memory to come into the second-level
-## cache. PoCL leaves OpenCL's prefetch() out; its compiler has an instruction for it, which SPIR, the
-## code of an abstract machine, has not. The place need not exist.
+## cache. PoCL leaves OpenCL's prefetch() out, but its compiler has an instruction for it. Others' take
+## it for host memory alone, and SPIR, the code of an abstract machine, has none. The place need not
+## exist.
 <%def name="fetch_ahead()">
 #define FETCH_AHEAD(place) prefetch(place, 1)
-#if defined(__has_builtin) && !defined(__SPIR__)
+#if defined(__has_builtin) && defined(POCL_DEVICE_ADDRESS_BITS) && !defined(__SPIR__)
 #if __has_builtin(__builtin_prefetch)
 #undef FETCH_AHEAD
 #define FETCH_AHEAD(place) __builtin_prefetch((__global const void *)(place), 0, 2)

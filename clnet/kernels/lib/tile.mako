@@ -40,6 +40,10 @@ inline void copy_${width}(__local ${ctype} *to, __global const ${ctype} *from, c
     asm volatile("cp.async.${cache}.shared.global [%0], [%1], ${4 * width}, %2;" :: "r"((uint)(size_t)to), "l"(from), "r"(valid ? ${4 * width} : 0));
 }
 % endfor
+inline void copy_inside(__local ${ctype} *to, __global const ${ctype} *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((uint)(size_t)to), "l"(from));
+}
 % elif tile.copy == "direct":
 inline void copy_1(__local ${ctype} *to, __global const ${ctype} *from, const bool valid)
 {
@@ -90,11 +94,23 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 % endif
 </%def>
 ##
-## Start bringing one operand's next tile in.
+## Start bringing one operand's next tile in; many small copies gain from asking once for all of them
+## whether they are inside.
 <%def name="copies(tile, ctype, loads, name, stride)">
+<% single = tile.copy == "async" and loads.width == 1 %>
+% if single:
+    if (${name}_room > ${(loads.count - 1) * loads.jump}) {
+% for i in range(loads.count):
+        copy_inside(${name}_to + slot * ${loads.pitch * loads.tile_k} + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)}, ${name}_from + ${i * loads.jump} * ${stride});
+% endfor
+    } else {
+% endif
 % for i in range(loads.count):
     ${copy_one(tile, ctype, loads, name, i, "%s_from + %d * %s" % (name, i * loads.jump, stride), "%d < %s_room" % (i * loads.jump, name))}
 % endfor
+% if single:
+    }
+% endif
 </%def>
 ##
 ## One read of it.
