@@ -33,19 +33,16 @@ add sub mul div floor_divide remainder fmod pow neg abs sign reciprocal sqrt rsq
 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 hypot
 erf erfc sigmoid logit floor ceil round trunc frac clamp maximum minimum fmax fmin where lerp
 addcmul addcdiv copysign logaddexp xlogy nan_to_num isnan isinf isfinite eq ne lt le gt ge
-logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
-sum mean prod amax amin max min argmax argmin std var logsumexp all any norm cumsum cumprod
-count_nonzero
-matmul mm bmm mv dot addmm addmv baddbmm addbmm outer inner
-reshape view permute transpose movedim squeeze unsqueeze flatten unflatten expand broadcast_to
-repeat tile flip roll rot90 split chunk unbind narrow select tril triu diag diagonal
-masked_fill index_select gather scatter scatter_add take_along_dim index_put masked_select nonzero
-sort topk argsort
-relu softmax log_softmax clone contiguous detach item tolist numpy size dim numel stride
-is_contiguous backward register_hook retain_grad retains_grad requires_grad_
-to float double half long int short char bool type_as
-add_ sub_ mul_ div_ pow_ clamp_ exp_ sqrt_ neg_ copy_ fill_ zero_
-__getitem__ __setitem__ __and__ __or__ __xor__ __invert__ __lshift__ __rshift__
+logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not sum
+mean prod amax amin max min argmax argmin std var logsumexp all any norm cumsum cumprod
+count_nonzero matmul mm bmm mv dot addmm addmv baddbmm addbmm outer inner reshape view permute
+transpose movedim squeeze unsqueeze flatten unflatten expand broadcast_to repeat tile flip roll
+rot90 split chunk unbind narrow select tril triu diag diagonal masked_fill index_select gather
+scatter scatter_add take_along_dim index_put masked_select nonzero sort topk argsort relu softmax
+log_softmax clone contiguous detach item tolist numpy size dim numel stride is_contiguous backward
+register_hook retain_grad retains_grad requires_grad_ to float double half long int short char bool
+type_as add_ sub_ mul_ div_ pow_ clamp_ exp_ sqrt_ neg_ copy_ fill_ zero_ __getitem__ __setitem__
+__and__ __or__ __xor__ __invert__ __lshift__ __rshift__
 """
 
 FUNCTIONAL = """
@@ -56,7 +53,8 @@ linear bilinear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_tran
 max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_max_pool1d
 adaptive_max_pool2d adaptive_max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
 max_unpool1d max_unpool2d max_unpool3d
-batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm embedding pad
+batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm embedding
+embedding_bag pad
 interpolate pixel_shuffle pixel_unshuffle grid_sample dropout dropout1d dropout2d dropout3d
 alpha_dropout cosine_similarity pairwise_distance normalize scaled_dot_product_attention one_hot
 pdist
@@ -75,7 +73,8 @@ Fold MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d AdaptiveMaxPool
 AdaptiveMaxPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d MaxUnpool1d MaxUnpool2d
 MaxUnpool3d
 BatchNorm1d BatchNorm2d BatchNorm3d LayerNorm GroupNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d
-RMSNorm LocalResponseNorm Embedding Upsample PixelShuffle PixelUnshuffle Dropout Dropout1d Dropout2d
+RMSNorm LocalResponseNorm Embedding EmbeddingBag Upsample PixelShuffle
+PixelUnshuffle Dropout Dropout1d Dropout2d
 Dropout3d AlphaDropout CosineSimilarity PairwiseDistance Flatten Unflatten
 ConstantPad1d ConstantPad2d ConstantPad3d ZeroPad1d ZeroPad2d ZeroPad3d ReflectionPad1d
 ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d CircularPad1d
@@ -317,6 +316,7 @@ F.instance_norm(image)
 F.rms_norm(x, (4,), v, 1e-5)
 F.local_response_norm(image, 3)
 F.embedding(index, x)
+F.embedding_bag(index[None], x, mode="max")
 F.pad(x, (1, 2), value=2.0)
 F.pad(image, (1, 2, 1, 0), mode="reflect")
 F.pad(image, (1, 2, 1, 0), mode="replicate")
@@ -456,6 +456,7 @@ nn.InstanceNorm3d(3) | volume
 nn.RMSNorm(4) | x
 nn.LocalResponseNorm(3) | image
 nn.Embedding(4, 5) | index
+nn.EmbeddingBag(4, 5) | index[None]
 nn.Upsample(scale_factor=2) | image
 nn.PixelShuffle(2) | blocks
 nn.PixelUnshuffle(2) | image

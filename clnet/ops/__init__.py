@@ -3,6 +3,7 @@
 from .activation import *
 from .arithmetic import *
 from .attention import *
+from .bag import *
 from .bilinear_form import *
 from .contraction import *
 from .conv import *

@@ -88,6 +88,7 @@ LAYERS = {
     "Dropout of nothing": Layer(lambda n, t: n.Dropout(0.0), (PLANE,)),
     "Embedding": Layer(lambda n, t: n.Embedding(9, 4), (), (((3, 5), 9),)),
     "Embedding padded": Layer(lambda n, t: n.Embedding(4, 3, padding_idx=-2), (), (((3, 7), 4),)),
+    "EmbeddingBag": Layer(lambda n, t: n.EmbeddingBag(9, 4), (), (((3, 5), 9),)),
     "CrossEntropyLoss": Layer(lambda n, t: n.CrossEntropyLoss(), (PLANE,), (((5,), 6),)),
     "CrossEntropyLoss sum": Layer(
         lambda n, t: n.CrossEntropyLoss(reduction="sum"), (IMAGES,), (((3, 9, 8), 4),)

@@ -1,0 +1,128 @@
+"""Rows of a table looked up and reduced bag by bag, without waiting for the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..dtypes import int64
+from ..errors import ArgumentError, ShapeError
+from .arithmetic import clamp, mul, ne, where
+from .create import positions
+from .function import Face, op
+from .index import embedding, require_index
+from .reduce import max as largest
+from .scatter import index_add, scatter_reduce
+from .search import searchsorted
+from .shape import expand, narrow, reshape, to_dtype, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_MODES = ("sum", "mean", "max")
+
+
+@op(Face.FUNCTIONAL)
+def embedding_bag(
+    input: Tensor,  # noqa: A002 - PyTorch's name
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    *,
+    mode: str = "mean",
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """The sum, mean or maximum of each bag's rows of a table; 0 for an empty bag.
+
+    Args:
+        input: indices in ``[0, rows)``: ``(bags, n)``, or ``(n,)`` with offsets; int64 or int32.
+        weight: ``(rows, width)``.
+        offsets: ``(bags,)``, where each bag begins, ascending from 0; only for ``(n,)``.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``.
+        per_sample_weights: factors of the rows, of the input's shape; only with ``"sum"``.
+        include_last_offset: the last offset is the end of the last bag, not the start of one more.
+        padding_idx: a row that does not count and gets no gradient; None for none.
+
+    Returns:
+        ``(bags, width)``.
+
+    Raises:
+        ArgumentError: if the mode is another, there are weights without ``"sum"``, or offsets do
+            not go with the input.
+        ShapeError: if shapes do not fit.
+        DtypeError: if ``input`` or ``offsets`` does not hold indices.
+        BoundsError: if ``padding_idx`` is not a row.
+    """
+    _check(input, offsets, mode, per_sample_weights, include_last_offset=include_last_offset)
+    rows = embedding(input, weight, padding_idx=padding_idx)
+    if per_sample_weights is not None:
+        rows = mul(rows, unsqueeze(per_sample_weights, -1))
+    counted = None
+    if padding_idx is not None:
+        counted = unsqueeze(ne(input, padding_idx % weight.shape[0]), -1)
+    if offsets is None:
+        return _rows_of_equal_bags(rows, counted, mode)
+    starts = narrow(offsets, 0, 0, offsets.shape[0] - int(include_last_offset))
+    place = positions(type(input.detach()), input.shape[0], input.device)
+    bags = searchsorted(to_dtype(starts, int64), place, right=True) - 1
+    if counted is not None:
+        bags = where(reshape(counted, bags.shape), bags, -1)
+    return _rows_of_numbered_bags(rows, bags, starts.shape[0], mode)
+
+
+def _rows_of_equal_bags(rows: Tensor, counted: Tensor | None, mode: str) -> Tensor:
+    """``(bags, n, width)`` reduced over ``n``."""
+    if mode == "max" and rows.shape[1]:
+        if counted is None:
+            return largest(rows, 1)[0]
+        found = largest(where(counted, rows, float("-inf")), 1)[0]
+        return where(counted.any(1), found, 0.0)
+    kept = rows if counted is None else where(counted, rows, 0.0)
+    total = kept.sum(1)
+    if mode != "mean":
+        return total
+    return total / (max(rows.shape[1], 1) if counted is None else clamp(counted.sum(1), min=1))
+
+
+def _rows_of_numbered_bags(rows: Tensor, bags: Tensor, count: int, mode: str) -> Tensor:
+    """``(n, width)`` reduced by the number of the bag; rows of bag -1 do not count."""
+    empty = rows.new_zeros((count, rows.shape[1]))
+    if mode == "max":
+        numbers = expand(unsqueeze(bags, 1), rows.shape)
+        return scatter_reduce(empty, 0, numbers, rows, "amax", include_self=False)
+    total = index_add(empty, 0, bags, rows)
+    if mode == "sum":
+        return total
+    sizes = index_add(bags.new_zeros(count), 0, bags, bags.new_ones(bags.shape))
+    return total / unsqueeze(clamp(sizes, min=1), 1)
+
+
+def _check(
+    input: Tensor,  # noqa: A002 - PyTorch's name
+    offsets: Tensor | None,
+    mode: str,
+    weights: Tensor | None,
+    *,
+    include_last_offset: bool,
+) -> None:
+    name = "embedding_bag"
+    require_index(name, input)
+    if mode not in _MODES:
+        raise ArgumentError(name, f"mode is one of {_MODES}", mode=repr(mode))
+    if weights is not None and mode != "sum":
+        raise ArgumentError(name, "per_sample_weights go with mode='sum'", mode=repr(mode))
+    if weights is not None and weights.shape != input.shape:
+        raise ShapeError(name, "each index has a weight", input=input.shape, weights=weights.shape)
+    if input.ndim not in (1, 2):
+        raise ShapeError(name, "input is (bags, n), or (n,) with offsets", input=input.shape)
+    if (offsets is None) == (input.ndim == 1):
+        raise ArgumentError(
+            name,
+            "offsets go with one axis of indices",
+            input=input.shape,
+            offsets=offsets is not None,
+        )
+    if offsets is not None:
+        require_index(name, offsets)
+        if offsets.ndim != 1 or offsets.shape[0] < int(include_last_offset):
+            raise ShapeError(name, "offsets is (bags,)", offsets=offsets.shape)
