@@ -140,7 +140,7 @@ def _ruled(
     able = [form for form in forms if against[form] is None]
     cheapest = min(able, key=lambda form: _cost(geometry, direction, form, packing), default=None)
     for form in forms:
-        transformed = form.algorithm in conv_winograd.TRANSFORMS
+        transformed = form.algorithm in conv_winograd.ALGORITHMS
         dear = transformed and against[form] is None and form != cheapest
         yield form, Obstacle.PIXELS if dear else against[form]
 
@@ -153,7 +153,7 @@ def _against(
     winograd: bool,  # noqa: FBT001 - private
 ) -> Obstacle | None:
     """What forbids a form."""
-    if form.algorithm in conv_winograd.TRANSFORMS and not winograd:
+    if form.algorithm in conv_winograd.ALGORITHMS and not winograd:
         return Obstacle.FORBIDDEN
     return obstacle(target, geometry, direction, form)
 
@@ -169,7 +169,7 @@ def _cost(
         return inf
     if direction is not Direction.WEIGHT_GRAD:
         return conv_winograd.cost(geometry, direction, form, packing=packing)
-    transformed = form.algorithm in conv_winograd.TRANSFORMS
+    transformed = form.algorithm in conv_winograd.ALGORITHMS
     pays = not transformed or conv_winograd_weight.pays(geometry, form)
     return _PREFERRED.index(form.algorithm) if pays else len(_PREFERRED)
 
@@ -185,7 +185,7 @@ def obstacle(
         direction: what is computed.
         form: how.
     """
-    if form.algorithm in conv_winograd.TRANSFORMS:
+    if form.algorithm in conv_winograd.ALGORITHMS:
         if direction is Direction.WEIGHT_GRAD:
             return conv_winograd_weight.obstacle(target, geometry, form)
         return conv_winograd.obstacle(target, geometry, direction, form)
@@ -207,7 +207,7 @@ def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm)
         direction: forward or input gradient.
         form: how it is computed.
     """
-    if form.algorithm in conv_winograd.TRANSFORMS:
+    if form.algorithm in conv_winograd.ALGORITHMS:
         return conv_winograd.packed_size(geometry, form)
     return conv_blocked_direct.packed_size(geometry, direction, form)
 
@@ -233,7 +233,7 @@ def pack_filters(
     Returns:
         The launches.
     """
-    if form.algorithm in conv_winograd.TRANSFORMS:
+    if form.algorithm in conv_winograd.ALGORITHMS:
         return [conv_winograd.pack(target, packed, weight, geometry, direction, form)]
     return [conv_blocked_direct.pack(target, packed, weight, geometry, direction, form)]
 
@@ -264,7 +264,7 @@ def blocked_forward(
     Returns:
         The launches, in order.
     """
-    if form.algorithm in conv_winograd.TRANSFORMS:
+    if form.algorithm in conv_winograd.ALGORITHMS:
         return [
             conv_winograd.convolve(
                 target, y, x, packed, bias, geometry, Direction.FORWARD, form,
@@ -291,7 +291,7 @@ def blocked_input_grad(
     Returns:
         The launches, in order.
     """
-    if form.algorithm in conv_winograd.TRANSFORMS:
+    if form.algorithm in conv_winograd.ALGORITHMS:
         return [
             conv_winograd.convolve(
                 target, gx, gy, packed, None, geometry, Direction.INPUT_GRAD, form
@@ -317,7 +317,7 @@ def blocked_weight_grad(
         The launches, in order.
     """
     algorithm = conv_blocked_few if form.plain_x else conv_blocked_weight
-    if form.algorithm in conv_winograd.TRANSFORMS:
+    if form.algorithm in conv_winograd.ALGORITHMS:
         algorithm = conv_winograd_weight
     return algorithm.weight_grad(target, gw, gy, x, geometry, form)
 
@@ -335,7 +335,7 @@ def _candidates(target: Target, problem: ConvProblem) -> list[FormChoice]:
     found = [default]
     for algorithm in BlockedAlgorithm:
         form = BlockedForm(algorithm, default.form(target).block)
-        allowed = problem.winograd or algorithm not in conv_winograd.TRANSFORMS
+        allowed = problem.winograd or algorithm not in conv_winograd.ALGORITHMS
         alike = form.plain_x == default.form(target).plain_x
         direction = Direction(problem.direction)
         if allowed and alike and obstacle(target, problem.geometry, direction, form) is None:

@@ -1,4 +1,4 @@
-"""3x3 convolutions between blocked arrays, and their input gradients, by Winograd's transforms."""
+"""Convolutions between blocked arrays, and their input gradients, by Winograd's transforms."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from .kernel import Constraint, Kernel
 from .tunable import Tunable
 
 __all__ = [
-    "TRANSFORMS",
+    "ALGORITHMS",
     "Matrix",
     "convolve",
     "cost",
+    "matrices_of",
     "misshapen",
     "obstacle",
     "pack",
@@ -71,21 +72,24 @@ WINOGRAD = Kernel(
 )
 PACK = Kernel("conv_winograd_pack", "conv_winograd.mako")
 
-TRANSFORMS = {
-    BlockedAlgorithm.WINOGRAD2: Transforms(
-        ((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, 1.0, 0.0, -1.0)),
+_TILE4 = ((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, 1.0, 0.0, -1.0))
+_TILE6 = (
+    (4.0, 0.0, -5.0, 0.0, 1.0, 0.0),
+    (0.0, -4.0, -4.0, 1.0, 1.0, 0.0),
+    (0.0, 4.0, -4.0, -1.0, 1.0, 0.0),
+    (0.0, -2.0, -1.0, 2.0, 1.0, 0.0),
+    (0.0, 2.0, -1.0, -2.0, 1.0, 0.0),
+    (0.0, 4.0, 0.0, -5.0, 0.0, 1.0),
+)
+# By the algorithm, whose tiles are as large for all filters, and the filters' side.
+_TRANSFORMS = {
+    (BlockedAlgorithm.WINOGRAD2, 3): Transforms(
+        _TILE4,
         ((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, -1.0)),
         ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)),
     ),
-    BlockedAlgorithm.WINOGRAD4: Transforms(
-        (
-            (4.0, 0.0, -5.0, 0.0, 1.0, 0.0),
-            (0.0, -4.0, -4.0, 1.0, 1.0, 0.0),
-            (0.0, 4.0, -4.0, -1.0, 1.0, 0.0),
-            (0.0, -2.0, -1.0, 2.0, 1.0, 0.0),
-            (0.0, 2.0, -1.0, -2.0, 1.0, 0.0),
-            (0.0, 4.0, 0.0, -5.0, 0.0, 1.0),
-        ),
+    (BlockedAlgorithm.WINOGRAD4, 3): Transforms(
+        _TILE6,
         (
             (1.0, 1.0, 1.0, 1.0, 1.0, 0.0),
             (0.0, 1.0, -1.0, 2.0, -2.0, 0.0),
@@ -101,7 +105,20 @@ TRANSFORMS = {
             (0.0, 0.0, 1.0),
         ),
     ),
+    (BlockedAlgorithm.WINOGRAD4, 5): Transforms(
+        _TILE6,
+        ((1.0, 1.0, 1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, 2.0, -2.0, 1.0)),
+        (
+            (1 / 4, 0.0, 0.0, 0.0, 0.0),
+            (-1 / 6, -1 / 6, -1 / 6, -1 / 6, -1 / 6),
+            (-1 / 6, 1 / 6, -1 / 6, 1 / 6, -1 / 6),
+            (1 / 24, 1 / 12, 1 / 6, 1 / 3, 2 / 3),
+            (1 / 24, -1 / 12, 1 / 6, -1 / 3, 2 / 3),
+            (0.0, 0.0, 0.0, 0.0, 1.0),
+        ),
+    ),
 }
+ALGORITHMS = frozenset(algorithm for algorithm, _ in _TRANSFORMS)
 
 # Block -> tiles of a register block of two vectors each; as in the direct convolution, but for the
 # pointers: all of a block's inputs have one.
@@ -143,9 +160,15 @@ def obstacle(
 
 def misshapen(g: ConvGeometry, form: BlockedForm) -> Obstacle | None:
     """What about a convolution's shape these transforms do not have."""
-    if (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw) != (3, 3, 1, 1, 1, 1):
+    square = g.kh == g.kw and (form.algorithm, g.kh) in _TRANSFORMS
+    if not square or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
         return Obstacle.FILTERS
     return Obstacle.CHANNELS if g.ic % form.block else None
+
+
+def matrices_of(g: ConvGeometry, form: BlockedForm) -> Transforms:
+    """The matrices for a convolution's filters."""
+    return _TRANSFORMS[form.algorithm, g.kh]
 
 
 def cost(g: ConvGeometry, direction: Direction, form: BlockedForm, *, packing: bool) -> float:
@@ -160,9 +183,9 @@ def cost(g: ConvGeometry, direction: Direction, form: BlockedForm, *, packing: b
     forward = direction is Direction.FORWARD
     outs, ins, height, width = (g.oc, g.ic, g.oh, g.ow) if forward else (g.ic, g.oc, g.h, g.w)
     of_filter = READ_COST + PACK_COST * packing
-    if form.algorithm not in TRANSFORMS:
+    if form.algorithm not in ALGORITHMS:
         return g.flops / 2 + g.oc * g.ic * g.taps * of_filter
-    matrices = TRANSFORMS[form.algorithm]
+    matrices = matrices_of(g, form)
     products, out = len(matrices.inputs) ** 2, len(matrices.outputs)
     tiles = g.n * ceil_div(height, out) * ceil_div(width, out)
     multiplied = round_up(tiles, TILES[form.block]) * outs * ins
@@ -172,7 +195,7 @@ def cost(g: ConvGeometry, direction: Direction, form: BlockedForm, *, packing: b
 
 def packed_size(g: ConvGeometry, form: BlockedForm) -> int:
     """Elements of the transformed filters."""
-    return g.oc * g.ic * len(TRANSFORMS[form.algorithm].inputs) ** 2
+    return g.oc * g.ic * len(matrices_of(g, form).inputs) ** 2
 
 
 def pack(
@@ -186,12 +209,13 @@ def pack(
     """The launch that transforms; arguments are those of :func:`.conv_blocked.pack_filters`."""
     forward = direction is Direction.FORWARD
     outs, ins = (g.oc, g.ic) if forward else (g.ic, g.oc)
-    w_out, w_in = (g.ic * 9, 9) if forward else (9, g.ic * 9)
+    steps = (g.ic * g.taps, g.taps)
+    w_out, w_in = steps if forward else steps[::-1]
     vectors = vectors_of(outs, form.block)
     panels = outs // (vectors * form.block)
     chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
     return PACK.launch(
-        PackParams(form.block, vectors, TRANSFORMS[form.algorithm].filters, not forward),
+        PackParams(form.block, vectors, matrices_of(g, form).filters, not forward),
         (packed, weight, ins, w_out, w_in),
         global_size=(panels, chunks),
         local_size=(1, 1),
@@ -214,13 +238,15 @@ def convolve(
 ) -> Launch:
     """The convolution, or its input gradient from ``x``, which is ``gy`` then."""
     block = form.block
-    matrices = TRANSFORMS[form.algorithm]
+    matrices = matrices_of(g, form)
     out_blocks = y.shape[1]
     vectors = vectors_of(out_blocks * block, block)
     cut = _cut(target, g, direction, form, _turn(target, g, direction, form))
     memory = Scratch.beside(y.storage, x.storage, packed.storage)
     scratch = Array.scratch(memory, (cut.chunks, cut.slot), y.dtype)
-    pads = (g.ph, g.pw) if direction is Direction.FORWARD else (2 - g.ph, 2 - g.pw)
+    pads = g.ph, g.pw
+    if direction is Direction.INPUT_GRAD:
+        pads = g.kh - 1 - g.ph, g.kw - 1 - g.pw
     return WINOGRAD.launch(
         WinogradParams(
             block, TILES[block], vectors, UNROLL, matrices.inputs, matrices.outputs,
@@ -254,7 +280,7 @@ def _cut(
     """Blocks that fit a cache, and a work-group for each unit, whose slot stays in its cache."""
     forward = direction is Direction.FORWARD
     outs, ins, height, width = (g.oc, g.ic, g.oh, g.ow) if forward else (g.ic, g.oc, g.h, g.w)
-    matrices = TRANSFORMS[form.algorithm]
+    matrices = matrices_of(g, form)
     products, out, tiles = len(matrices.inputs) ** 2, len(matrices.outputs), TILES[form.block]
     groups = ceil_div(g.n * ceil_div(height, out) * ceil_div(width, out), tiles)
     units = target.traits.compute_units

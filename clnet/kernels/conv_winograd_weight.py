@@ -1,4 +1,4 @@
-"""Gradient of 3x3 filters between blocked arrays, by Winograd's transforms."""
+"""Gradient of filters between blocked arrays, by Winograd's transforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
 from .conv_blocked_direct import vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_geometry import ConvGeometry
-from .conv_winograd import TRANSFORMS, Matrix, misshapen
+from .conv_winograd import Matrix, matrices_of, misshapen
 from .kernel import Constraint, Kernel
 
 __all__ = ["obstacle", "pays", "weight_grad"]
@@ -88,7 +88,7 @@ def weight_grad(
     target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
 ) -> list[Launch]:
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
-    matrices, block = TRANSFORMS[form.algorithm], form.block
+    matrices, block = matrices_of(g, form), form.block
     vectors, products = vectors_of(g.oc, block), len(matrices.inputs) ** 2
     panels, in_blocks = g.oc // (vectors * block), g.ic // block
     cut = _cut(target, g, form)
@@ -122,7 +122,7 @@ def weight_grad(
 
 def _cut(target: Target, g: ConvGeometry, form: BlockedForm) -> Cut:
     """A work-group for each unit: panels are shared out where one's sums would be too large."""
-    matrices = TRANSFORMS[form.algorithm]
+    matrices = matrices_of(g, form)
     products, out = len(matrices.inputs) ** 2, len(matrices.outputs)
     tiles = g.n * ceil_div(g.oh, out) * ceil_div(g.ow, out)
     panels = g.oc // (vectors_of(g.oc, form.block) * form.block)

@@ -10,7 +10,7 @@ import pytest
 from clnet.array import Array
 from clnet.device import Target, device
 from clnet.kernels import conv_blocked_direct, conv_winograd_weight
-from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm
+from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
 from clnet.kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
@@ -165,6 +165,26 @@ def test_winograd_matches_reference(geometry, lanes, direction, algorithm, where
     form = BlockedForm(algorithm, lanes)
     assert obstacle(target, case.g, direction, form) is None
     check(Side(where, target, case, direction, form), WINOGRAD[algorithm])
+
+
+LARGER = {
+    "5x5": ConvGeometry(3, 16, 9, 7, 48, 5, 5, 9, 7, 1, 1, 2, 2),
+    "5x5-valid": ConvGeometry(2, 32, 12, 11, 32, 5, 5, 8, 7),
+    "5x5-several-blocks": ConvGeometry(13, 48, 17, 19, 32, 5, 5, 19, 19, 1, 1, 3, 2),
+}
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize(
+    ("geometry", "lanes"), [(g, n) for g in LARGER for n in LANES if n == 16 or g == "5x5"]
+)
+def test_winograd_of_larger_filters_matches_reference(geometry, lanes, direction, where):
+    case, target = Reference(LARGER[geometry]), target_of(where, lanes)
+    small = BlockedForm(BlockedAlgorithm.WINOGRAD2, lanes)
+    assert obstacle(target, case.g, direction, small) is Obstacle.FILTERS
+    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, lanes)
+    assert obstacle(target, case.g, direction, form) is None
+    check(Side(where, target, case, direction, form), WINOGRAD[form.algorithm])
 
 
 def test_winograd_weight_grad_in_many_parts(where, monkeypatch):

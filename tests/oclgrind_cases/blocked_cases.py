@@ -38,6 +38,7 @@ MODULES = (
 )
 
 PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
+LARGE = ConvGeometry(1, 16, 3, 3, 16, 5, 5, 3, 4, ph=2, pw=2)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
 FEW = ConvGeometry(2, 3, 6, 7, 32, 3, 2, 3, 6, sh=2, ph=1)
 
@@ -113,3 +114,4 @@ def few_channels(target: Target) -> None:
 def winograd(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.WINOGRAD2, full=False)
     check(target, PADDED, BlockedAlgorithm.WINOGRAD4, full=True)
+    check(target, LARGE, BlockedAlgorithm.WINOGRAD4, full=True)
