@@ -21,7 +21,7 @@ def test_what_a_tensor_is():
     )
     assert not clnet.is_complex(x)
     assert (clnet.numel(x), x.nelement(), x.ndimension(), x.element_size()) == (6, 6, 2, 4)
-    if any(d.traits.kind is clnet.DeviceKind.CPU for d in clnet.devices()):
+    if any(found.kind is clnet.DeviceKind.CPU for found in clnet.devices()):
         assert x.cpu().device.traits.kind is clnet.DeviceKind.CPU
 
 

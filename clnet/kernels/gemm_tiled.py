@@ -53,15 +53,16 @@ TILINGS = (
     (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.9),
     (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
     (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.62),
+    (Tile(64, 256, 16, 8, 8, 4), 0.9),
     (Tile(64, 128, 16, 8, 8, 4), 0.88),
     (Tile(64, 64, 16, 8, 8, 4), 0.85),
     (Tile(64, 64, 16, 4, 4, 4), 0.7),
     (Tile(32, 32, 16, 4, 4, 4), 0.5),
     (Tile(64, 64, 16, 8, 8, 8, 4, "async", ahead=True, teams=4), 0.6),
     (Tile(32, 64, 32, 8, 8, 4, 3, "async", ahead=True, teams=4), 0.55),
-    (Tile(32, 32, 32, 8, 4, 4, 4, "async", ahead=True, teams=8), 0.45),
+    (Tile(32, 32, 32, 8, 4, 4, 4, "async", ahead=True, teams=8), 0.36),
     (Tile(16, 32, 64, 4, 4, 4, 3, "async", ahead=True, teams=8), 0.35),
-    (Tile(32, 32, 32, 8, 4, 4, teams=8), 0.4),
+    (Tile(32, 32, 32, 8, 4, 4, teams=8), 0.32),
 )
 # Others, which only measuring can recommend: taken to be a little slower than those above.
 OTHERS = tuple(

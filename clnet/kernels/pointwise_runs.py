@@ -14,6 +14,7 @@ from .kernel import Kernel, Rendered
 
 _RUN = 4
 _GROUP = 256
+_LEAST_GROUP = 64
 _INT_ELEMENTS = 2**31 - 1
 
 
@@ -69,7 +70,7 @@ def runs_recipe(
     steps: Sequence[Strides],
     *,
     scalars: int,
-    max_group: int,
+    traits: DeviceTraits,
 ) -> tuple[Rendered, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The kernel, its last arguments, and its global and local size.
 
@@ -78,7 +79,7 @@ def runs_recipe(
         sizes: the common axes, collapsed.
         steps: of each operand, outputs first.
         scalars: run-time scalars.
-        max_group: items a group may have.
+        traits: the device's numbers.
     """
     given = steps[len(exprs) :]
     printed = print_c(
@@ -95,5 +96,7 @@ def runs_recipe(
         scalars,
         len(sizes) - 1,
     )
-    items, group = prod(sizes) // _RUN, min(_GROUP, max_group)
+    items, group = prod(sizes) // _RUN, min(_GROUP, traits.max_group_size)
+    while group > _LEAST_GROUP and items < group * traits.compute_units:
+        group //= 2  # few items: something for every unit
     return RUNS.bind(params), (sizes[-1], items), (round_up(items, group),), (group,)

@@ -172,8 +172,7 @@ def obstacle(
         return Obstacle.GROUPS
     if g.kh != g.kw or g.kh not in _SIZES or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
         return Obstacle.FILTERS
-    fits = _bytes(g, direction, itemsize) <= target.workspace_limit
-    return None if fits else Obstacle.WORKSPACE
+    return Obstacle.WORKSPACE if _images(target, g, direction, itemsize) == 0 else None
 
 
 def pays(g: ConvGeometry, direction: Direction) -> bool:
@@ -196,7 +195,11 @@ def forward(
     activation: str | None,
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    return _convolve(target, y, x, weight, bias, (g.ph, g.pw), turned=False, activation=activation)
+    images = _images(target, g, Direction.FORWARD, y.dtype.itemsize)
+    pads = (g.ph, g.pw)
+    return _convolve(
+        target, y, x, weight, bias, pads, images=images, turned=False, activation=activation
+    )
 
 
 def input_grad(
@@ -204,33 +207,42 @@ def input_grad(
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
     pads = (g.kh - 1 - g.ph, g.kw - 1 - g.pw)
-    return _convolve(target, gx, gy, weight, None, pads, turned=True, activation=None)
+    images = _images(target, g, Direction.INPUT_GRAD, gx.dtype.itemsize)
+    return _convolve(
+        target, gx, gy, weight, None, pads, images=images, turned=True, activation=None
+    )
 
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
     matrices = transforms(g.kh)
     memory = Scratch(gw.device)
+    images = _images(target, g, Direction.WEIGHT_GRAD, gw.dtype.itemsize)
     grid = ceil_div(g.oh, _TILE), ceil_div(g.ow, _TILE)
-    tiles = g.n * grid[0] * grid[1]
+    tiles = images * grid[0] * grid[1]
     pixels = Array.scratch(memory, (matrices.numbers, g.ic, tiles), x.dtype)
     grads = Array.scratch(memory, (matrices.numbers, g.oc, tiles), x.dtype)
     sums = Array.scratch(memory, (matrices.numbers, g.oc, g.ic), x.dtype)
+    launches: list[Launch] = []
+    for start in range(0, g.n, images):
+        x_part, gy_part = (_part(array, start, images) for array in (x, gy))
+        of_x, of_gy = (_first(array, x_part, grid) for array in (pixels, grads))
+        launches += [
+            _spread(of_x, x_part, matrices.pixels, grid, (g.ph, g.pw)),
+            _spread(of_gy, gy_part, matrices.gradients, grid, (0, 0)),
+            *gemm(target, sums, of_gy, _flip(of_x), beta=float(start > 0)),
+        ]
     params = SpreadParams(gw.dtype.ctype, matrices.weights, _GROUP_SIZE)
     total = g.oc * g.ic
-    return [
-        _spread(pixels, x, matrices.pixels, grid, (g.ph, g.pw)),
-        _spread(grads, gy, matrices.gradients, grid, (0, 0)),
-        *gemm(target, sums, grads, _flip(pixels)),
-        GRADIENT.launch(
-            params,
-            (gw, sums, total),
-            global_size=(round_up(total, _GROUP_SIZE),),
-            local_size=(_GROUP_SIZE,),
-            flops=matrices.numbers * gw.size,
-            bytes=sums.nbytes + gw.nbytes,
-        ),
-    ]
+    last = GRADIENT.launch(
+        params,
+        (gw, sums, total),
+        global_size=(round_up(total, _GROUP_SIZE),),
+        local_size=(_GROUP_SIZE,),
+        flops=matrices.numbers * gw.size,
+        bytes=sums.nbytes + gw.nbytes,
+    )
+    return [*launches, last]
 
 
 def _convolve(
@@ -241,22 +253,25 @@ def _convolve(
     bias: Array | None,
     pads: tuple[int, int],
     *,
+    images: int,
     turned: bool,
     activation: str | None,
 ) -> list[Launch]:
-    """``x`` with filters, or with turned ones; ``pads``: pixels before the image."""
+    """``x`` with filters, or with turned ones; ``pads``: pixels before the image.
+
+    So many ``images`` at a time.
+    """
     matrices = transforms(weight.shape[2])
     memory = Scratch(out.device)
     n, rows, h, w = out.shape
     channels = x.shape[1]
     grid = ceil_div(h, _TILE), ceil_div(w, _TILE)
-    tiles = n * grid[0] * grid[1]
+    tiles = images * grid[0] * grid[1]
     filters = Array.scratch(memory, (matrices.numbers, channels, rows), x.dtype)
     pixels = Array.scratch(memory, (matrices.numbers, channels, tiles), x.dtype)
     sums = Array.scratch(memory, (matrices.numbers, rows, tiles), x.dtype)
     ctype = x.dtype.ctype
-    vector = w % _TILE == 0 and out.offset % _TILE == 0
-    return [
+    launches = [
         FILTER.launch(
             FilterParams(ctype, matrices.filters, _GROUP_SIZE, turned),
             (filters, weight, rows, channels),
@@ -264,20 +279,43 @@ def _convolve(
             local_size=(_GROUP_SIZE,),
             flops=matrices.numbers * weight.size,
             bytes=filters.nbytes + weight.nbytes,
-        ),
-        _spread(pixels, x, matrices.pixels, grid, pads),
-        *gemm(target, sums, _flip(filters), pixels),
-        GATHER.launch(
-            GatherParams(
-                ctype, matrices.results, _GROUP_SIZE, vector, bias is not None, activation
-            ),
-            (out, sums, *(() if bias is None else (bias,)), n, rows, h, w, *grid),
-            global_size=(round_up(tiles, _GROUP_SIZE), rows),
-            local_size=(_GROUP_SIZE, 1),
-            flops=16 * sums.size,
-            bytes=sums.nbytes + out.nbytes,
-        ),
+        )
     ]
+    for start in range(0, n, images):
+        part, results = (_part(array, start, images) for array in (x, out))
+        of_part, of_results = (_first(array, part, grid) for array in (pixels, sums))
+        vector = w % _TILE == 0 and results.offset % _TILE == 0
+        params = GatherParams(
+            ctype, matrices.results, _GROUP_SIZE, vector, bias is not None, activation
+        )
+        count = part.shape[0]
+        launches += [
+            _spread(of_part, part, matrices.pixels, grid, pads),
+            *gemm(target, of_results, _flip(filters), of_part),
+            GATHER.launch(
+                params,
+                (results, of_results, *(() if bias is None else (bias,)), count, rows, h, w, *grid),
+                global_size=(round_up(count * grid[0] * grid[1], _GROUP_SIZE), rows),
+                local_size=(_GROUP_SIZE, 1),
+                flops=16 * of_results.size,
+                bytes=of_results.nbytes + results.nbytes,
+            ),
+        ]
+    return launches
+
+
+def _part(array: Array, start: int, images: int) -> Array:
+    """Some of the images from a place on."""
+    count = min(images, array.shape[0] - start)
+    shape = (count, *array.shape[1:])
+    return array.view(shape, array.strides, array.offset + start * array.strides[0])
+
+
+def _first(numbers: Array, part: Array, grid: tuple[int, int]) -> Array:
+    """Room for the numbers of a part's tiles, dense at the beginning of that for the most."""
+    count, channels, _ = numbers.shape
+    tiles = part.shape[0] * grid[0] * grid[1]
+    return numbers.view((count, channels, tiles), (channels * tiles, tiles, 1))
 
 
 def _spread(
@@ -308,6 +346,15 @@ def _flip(array: Array) -> Array:
 def _tiles(g: ConvGeometry, direction: Direction) -> int:
     h, w = (g.h, g.w) if direction is Direction.INPUT_GRAD else (g.oh, g.ow)
     return g.n * ceil_div(h, _TILE) * ceil_div(w, _TILE)
+
+
+def _images(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> int:
+    """How many images at a time fit into the scratch memory, in parts as equal as can be."""
+    # Whatever is not for each image comes off first.
+    fixed = _bytes(g._replace(n=0), direction, itemsize)
+    each = _bytes(g._replace(n=1), direction, itemsize) - fixed
+    most = min((target.workspace_limit - fixed) // max(each, 1), g.n)
+    return ceil_div(g.n, ceil_div(g.n, most)) if most > 0 else 0
 
 
 def _bytes(g: ConvGeometry, direction: Direction, itemsize: int) -> int:

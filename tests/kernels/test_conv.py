@@ -11,7 +11,7 @@ from clnet.array import Array
 from clnet.device import Scratch, Target, device
 from clnet.dtypes import float32
 from clnet.errors import ArgumentError
-from clnet.kernels import conv_implicit, conv_implicit_weight, tile
+from clnet.kernels import conv_implicit, conv_implicit_weight, tile, winograd
 from clnet.kernels.conv import (
     Algorithm,
     ConvGeometry,
@@ -221,6 +221,22 @@ WINOGRAD = {
 def test_winograd_matches_reference(geometry, where):
     case = Reference(WINOGRAD[geometry])
     check(run(where, target_of(where, GPU), case, Algorithm.WINOGRAD), case, factor=64)
+
+
+def test_winograd_takes_as_many_images_at_a_time_as_fit(where):
+    g = ConvGeometry(7, 5, 9, 7, 6, 3, 3, 9, 7, 1, 1, 1, 1)
+    case = Reference(g)
+    fixed, three = (
+        max(winograd._bytes(g._replace(n=n), direction, 4) for direction in Direction)
+        for n in (0, 3)
+    )
+    target = target_of(where, GPU, three)
+    _, launches = launches_of(where, target, case, Algorithm.WINOGRAD)
+    # Filters, then parts of 3, 3 and 1 images of three launches each; the gradient's sums last.
+    assert [len(found) for found in launches] == [10, 10, 10]
+    check(run(where, target, case, Algorithm.WINOGRAD), case, factor=64)
+    for direction in Direction:
+        assert not fits(target_of(where, GPU, fixed), g, direction, float32, Algorithm.WINOGRAD)
 
 
 @pytest.mark.slow

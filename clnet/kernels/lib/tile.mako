@@ -95,9 +95,9 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 </%def>
 ##
 ## Start bringing one operand's next tile in; many small copies gain from asking once for all of them
-## whether they are inside.
+## whether they are inside, but not where an item's products leave room for them.
 <%def name="copies(tile, ctype, loads, name, stride)">
-<% single = tile.copy == "async" and loads.width == 1 %>
+<% single = tile.copy == "async" and loads.width == 1 and tile.item_m * tile.item_n <= 64 %>
 % if single:
     if (${name}_room > ${(loads.count - 1) * loads.jump}) {
 % for i in range(loads.count):
