@@ -41,7 +41,10 @@ uniform_ normal_ constant_ ones_ zeros_ eye_ dirac_ orthogonal_ trunc_normal_ xa
 xavier_normal_ kaiming_uniform_ kaiming_normal_ calculate_gain
 """
 
-UTILITIES = "weight_norm remove_weight_norm spectral_norm remove_spectral_norm"
+UTILITIES = """
+weight_norm remove_weight_norm spectral_norm remove_spectral_norm
+parametrize.register_parametrization parametrize.remove_parametrizations parametrize.is_parametrized
+"""
 
 FUNCTIONAL = "relu_ elu_ leaky_relu_ hardtanh_ celu_ selu_ rrelu_ threshold_"
 

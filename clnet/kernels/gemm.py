@@ -73,7 +73,7 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
         return [], None
     if problem.k == 0 or problem.out.dtype not in (float32, float64):
         return [], None
-    if problem.n <= MOST_ROWS or skinny(target, problem):
+    if problem.n <= MOST_ROWS or _few(target, problem):
         return [], None
     found = packed_once(target, problem)
     return ([], None) if found is None else ([found[0]], found[1])
@@ -84,6 +84,12 @@ def _launches(target: Target, problem: Problem) -> list[Launch]:
         return any_type(problem)
     if target.traits.dedicated_local_memory:
         return tiled(target, problem)
-    if problem.n < problem.m and problem.n <= MOST_ROWS:
-        problem = problem.transposed()
-    return skinny(target, problem) or packed(target, problem)
+    if launches := _few(target, problem):
+        return launches
+    turns = problem.n < problem.m and problem.n <= MOST_ROWS
+    return packed(target, problem.transposed() if turns else problem)
+
+
+def _few(target: Target, problem: Problem) -> list[Launch] | None:
+    """The launches of a product of few rows or, turned around, of few columns."""
+    return skinny(target, problem.transposed() if problem.n < problem.m else problem)

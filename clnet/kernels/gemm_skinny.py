@@ -28,10 +28,15 @@ ALONG_N = Kernel("gemm_skinny_n", "gemm_skinny.mako", constraints=_LAWS)
 ALONG_K = Kernel("gemm_skinny_k", "gemm_skinny.mako", constraints=_LAWS)
 
 MOST_ROWS = 4
+# More rows, along k alone, as long as they stay in the first cache and their sums are long: lanes
+# are added up for each. Sums sooner, if rows are columns turned around, whose vectors along n would
+# be half empty.
+MOST_ROWS_ALONG_K, MOST_ROW_BYTES = 16, 40 * 2**10
+LEAST_K, LEAST_K_TURNED = 512, 64
 # Rows of the kernel -> vectors, or columns, at a time. Sixteen sums keep the arithmetic busy; of
 # one row alone, sixteen vectors make a stretch of b long enough for the processor to fetch ahead.
 ALONG_N_COUNT = {1: 16, 2: 8, 4: 4}
-ALONG_K_COUNT = {1: 8, 2: 8, 4: 4}
+ALONG_K_COUNT = {1: 8, 2: 8, 4: 4, 6: 4, 8: 3, 10: 2, 12: 2, 16: 1}
 LEAST_WIDTH_BYTES = 16
 MOST_WIDTH_BYTES = 64
 GROUPS_PER_UNIT = 4
@@ -39,7 +44,7 @@ SLICE_K = 256
 
 
 def skinny(target: Target, problem: Problem) -> list[Launch] | None:
-    """The launches of a product of at most ``MOST_ROWS`` rows, if its strides suit.
+    """The launches of a product of few rows, if its strides suit.
 
     Args:
         target: what the device is like.
@@ -48,17 +53,22 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
     Returns:
         Its launches, in order, or None if another kernel has to do it.
     """
-    if problem.m > MOST_ROWS:
+    if problem.m > MOST_ROWS_ALONG_K:
         return None
     along_k = problem.b.strides[2] == 1 and problem.a.strides[3] == 1
     along_n = problem.b.strides[3] == 1 and problem.out.strides[3] == 1
+    item_bytes = problem.out.dtype.itemsize
+    if problem.m > MOST_ROWS:
+        along_k &= problem.m * problem.k * item_bytes <= MOST_ROW_BYTES
+        turned = problem.out.strides[3] != 1
+        along_k &= problem.k >= (LEAST_K_TURNED if turned else LEAST_K)
+        along_n = False
     if not (along_k or along_n):
         return None
-    rows = next(r for r in ALONG_N_COUNT if r >= problem.m)
+    rows = next(r for r in ALONG_K_COUNT if r >= problem.m)
     nbytes = min(max(4 * target.traits.simd_width, LEAST_WIDTH_BYTES), MOST_WIDTH_BYTES)
-    kernel, counts = (ALONG_K, ALONG_K_COUNT) if along_k else (ALONG_N, ALONG_N_COUNT)
-    item_bytes = problem.out.dtype.itemsize
     width = nbytes // item_bytes
+    kernel, counts = (ALONG_K, ALONG_K_COUNT) if along_k else (ALONG_N, ALONG_N_COUNT)
     params = SkinnyParams(
         problem.out.dtype.ctype, width, rows, counts[rows], problem.bias_axis, problem.activation
     )

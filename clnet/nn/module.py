@@ -50,9 +50,11 @@ class Module:
 
     Attributes:
         training: whether dropout, batch norm and the like behave as in training.
+        computes_a_tensor: whether it stands for a tensor of the module above (a parametrization).
     """
 
     training: bool
+    computes_a_tensor = False
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {
@@ -144,10 +146,13 @@ class Module:
                 "attributes are assigned after super().__init__()",
                 attribute=name,
             )
-        if isinstance(value, Parameter):
-            self.register_parameter(name, value)
+        computed = self._computed(name)
+        if computed is not None:
+            computed.assign(value)
         elif isinstance(value, Module):
             self.add_module(name, value)
+        elif isinstance(value, Parameter):
+            self.register_parameter(name, value)
         elif name in self._buffers and (value is None or isinstance(value, Tensor)):
             self.register_buffer(name, value)
         elif name in self._parameters and value is None:
@@ -171,7 +176,16 @@ class Module:
             found = self.__dict__.get(table, {})
             if name in found:
                 return found[name]
+        computed = self._computed(name)
+        if computed is not None:
+            return computed()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _computed(self, name: str) -> Any:
+        """What computes the tensor of this name (``nn.utils.parametrize``), or None."""
+        lists = self.__dict__.get("_modules", {}).get("parametrizations")
+        found = None if lists is None else lists._modules.get(name)
+        return found if found is not None and found.computes_a_tensor else None
 
     def __delattr__(self, name: str) -> None:
         for table in (self._parameters, self._buffers, self._modules):

@@ -15,6 +15,7 @@ from ..expr import maximum, minimum
 from ..ops.update import update
 from ..tensor import Tensor
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
+from . import parametrize as parametrize
 from .weight_norm import remove_spectral_norm as remove_spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm
 from .weight_norm import spectral_norm as spectral_norm

@@ -162,6 +162,37 @@ def test_gemm_epilogue(target, where, axis, activation, beta, m, n, k):
     check(got, expected, k)
 
 
+FEW = [(37, 10, 70), (29, 16, 64), (50, 6, 77), (33, 12, 129), (7, 30, 520), (9, 21, 513)]
+
+
+@pytest.mark.parametrize(("m", "n", "k"), FEW)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+def test_few_rows_or_columns_are_summed_along_k(where, m, n, k, dtype):
+    target = Target(
+        dataclasses.replace(where.traits, dedicated_local_memory=False),
+        where.target.workspace_limit,
+    )
+    a, b, bias, before = operands((m, k), (n, k), (n,), (m, n), dtype=dtype)
+    expected = np.maximum(0.5 * a.astype(np.float64) @ b.T + 2.0 * before + bias, 0)
+    left, out = Array.from_numpy(a, where), Array.from_numpy(before, where)
+    right, offsets = place(b.T, where, (1, 0)), Array.from_numpy(bias, where)
+    launches = gemm(target, out, left, right, alpha=0.5, beta=2.0, bias=offsets, activation="relu")
+    assert launches[0].kernel.name == "gemm_skinny_k"
+    for launch in launches:
+        where.queue.launch(launch)
+    check(out.numpy(), expected, k, dtype)
+
+
+def test_short_sums_of_few_columns_are_not(where):
+    target = Target(
+        dataclasses.replace(where.traits, dedicated_local_memory=False),
+        where.target.workspace_limit,
+    )
+    a, b = Array.abstract((40, 32), float32, where), Array.abstract((32, 10), float32, where)
+    launches = gemm(target, Array.abstract((40, 10), float32, where), a, b.view((32, 10), (1, 32)))
+    assert launches[-1].kernel.name == "gemm_packed"
+
+
 def test_gemm_relu_keeps_nan(target, where):
     a, b = operands((20, 20), (20, 20))
     a[3] = np.nan

@@ -128,6 +128,8 @@ def products_of_few_rows(target: Target) -> None:
             )
         check(target, dtype, 2, 150, 3)
         check(target, dtype, 21, 2, 35, bias_axis=-1)
+        for n in (5, 8, 9, 12, 14):
+            check(target, dtype, 17, n, 66, turned="b", bias_axis=-1, beta=0.5)
         with constants(gemm_skinny, SLICE_K=16):
             check(target, dtype, 2, 19, 66, bias_axis=-2, before=1)
             check(target, dtype, 2, 19, 66, turned="b", beta=0.5)

@@ -1,0 +1,175 @@
+"""Parameters that are computed when they are read, beside PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError
+from clnet.nn import parametrize
+
+pytestmark = pytest.mark.device
+
+
+def kinds(package):
+    """Parametrizations in one of the packages."""
+    base = package.nn.Module
+
+    class Symmetric(base):
+        def forward(self, x):
+            return x.triu() + x.triu(1).T
+
+        def right_inverse(self, x):
+            return x.triu()
+
+    class Scaled(base):
+        def __init__(self):
+            super().__init__()
+            self.factor = package.nn.Parameter(package.tensor([2.0]))
+
+        def forward(self, x):
+            return x * self.factor
+
+    class Polar(base):
+        def forward(self, length, direction):
+            return length * direction / (direction * direction).sum(1, keepdim=True).sqrt()
+
+        def right_inverse(self, x):
+            return (x * x).sum(1, keepdim=True).sqrt(), x
+
+    return Symmetric, Scaled, Polar
+
+
+def trained(package, names):
+    """State, weight and gradients of a layer with these parametrizations, after a step."""
+    torch_like = package.nn.utils.parametrize
+    table = dict(zip(("Symmetric", "Scaled", "Polar"), kinds(package), strict=True))
+    layer = package.nn.Linear(3, 3)
+    with package.no_grad():
+        layer.weight.copy_(package.arange(9.0).reshape(3, 3) - 3.5)
+        layer.bias.zero_()
+    for name in names:
+        torch_like.register_parametrization(layer, "weight", table[name]())
+    (layer(package.ones(2, 3)) ** 2).sum().backward()
+    grads = [p.grad.tolist() for p in layer.parameters()]
+    package.optim.SGD(layer.parameters(), lr=0.01).step()
+    state = {k: v.tolist() for k, v in layer.state_dict().items()}
+    return state, grads, layer.weight.detach().numpy(), layer
+
+
+@pytest.mark.parametrize(
+    "names", [["Symmetric"], ["Scaled", "Symmetric"], ["Polar"], ["Polar", "Scaled"]]
+)
+def test_values_gradients_and_state_are_pytorchs(names):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    ours, theirs = trained(clnet, names), trained(torch, names)
+    assert list(ours[0]) == list(theirs[0])
+    for key in ours[0]:
+        np.testing.assert_allclose(ours[0][key], theirs[0][key], rtol=1e-5, atol=1e-6)
+    for mine, other in zip(ours[1], theirs[1], strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(ours[2], theirs[2], rtol=1e-5, atol=1e-6)
+    left = [
+        package.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+        for package, layer in ((clnet, ours[3]), (torch, theirs[3]))
+    ]
+    assert sorted(left[0].state_dict()) == sorted(left[1].state_dict()) == ["bias", "weight"]
+    np.testing.assert_allclose(left[0].weight.detach().numpy(), ours[2], rtol=1e-6)
+
+
+def test_the_original_is_the_parameter_there_was():
+    symmetric, _, _ = kinds(clnet)
+    layer = nn.Linear(3, 3)
+    weight = layer.weight
+    parametrize.register_parametrization(layer, "weight", symmetric())
+    assert layer.parametrizations.weight.original is weight
+    assert parametrize.is_parametrized(layer, "weight")
+    assert not parametrize.is_parametrized(layer, "bias")
+    kept = weight.detach().numpy()
+    parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+    assert layer.weight is weight
+    assert not parametrize.is_parametrized(layer)
+    np.testing.assert_array_equal(layer.weight.detach().numpy(), kept)
+
+
+def test_assignment_goes_through_the_inverse():
+    _, scaled, polar = kinds(clnet)
+    layer = nn.Linear(3, 3)
+    parametrize.register_parametrization(layer, "weight", polar())
+    values = np.arange(9, dtype=np.float32).reshape(3, 3) + 1
+    layer.weight = clnet.tensor(values)
+    np.testing.assert_allclose(layer.weight.detach().numpy(), values, rtol=1e-6)
+    np.testing.assert_array_equal(layer.parametrizations.weight.original1.detach().numpy(), values)
+    parametrize.register_parametrization(layer, "bias", scaled())
+    with pytest.raises(ArgumentError, match="through right_inverse"):
+        layer.bias = clnet.ones(3)
+
+
+def test_a_buffer_stays_one():
+    _, scaled, _ = kinds(clnet)
+    module = nn.Module()
+    module.register_buffer("scale", clnet.ones(2))
+    parametrize.register_parametrization(module, "scale", scaled())
+    assert module.scale.tolist() == [2, 2]
+    assert [name for name, _ in module.named_parameters()] == ["parametrizations.scale.0.factor"]
+    parametrize.remove_parametrizations(module, "scale")
+    assert [name for name, _ in module.named_buffers()] == ["scale"]
+    assert module.scale.tolist() == [2, 2]
+
+
+def test_a_compiled_step_and_a_copy_have_it():
+    symmetric, _, _ = kinds(clnet)
+    layer = parametrize.register_parametrization(nn.Linear(3, 3), "weight", symmetric())
+    optimizer = clnet.optim.SGD(layer.parameters(), lr=0.02)
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (layer(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = clnet.ones(2, 3)
+    losses = [float(step(x)) for _ in range(5)]
+    assert losses[-1] < losses[0]
+    weight = layer.weight.detach().numpy()
+    np.testing.assert_array_equal(weight, weight.T)
+    copied = copy.deepcopy(layer)
+    copied.weight = clnet.eye(3)
+    assert copied.weight.tolist() == np.eye(3).tolist()
+    np.testing.assert_array_equal(layer.weight.detach().numpy(), weight)
+
+
+def test_a_shape_may_change_where_that_is_allowed():
+    class Padded(nn.Module):
+        def forward(self, x):
+            return clnet.cat([x, x])
+
+    layer = nn.Linear(3, 2, bias=False)
+    with pytest.raises(ArgumentError, match="unsafe=True"):
+        parametrize.register_parametrization(layer, "weight", Padded())
+    assert not parametrize.is_parametrized(layer)
+    parametrize.register_parametrization(layer, "weight", Padded(), unsafe=True)
+    assert layer(clnet.ones(1, 3)).shape == (1, 4)
+    parametrize.remove_parametrizations(layer, "weight")
+    assert layer.weight.shape == (4, 3)
+
+
+def test_errors_name_what_is_wrong():
+    _, scaled, polar = kinds(clnet)
+    layer = nn.Linear(3, 3, bias=False)
+    for name in ("in_features", "bias", "nothing"):
+        with pytest.raises(ArgumentError, match="register_parametrization"):
+            parametrize.register_parametrization(layer, name, scaled())
+    with pytest.raises(ArgumentError, match="is parametrized"):
+        parametrize.remove_parametrizations(layer, "weight")
+    parametrize.register_parametrization(layer, "weight", polar())
+    with pytest.raises(ArgumentError, match="one original is left"):
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = layer.nothing
