@@ -14,7 +14,8 @@ from .kernel import Kernel, Rendered
 
 _RUN = 4
 _GROUP = 256
-_LEAST_GROUP = 64
+# With fewer elements for each unit, items of one element are done sooner: more work at once.
+ELEMENTS_PER_UNIT = 512
 _INT_ELEMENTS = 2**31 - 1
 
 
@@ -40,7 +41,7 @@ def runs_fit(
     steps: Sequence[Strides],
     outputs: int,
 ) -> bool:
-    """Whether a problem, whose operands begin at multiples of four, is one of aligned runs.
+    """Whether a problem, whose operands begin at multiples of four, is one of many aligned runs.
 
     Args:
         traits: the device's numbers.
@@ -60,6 +61,7 @@ def runs_fit(
         and all(step[-1] == 1 for step in moving)
         and all(outer % _RUN == 0 for step in moving for outer in step[:-1])
         and all(step[-1] for step in steps[:outputs])
+        and ELEMENTS_PER_UNIT * traits.compute_units <= prod(sizes)
         and max(span, prod(sizes)) < _INT_ELEMENTS
     )
 
@@ -70,7 +72,7 @@ def runs_recipe(
     steps: Sequence[Strides],
     *,
     scalars: int,
-    traits: DeviceTraits,
+    max_group: int,
 ) -> tuple[Rendered, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """The kernel, its last arguments, and its global and local size.
 
@@ -79,7 +81,7 @@ def runs_recipe(
         sizes: the common axes, collapsed.
         steps: of each operand, outputs first.
         scalars: run-time scalars.
-        traits: the device's numbers.
+        max_group: items a group may have.
     """
     given = steps[len(exprs) :]
     printed = print_c(
@@ -96,7 +98,5 @@ def runs_recipe(
         scalars,
         len(sizes) - 1,
     )
-    items, group = prod(sizes) // _RUN, min(_GROUP, traits.max_group_size)
-    while group > _LEAST_GROUP and items < group * traits.compute_units:
-        group //= 2  # few items: something for every unit
+    items, group = prod(sizes) // _RUN, min(_GROUP, max_group)
     return RUNS.bind(params), (sizes[-1], items), (round_up(items, group),), (group,)

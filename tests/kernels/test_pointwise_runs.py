@@ -9,6 +9,7 @@ from clnet.array import Array
 from clnet.device import device
 from clnet.dtypes import float32
 from clnet.expr import Input, Scalar, exp, where
+from clnet.kernels import pointwise_runs
 from clnet.kernels.pointwise import pointwise
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
 
@@ -16,6 +17,11 @@ EXPRS = (
     where(Input(0) > 0, Input(0) * Input(1) + Input(2), exp(Input(0))) * Scalar(0),
     Input(0) - Input(2),
 )
+
+
+@pytest.fixture(autouse=True)
+def few_are_enough(monkeypatch):
+    monkeypatch.setattr(pointwise_runs, "ELEMENTS_PER_UNIT", 0)
 
 
 def results(target, shape, inputs, outputs=None):
@@ -70,3 +76,13 @@ def test_what_is_no_aligned_run_takes_the_other_kernel(case):
     y = on_device(np.ascontiguousarray(values[: shape[0], : shape[1]]))
     _, kernels = results(gpu_shaped(device()), shape, [x, y, y])
     assert kernels == ["pointwise"]
+
+
+def test_few_elements_take_an_item_each(monkeypatch):
+    monkeypatch.setattr(pointwise_runs, "ELEMENTS_PER_UNIT", 12)
+    units = device().traits.compute_units
+    expected = {(units, 12): "pointwise_runs", (units, 8): "pointwise"}
+    for shape, kernel in expected.items():
+        x = on_device(np.ones(shape, np.float32))
+        _, kernels = results(gpu_shaped(device()), shape, [x, x, x])
+        assert kernels == [kernel]
