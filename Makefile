@@ -20,11 +20,15 @@ export PIP_CACHE_DIR := $(HERE)/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYOPENCL_NO_CACHE := 1
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint environment clean
 
 demo: $(VENV)/with-pocl
 	$(BIN)/clnet $(DEMO)
 
+environment: $(VENV)/with-$(TEST_EXTRAS)
+
+# pytest's workers take all cores; processes that build kernels would only start in vain.
+test: export CLNET_BUILD_PROCESSES ?= 0
 test: $(VENV)/with-$(TEST_EXTRAS)
 	PATH="$(abspath $(BIN)):$$PATH" python -m pytest --doctest-modules -n auto --maxprocesses 4 $(ARGS)
 

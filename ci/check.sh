@@ -11,8 +11,16 @@ if ! command -v oclgrind >/dev/null && command -v apt-get >/dev/null && [[ $(id 
 fi
 
 rm -rf .venv-ci
-make --no-print-directory VENV=.venv-ci TORCH=1 lint
+in_venv() { make --no-print-directory VENV=.venv-ci TORCH=1 "$@"; }
+in_venv environment
+# Beside the tests, which leave cores idle now and then.
+in_venv lint >.venv-ci/lint.log 2>&1 &
+lint=$!
 # What is marked slow (Oclgrind, examples, whole trainings) would take longer than CI has; it is part of
 # a plain `make test`.
-exec make --no-print-directory VENV=.venv-ci TORCH=1 test \
-    ARGS="-m 'not perf and not gpu and not slow'"
+tests=0
+in_venv test ARGS="-m 'not perf and not gpu and not slow'" || tests=$?
+linted=0
+wait "$lint" || linted=$?
+cat .venv-ci/lint.log
+exit $((tests ? tests : linted))

@@ -391,7 +391,12 @@ def forced(tile):
     return ((tile._replace(copy=copy), 1.0),)
 
 
-@pytest.mark.parametrize("number", range(len(gemm_tiled.TILINGS)))
+def tiling(number):
+    """PoCL compiles a GPU's kernels for seconds each; every other one sees to them in CI."""
+    return pytest.param(number, marks=pytest.mark.slow if number % 2 else [])
+
+
+@pytest.mark.parametrize("number", [tiling(n) for n in range(len(gemm_tiled.TILINGS))])
 def test_every_tiling_multiplies(number, where, monkeypatch):
     tile = gemm_tiled.TILINGS[number][0]
     monkeypatch.setattr(gemm_tiled, "TILINGS", forced(tile))
