@@ -94,6 +94,14 @@ def interrupt_after(stage, steps):
     return pressing
 
 
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler in place: a shell starts what runs in the background without it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def straight():
     with mode.using(generator=clnet.Generator()):
@@ -192,7 +200,7 @@ def test_resume_within_an_epoch_equals_uninterrupted(steps, per_batch, tmp_path)
     assert_same(resumed, whole)
 
 
-def test_ctrl_c_finishes_the_step_and_leaves_a_checkpoint(straight, tmp_path):
+def test_ctrl_c_finishes_the_step_and_leaves_a_checkpoint(straight, tmp_path, ctrl_c):
     stage = Stage(tmp_path, compile=False)
     pressing = interrupt_after(stage, 7)
     stage.trainer._train_step = training_step(stage.model, pressing, stage.optimizer, [accuracy])
@@ -208,7 +216,7 @@ def test_ctrl_c_finishes_the_step_and_leaves_a_checkpoint(straight, tmp_path):
     assert_same(resumed, whole)
 
 
-def test_ctrl_c_during_validation_leaves_a_checkpoint(straight, tmp_path):
+def test_ctrl_c_during_validation_leaves_a_checkpoint(straight, tmp_path, ctrl_c):
     stage = Stage(tmp_path)
     evaluate = stage.trainer._evaluate_step
 
@@ -225,7 +233,7 @@ def test_ctrl_c_during_validation_leaves_a_checkpoint(straight, tmp_path):
     assert_same(resumed, straight)
 
 
-def test_second_ctrl_c_stops_at_once(tmp_path):
+def test_second_ctrl_c_stops_at_once(tmp_path, ctrl_c):
     stage = Stage(tmp_path, compile=False)
 
     def pressing(inputs, targets):
