@@ -12,8 +12,12 @@ from clnet.device import Device, Launch, Target, device
 
 
 def cpu_shaped(opened: Device) -> Target:
-    """The device's target, as a CPU's."""
-    traits = replace(opened.traits, dedicated_local_memory=False)
+    """The device's target, as a CPU's, with vectors that blocks of channels can have."""
+    traits = replace(
+        opened.traits,
+        dedicated_local_memory=False,
+        simd_width=max(opened.traits.simd_width, 4),
+    )
     return replace(opened.target, traits=traits)
 
 
