@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from ..errors import ArgumentError
@@ -59,10 +60,10 @@ def _panel(axes: Any, rows: list[dict[str, Any]], threads: int | None) -> None:
         kept = [(x, v) for x, v in zip(at, values, strict=True) if v is not None]
         xs, heights = [x for x, _ in kept], [v for _, v in kept]
         bars = axes.bar(xs, heights, width, color=color, label=name)
-        axes.bar_label(bars, fmt="{:.3g}", fontsize=7, padding=1)
+        axes.bar_label(bars, fmt="{:.3g}", fontsize=7, padding=3, rotation=90)
     axes.set_yscale("log")
-    axes.margins(y=0.15)
-    axes.set_xticks(range(len(rows)), [r["title"] for r in rows])
+    axes.margins(x=0.02, y=0.25)
+    axes.set_xticks(range(len(rows)), [fill(r["title"], 14) for r in rows])
     axes.set_ylabel("seconds a mini-batch")
     axes.set_title("" if threads is None else f"{threads} threads" if threads > 1 else "1 thread")
     axes.spines[["top", "right"]].set_visible(False)

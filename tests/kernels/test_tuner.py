@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,15 @@ def shaped_for(name: str, device: Device) -> Target:
     return gpu_shaped(device) if tiled else cpu_shaped(device)
 
 
+def computed_here(name: str, problem: Any, target: Target) -> None:
+    """Skip a convolution of which nothing can be chosen, because local memory is small."""
+    if (
+        name == "conv_blocked"
+        and choose_form(target, problem.geometry, Direction(problem.direction)) is None
+    ):
+        pytest.skip(f"no blocked form in {target.traits.local_memory_bytes} bytes of local memory")
+
+
 def test_every_tunable_has_problems_here():
     assert PROBLEMS.keys() == TUNABLES.keys()
 
@@ -118,10 +128,12 @@ def test_every_tunable_has_problems_here():
 @pytest.mark.parametrize(("name", "problem"), ALL, ids=str)
 def test_candidates_begin_with_the_default(name, problem, device):
     tunable, target = TUNABLES[name], shaped_for(name, device)
+    computed_here(name, problem, target)
     candidates = tunable.candidates(target, problem)
     assert candidates[0] == tunable.default(target, problem)
     assert len({*candidates}) == len(candidates)
-    assert len(candidates) > 1 or name == "conv_blocked"
+    # Forms may be one alone, and so may turns of tiles where local memory is small.
+    assert len(candidates) > 1 or name in ("conv_blocked", "conv_winograd")
 
 
 def test_forms_that_may_be_chosen(device):
@@ -134,7 +146,9 @@ def test_forms_that_may_be_chosen(device):
     assert algorithms(convolution("forward")) == {"direct", "winograd2", "winograd4"}
     assert algorithms(convolution("forward", winograd=False)) == {"direct"}
     assert algorithms(convolution("input_grad", sh=2, sw=2, oh=7, ow=6)) == {"direct"}
-    assert algorithms(convolution("weight_grad", ic=3)) == {"few"}
+    few = convolution("weight_grad", ic=3)
+    computed_here("conv_blocked", few, target)
+    assert algorithms(few) == {"few"}
 
 
 def test_a_measured_form_is_taken_and_others_say_why_not(device):
@@ -158,6 +172,7 @@ def test_a_measured_form_is_taken_and_others_say_why_not(device):
 )
 def test_candidates_compute_the_same(name, problem, device, monkeypatch, capsys):
     monkeypatch.setattr(device, "target", shaped_for(name, device))
+    computed_here(name, problem, device.target)
     tunable = TUNABLES[name]
     monkeypatch.setattr("clnet.kernels.tunables.MOST_CANDIDATES", 3)
     measuring = Measuring(device, tunable, problem, 1.0)
