@@ -81,12 +81,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def report(found: Sequence[Fields]) -> str:
     """The table of our figures, of PyTorch's and of the paper's, and what is odd in those."""
     parts = [aligned([_HEADS, *map(_row, found)])]
-    peers = [_peer_row(f) for f in found if f["peers"]]
+    peers = [f for f in found if f["peers"]]
     if peers:
         names = sorted({f["peer"] for f in found if f["peer"]})
-        heads = tuple(h for m in TORCH_MODES for h in (m, "ratio", "peak"))
+        modes = [m for m in TORCH_MODES if any(m in f["peers"] for f in peers)]
+        counted = any(f["peer_peak_bytes"] for f in peers)  # not on a CPU
+        heads = tuple(h for m in modes for h in (m, "ratio", *(("peak",) if counted else ())))
         title = f"{'; '.join(names)}: seconds, and over ours (above 1: we are faster)"
-        parts.append(title + "\n" + aligned([(*heads, "threads", "network"), *peers]))
+        rows = [_peer_row(f, modes, peaks=counted) for f in peers]
+        parts.append(title + "\n" + aligned([(*heads, "threads", "network"), *rows]))
     notes = [line for f in found for line in _problems(f)]
     if notes:
         parts.append("\n".join(notes))
@@ -241,15 +244,16 @@ def _row(found: Fields) -> tuple[str, ...]:
     )
 
 
-def _peer_row(found: Fields) -> tuple[str, ...]:
+def _peer_row(found: Fields, modes: Sequence[str], *, peaks: bool) -> tuple[str, ...]:
     cells: list[str] = []
-    for torch_mode in TORCH_MODES:
+    for torch_mode in modes:
         seconds = found["peers"].get(torch_mode)
         timed = isinstance(seconds, float)
         cells.append(f"{seconds:.4f}" if timed else "-")
         cells.append(f"{found['ratios'][torch_mode]:.2f}" if timed else "-")
-        peak = found["peer_peak_bytes"].get(torch_mode)
-        cells.append("-" if peak is None else size(peak))
+        if peaks:
+            peak = found["peer_peak_bytes"].get(torch_mode)
+            cells.append("-" if peak is None else size(peak))
     return (*cells, str(found["threads"] or "-"), found["title"])
 
 

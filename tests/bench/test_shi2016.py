@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -127,6 +128,11 @@ def test_report_shows_ours_theirs_and_the_papers():
     assert "2.00" in text
     assert "3.222 Torch D2, 2.368 Torch D4, 0.074 MXNet G1080" in text
     assert "MXNet has one batch norm more" in text
+    heads = next(line for line in text.splitlines() if line.startswith("default"))
+    assert heads.split() == ["default", "ratio", "peak", "threads", "network"]
+    assert re.search(r"4\.0000 +2\.00 +256\.0 MiB +2 +ResNet-56", text)
+    without = shi2016.report([outcome(peer_peak_bytes={})])
+    assert "default  ratio  threads  network" in without
 
 
 def test_a_run_that_was_cut_off_goes_on(monkeypatch, tmp_path, capsys):
