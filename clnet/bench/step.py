@@ -76,6 +76,11 @@ def _sgd(parameters: Any) -> SGD:
     return SGD(parameters, 0.05, momentum=0.9, weight_decay=1e-4)
 
 
+def _slow_sgd(parameters: Any) -> SGD:
+    # At the usual rate the first losses of 56 fresh layers explode, and rounding with them.
+    return SGD(parameters, 0.002, momentum=0.9, weight_decay=1e-4)
+
+
 def _adam(parameters: Any) -> Adam:
     return Adam(parameters, 1e-3)
 
@@ -97,7 +102,7 @@ CASES = {
         exact=True,
     ),
     "resnet20": Case(lambda: resnet20(), _images(3, 32, 32), 32, _sgd, exact=False),
-    "resnet56": Case(lambda: resnet56(), _images(3, 32, 32), 128, _sgd, exact=False),
+    "resnet56": Case(lambda: resnet56(), _images(3, 32, 32), 128, _slow_sgd, exact=False),
 }
 """The networks by name."""
 
