@@ -84,8 +84,8 @@ PACK = Kernel("conv_blocked_pack", "conv_blocked_direct.mako")
 PIXELS = {16: {4: 6, 2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
 UNROLL = 4
 
-# What tiles read stays in the second-level cache, and a panel's filters in the first: then all tiles
-# of a turn find them there.
+# What tiles read stays in the second-level cache, and a panel's filters in the first, where all tiles
+# of a turn find them.
 ROOM_BYTES = 2**19
 PANEL_BYTES = 2**15
 # Pixels whose tiles a group gathers together at most, and pixels of a group, if there are units'
@@ -280,9 +280,9 @@ class _Sizes(NamedTuple):
 
 def _sizes(target: Target, problem: ConvProblem) -> _Sizes:
     g, block = problem.geometry, _form(target).block
-    outs, ins, height, width, down, right = g.oc, g.ic, g.oh, g.ow, 1, 1
+    outs, height, width, down, right = g.oc, g.oh, g.ow, 1, 1
     if Direction(problem.direction) is Direction.INPUT_GRAD:
-        outs, ins, height, width, down, right = g.ic, g.oc, g.h, g.w, g.sh, g.sw
+        outs, height, width, down, right = g.ic, g.h, g.w, g.sh, g.sw
     tile = tile_of(outs, block)
     tiles = ceil_div(g.n * ceil_div(height, down) * ceil_div(width, right), tile.pixels)
     panels, phases = outs // (tile.vectors * block), down * right
