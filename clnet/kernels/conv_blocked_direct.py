@@ -84,7 +84,7 @@ PACK = Kernel("conv_blocked_pack", "conv_blocked_direct.mako")
 PIXELS = {16: {4: 6, 2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
 UNROLL = 4
 
-# What tiles read stays in the second-level cache, and a panel's filters in the first, where all tiles
+# What tiles read stays in the second-level cache, a panel's filters in the first, where all tiles
 # of a turn find them.
 ROOM_BYTES = 2**19
 PANEL_BYTES = 2**15
