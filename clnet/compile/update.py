@@ -9,13 +9,11 @@ from typing import Any
 from ..array import Array
 from ..device import HostScalar, Storage
 from ..expr import Expr, Input, inputs_of, substitute
-from ..kernels.pointwise_many import most_segments
+from ..kernels.pointwise_many import MOST_ELEMENTS, most_segments
 from ..ops.fused import Fused, UpdateMany
 from .form import form_of
 from .trace import Trace
 from .tracer import Action, Step
-
-_MOST_ELEMENTS = 1 << 16
 
 
 def merge_updates(trace: Trace) -> Trace:
@@ -57,7 +55,7 @@ def alone(trace: Trace) -> Iterator[int]:
     """Where updates are that keep a launch of their own because they are large."""
     for position, step in trace.ops:
         form = form_of(step)
-        if form is not None and not form.made and form.changed[0].size > _MOST_ELEMENTS:
+        if form is not None and not form.made and form.changed[0].size > MOST_ELEMENTS:
             yield position
 
 
@@ -143,7 +141,7 @@ def _member(step: Step) -> _Member | None:
         return None
     whole = form.step(step)
     function, size = whole.function, form.changed[0].size
-    if not isinstance(function, Fused) or not 0 < size <= _MOST_ELEMENTS:
+    if not isinstance(function, Fused) or not 0 < size <= MOST_ELEMENTS:
         return None
     own = [i for i, x in enumerate(whole.inputs) if x.contiguous and x.size == size]
     shared = [i for i, x in enumerate(whole.inputs) if i not in own and _is_one(x)]

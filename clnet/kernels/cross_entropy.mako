@@ -14,6 +14,7 @@
 ## param    lanes: int                   lanes of a vector of acc
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one loss, a power of two
+## param    stream: bool                 gx goes past the caches; its rows are whole vectors of a line
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
 ## def      cross_entropy_rows, cross_entropy_grad_rows
 ## arg      rows: int
@@ -49,6 +50,8 @@
 ## numerics the largest score is subtracted first; sums in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>
+<%namespace name="decay" file="lib/decay.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="outputs(normalize, weighted, ctype)">
     __global ${ctype} *restrict loss, const long loss_offset,
 % if normalize:
@@ -107,6 +110,8 @@
 ${lib.fold("sum", acc, lanes)}
 ${lib.fold("max", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
+${prelude.fetch_ahead()}
 __kernel void cross_entropy_rows(
     const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
     ${outputs(normalize, weighted, ctype)}
@@ -121,8 +126,10 @@ __kernel void cross_entropy_rows(
         for (int i = 0; i < n; i += ${lanes})
             tops = max_join${lanes}(tops, load_ragged(from + i, n - i, -INFINITY));
         const ${acc} top = max_fold(tops);
-        for (int i = 0; i < n; i += ${lanes})
-            sums += exp(load_ragged(from + i, n - i, -INFINITY) - top);
+        for (int i = 0; i < n; i += ${lanes}) {
+            FETCH_AHEAD(from + n + i);
+            sums += decay(load_ragged(from + i, n - i, -INFINITY) - top);
+        }
         log_sum = top + log(sum_fold(sums));
 % endif
 % if smooth:
@@ -212,11 +219,13 @@ __kernel void cross_entropy_mean(
     }
 }
 </%def>
-<%def name="cross_entropy_grad_rows(normalize, weighted, smooth, reduction, ctype, acc, lanes)">
+<%def name="cross_entropy_grad_rows(
+    normalize, weighted, smooth, reduction, ctype, acc, lanes, stream)">
 <% vector = f"{acc}{lanes}" %>
 ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
-${ragged.store(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
+${ragged.store(ctype, acc, lanes, stream)}
 __kernel void cross_entropy_grad_rows(
     const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
     ${inputs(normalize, weighted, reduction, ctype)}
@@ -238,7 +247,7 @@ __kernel void cross_entropy_grad_rows(
             ${vector} v = 0;
             if (target != ignored) {
 % if normalize:
-                v = exp(load_ragged(from + i, n - i, 0) - lse[lse_offset + row]) * every;
+                v = decay(load_ragged(from + i, n - i, 0) - lse[lse_offset + row]) * every;
 % endif
 % if smooth:
                 v -= spread${" * load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else ""};

@@ -15,6 +15,7 @@ from ..shapes import ceil_div
 from .kernel import Constraint, Kernel
 from .reduce import Reduction, lanes_of, reduce
 from .softmax import Lines
+from .streaming import streams_rows
 
 
 class Settings(NamedTuple):
@@ -75,6 +76,7 @@ class GradRowsParams(NamedTuple):
     ctype: str
     acc: str
     lanes: int
+    stream: bool
 
 
 class GradGroupParams(NamedTuple):
@@ -196,9 +198,12 @@ def cross_entropy_grad(
     if lines.inner == 1 and not target.traits.dedicated_local_memory:
         per_item = lines.rows_per_item(target)
         lanes = lanes_of(target, acc.itemsize)
+        streams = streams_rows(gx, lines.n, lanes)
         return [
             GRAD_ROWS.launch(
-                GradRowsParams(*features, settings.reduction, x.dtype.ctype, acc.ctype, lanes),
+                GradRowsParams(
+                    *features, settings.reduction, x.dtype.ctype, acc.ctype, lanes, streams
+                ),
                 (lines.outer, per_item, lines.n, *numbers, gx, gy, *kept),
                 global_size=(ceil_div(lines.outer, per_item),),
                 local_size=(1,),

@@ -19,6 +19,8 @@ _BLOCK = 1024
 _GROUP = 256
 _NO_GROUP = 2**31 - 1
 _MOST_SEGMENTS = 32
+MOST_ELEMENTS = 1 << 16
+"""A segment that is larger is worth a launch of its own."""
 
 
 class PointwiseManyParams(NamedTuple):

@@ -6,6 +6,7 @@
 ## param    ctype: str                   element type
 ## param    acc: str                     element type in registers
 ## param    lanes: int                   lanes of a vector of acc
+## param    stream: bool                 results go past the caches; their rows are whole vectors
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one sum, a power of two
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
@@ -53,11 +54,15 @@
 ## numerics the largest x is subtracted first; sums in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>
-<%def name="softmax_rows(log, ctype, acc, lanes)">
+<%namespace name="decay" file="lib/decay.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
+<%def name="softmax_rows(log, ctype, acc, lanes, stream)">
 ${lib.fold("sum", acc, lanes)}
 ${lib.fold("max", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
-${ragged.store(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
+${ragged.store(ctype, acc, lanes, stream)}
+${prelude.fetch_ahead()}
 __kernel void softmax_rows(
     const int rows, const int rows_per_item, const int n,
     __global ${ctype} *restrict y, const long y_offset,
@@ -73,27 +78,21 @@ __kernel void softmax_rows(
             tops = max_join${lanes}(tops, load_ragged(from + i, n - i, -INFINITY));
         const ${acc} top = max_fold(tops);
         for (int i = 0; i < n; i += ${lanes}) {
-            const ${acc}${lanes} e = exp(load_ragged(from + i, n - i, -INFINITY) - top);
-            sums += e;
-% if not log:
-            store_ragged(to + i, n - i, e);
-% endif
+            FETCH_AHEAD(from + n + i);
+            sums += decay(load_ragged(from + i, n - i, -INFINITY) - top);
         }
-% if log:
-        const ${acc} log_sum = top + log(sum_fold(sums));
-        for (int i = 0; i < n; i += ${lanes})
-            store_ragged(to + i, n - i, load_ragged(from + i, n - i, 0) - log_sum);
-% else:
-        const ${acc} scale = 1 / sum_fold(sums);
-        for (int i = 0; i < n; i += ${lanes})
-            store_ragged(to + i, n - i, load_ragged(to + i, n - i, 0) * scale);
-% endif
+        const ${acc} ${"log_sum = top + log(sum_fold(sums))" if log else "scale = 1 / sum_fold(sums)"};
+        for (int i = 0; i < n; i += ${lanes}) {
+            const ${acc}${lanes} v = load_ragged(from + i, n - i, 0);
+            store_ragged(to + i, n - i, ${"v - log_sum" if log else "decay(v - top) * scale"});
+        }
     }
 }
 </%def>
 <%def name="softmax_columns(log, ctype, acc, lanes)">
 ${lib.join("max", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
 __kernel void softmax_columns(
     const int blocks, const int n, const int inner,
@@ -109,7 +108,7 @@ __kernel void softmax_columns(
     for (long i = 0; i < (long)n * inner; i += inner)
         top = max_join${lanes}(top, load_ragged(from + i, count, 0));
     for (long i = 0; i < (long)n * inner; i += inner) {
-        const ${acc}${lanes} e = exp(load_ragged(from + i, count, 0) - top);
+        const ${acc}${lanes} e = decay(load_ragged(from + i, count, 0) - top);
         sum += e;
 % if not log:
         store_ragged(to + i, count, e);
@@ -164,10 +163,11 @@ __kernel void softmax_group(
 % endif
 }
 </%def>
-<%def name="softmax_grad_rows(log, ctype, acc, lanes)">
+<%def name="softmax_grad_rows(log, ctype, acc, lanes, stream)">
 ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
-${ragged.store(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
+${ragged.store(ctype, acc, lanes, stream)}
 __kernel void softmax_grad_rows(
     const int rows, const int rows_per_item, const int n,
     __global ${ctype} *restrict gx, const long gx_offset,
@@ -186,13 +186,14 @@ __kernel void softmax_grad_rows(
         const ${acc} sum = sum_fold(sums);
         for (int i = 0; i < n; i += ${lanes}) {
             const ${acc}${lanes} v = load_ragged(from + i, n - i, 0), gv = load_ragged(g + i, n - i, 0);
-            store_ragged(to + i, n - i, ${"gv - exp(v) * sum" if log else "v * (gv - sum)"});
+            store_ragged(to + i, n - i, ${"gv - decay(v) * sum" if log else "v * (gv - sum)"});
         }
     }
 }
 </%def>
 <%def name="softmax_grad_columns(log, ctype, acc, lanes)">
 ${ragged.load(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
 __kernel void softmax_grad_columns(
     const int blocks, const int n, const int inner,
@@ -211,7 +212,7 @@ __kernel void softmax_grad_columns(
         sum += load_ragged(g + i, count, 0)${"" if log else " * load_ragged(from + i, count, 0)"};
     for (long i = 0; i < (long)n * inner; i += inner) {
         const ${acc}${lanes} v = load_ragged(from + i, count, 0), gv = load_ragged(g + i, count, 0);
-        store_ragged(to + i, count, ${"gv - exp(v) * sum" if log else "v * (gv - sum)"});
+        store_ragged(to + i, count, ${"gv - decay(v) * sum" if log else "v * (gv - sum)"});
     }
 }
 </%def>

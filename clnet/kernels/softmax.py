@@ -12,10 +12,21 @@ from ..errors import ArgumentError
 from ..shapes import ceil_div
 from .kernel import Kernel
 from .reduce import lanes_of
+from .streaming import streams_rows
 
 
-class VectorParams(NamedTuple):
-    """Parameters of the defs for rows and columns; the template's header says what they are."""
+class RowsParams(NamedTuple):
+    """Parameters of the defs for rows; the template's header says what they are."""
+
+    log: bool
+    ctype: str
+    acc: str
+    lanes: int
+    stream: bool
+
+
+class ColumnsParams(NamedTuple):
+    """Parameters of the defs for columns."""
 
     log: bool
     ctype: str
@@ -151,12 +162,12 @@ def _launch(
             )
         ]
     lanes = lanes_of(target, acc.itemsize)
-    params = VectorParams(log, out.dtype.ctype, acc.ctype, lanes)
     if lines.inner == 1:
         per_item = lines.rows_per_item(target)
+        streams = streams_rows(out, lines.n, lanes)
         return [
             rows.launch(
-                params,
+                RowsParams(log, out.dtype.ctype, acc.ctype, lanes, streams),
                 (lines.outer, per_item, lines.n, out, *inputs),
                 global_size=(ceil_div(lines.outer, per_item),),
                 local_size=(1,),
@@ -166,7 +177,7 @@ def _launch(
     blocks = ceil_div(lines.inner, lanes)
     return [
         columns.launch(
-            params,
+            ColumnsParams(log, out.dtype.ctype, acc.ctype, lanes),
             (blocks, lines.n, lines.inner, out, *inputs),
             global_size=(lines.outer * blocks,),
             local_size=(1,),

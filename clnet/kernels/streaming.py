@@ -14,3 +14,15 @@ LINE_BYTES = 64
 def aligned(outputs: Sequence[Array]) -> bool:
     """Whether arrays begin where a line of the caches does, counted from their storages' begin."""
     return not any(a.offset * a.dtype.itemsize % LINE_BYTES for a in outputs)
+
+
+def streams_rows(out: Array, n: int, lanes: int) -> bool:
+    """Whether rows of ``n`` elements, written a vector at a time, are stored past the caches.
+
+    Args:
+        out: dense rows.
+        n: their length.
+        lanes: elements of a vector, which have to fill a line.
+    """
+    whole = n % lanes == 0 and lanes * out.dtype.itemsize == LINE_BYTES
+    return whole and out.nbytes >= STREAM_BYTES and aligned([out])

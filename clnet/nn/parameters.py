@@ -12,6 +12,7 @@ from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import ArgumentError, ShapeError
 from ..expr import maximum, minimum
+from ..ops.many import norm_of_all, update_many
 from ..ops.update import update
 from ..tensor import Tensor
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
@@ -52,13 +53,11 @@ def clip_grad_norm_(
     grads = _gradients(parameters)
     if not grads:
         return zeros(())
-    norms = ops.stack([ops.norm(g, norm_type) for g in grads])
-    total = ops.norm(norms, norm_type)
+    total = norm_of_all(grads, norm_type)
     if error_if_nonfinite and not abs(float(total)) < inf:
         raise ArgumentError("clip_grad_norm_", "the norm is finite", norm=float(total))
     factor = ops.clamp(max_norm / (total + _EPS), max=1.0)
-    for grad in grads:
-        update(_scaled, [grad, factor.expand(grad.shape)])
+    update_many(_scaled, [[grad] for grad in grads], factor)
     return total
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import ops
 from ..creation import abstract, empty
@@ -16,8 +16,79 @@ from .module import Module, Parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
+T = TypeVar("T", bound="_Table")
 
-class Embedding(Module):
+
+class _Table(Module):
+    """A trained table of rows, one of which may stand for nothing."""
+
+    weight: Parameter
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, **like: Any
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = self._row_number(padding_idx)
+        self.weight = Parameter(empty(num_embeddings, embedding_dim, **like))
+        self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(
+        cls: type[T],
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        **settings: Any,
+    ) -> T:
+        """A layer with this table, which is not copied.
+
+        Args:
+            embeddings: ``(num_embeddings, embedding_dim)``.
+            freeze: the table gets no gradient.
+            padding_idx: a row that gets no gradient.
+            settings: the class's others.
+
+        Raises:
+            ShapeError: if the table has not two axes.
+        """
+        if embeddings.ndim != 2:
+            raise ShapeError(
+                cls.__name__, "the table is (rows, width)", embeddings=embeddings.shape
+            )
+        with abstract():
+            layer = cls(*embeddings.shape, padding_idx=padding_idx, **settings)
+        layer.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
+        return layer
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            ops.narrow(self.weight.detach(), 0, self.padding_idx, 1).zero_()
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+
+    def _row_number(self, padding_idx: int | None) -> int | None:
+        """The row's number from the start."""
+        rows = self.num_embeddings
+        if padding_idx is None:
+            return None
+        if not -rows <= padding_idx < rows:
+            raise BoundsError(
+                type(self).__name__,
+                "padding_idx is one of the rows",
+                padding_idx=padding_idx,
+                num_embeddings=rows,
+            )
+        return padding_idx % rows
+
+
+class Embedding(_Table):
     """Rows of a table, looked up by number.
 
     Args:
@@ -45,51 +116,14 @@ class Embedding(Module):
         device: Any = None,
         dtype: DType = float32,
     ) -> None:
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = _row_number("Embedding", padding_idx, num_embeddings)
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        embeddings: Tensor,
-        freeze: bool = True,
-        padding_idx: int | None = None,
-    ) -> Embedding:
-        """A layer with this table, which is not copied.
-
-        Args:
-            embeddings: ``(num_embeddings, embedding_dim)``.
-            freeze: the table gets no gradient.
-            padding_idx: a row that gets no gradient.
-
-        Raises:
-            ShapeError: if the table has not two axes.
-        """
-        rows, width = _require_table("Embedding", embeddings)
-        with abstract():
-            layer = cls(rows, width, padding_idx)
-        layer.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
-        return layer
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        _draw(self.weight, self.padding_idx)
+        super().__init__(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(..., embedding_dim)`` from whole numbers ``(...)``."""
         return ops.embedding(x, self.weight, padding_idx=self.padding_idx)
 
-    def extra_repr(self) -> str:
-        """The sizes."""
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
 
-
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """Sums, means or maxima of a table's rows, bag by bag, as :func:`clnet.ops.embedding_bag`.
 
     Args:
@@ -122,52 +156,9 @@ class EmbeddingBag(Module):
         device: Any = None,
         dtype: DType = float32,
     ) -> None:
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
+        super().__init__(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)
         self.mode = mode
         self.include_last_offset = include_last_offset
-        self.padding_idx = _row_number("EmbeddingBag", padding_idx, num_embeddings)
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        embeddings: Tensor,
-        freeze: bool = True,
-        *,
-        mode: str = "mean",
-        include_last_offset: bool = False,
-        padding_idx: int | None = None,
-    ) -> EmbeddingBag:
-        """A layer with this table, which is not copied.
-
-        Args:
-            embeddings: ``(num_embeddings, embedding_dim)``.
-            freeze: the table gets no gradient.
-            mode: as the class takes it.
-            include_last_offset: the same.
-            padding_idx: the same.
-
-        Raises:
-            ShapeError: if the table has not two axes.
-        """
-        rows, width = _require_table("EmbeddingBag", embeddings)
-        with abstract():
-            layer = cls(
-                rows,
-                width,
-                mode=mode,
-                include_last_offset=include_last_offset,
-                padding_idx=padding_idx,
-            )
-        layer.weight = Parameter(embeddings.detach(), requires_grad=not freeze)
-        return layer
-
-    def reset_parameters(self) -> None:
-        """Draw the table anew."""
-        _draw(self.weight, self.padding_idx)
 
     def forward(
         self,
@@ -190,26 +181,3 @@ class EmbeddingBag(Module):
         """Sizes and mode."""
         text = f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"
         return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
-
-
-def _row_number(name: str, padding_idx: int | None, rows: int) -> int | None:
-    """The row's number from the start."""
-    if padding_idx is None:
-        return None
-    if not -rows <= padding_idx < rows:
-        raise BoundsError(
-            name, "padding_idx is one of the rows", padding_idx=padding_idx, num_embeddings=rows
-        )
-    return padding_idx % rows
-
-
-def _require_table(name: str, embeddings: Tensor) -> tuple[int, ...]:
-    if embeddings.ndim != 2:
-        raise ShapeError(name, "the table is (rows, width)", embeddings=embeddings.shape)
-    return embeddings.shape
-
-
-def _draw(weight: Parameter, padding_idx: int | None) -> None:
-    init.normal_(weight)
-    if padding_idx is not None:
-        ops.narrow(weight.detach(), 0, padding_idx, 1).zero_()

@@ -83,7 +83,7 @@ def update(
     """
     if once and mode.current().recomputing:
         return
-    exprs = _symbolic(body, len(tensors), len(scalars))
+    exprs = symbolic(body, len(tensors), len(scalars))
     apply(Update(body.__name__.strip("_"), exprs, tuple(scalars)), *tensors)
 
 
@@ -97,5 +97,6 @@ def _accumulate(total: Expr, x: Expr) -> tuple[Expr, ...]:
 
 
 @lru_cache(maxsize=256)
-def _symbolic(body: Body, tensors: int, scalars: int) -> tuple[Expr, ...]:
+def symbolic(body: Body, tensors: int, scalars: int) -> tuple[Expr, ...]:
+    """What a body makes of symbols of so many tensors and scalars."""
     return tuple(body(*map(Input, range(tensors)), *map(Scalar, range(scalars))))

@@ -156,6 +156,7 @@ class NAdam(Optimizer):
             "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
         }
+        self._products: dict[tuple[float, float], tuple[int, float]] = {}
         super().__init__(params, defaults)
 
     def check(self, group: Group) -> None:
@@ -168,18 +169,10 @@ class NAdam(Optimizer):
         return ("exp_avg", "exp_avg_sq")
 
     def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Step sizes of gradient and momentum, the moments' weights, root, eps, decays.
-
-        The product of the momenta so far is taken afresh, so that a state needs no more than its
-        number of steps; the settings are taken not to change.
-        """
+        """Step sizes of gradient and momentum, the moments' weights, root, eps, decays."""
         beta1, beta2 = group["betas"]
-        momenta = [
-            beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"]))
-            for t in range(1, num_steps + 2)
-        ]
-        product = math.prod(momenta[:-1])
-        now, following = momenta[-2:]
+        product = self._product_of_momenta(group, num_steps)
+        now, following = (_momentum(group, t) for t in (num_steps, num_steps + 1))
         decoupled = group["decoupled_weight_decay"]
         return (
             group["lr"] * (1 - now) / (1 - product),
@@ -196,6 +189,21 @@ class NAdam(Optimizer):
     def body(self, group: Group) -> Body:
         """The only one."""
         return _nadam
+
+    def _product_of_momenta(self, group: Group, num_steps: int) -> float:
+        """Of all steps so far, as the settings stand: a state needs no more than their number."""
+        key = (group["betas"][0], group["momentum_decay"])
+        done, product = self._products.get(key, (0, 1.0))
+        if done > num_steps:
+            done, product = 0, 1.0
+        for t in range(done + 1, num_steps + 1):
+            product *= _momentum(group, t)
+        self._products[key] = num_steps, product
+        return product
+
+
+def _momentum(group: Group, step: int) -> float:
+    return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
 
 
 def _adagrad(p: Any, s: Any, g: Any, rate: Any, eps: Any, decay: Any) -> tuple[Any, ...]:

@@ -106,6 +106,27 @@ def test_sides_that_disagree_are_not_timed(device, monkeypatch):
 
 
 @pytest.mark.device
+def test_a_mode_that_disagrees_with_pytorch_itself_is_left_out(device, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(contest, "_LEAST_ROUNDS", 2)
+    monkeypatch.setattr(contest, "_TURN_SECONDS", 0.0)
+    limits = clnet.profiling.Limits(100.0, 10.0)
+    monkeypatch.setattr(contest, "measured_limits", lambda device: limits)
+
+    class Wrong(Theirs):
+        def __init__(self, workload, peer, weights, torch_mode):
+            if torch_mode == "channels_last":
+                weights = [w * 1.2 for w in weights]
+            super().__init__(workload, peer, weights, torch_mode)
+
+    monkeypatch.setattr(contest, "Theirs", Wrong)
+    modes = ["default", "channels_last"]
+    found = contest.run(SMALL, device, threads=1, torch_modes=modes, seconds=0.0)
+    assert found.ratios.keys() == {"default"}
+    assert re.fullmatch(r"failed: off by .* times what is allowed", found.peers["channels_last"])
+
+
+@pytest.mark.device
 def test_dead_parameters_are_refused(device):
     class Half(clnet.nn.Module):
         def __init__(self):

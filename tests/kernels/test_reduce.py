@@ -12,6 +12,7 @@ from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels.arg_reduce import arg_reduce
 from clnet.kernels.reduce import Reduction, reduce
+from clnet.kernels.reduce_many import Measure, reduce_many
 
 SHAPES = {
     "row": ((5, 7), (1,)),
@@ -295,3 +296,24 @@ def test_index_of_nothing_is_refused(dev, target):
     x = Array.from_numpy(normal(3, 0), dev)
     with pytest.raises(ArgumentError, match="at least one element"):
         arg_reduce(target, None, poisoned(dev, (3,), np.int64), x, dim=1, kind=Reduction.MAX)
+
+
+SIZES = {"one": [5], "blocks": [16_383, 16_384, 16_385], "two launches": [*range(1, 34), 40_000]}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("kind", Measure)
+def test_many_arrays_are_measured_as_one(dev, target, kind, sizes):
+    rng = np.random.default_rng(len(sizes))
+    hosts = [rng.standard_normal(n).astype(np.float32) for n in sizes]
+    hosts[-1][-1] = -10
+    out = Array.from_numpy(np.zeros((), np.float32), dev)
+    for launch in reduce_many(target, out, [Array.from_numpy(h, dev) for h in hosts], kind):
+        dev.queue.launch(launch)
+    every = np.abs(np.concatenate(hosts).astype(np.float64))
+    expected = {
+        Measure.SUM_SQUARES: (every**2).sum(),
+        Measure.SUM_MAGNITUDES: every.sum(),
+        Measure.MAX_MAGNITUDE: 10.0,
+    }[kind]
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-6)

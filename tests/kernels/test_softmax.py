@@ -10,6 +10,7 @@ import pytest
 from clnet.array import Array
 from clnet.device import Target, device
 from clnet.errors import ArgumentError
+from clnet.kernels import streaming
 from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 
@@ -203,3 +204,60 @@ def test_no_counted_target_gives_nan_mean_and_zero_sum(dev, target):
     total, gx = run_loss(dev, target, x, targets, None, Settings("sum", -100, 0.0, True))
     assert total == 0
     np.testing.assert_array_equal(gx, 0)
+
+
+def test_small_probabilities_are_as_accurate_as_large_ones(dev, target):
+    # One score is far above the others, so that each probability is its exponential.
+    below = -np.linspace(20, 87, 4097, dtype=np.float32)
+    values = np.concatenate([[np.float32(0)], below])[None]
+    y = poisoned(dev, values.shape)
+    run(dev, softmax(target, y, Array.from_numpy(values, dev), dim=1))
+    np.testing.assert_allclose(y.numpy(), np.exp(values.astype(np.float64)), rtol=4 * EPS)
+
+
+def test_hopeless_scores_have_no_probability(dev, target):
+    values = np.array([[1, -np.inf, -200, -3e38] * 5, [np.nan] + [0] * 19], np.float32)
+    values[0, 3] = 1
+    y = poisoned(dev, values.shape)
+    run(dev, softmax(target, y, Array.from_numpy(values, dev), dim=1))
+    got = y.numpy()
+    assert np.count_nonzero(got[0]) == np.count_nonzero(values[0] == 1)
+    assert np.isnan(got[1]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_results_that_go_past_the_caches_have_the_same_bits(dev, monkeypatch, rows):
+    traits = replace(dev.traits, dedicated_local_memory=False)
+    target = replace(dev.target, traits=traits)
+    shape = (rows, 96)
+    x, g = (Array.from_numpy(3 * normal(*shape, seed=k), dev) for k in range(2))
+    labels = Array.from_numpy(np.arange(rows), dev)
+    settings = Settings("sum", -100, 0.1, True)
+
+    def results():
+        y, gx, log_y, log_gx, slope = (poisoned(dev, shape) for _ in range(5))
+        loss, lse = poisoned(dev, ()), poisoned(dev, (rows,))
+        launches = [
+            *softmax(target, y, x, dim=1),
+            *softmax_grad(target, gx, g, y, dim=1),
+            *log_softmax(target, log_y, x, dim=1),
+            *log_softmax_grad(target, log_gx, g, log_y, dim=1),
+        ]
+        streams = [launch.kernel.params.stream for launch in launches]
+        launches += cross_entropy(target, loss, lse, None, x, labels, None, settings=settings)
+        last = cross_entropy_grad(
+            target, slope, Array.from_numpy(np.ones((), np.float32), dev), lse, None, x, labels,
+            None, settings=settings,
+        )  # fmt: skip
+        streams.append(last[0].kernel.params.stream)
+        run(dev, [*launches, *last])
+        return streams, [a.numpy() for a in (y, gx, log_y, log_gx, slope)]
+
+    plain, wanted = results()
+    monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
+    monkeypatch.setattr(streaming, "LINE_BYTES", 4 * max(2, dev.traits.simd_width))
+    streamed, got = results()
+    assert plain == [False] * 5
+    assert streamed == [True] * 5
+    for a, b in zip(wanted, got, strict=True):
+        np.testing.assert_array_equal(a, b)

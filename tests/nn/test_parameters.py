@@ -39,6 +39,38 @@ def test_clipped_norms_agree_with_pytorch(norm_type, max_norm):
         np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-5)
 
 
+def test_many_gradients_are_clipped_in_few_launches():
+    """Also those that lie otherwise, of two dtypes, empty, and large."""
+    rng = np.random.default_rng(3)
+    shapes = [(4, 3), (70_000,), (0, 2), (5, 6), *[(n,) for n in range(1, 40)]]
+    hosts = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    params = [clnet.zeros(s, requires_grad=True) for s in shapes]
+    for p, host in zip(params, hosts, strict=True):
+        p.grad = clnet.tensor(host)
+    params[0].grad = clnet.tensor(hosts[0].T.copy()).T
+    params[3].grad = params[3].grad.to(clnet.float64)
+    norm = np.sqrt(sum((h.astype(np.float64) ** 2).sum() for h in hosts))
+    with clnet.profile() as profile:
+        found = nn.utils.clip_grad_norm_(params, 2.0)
+    assert found.dtype is clnet.float64
+    np.testing.assert_allclose(found.item(), norm, rtol=1e-6)
+    for p, host in zip(params, hosts, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), host * (2.0 / norm), rtol=1e-5)
+    kernels = [c.name for c in profile.commands]
+    assert kernels.count("reduce_many") == 3
+    assert kernels.count("pointwise_many") == 3
+    assert len(kernels) < 25
+
+
+def test_squares_of_half_precision_are_added_up_in_single():
+    p = clnet.zeros(1000, dtype=clnet.float16, requires_grad=True)
+    p.grad = clnet.full((1000,), 100.0, dtype=clnet.float16)
+    norm = nn.utils.clip_grad_norm_(p, 1.0)
+    assert norm.dtype is clnet.float16
+    assert norm.item() == np.float16(1e5**0.5 * 10)
+    np.testing.assert_allclose(p.grad.numpy(), 1000**-0.5, rtol=2e-3)
+
+
 def test_clipped_values_and_norms_that_are_not_finite():
     p, q = with_gradients(clnet, HOSTS)
     nn.utils.clip_grad_value_([p, q], 0.7)

@@ -9,12 +9,14 @@ import numpy as np
 from clnet.device import Target
 from clnet.kernels import arg_reduce as arg_module
 from clnet.kernels import reduce as reduce_module
+from clnet.kernels import reduce_many as many_module
 from clnet.kernels.arg_reduce import arg_reduce
 from clnet.kernels.reduce import Reduction, reduce
+from clnet.kernels.reduce_many import Measure, reduce_many
 
 from .harness import REALS, case, constants, given, near, normal, output, run, transposed
 
-MODULES = (reduce_module, arg_module)
+MODULES = (reduce_module, many_module, arg_module)
 
 REFERENCES = {
     Reduction.SUM: np.sum,
@@ -133,3 +135,21 @@ def places_of_extremes(target: Target) -> None:
         for dtype in REALS:
             check_place(target, (2, 131), 1, dtype)
             check_place(target, (131, 3), 0, dtype)
+
+
+@case()
+def many(target: Target) -> None:
+    """Segments longer than a block, shorter than a vector, and fewer than the kernel has."""
+    for dtype in REALS:
+        values = [normal(n, dtype=dtype) for n in (16_390, 3, 70)]
+        for kind in Measure:
+            for some in (values, values[1:2]):
+                out = output((), dtype)
+                run(reduce_many(target, out, [given(v, before=1) for v in some], kind))
+                every = np.abs(np.concatenate(some).astype(np.float64))
+                total = {
+                    Measure.SUM_SQUARES: (every * every).sum(),
+                    Measure.SUM_MAGNITUDES: every.sum(),
+                    Measure.MAX_MAGNITUDE: every.max(),
+                }
+                near(out, np.asarray(total[kind]), terms=every.size)

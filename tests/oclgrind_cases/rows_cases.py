@@ -11,6 +11,7 @@ from clnet.kernels import cross_entropy as loss_module
 from clnet.kernels import norm as norm_module
 from clnet.kernels import norm_runs as runs_module
 from clnet.kernels import softmax as softmax_module
+from clnet.kernels import streaming as streaming_module
 from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.norm import batch_norm, batch_norm_grad
 from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
@@ -25,24 +26,38 @@ def log_softmax_of(x: np.ndarray, axis: int) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
 
 
+def check_softmax(target: Target, shape: tuple[int, ...], dim: int, dtype: Any) -> None:
+    x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+    log_p = log_softmax_of(x, dim)
+    p = np.exp(log_p)
+    slope = p * (gy - (gy * p).sum(axis=dim, keepdims=True))
+    log_slope = gy - p * gy.sum(axis=dim, keepdims=True)
+    for forward, backward, value, gradient in (
+        (softmax, softmax_grad, p, slope),
+        (log_softmax, log_softmax_grad, log_p, log_slope),
+    ):
+        y, gx = output(shape, dtype), output(shape, dtype)
+        run(forward(target, y, given(x, before=1), dim=dim))
+        near(y, value, terms=64)
+        run(backward(target, gx, given(gy), y, dim=dim))
+        near(gx, gradient, terms=128)
+
+
 @case()
 def softmaxes(target: Target) -> None:
     for dtype in REALS:
         for shape, dim in (((3, 19), 1), ((5, 33), 0), ((2, 6, 3), 1), ((70, 2), 1)):
-            x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
-            log_p = log_softmax_of(x, dim)
-            p = np.exp(log_p)
-            slope = p * (gy - (gy * p).sum(axis=dim, keepdims=True))
-            log_slope = gy - p * gy.sum(axis=dim, keepdims=True)
-            for forward, backward, value, gradient in (
-                (softmax, softmax_grad, p, slope),
-                (log_softmax, log_softmax_grad, log_p, log_slope),
-            ):
-                y, gx = output(shape, dtype), output(shape, dtype)
-                run(forward(target, y, given(x, before=1), dim=dim))
-                near(y, value, terms=64)
-                run(backward(target, gx, given(gy), y, dim=dim))
-                near(gx, gradient, terms=128)
+            check_softmax(target, shape, dim, dtype)
+
+
+@case("cpu")
+def results_past_the_caches(target: Target) -> None:
+    line = 4 * target.traits.simd_width
+    with constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=line):
+        for dtype in REALS:
+            check_softmax(target, (3, 32), 1, dtype)
+            settings = Settings("mean", -100, 0.1, True)
+            check_loss(target, (5, 32), dtype, settings, weighted=False)
 
 
 def check_loss(

@@ -3,27 +3,48 @@
 ## param ctype: str                  element type in memory
 ## param acc: str                    element type in registers
 ## param lanes: int                  lanes of a vector of acc, 2 or more
+## param stream: bool                vectors go past the caches; all are whole, and a line each
+<%namespace name="prelude" file="prelude.mako"/>
+##
+## Vectors of the registers' type go through a cast, not vload and vstore: see lib/vector.mako.
 <%def name="load(ctype, acc, lanes)">
-${acc}${lanes} load_ragged(__global const ${ctype} *p, const int count, const ${acc} fill)
+inline ${acc}${lanes} load_ragged(__global const ${ctype} *p, const int count, const ${acc} fill)
 {
+    typedef ${acc}${lanes} __attribute__((aligned(sizeof(${acc})))) unaligned;
     if (count >= ${lanes})
+% if ctype == acc:
+        return *(__global const unaligned *)p;
+% else:
         return convert_${acc}${lanes}(vload${lanes}(0, p));
+% endif
     ${acc} each[${lanes}];
     for (int k = 0; k < ${lanes}; k++)
         each[k] = k < count ? p[k] : fill;
-    return vload${lanes}(0, each);
+    return *(const unaligned *)each;
 }
 </%def>
-<%def name="store(ctype, acc, lanes)">
-void store_ragged(__global ${ctype} *p, const int count, const ${acc}${lanes} v)
+<%def name="store(ctype, acc, lanes, stream=False)">
+% if stream:
+${prelude.stream(ctype, lanes)}
+% endif
+inline void store_ragged(__global ${ctype} *p, const int count, const ${acc}${lanes} v)
 {
+% if stream:
+    stream(v, (__global ${acc}${lanes} *)p);
+% else:
+    typedef ${acc}${lanes} __attribute__((aligned(sizeof(${acc})))) unaligned;
     if (count >= ${lanes}) {
+% if ctype == acc:
+        *(__global unaligned *)p = v;
+% else:
         vstore${lanes}(convert_${ctype}${lanes}(v), 0, p);
+% endif
         return;
     }
     ${acc} each[${lanes}];
-    vstore${lanes}(v, 0, each);
+    *(unaligned *)each = v;
     for (int k = 0; k < count; k++)
         p[k] = each[k];
+% endif
 }
 </%def>

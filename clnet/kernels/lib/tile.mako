@@ -259,7 +259,7 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 % endif
 </%def>
 ##
-## The step of the tile that is a team's so-manieth.
+## Where in the tile a step of the item's team lies.
 <%def name="own_step(tile, step)">${"team * %d + %s" % (tile.steps, step) if tile.teams > 1 else step}</%def>
 ##
 ## Read the item's part of one step of both tiles.
