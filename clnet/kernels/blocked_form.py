@@ -89,6 +89,11 @@ def block_size(traits: DeviceTraits) -> int | None:
     return min(max(traits.simd_width, LEAST_BLOCK), _MOST_BLOCK)
 
 
+def vectors_of(channels: int, block: int) -> int:
+    """Blocks of channels in a register tile of one or two."""
+    return 2 if channels % (2 * block) == 0 else 1
+
+
 def unblockable(g: ConvGeometry, block: int) -> Obstacle | None:
     """What about a convolution's sizes forbids every blocked form; elements are counted in ints.
 

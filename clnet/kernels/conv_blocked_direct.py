@@ -79,17 +79,18 @@ DIRECT = Kernel(
 )
 PACK = Kernel("conv_blocked_pack", "conv_blocked_direct.mako")
 
-# Block -> pixels of a register tile of two vectors a pixel, and of one. 32 registers hold 28 sums,
-# 16 hold 12.
-PIXELS = {16: (28, 14), 8: (12, 6), 4: (12, 6)}
+# Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12;
+# a tile nearer to a square loads less: 10 numbers for 24 sums instead of 16 for 28.
+PIXELS = {16: {4: 6, 2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
 UNROLL = 4
 
-# What tiles read stays in the second-level cache, with a panel of filters.
+# What tiles read stays in the second-level cache, a panel's filters in the first, where all tiles
+# of a turn find them.
 ROOM_BYTES = 2**19
-# Tiles that a group gathers together: at most, and at least if it has so many.
-MOST_TURN, LEAST_TURN = 16, 8
-# Tiles of a group, if there are units' groups of them.
-LEAST_TILES = 4
+PANEL_BYTES = 2**15
+# Pixels whose tiles a group gathers together at most, and pixels of a group, if there are units'
+# groups of them.
+TURN_PIXELS, GROUP_PIXELS = 224, 192
 # A work-group has at least this many operations (about 100 us of one core).
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
@@ -98,9 +99,30 @@ NEAR_BYTES = 2**20
 PACK_BYTES = 2**17
 
 
-def vectors_of(channels: int, block: int) -> int:
-    """Blocks of channels in a register tile."""
-    return 2 if channels % (2 * block) == 0 else 1
+class Tile(NamedTuple):
+    """A register tile.
+
+    Attributes:
+        vectors: blocks of channels.
+        pixels: of each.
+    """
+
+    vectors: int
+    pixels: int
+
+    @property
+    def most(self) -> int:
+        """Tiles that a group gathers together at most."""
+        return max(1, TURN_PIXELS // self.pixels)
+
+
+def tile_of(channels: int, block: int) -> Tile:
+    """The register tile with the most blocks of channels that leave no rest."""
+    return next(
+        Tile(vectors, pixels)
+        for vectors, pixels in PIXELS[block].items()
+        if channels % (vectors * block) == 0
+    )
 
 
 def packed_size(g: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
@@ -122,7 +144,7 @@ def pack(
     outs, ins = (g.oc, g.ic) if direction is Direction.FORWARD else (g.ic, g.oc)
     steps = (g.ic * g.taps, g.taps)
     w_out, w_in = steps if direction is Direction.FORWARD else steps[::-1]
-    vectors = vectors_of(outs, form.block)
+    vectors = tile_of(outs, form.block).vectors
     panels = outs // (vectors * form.block)
     chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
     return PACK.launch(
@@ -178,16 +200,16 @@ def _convolve(
 ) -> Launch:
     block = form.block
     images, out_blocks, height, width, _ = y.shape
-    vectors = vectors_of(out_blocks * block, block)
-    pixels, room = PIXELS[block][vectors - 1], room_of(target.traits, block)
+    tile = tile_of(out_blocks * block, block)
+    room = room_of(target.traits, tile, block)
     taps = ceil_div(g.kh, down.apart) * ceil_div(g.kw, right.apart)
-    turn = min(cut.turn, MOST_TURN)
-    part = part_of(room // (turn * pixels * block), taps, x.shape[1])
+    turn = min(cut.turn, tile.most)
+    part = part_of(blocks_of(room, tile, block, turn), taps, x.shape[1])
     streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
     far = packed.nbytes > NEAR_BYTES
     return DIRECT.launch(
         DirectParams(
-            block, pixels, vectors, UNROLL, room, MOST_TURN, bias is not None, activation,
+            block, tile.pixels, tile.vectors, UNROLL, room, tile.most, bias is not None, activation,
             streams and part == (taps, x.shape[1]),
         ),
         (
@@ -205,7 +227,7 @@ def _convolve(
             *(side for pair in zip(down, right, strict=True) for side in pair),
             turn,
             *part,
-            ceil_div(block * vectors, turn) if far else 0,
+            ceil_div(block * tile.vectors, turn) if far else 0,
         ),
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         local_size=(1, 1, 1),
@@ -214,54 +236,57 @@ def _convolve(
     )  # fmt: skip
 
 
-def room_of(traits: DeviceTraits, block: int) -> int:
+def room_of(traits: DeviceTraits, tile: Tile, block: int) -> int:
     """Floats of local memory for what tiles read."""
-    least = PIXELS[block][0] * block * MOST_TURN
+    least = tile.most * tile.pixels * block
     return max(least, min(ROOM_BYTES, traits.local_memory_bytes // 2) // 4)
+
+
+def blocks_of(room: int, tile: Tile, block: int, turn: int) -> int:
+    """Blocks of channels, of any tap, that `turn` tiles read at a time, and a panel's filters."""
+    filters = PANEL_BYTES // (4 * block * block * tile.vectors)
+    return min(room // (turn * tile.pixels * block), filters)
 
 
 def part_of(room: int, taps: int, blocks: int) -> tuple[int, int]:
     """Taps and blocks of channels that a tile reads at a time, of those that it reads in all.
 
     Args:
-        room: how many blocks of pixels, of any tap, there is room for.
+        room: how many blocks, of any tap, there is room for.
         taps: of a filter, or of a phase of it.
         blocks: of channels.
     """
     if room >= blocks:
         return max(1, min(taps, room // blocks)), blocks
-    return 1, max(1, room)
+    return 1, ceil_div(blocks, ceil_div(blocks, max(1, room)))
 
 
 class _Sizes(NamedTuple):
     """What splits depend on.
 
     Attributes:
+        tile: of registers.
         tiles, panels: of a phase.
         phases: which are groups of their own.
-        turn: tiles that there is room for.
         flops: of a phase.
     """
 
+    tile: Tile
     tiles: int
     panels: int
     phases: int
-    turn: int
     flops: int
 
 
 def _sizes(target: Target, problem: ConvProblem) -> _Sizes:
     g, block = problem.geometry, _form(target).block
-    outs, ins, height, width, down, right = g.oc, g.ic, g.oh, g.ow, 1, 1
+    outs, height, width, down, right = g.oc, g.oh, g.ow, 1, 1
     if Direction(problem.direction) is Direction.INPUT_GRAD:
-        outs, ins, height, width, down, right = g.ic, g.oc, g.h, g.w, g.sh, g.sw
-    vectors = vectors_of(outs, block)
-    pixels = PIXELS[block][vectors - 1]
-    tiles = ceil_div(g.n * ceil_div(height, down) * ceil_div(width, right), pixels)
-    taps = ceil_div(g.kh, down) * ceil_div(g.kw, right)
-    turn = room_of(target.traits, block) // (pixels * taps * ins)
-    turn = min(max(turn, LEAST_TURN), MOST_TURN)
-    return _Sizes(tiles, outs // (vectors * block), down * right, turn, g.flops // (down * right))
+        outs, height, width, down, right = g.ic, g.h, g.w, g.sh, g.sw
+    tile = tile_of(outs, block)
+    tiles = ceil_div(g.n * ceil_div(height, down) * ceil_div(width, right), tile.pixels)
+    panels, phases = outs // (tile.vectors * block), down * right
+    return _Sizes(tile, tiles, panels, phases, g.flops // phases)
 
 
 def split(traits: DeviceTraits, sizes: _Sizes) -> Split:
@@ -277,11 +302,12 @@ def split(traits: DeviceTraits, sizes: _Sizes) -> Split:
     units, tiles, phases = traits.compute_units, sizes.tiles, sizes.phases
     wanted = min(max(ceil_div(sizes.flops, GROUP_FLOPS), units), MOST_GROUPS_PER_UNIT * units)
     least = ceil_div(units, sizes.panels * phases)
-    tile_chunks = min(max(min(wanted, tiles // LEAST_TILES), least), tiles)
+    enough = tiles * sizes.tile.pixels // GROUP_PIXELS
+    tile_chunks = min(max(min(wanted, enough), least), tiles)
     if tile_chunks >= units:
         tile_chunks -= tile_chunks % units
     panel_chunks = min(sizes.panels, ceil_div(units, tile_chunks * phases))
-    return Split(tile_chunks, panel_chunks, min(sizes.turn, ceil_div(tiles, tile_chunks)))
+    return Split(tile_chunks, panel_chunks, min(sizes.tile.most, ceil_div(tiles, tile_chunks)))
 
 
 def _form(target: Target) -> BlockedForm:
@@ -300,7 +326,7 @@ def _candidates(target: Target, problem: ConvProblem) -> list[Split]:
     found = [
         Split(tile_chunks, panel_chunks, turn)
         for turn in sorted(
-            {default.turn, max(1, default.turn // 2), min(2 * default.turn, MOST_TURN)}
+            {default.turn, max(1, default.turn // 2), min(2 * default.turn, sizes.tile.most)}
         )
         for tile_chunks in sorted({default.tile_chunks, *(units * c for c in (1, 2, 4, 8, 16)), 1})
         for panel_chunks in sorted({1, 2, units, sizes.panels})
@@ -324,7 +350,7 @@ def _lower(target: Target, operands: Operands, choice: Split) -> list[Launch]:
 
 SPLIT = Tunable(
     "conv_blocked_direct",
-    version=2,
+    version=3,
     problem=ConvProblem,
     choice=Split,
     default=_default,

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedForm
-from .conv_blocked_direct import vectors_of
+from .blocked_form import BlockedForm, vectors_of
 from .conv_geometry import ConvGeometry
 from .kernel import Constraint, Kernel
 

@@ -19,7 +19,6 @@
 ## param    width: 4|8|16            channels of a block
 ## param    tiles: int               of a register block
 ## param    vectors: int             blocks of output channels of a panel
-## param    unroll: int              channels in one turn of the inner loop; divides width
 ## param    inputs: tuple            Bt, by rows: side x side
 ## param    outputs: tuple           At: out x side
 ## param    filters: tuple           G: side x k
@@ -57,7 +56,7 @@
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="winograd" file="lib/winograd.mako"/>
-<%def name="conv_winograd(width, tiles, vectors, unroll, inputs, outputs, bias, activation)">
+<%def name="conv_winograd(width, tiles, vectors, inputs, outputs, bias, activation)">
 <% v, side, out, lanes = f"float{width}", len(inputs), len(outputs), width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -129,22 +128,21 @@ __kernel void conv_winograd(
 % for i in range(tiles):
                     ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
 % endfor
-                    for (int b = 0; b < in_blocks; b++, a += ${(tiles - 1) * width})
-                        for (int c = 0; c < ${width}; c += ${unroll}, a += ${unroll}, f += ${unroll * lanes}) {
-% for u in range(unroll):
+                    for (int b = 0; b < in_blocks; b++, a += ${tiles * width}, f += ${width * lanes}) {
+% for u in range(width):
 % for j in range(vectors):
-                            const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
+                        const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
 % endfor
 % for i in range(tiles):
-                            {
-                                const ${v} s = a[${i * width + u}];
+                        {
+                            const ${v} s = a[${i * width + u}];
 % for j in range(vectors):
-                                c${i}_${j} = multiply_add(s, f${u}_${j}, c${i}_${j});
-% endfor
-                            }
-% endfor
+                            c${i}_${j} = multiply_add(s, f${u}_${j}, c${i}_${j});
 % endfor
                         }
+% endfor
+% endfor
+                    }
                     __global vector *to = (__global vector *)(sums + (long)p * summed + group * ${tiles * lanes});
 % for i in range(tiles):
 % for j in range(vectors):

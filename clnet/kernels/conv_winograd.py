@@ -7,11 +7,17 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
-from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, Obstacle, block_size
-from .conv_blocked_direct import vectors_of
+from .blocked_form import (
+    LEAST_BLOCK,
+    BlockedAlgorithm,
+    BlockedForm,
+    Obstacle,
+    block_size,
+    vectors_of,
+)
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_trial import ConvTrial, Operands
-from .kernel import Constraint, Kernel
+from .kernel import Kernel
 from .tunable import Tunable
 
 __all__ = [
@@ -35,7 +41,6 @@ class WinogradParams(NamedTuple):
     width: int
     tiles: int
     vectors: int
-    unroll: int
     inputs: Matrix
     outputs: Matrix
     bias: bool
@@ -65,11 +70,7 @@ class Transforms(NamedTuple):
     filters: Matrix
 
 
-WINOGRAD = Kernel(
-    "conv_winograd",
-    "conv_winograd.mako",
-    constraints=(Constraint("width % unroll == 0", "blocks hold whole turns of the inner loop"),),
-)
+WINOGRAD = Kernel("conv_winograd", "conv_winograd.mako")
 PACK = Kernel("conv_winograd_pack", "conv_winograd.mako")
 
 _TILE4 = ((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, 1.0, 0.0, -1.0))
@@ -123,7 +124,6 @@ ALGORITHMS = frozenset(algorithm for algorithm, _ in _TRANSFORMS)
 # Block -> tiles of a register block of two vectors each; as in the direct convolution, but for the
 # pointers: all of a block's inputs have one.
 TILES = {16: 14, 8: 6, 4: 6}
-UNROLL = 4
 # Transformed inputs of a block of tiles, which every panel reads: they and
 # a panel's filters and sums stay in a core's own cache.
 BLOCK_BYTES = 2**19
@@ -249,7 +249,7 @@ def convolve(
         pads = g.kh - 1 - g.ph, g.kw - 1 - g.pw
     return WINOGRAD.launch(
         WinogradParams(
-            block, TILES[block], vectors, UNROLL, matrices.inputs, matrices.outputs,
+            block, TILES[block], vectors, matrices.inputs, matrices.outputs,
             bias is not None, activation,
         ),
         (

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
-from .conv_blocked_direct import vectors_of
+from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle, vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_geometry import ConvGeometry
 from .conv_winograd import Matrix, matrices_of, misshapen

@@ -35,6 +35,7 @@ GEOMETRIES = {
     "even-same": ConvGeometry(2, 16, 6, 5, 16, 4, 2, 6, 5, 1, 1, 1, 0),
     "filter-is-image": ConvGeometry(5, 16, 4, 4, 32, 4, 4, 1, 1),
     "far-taps": ConvGeometry(2, 16, 9, 7, 16, 3, 3, 9, 7, 1, 1, 5, 6, 5, 6),
+    "four-blocks": ConvGeometry(2, 64, 5, 7, 64, 3, 3, 3, 4, 2, 2, 1, 1),
     "stride-below-gap": ConvGeometry(2, 16, 13, 13, 16, 3, 3, 5, 5, 3, 3, 2, 2, 2, 2),
 }
 
@@ -268,7 +269,7 @@ def test_bias_and_activation(activation, where):
 
 @pytest.mark.parametrize("geometry", ["1x1", "stride-dilation", "3x3"])
 def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
-    monkeypatch.setattr(conv_blocked_direct, "MOST_TURN", 1)
+    monkeypatch.setattr(conv_blocked_direct, "TURN_PIXELS", 1)
     monkeypatch.setattr(conv_blocked_direct, "ROOM_BYTES", 0)
     form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
     case = Reference(GEOMETRIES[geometry])
@@ -279,6 +280,7 @@ def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
 
 @pytest.mark.parametrize(("room", "taps", "blocks", "part"), [
     (18, 9, 2, (9, 2)), (17, 9, 2, (8, 2)), (3, 9, 2, (1, 2)), (1, 9, 2, (1, 1)), (0, 1, 5, (1, 1)),
+    (8, 9, 12, (1, 6)),
 ])  # fmt: skip
 def test_parts_are_whole_taps_where_blocks_fit(room, taps, blocks, part):
     assert conv_blocked_direct.part_of(room, taps, blocks) == part

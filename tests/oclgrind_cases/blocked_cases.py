@@ -40,6 +40,7 @@ MODULES = (
 PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
 LARGE = ConvGeometry(1, 16, 3, 3, 16, 5, 5, 3, 4, ph=2, pw=2)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
+WIDE = ConvGeometry(1, 64, 3, 3, 64, 1, 1, 2, 2, sh=2, sw=2)
 FEW = ConvGeometry(2, 3, 6, 7, 32, 3, 2, 3, 6, sh=2, ph=1)
 
 
@@ -97,7 +98,8 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
 def direct(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
-    with constants(conv_blocked_direct, MOST_TURN=1, ROOM_BYTES=0):
+    check(target, WIDE, BlockedAlgorithm.DIRECT, full=True)
+    with constants(conv_blocked_direct, TURN_PIXELS=1, ROOM_BYTES=0):
         check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     with constants(conv_blocked_direct, LINE_BYTES=4 * target.traits.simd_width, STREAM_BYTES=0):
         check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
