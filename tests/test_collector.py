@@ -21,10 +21,12 @@ def collecting():
 
 def test_the_collector_goes_on_after_an_error(collecting):
     gc.enable()
-    with pytest.raises(ValueError, match="inside"), paused_collector():
-        assert not gc.isenabled()
-        raise ValueError("inside")
-    assert gc.isenabled()
+    try:
+        with paused_collector():
+            assert not gc.isenabled()
+            raise ValueError
+    except ValueError:
+        assert gc.isenabled()
 
 
 def test_a_collector_that_was_off_stays_off(collecting):
