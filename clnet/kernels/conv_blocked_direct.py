@@ -28,6 +28,7 @@ class DirectParams(NamedTuple):
     room: int
     most: int
     bias: bool
+    added: bool
     activation: str | None
     stream: bool
 
@@ -166,13 +167,14 @@ def forward(
     g: ConvGeometry,
     form: BlockedForm,
     *,
+    added: Array | None = None,
     activation: str | None,
 ) -> Launch:
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
     down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
     right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
     cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
-    return _convolve(target, y, x, packed, bias, activation, g, form, down, right, cut)
+    return _convolve(target, y, x, packed, bias, added, activation, g, form, down, right, cut)
 
 
 def input_grad(
@@ -182,7 +184,7 @@ def input_grad(
     down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
     right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
     cut = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
-    return _convolve(target, gx, gy, packed, None, None, g, form, down, right, cut)
+    return _convolve(target, gx, gy, packed, None, None, None, g, form, down, right, cut)
 
 
 def _convolve(
@@ -191,6 +193,7 @@ def _convolve(
     x: Array,
     packed: Array,
     bias: Array | None,
+    added: Array | None,
     activation: str | None,
     g: ConvGeometry,
     form: BlockedForm,
@@ -209,14 +212,14 @@ def _convolve(
     far = packed.nbytes > NEAR_BYTES
     return DIRECT.launch(
         DirectParams(
-            block, tile.pixels, tile.vectors, UNROLL, room, tile.most, bias is not None, activation,
-            streams and part == (taps, x.shape[1]),
+            block, tile.pixels, tile.vectors, UNROLL, room, tile.most, bias is not None,
+            added is not None, activation, streams and part == (taps, x.shape[1]),
         ),
         (
             y,
             x,
             packed,
-            *(() if bias is None else (bias,)),
+            *(a for a in (bias, added) if a is not None),
             images,
             *x.shape[1:4],
             out_blocks,
@@ -232,7 +235,7 @@ def _convolve(
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         local_size=(1, 1, 1),
         flops=g.flops,
-        bytes=x.nbytes + y.nbytes + packed.nbytes,
+        bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
     )  # fmt: skip
 
 
