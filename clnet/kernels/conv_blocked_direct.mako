@@ -55,17 +55,8 @@
 ## arg      some_taps: int           taps of a part
 ## arg      some_blocks: int         blocks of x of a part; turn * some_taps * some_blocks fit `room`
 ## arg      lines: int               vectors of the next panel to fetch ahead for each block of x
-## def      conv_blocked_pack
-## arg      packed: out float        zeros[width], then [panels][kh][kw][ins][vectors * width]
-## arg      weight: in float         outs and ins are steps of w_out and w_in; taps are dense
-## arg      outs: int                channels, a multiple of vectors * width
-## arg      ins: int                 channels
-## arg      taps: int                of a filter
-## arg      w_out: int
-## arg      w_in: int
 ##
 ## launch   conv_blocked_direct: global (phases, chunks of tiles, chunks of panels), local (1, 1, 1)
-## launch   conv_blocked_pack: global (panels, chunks of ins), local (1, 1)
 ## numerics one chain of multiply_add per output, in the order part, tap, channel
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
@@ -296,27 +287,4 @@ for (int k = 0; k < some; k++) {
 % endif
 % endfor
 % endfor
-</%def>
-<%def name="conv_blocked_pack(width, vectors)">
-<% lanes = width * vectors %>
-__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_pack(
-    __global float *restrict packed, const long packed_offset,
-    __global const float *restrict weight, const long weight_offset,
-    const int outs, const int ins, const int taps, const int w_out, const int w_in)
-{
-    const int panel = get_group_id(0), chunk = get_group_id(1), chunks = get_num_groups(1);
-    packed += packed_offset;
-    if (panel == 0 && chunk == 0)
-        for (int i = 0; i < ${width}; i++) packed[i] = 0;
-    packed += ${width} + (long)panel * taps * ins * ${lanes};
-    weight += weight_offset + (long)panel * ${lanes} * w_out;
-    const int last = ins * (chunk + 1) / chunks;
-    for (int c = ins * chunk / chunks; c < last; c++)
-        for (int tap = 0; tap < taps; tap++) {
-            __global float *to = packed + ((long)tap * ins + c) * ${lanes};
-            __global const float *from = weight + (long)c * w_in + tap;
-            for (int o = 0; o < ${lanes}; o++) to[o] = from[(long)o * w_out];
-        }
-}
 </%def>

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import DeviceTraits, Launch, Target
 from ..shapes import ceil_div
+from . import conv_blocked_pack
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_trial import ConvTrial, Operands
@@ -31,13 +32,6 @@ class DirectParams(NamedTuple):
     added: bool
     activation: str | None
     stream: bool
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_blocked_pack``; see its template."""
-
-    width: int
-    vectors: int
 
 
 class Split(NamedTuple):
@@ -78,7 +72,6 @@ DIRECT = Kernel(
         Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),
     ),
 )
-PACK = Kernel("conv_blocked_pack", "conv_blocked_direct.mako")
 
 # Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12;
 # a tile nearer to a square loads less: 10 numbers for 24 sums instead of 16 for 28.
@@ -97,7 +90,6 @@ GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
 # Panels of more bytes are fetched ahead from beyond the second-level cache.
 NEAR_BYTES = 2**20
-PACK_BYTES = 2**17
 
 
 class Tile(NamedTuple):
@@ -142,20 +134,9 @@ def pack(
 ) -> Launch:
     """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
     del target
-    outs, ins = (g.oc, g.ic) if direction is Direction.FORWARD else (g.ic, g.oc)
-    steps = (g.ic * g.taps, g.taps)
-    w_out, w_in = steps if direction is Direction.FORWARD else steps[::-1]
-    vectors = tile_of(outs, form.block).vectors
-    panels = outs // (vectors * form.block)
-    chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
-    return PACK.launch(
-        PackParams(form.block, vectors),
-        (packed, weight, outs, ins, g.taps, w_out, w_in),
-        global_size=(panels, chunks),
-        local_size=(1, 1),
-        flops=0,
-        bytes=packed.nbytes + weight.nbytes,
-    )
+    outs = g.oc if direction is Direction.FORWARD else g.ic
+    tile = tile_of(outs, form.block)
+    return conv_blocked_pack.pack(packed, weight, g, direction, form.block, tile.vectors)
 
 
 def forward(

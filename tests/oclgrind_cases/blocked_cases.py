@@ -9,6 +9,7 @@ from clnet.device import Target
 from clnet.kernels import (
     conv_blocked_direct,
     conv_blocked_few,
+    conv_blocked_pack,
     conv_blocked_weight,
     conv_winograd,
     conv_winograd_weight,
@@ -32,6 +33,7 @@ from .harness import case, constants, given, near, normal, output, run
 MODULES = (
     conv_blocked_direct,
     conv_blocked_few,
+    conv_blocked_pack,
     conv_blocked_weight,
     conv_winograd,
     conv_winograd_weight,
