@@ -2,89 +2,92 @@
 
 from typing import TYPE_CHECKING
 
-from . import autograd as autograd
-from . import errors as errors
-from . import linalg as linalg
-from . import nn as nn
-from . import ops as ops
-from . import optim as optim
-from .autograd import enable_grad as enable_grad
-from .autograd import inference_mode as inference_mode
-from .autograd import is_grad_enabled as is_grad_enabled
-from .autograd import no_grad as no_grad
-from .autograd import set_grad_enabled as set_grad_enabled
-from .compile import compile as compile
-from .creation import abstract as abstract
-from .creation import arange as arange
-from .creation import as_tensor as as_tensor
-from .creation import asarray as asarray
-from .creation import empty as empty
-from .creation import eye as eye
-from .creation import from_numpy as from_numpy
-from .creation import hamming_window as hamming_window
-from .creation import hann_window as hann_window
-from .creation import linspace as linspace
-from .creation import logspace as logspace
-from .creation import ones as ones
-from .creation import scalar_tensor as scalar_tensor
-from .creation import tril_indices as tril_indices
-from .creation import triu_indices as triu_indices
-from .creation import zeros as zeros
-from .device import DeviceKind as DeviceKind
-from .device import device as device
-from .device import devices as devices
-from .device import empty_cache as empty_cache
-from .device import max_memory_allocated as max_memory_allocated
-from .device import max_memory_reserved as max_memory_reserved
-from .device import memory_allocated as memory_allocated
-from .device import memory_reserved as memory_reserved
-from .device import reset_peak_memory_stats as reset_peak_memory_stats
-from .device import set_memory_limit as set_memory_limit
-from .device import synchronize as synchronize
-from .dtypes import DType as DType
-from .dtypes import bfloat16 as bfloat16
-from .dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from .dtypes import float16 as float16
-from .dtypes import float32 as float32
-from .dtypes import float64 as float64
-from .dtypes import int8 as int8
-from .dtypes import int16 as int16
-from .dtypes import int32 as int32
-from .dtypes import int64 as int64
-from .dtypes import uint8 as uint8
-from .generator import Generator as Generator
-from .inspection import broadcast_shapes as broadcast_shapes
-from .inspection import can_cast as can_cast
-from .inspection import finfo as finfo
-from .inspection import get_default_dtype as get_default_dtype
-from .inspection import iinfo as iinfo
-from .inspection import is_complex as is_complex
-from .inspection import is_floating_point as is_floating_point
-from .inspection import is_tensor as is_tensor
-from .inspection import numel as numel
-from .inspection import promote_types as promote_types
-from .inspection import result_type as result_type
-from .ops.conv import no_winograd as no_winograd
-from .ops.function import PUBLIC_OPS, Face
-from .profiling import profile as profile
-from .random import get_rng_state as get_rng_state
-from .random import initial_seed as initial_seed
-from .random import manual_seed as manual_seed
-from .random import normal as normal
-from .random import rand as rand
-from .random import rand_like as rand_like
-from .random import randint as randint
-from .random import randint_like as randint_like
-from .random import randn as randn
-from .random import randn_like as randn_like
-from .random import randperm as randperm
-from .random import set_rng_state as set_rng_state
-from .recompute import checkpoint as checkpoint
-from .recompute import checkpoint_sequential as checkpoint_sequential
-from .tensor import Tensor as Tensor
-from .tensor import full as full
-from .tensor import tensor as tensor
-from .train.forecast import plan as plan
+from .collector import paused_collector
+
+with paused_collector():
+    from . import autograd as autograd
+    from . import errors as errors
+    from . import linalg as linalg
+    from . import nn as nn
+    from . import ops as ops
+    from . import optim as optim
+    from .autograd import enable_grad as enable_grad
+    from .autograd import inference_mode as inference_mode
+    from .autograd import is_grad_enabled as is_grad_enabled
+    from .autograd import no_grad as no_grad
+    from .autograd import set_grad_enabled as set_grad_enabled
+    from .compile import compile as compile
+    from .creation import abstract as abstract
+    from .creation import arange as arange
+    from .creation import as_tensor as as_tensor
+    from .creation import asarray as asarray
+    from .creation import empty as empty
+    from .creation import eye as eye
+    from .creation import from_numpy as from_numpy
+    from .creation import hamming_window as hamming_window
+    from .creation import hann_window as hann_window
+    from .creation import linspace as linspace
+    from .creation import logspace as logspace
+    from .creation import ones as ones
+    from .creation import scalar_tensor as scalar_tensor
+    from .creation import tril_indices as tril_indices
+    from .creation import triu_indices as triu_indices
+    from .creation import zeros as zeros
+    from .device import DeviceKind as DeviceKind
+    from .device import device as device
+    from .device import devices as devices
+    from .device import empty_cache as empty_cache
+    from .device import max_memory_allocated as max_memory_allocated
+    from .device import max_memory_reserved as max_memory_reserved
+    from .device import memory_allocated as memory_allocated
+    from .device import memory_reserved as memory_reserved
+    from .device import reset_peak_memory_stats as reset_peak_memory_stats
+    from .device import set_memory_limit as set_memory_limit
+    from .device import synchronize as synchronize
+    from .dtypes import DType as DType
+    from .dtypes import bfloat16 as bfloat16
+    from .dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .dtypes import float16 as float16
+    from .dtypes import float32 as float32
+    from .dtypes import float64 as float64
+    from .dtypes import int8 as int8
+    from .dtypes import int16 as int16
+    from .dtypes import int32 as int32
+    from .dtypes import int64 as int64
+    from .dtypes import uint8 as uint8
+    from .generator import Generator as Generator
+    from .inspection import broadcast_shapes as broadcast_shapes
+    from .inspection import can_cast as can_cast
+    from .inspection import finfo as finfo
+    from .inspection import get_default_dtype as get_default_dtype
+    from .inspection import iinfo as iinfo
+    from .inspection import is_complex as is_complex
+    from .inspection import is_floating_point as is_floating_point
+    from .inspection import is_tensor as is_tensor
+    from .inspection import numel as numel
+    from .inspection import promote_types as promote_types
+    from .inspection import result_type as result_type
+    from .ops.conv import no_winograd as no_winograd
+    from .ops.function import PUBLIC_OPS, Face
+    from .profiling import profile as profile
+    from .random import get_rng_state as get_rng_state
+    from .random import initial_seed as initial_seed
+    from .random import manual_seed as manual_seed
+    from .random import normal as normal
+    from .random import rand as rand
+    from .random import rand_like as rand_like
+    from .random import randint as randint
+    from .random import randint_like as randint_like
+    from .random import randn as randn
+    from .random import randn_like as randn_like
+    from .random import randperm as randperm
+    from .random import set_rng_state as set_rng_state
+    from .recompute import checkpoint as checkpoint
+    from .recompute import checkpoint_sequential as checkpoint_sequential
+    from .tensor import Tensor as Tensor
+    from .tensor import full as full
+    from .tensor import tensor as tensor
+    from .train.forecast import plan as plan
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
     from .ops import *

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import mode
 from ..array import Array
+from ..collector import paused_collector
 from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
@@ -119,11 +120,12 @@ class Compiled:
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
-        recorded = record(self._function, args, kwargs, device)
-        trace = rewrite(recorded.trace, self._passes)
-        if memory_is_short(trace) if self._recompute is None else self._recompute:
-            trace = rewrite(trace, SAVING)
-        plan = Plan(trace, recorded.tracer)
+        with paused_collector():
+            recorded = record(self._function, args, kwargs, device)
+            trace = rewrite(recorded.trace, self._passes)
+            if memory_is_short(trace) if self._recompute is None else self._recompute:
+                trace = rewrite(trace, SAVING)
+            plan = Plan(trace, recorded.tracer)
         self.num_traces += 1
         return plan, recorded.rebuild
 

@@ -1,0 +1,56 @@
+"""Python's garbage collector, paused and going on."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+import clnet
+from clnet.collector import paused_collector
+
+
+@pytest.fixture
+def collecting():
+    enabled = gc.isenabled()
+    yield
+    (gc.enable if enabled else gc.disable)()
+
+
+def test_the_collector_goes_on_after_an_error(collecting):
+    gc.enable()
+    try:
+        with paused_collector():
+            assert not gc.isenabled()
+            raise ValueError
+    except ValueError:
+        assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off(collecting):
+    gc.disable()
+    with paused_collector():
+        assert not gc.isenabled()
+    assert not gc.isenabled()
+
+
+@pytest.mark.device
+def test_a_function_is_traced_without_the_collector(collecting):
+    gc.enable()
+    seen = []
+
+    def step(x):
+        seen.append(gc.isenabled())
+        return x + 1
+
+    assert clnet.compile(step)(clnet.ones(2)).tolist() == [2.0, 2.0]
+    assert seen == [False]
+    assert gc.isenabled()
+
+
+@pytest.mark.device
+def test_importing_leaves_the_collector_on():
+    run = [sys.executable, "-c", "import gc, clnet; print(gc.isenabled())"]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "True\n"
