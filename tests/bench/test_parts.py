@@ -75,10 +75,14 @@ def test_profilers_cost_is_told_off_and_on(monkeypatch, capsys):
     assert 0 < found["covered"] <= 1.01
 
 
-def test_gemm_has_its_command(capsys):
-    options = ["--only", "linear 128-10", "--rounds", "1", "--against", "nothing"]
+@pytest.mark.parametrize(
+    ("only", "size"), [("128-10", "64 x 10 x 128"), ("256", "256 x 256 x 256")]
+)
+@pytest.mark.parametrize("packed", [(), ("--packed",)], ids=["", "packed"])
+def test_gemm_has_its_command(capsys, only, size, packed):
+    options = ["--only", only, "--rounds", "1", "--against", "nothing", *packed]
     assert main(["bench", "gemm", *options]) == 0
-    assert "64 x 10 x 128" in capsys.readouterr().out
+    assert size in capsys.readouterr().out
 
 
 def test_a_tinygrad_that_is_not_there_is_named(tmp_path):
