@@ -1,6 +1,7 @@
 """How fast matrix products are, beside PyTorch's on the same device where it is installed.
 
-Every product is compared with float64 before it is timed; the two sides are timed in turns.
+Every product is compared with float64 before it is timed; the two sides are timed in turns. The
+launches are bound once, as in a compiled plan: what is timed is enqueueing and running them.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..array import Array
-from ..device import Device, device
-from ..kernels.gemm import gemm
+from ..device import Device, Launch, Scratch, Storage, device
+from ..kernels.gemm import gemm, pack_for
 from .peer import Peer, peer_on
 from .timing import seconds
 
@@ -133,7 +134,9 @@ class Result(NamedTuple):
         return json.dumps(fields | {"peer_seconds": self.peer_seconds})
 
 
-def measure(case: Case, where: Device, *, rounds: int, peer: Peer | None) -> Result:
+def measure(
+    case: Case, where: Device, *, rounds: int, peer: Peer | None, packed: bool = False
+) -> Result:
     """Check and time one product.
 
     Args:
@@ -141,6 +144,7 @@ def measure(case: Case, where: Device, *, rounds: int, peer: Peer | None) -> Res
         where: the device.
         rounds: turns; the median counts.
         peer: PyTorch, or None.
+        packed: ``b`` is packed before, as the weights of a compiled plan are.
 
     Returns:
         What was measured.
@@ -153,11 +157,15 @@ def measure(case: Case, where: Device, *, rounds: int, peer: Peer | None) -> Res
     a = _operand(rng, (*lead, case.m, case.k), transposed=case.layout[0] == "T")
     b = _operand(rng, (*lead, case.k, case.n), transposed=case.layout[1] == "T")
     out = Array.from_numpy(np.full((*lead, case.m, case.n), np.nan, np.float32), where)
-    launches = gemm(where.target, out, _upload(a, where), _upload(b, where))
+    left, right = _upload(a, where), _upload(b, where)
+    packing, panels = pack_for(where.target, out, left, right) if packed else ([], None)
+    launches = _placed([*packing, *gemm(where.target, out, left, right, panels=panels)], where)
+    for launch in launches[: len(packing)]:
+        where.queue.launch(launch)
+    bound = where.queue.bind(launches[len(packing) :])
 
     def ours() -> None:
-        for launch in launches:
-            where.queue.launch(launch)
+        where.queue.replay(bound)
 
     ours()
     error = _check(case, out.numpy(), a, b)
@@ -182,6 +190,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
     parser.add_argument("--rounds", type=int, default=11, help="turns, of which the median counts")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--packed", action="store_true", help="b is packed before, for all turns")
     parser.add_argument("--json", action="store_true", help="one JSON line for each case")
     options = parser.parse_args(argv)
     where = device(options.device)
@@ -194,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ratios: list[float] = []
     for case in (*SQUARES, *TRANSPOSED, *NETWORKS, *SHI):
         if options.only in case.name:
-            result = measure(case, where, rounds=options.rounds, peer=peer)
+            result = measure(case, where, rounds=options.rounds, peer=peer, packed=options.packed)
             print(result.json(where) if options.json else result.row(), flush=True)
             if result.peer_seconds is not None:
                 ratios.append(result.peer_seconds / result.seconds)
@@ -216,6 +225,17 @@ def _upload(values: np.ndarray, where: Device) -> Array:
         return Array.from_numpy(values, where)
     dense = Array.from_numpy(values.swapaxes(-1, -2), where)
     return dense.view(values.shape, (*dense.strides[:-2], dense.strides[-1], dense.strides[-2]))
+
+
+def _placed(launches: list[Launch], where: Device) -> list[Launch]:
+    """The launches with memory of their own for what they keep between them."""
+    needed = [arg.nbytes for launch in launches for arg in launch.args if type(arg) is Scratch]
+    if needed:
+        memory = Storage(where, max(needed))
+        memory.materialize()
+        for launch in launches:
+            launch.args = tuple(memory if type(arg) is Scratch else arg for arg in launch.args)
+    return launches
 
 
 def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:

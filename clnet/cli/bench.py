@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bench import (
+    bandwidth,
     beside_tinygrad,
     cnn,
     conv,
@@ -28,6 +29,7 @@ BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "gemm": (gemm.main, "matrix products"),
     "conv": (conv.main, "convolutions and their gradients"),
     "cnn": (cnn.main, "the small CNN on Fashion-MNIST: accuracy, seconds an epoch"),
+    "bandwidth": (bandwidth.main, "ops that move memory, beside a copy"),
     "memory": (memory.main, "what early release saves"),
     "overhead": (overhead.main, "what the host costs"),
     "step": (step.main, "training steps eager and compiled: launches, time, the host's share"),

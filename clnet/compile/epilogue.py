@@ -1,4 +1,7 @@
-"""A ReLU behind a product or a convolution is applied before its result is stored."""
+"""What pointwise steps make of a product or a convolution is applied before its result is stored.
+
+That is a ReLU; and behind a blocked convolution a sum with another value, such as a shortcut's.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ..array import Array
 from ..expr import Input, where
 from ..ops.blocked import BlockedConv2d
 from ..ops.conv import Conv2d
@@ -18,32 +22,46 @@ from .trace import Trace
 from .tracer import Action, Step
 
 _RELU = where(Input(0) <= 0, 0, Input(0))
+_SUM = Input(0) + Input(1)
 
 
 def epilogue(trace: Trace) -> Trace:
-    """The trace without ReLUs whose operand only they read, made by an op that can apply one."""
+    """The trace without sums, then ReLUs, whose operand only they read and an op can apply them."""
+    return _applied(_applied(trace, _SUM), _RELU)
+
+
+def _applied(trace: Trace, wanted: Any) -> Trace:
+    """The trace after all steps of one expression that can be applied by who makes their operand.
+
+    The op takes the step's place: all that it reads beside its operand is there.
+    """
     steps: list[Step | Action | None] = list(trace.steps)
     for made, position in _pairs(trace):
-        producer, relu = steps[made], trace.steps[position]
-        if not isinstance(producer, Step) or not isinstance(relu, Step):
+        producer, step = steps[made], steps[position]
+        if not (isinstance(producer, Step) and isinstance(step, Step)):
             continue
-        if _refusal(trace, producer, relu) is None:
+        if step is not trace.steps[position] or not _computes(step, wanted):
+            continue
+        if _refusal(trace, made, position) is None:
             function: Any = producer.function
-            steps[made] = replace(
-                producer, function=replace(function, activation="relu"), outputs=relu.outputs
+            change = {"added": True} if wanted is _SUM else {"activation": "relu"}
+            others = tuple(x for x in step.inputs if x.storage is not producer.outputs[0].storage)
+            steps[made] = None
+            steps[position] = replace(
+                producer,
+                function=replace(function, **change),
+                inputs=(*producer.inputs, *others),
+                outputs=step.outputs,
             )
-            steps[position] = None
     return trace.with_steps([s for s in steps if s is not None])
 
 
 def apart(trace: Trace) -> Iterator[Apart]:
     """Pointwise steps that are not applied by the product whose result they read, and why."""
     for made, position in _pairs(trace):
-        producer, step = trace.steps[made], trace.steps[position]
-        if isinstance(producer, Step) and isinstance(step, Step):
-            found = _refusal(trace, producer, step)
-            if found is not None:
-                yield made, position, found
+        found = _refusal(trace, made, position)
+        if found is not None:
+            yield made, position, found
 
 
 def _pairs(trace: Trace) -> Iterator[tuple[int, int]]:
@@ -57,21 +75,43 @@ def _pairs(trace: Trace) -> Iterator[tuple[int, int]]:
                     yield made, position
 
 
-def _refusal(trace: Trace, producer: Step, step: Step) -> Refusal | None:
+def _refusal(trace: Trace, made: int, position: int) -> Refusal | None:
+    producer, step = trace.steps[made], trace.steps[position]
+    if not (isinstance(producer, Step) and isinstance(step, Step)):
+        return Refusal.ONLY_RELU
     (x,) = producer.outputs
     if len(trace.readers[x.storage]) > 1:
         return Refusal.READ_TWICE
     if trace.outlives(x.storage):
         return Refusal.RETURNED
-    function = step.function
-    if not isinstance(function, Pointwise) or function.exprs != (_RELU,):
+    others = [a for a in step.inputs if a.storage is not x.storage]
+    if not _computes(step, _RELU) and not (_computes(step, _SUM) and _adds(producer, others)):
         return Refusal.ONLY_RELU
-    (operand,), (y,) = step.inputs, step.outputs
-    if y.dtype is not x.dtype:
+    (operand,), (y,) = (a for a in step.inputs if a.storage is x.storage), step.outputs
+    if any(a.dtype is not x.dtype for a in (y, *others)):
         return Refusal.DTYPE
     if not trace.is_value(y.storage):
         return Refusal.CHANGED
+    writes = (w for a in producer.inputs for w in trace.writers.get(a.storage, ()))
+    if any(made < w < position for w in writes):
+        return Refusal.ORDER
     return None if same_view(operand, x) and operand.strides == y.strides else Refusal.VIEW
+
+
+def _computes(step: Step, expr: Any) -> bool:
+    return isinstance(step.function, Pointwise) and step.function.exprs == (expr,)
+
+
+def _adds(producer: Step, others: list[Array]) -> bool:
+    """Whether a step can add one more value, of the result's shape and dense."""
+    (x,) = producer.outputs
+    return (
+        isinstance(producer.function, BlockedConv2d)
+        and producer.function.adds
+        and len(others) == 1
+        and others[0].shape == x.shape
+        and others[0].contiguous
+    )
 
 
 def _activates(step: Step | Action | None) -> bool:

@@ -121,8 +121,9 @@ def _row(position: int, entry: Lowered | Action, memory: MemoryPlan) -> tuple[st
 
 def _op(step: Step) -> str:
     """The op, and what was put behind it in the same kernel."""
+    added = "+add" if getattr(step.function, "added", False) else ""
     behind = getattr(step.function, "activation", None)
-    return step.function.name + (f"+{behind}" if behind else "")
+    return step.function.name + added + (f"+{behind}" if behind else "")
 
 
 def _first(texts: Sequence[str], between: str) -> str:

@@ -22,7 +22,7 @@ class Refusal(Enum):
     OVERLAP = "elements would be read after they are overwritten"
     REPEATED = "it would be computed again for every element that it is broadcast to"
     TURNED = "too many operands would be read in another order than they lie in"
-    ONLY_RELU = "products and convolutions apply a ReLU and nothing else"
+    ONLY_RELU = "products and convolutions apply a ReLU, blocked ones a sum before, no more"
     LOADED = "sums over plain arrays load what they read"
     BYTES = "no fewer bytes would be moved"
 

@@ -3,6 +3,8 @@
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
 ## param  by_rows: bool              an item makes a row (CPU) instead of an element (GPU)
+## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their elements
+##                                   are written out
 ## param  include_pad: bool          padding counts in the mean
 ## param  divisor: int               what to divide by instead, or 0
 ## param  kh: int                     height of the window
@@ -59,8 +61,8 @@
 ## launch   by_rows: one item per row of y, groups of one; else, and for gradients, one per element.
 ##          The gradients _planes and plane_mean: one item per plane, groups of one.
 ##          plane_mean_local: a group per plane
-## numerics sums in the window's order, gradients in the windows' order, means of whole planes by a
-##          fixed tree: the same bits every run
+## numerics sums in the window's order, gradients in the windows' order (those of a plane: row by row,
+##          windows at its edges last), means of whole planes by a fixed tree: the same bits every run
 <%namespace name="plane" file="lib/plane.mako"/>
 <%def name="share(include_pad, divisor, kh, kw, sh, sw, ph, pw)">
             /* The window's part inside the plane, and what its sum is divided by. */
@@ -77,24 +79,43 @@
             const int count = (bottom - top) * (right - left);
 % endif
 </%def>
-<%def name="avg_pool(ctype, real, by_rows, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
+<%def name="avg_pool(
+    ctype, real, by_rows, unchecked, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 __kernel void avg_pool(
     const int rows, const int out_h, const int out_w, const int height, const int width,
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset)
 {
-    ${plane.visit(by_rows, "out_w")}
+    x += x_offset;
+    y += y_offset;
+    ${plane.windows(
+        by_rows, unchecked,
+        capture(mean_inside, ctype, real, divisor, kh, kw, sh, sw, ph, pw),
+        capture(mean_checked, ctype, real, include_pad, divisor, kh, kw, sh, sw, ph, pw),
+        kh, kw, sh, sw, ph, pw)}
+}
+</%def>
+<%def name="mean_inside(ctype, real, divisor, kh, kw, sh, sw, ph, pw)">
+        __global const ${ctype} *source = x + row / out_h * (height * width)
+            + (row % out_h * ${sh} - ${ph}) * width + column * ${sw} - ${pw};
+        ${real} sum = 0;
+% for i in range(kh):
+% for j in range(kw):
+        sum += source[${i} * width + ${j}];
+% endfor
+% endfor
+        y[row * out_w + column] = sum / ${divisor or kh * kw};
+</%def>
+<%def name="mean_checked(ctype, real, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
             const int oy = row % out_h;
             const int ox = column;
-            __global const ${ctype} *source = x + x_offset + row / out_h * (height * width);
+            __global const ${ctype} *source = x + row / out_h * (height * width);
             ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
             ${real} sum = 0;
             for (int at_y = top; at_y < bottom; ++at_y)
                 for (int at_x = left; at_x < right; ++at_x)
                     sum += source[at_y * width + at_x];
-            y[y_offset + row * out_w + column] = sum / count;
-    }
-}
+            y[row * out_w + column] = sum / count;
 </%def>
 <%def name="avg_pool_gradient(ctype, real, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 __kernel void avg_pool_gradient(
@@ -118,7 +139,8 @@ __kernel void avg_pool_gradient(
     }
 }
 </%def>
-<%def name="avg_pool_gradient_planes(ctype, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
+<%def name="avg_pool_gradient_planes(
+    ctype, unchecked, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 __kernel void avg_pool_gradient_planes(
     const int out_h, const int out_w, const int height, const int width,
     __global ${ctype} *restrict gx, const long gx_offset,
@@ -129,14 +151,32 @@ __kernel void avg_pool_gradient_planes(
     gy += gy_offset + get_global_id(0) * out_h * out_w;
     for (int i = 0; i < height * width; ++i)
         gx[i] = 0;
-    for (int oy = 0; oy < out_h; ++oy)
-        for (int ox = 0; ox < out_w; ++ox) {
+    for (int oy = 0; oy < out_h; ++oy) {
+        const int y_first = oy * ${sh} - ${ph};
+        __global const ${ctype} *const grads = gy + oy * out_w;
+% if unchecked != "none":
+        ${plane.level(kh, kw, sw, pw)}
+% for i in range(kh):
+        for (int ox = first; ox < last; ++ox) {
+            const ${ctype} part = grads[ox] / ${divisor or kh * kw};
+            __global ${ctype} *const corner = gx + (y_first + ${i}) * width + ox * ${sw} - ${pw};
+% for j in range(kw):
+            corner[${j}] += part;
+% endfor
+        }
+% endfor
+% else:
+        const int first = out_w, last = out_w;
+% endif
+        for (int i = 0; i < out_w - last + first; ++i) {
+            const int ox = i < first ? i : i - first + last;
             ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
-            const ${ctype} part = gy[oy * out_w + ox] / count;
+            const ${ctype} part = grads[ox] / count;
             for (int at_y = top; at_y < bottom; ++at_y)
                 for (int at_x = left; at_x < right; ++at_x)
                     gx[at_y * width + at_x] += part;
         }
+    }
 }
 </%def>
 <%def name="adaptive_avg_pool(ctype, real, by_rows, h, w, oh, ow)">

@@ -9,7 +9,15 @@ from ..array import Array
 from ..device import Launch, Target
 from .grid import items
 from .kernel import Constraint, Kernel
-from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type
+from .window import (
+    Window,
+    by_rows,
+    plane_items,
+    plane_sizes,
+    planes_of,
+    real_type,
+    unchecked,
+)
 
 _GPU_GROUP = 256
 _LAWS = (
@@ -23,6 +31,7 @@ class _AvgPool(NamedTuple):
     ctype: str
     real: str
     by_rows: bool
+    unchecked: str
     include_pad: bool
     divisor: int
     kh: int
@@ -48,6 +57,7 @@ class _Gradient(NamedTuple):
 
 class _Planes(NamedTuple):
     ctype: str
+    unchecked: str
     include_pad: bool
     divisor: int
     kh: int
@@ -126,7 +136,8 @@ def avg_pool(
     if y.size == 0:
         return []
     real, rows = real_type(y), by_rows(target)
-    params = _AvgPool(y.dtype.ctype, real, rows, include_pad, divisor, *window[:6])
+    features = (rows, unchecked(target, window, y, x), include_pad, divisor)
+    params = _AvgPool(y.dtype.ctype, real, *features, *window[:6])
     return [
         _AVG_POOL.launch(
             params,
@@ -164,7 +175,14 @@ def avg_pool_gradient(
     if by_rows(target):
         args = (*gy.shape[-2:], *gx.shape[-2:], gx, gy)
         shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
-        return [_GRADIENT_PLANES.launch(_Planes(gx.dtype.ctype, *how), args, **shape, **cost)]
+        return [
+            _GRADIENT_PLANES.launch(
+                _Planes(gx.dtype.ctype, unchecked(target, window, gy, gx), *how),
+                args,
+                **shape,
+                **cost,
+            )
+        ]
     args = (*plane_sizes(gx, gy, gx), gx, gy)
     global_size, local_size = items(target, gx.size)
     shape = {"global_size": global_size, "local_size": local_size}

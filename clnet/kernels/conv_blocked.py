@@ -247,9 +247,12 @@ def blocked_forward(
     geometry: ConvGeometry,
     form: BlockedForm,
     *,
+    added: Array | None = None,
     activation: str | None = None,
 ) -> list[Launch]:
-    """``y[n, o] = activation(sum_c x[n, c] * weight[o, c] + bias[o])``, the cross-correlation.
+    """``y[n, o] = activation(sum_c x[n, c] * weight[o, c] + bias[o] + added[n, o])``.
+
+    It is the cross-correlation.
 
     Args:
         target: what the device is like.
@@ -259,6 +262,7 @@ def blocked_forward(
         bias: ``(oc,)``, dense, or None.
         geometry: the sizes.
         form: how it is computed.
+        added: like ``y``, dense, or None; None where the form has a plain ``x``.
         activation: None or ``"relu"``.
 
     Returns:
@@ -268,11 +272,14 @@ def blocked_forward(
         return [
             conv_winograd.convolve(
                 target, y, x, packed, bias, geometry, Direction.FORWARD, form,
-                activation=activation,
+                added=added, activation=activation,
             )
         ]  # fmt: skip
-    algorithm = conv_blocked_few if form.plain_x else conv_blocked_direct
-    return [algorithm.forward(target, y, x, packed, bias, geometry, form, activation=activation)]
+    if form.plain_x:
+        few = conv_blocked_few.forward
+        return [few(target, y, x, packed, bias, geometry, form, activation=activation)]
+    direct = conv_blocked_direct.forward
+    return [direct(target, y, x, packed, bias, geometry, form, added=added, activation=activation)]
 
 
 def blocked_input_grad(

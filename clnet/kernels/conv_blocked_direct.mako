@@ -22,6 +22,7 @@
 ## param    room: int                floats of local memory for what tiles read
 ## param    most: int                tiles whose places are kept
 ## param    bias: bool               whether there is a bias
+## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
 ## param    stream: bool             y goes past the caches; it is written once
 ##
@@ -30,6 +31,7 @@
 ## arg      x: in float[images][in_blocks][x_height][x_width][width]
 ## arg      packed: in float         conv_blocked_pack's: zeros[width], then the filters
 ## arg      offsets: in float[out_blocks * width]   only with a bias
+## arg      added: in float[images][out_blocks][y_height][y_width][width]   only if there is
 ## arg      images: int
 ## arg      in_blocks: int           blocks of channels of x
 ## arg      x_height: int
@@ -53,22 +55,13 @@
 ## arg      some_taps: int           taps of a part
 ## arg      some_blocks: int         blocks of x of a part; turn * some_taps * some_blocks fit `room`
 ## arg      lines: int               vectors of the next panel to fetch ahead for each block of x
-## def      conv_blocked_pack
-## arg      packed: out float        zeros[width], then [panels][kh][kw][ins][vectors * width]
-## arg      weight: in float         outs and ins are steps of w_out and w_in; taps are dense
-## arg      outs: int                channels, a multiple of vectors * width
-## arg      ins: int                 channels
-## arg      taps: int                of a filter
-## arg      w_out: int
-## arg      w_in: int
 ##
 ## launch   conv_blocked_direct: global (phases, chunks of tiles, chunks of panels), local (1, 1, 1)
-## launch   conv_blocked_pack: global (panels, chunks of ins), local (1, 1)
 ## numerics one chain of multiply_add per output, in the order part, tap, channel
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="prelude" file="lib/prelude.mako"/>
-<%def name="conv_blocked_direct(width, pixels, vectors, unroll, room, most, bias, activation, stream)">
+<%def name="conv_blocked_direct(width, pixels, vectors, unroll, room, most, bias, added, activation, stream)">
 <% lanes, places = vectors * width, most * -(-pixels // 16) %>
 ${vectors_of.types("float", width)}
 ${prelude.fetch_ahead()}
@@ -82,6 +75,9 @@ __kernel void conv_blocked_direct(
     __global const float *restrict packed, const long packed_offset,
 % if bias:
     __global const float *restrict offsets, const long offsets_offset,
+% endif
+% if added:
+    __global const float *restrict added, const long added_offset,
 % endif
     const int images, const int in_blocks, const int x_height, const int x_width,
     const int out_blocks, const int y_height, const int y_width, const int kh, const int kw,
@@ -119,6 +115,9 @@ __kernel void conv_blocked_direct(
     const long panel_size = (long)kh * kw * in_blocks * ${width * lanes};
     x += x_offset;
     y += y_offset;
+% if added:
+    added += added_offset;
+% endif
     __global const float *const filters = packed + packed_offset;
 
     for (int tile = (long)tiles * tile_chunk / tile_chunks; tile < last_tile; tile += turn) {
@@ -138,8 +137,17 @@ __kernel void conv_blocked_direct(
                 for (int t = 0; t < count; t++) {
                     __global float *const out = y + (long)panel * ${vectors} * y_plane;
                     const int *const place = to + t * ${pixels};
+% if added:
+                    __global const float *const more = added + (long)panel * ${vectors} * y_plane;
+                    if (ends)
+                        for (int i = 0; i < ${pixels}; i++) {
+% for j in range(vectors):
+                            FETCH_AHEAD(more + place[i] + ${j} * (long)y_plane);
+% endfor
+                        }
+% endif
                     ${multiply(width, pixels, vectors, unroll)}
-                    ${store(width, pixels, vectors, bias, activation, stream)}
+                    ${store(width, pixels, vectors, bias, added, activation, stream)}
                 }
             }
             block = last_block < in_blocks ? last_block : 0;
@@ -250,16 +258,22 @@ for (int k = 0; k < some; k++) {
 </%def>
 ##
 ## The sums go to memory, complete or to be taken up again.
-<%def name="store(width, pixels, vectors, bias, activation, stream)">
+<%def name="store(width, pixels, vectors, bias, added, activation, stream)">
 <% v = f"float{width}" %>
-% if bias or activation:
+% if bias or added or activation:
                     if (ends) {
 % for j in range(vectors):
 % if bias:
                         const ${v} offset${j} = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + ${j}];
 % endif
 % for i in range(pixels):
-                        c${i}_${j} = ${epilogue.activate(activation, f"c{i}_{j} + offset{j}" if bias else f"c{i}_{j}", v)};
+% if bias:
+                        c${i}_${j} += offset${j};
+% endif
+% if added:
+                        c${i}_${j} += *(__global const vector *)(more + place[${i}] + ${j} * (long)y_plane);
+% endif
+                        c${i}_${j} = ${epilogue.activate(activation, f"c{i}_{j}", v)};
 % endfor
 % endfor
                     }
@@ -273,27 +287,4 @@ for (int k = 0; k < some; k++) {
 % endif
 % endfor
 % endfor
-</%def>
-<%def name="conv_blocked_pack(width, vectors)">
-<% lanes = width * vectors %>
-__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_pack(
-    __global float *restrict packed, const long packed_offset,
-    __global const float *restrict weight, const long weight_offset,
-    const int outs, const int ins, const int taps, const int w_out, const int w_in)
-{
-    const int panel = get_group_id(0), chunk = get_group_id(1), chunks = get_num_groups(1);
-    packed += packed_offset;
-    if (panel == 0 && chunk == 0)
-        for (int i = 0; i < ${width}; i++) packed[i] = 0;
-    packed += ${width} + (long)panel * taps * ins * ${lanes};
-    weight += weight_offset + (long)panel * ${lanes} * w_out;
-    const int last = ins * (chunk + 1) / chunks;
-    for (int c = ins * chunk / chunks; c < last; c++)
-        for (int tap = 0; tap < taps; tap++) {
-            __global float *to = packed + ((long)tap * ins + c) * ${lanes};
-            __global const float *from = weight + (long)c * w_in + tap;
-            for (int o = 0; o < ${lanes}; o++) to[o] = from[(long)o * w_out];
-        }
-}
 </%def>

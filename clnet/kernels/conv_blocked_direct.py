@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import DeviceTraits, Launch, Target
 from ..shapes import ceil_div
+from . import conv_blocked_pack
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_trial import ConvTrial, Operands
@@ -28,15 +29,9 @@ class DirectParams(NamedTuple):
     room: int
     most: int
     bias: bool
+    added: bool
     activation: str | None
     stream: bool
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_blocked_pack``; see its template."""
-
-    width: int
-    vectors: int
 
 
 class Split(NamedTuple):
@@ -77,7 +72,6 @@ DIRECT = Kernel(
         Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),
     ),
 )
-PACK = Kernel("conv_blocked_pack", "conv_blocked_direct.mako")
 
 # Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12;
 # a tile nearer to a square loads less: 10 numbers for 24 sums instead of 16 for 28.
@@ -96,7 +90,6 @@ GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
 # Panels of more bytes are fetched ahead from beyond the second-level cache.
 NEAR_BYTES = 2**20
-PACK_BYTES = 2**17
 
 
 class Tile(NamedTuple):
@@ -141,20 +134,9 @@ def pack(
 ) -> Launch:
     """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
     del target
-    outs, ins = (g.oc, g.ic) if direction is Direction.FORWARD else (g.ic, g.oc)
-    steps = (g.ic * g.taps, g.taps)
-    w_out, w_in = steps if direction is Direction.FORWARD else steps[::-1]
-    vectors = tile_of(outs, form.block).vectors
-    panels = outs // (vectors * form.block)
-    chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
-    return PACK.launch(
-        PackParams(form.block, vectors),
-        (packed, weight, outs, ins, g.taps, w_out, w_in),
-        global_size=(panels, chunks),
-        local_size=(1, 1),
-        flops=0,
-        bytes=packed.nbytes + weight.nbytes,
-    )
+    outs = g.oc if direction is Direction.FORWARD else g.ic
+    tile = tile_of(outs, form.block)
+    return conv_blocked_pack.pack(packed, weight, g, direction, form.block, tile.vectors)
 
 
 def forward(
@@ -166,13 +148,14 @@ def forward(
     g: ConvGeometry,
     form: BlockedForm,
     *,
+    added: Array | None = None,
     activation: str | None,
 ) -> Launch:
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
     down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
     right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
     cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
-    return _convolve(target, y, x, packed, bias, activation, g, form, down, right, cut)
+    return _convolve(target, y, x, packed, bias, added, activation, g, form, down, right, cut)
 
 
 def input_grad(
@@ -182,7 +165,7 @@ def input_grad(
     down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
     right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
     cut = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
-    return _convolve(target, gx, gy, packed, None, None, g, form, down, right, cut)
+    return _convolve(target, gx, gy, packed, None, None, None, g, form, down, right, cut)
 
 
 def _convolve(
@@ -191,6 +174,7 @@ def _convolve(
     x: Array,
     packed: Array,
     bias: Array | None,
+    added: Array | None,
     activation: str | None,
     g: ConvGeometry,
     form: BlockedForm,
@@ -209,14 +193,14 @@ def _convolve(
     far = packed.nbytes > NEAR_BYTES
     return DIRECT.launch(
         DirectParams(
-            block, tile.pixels, tile.vectors, UNROLL, room, tile.most, bias is not None, activation,
-            streams and part == (taps, x.shape[1]),
+            block, tile.pixels, tile.vectors, UNROLL, room, tile.most, bias is not None,
+            added is not None, activation, streams and part == (taps, x.shape[1]),
         ),
         (
             y,
             x,
             packed,
-            *(() if bias is None else (bias,)),
+            *(a for a in (bias, added) if a is not None),
             images,
             *x.shape[1:4],
             out_blocks,
@@ -232,7 +216,7 @@ def _convolve(
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         local_size=(1, 1, 1),
         flops=g.flops,
-        bytes=x.nbytes + y.nbytes + packed.nbytes,
+        bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@
 ## param    filters: tuple           G: side x k
 ## param    turned: bool             whether the filters are turned around
 ## param    bias: bool               whether there is a bias
+## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
 ##
 ## def      conv_winograd
@@ -31,6 +32,7 @@
 ## arg      x: in float[images][in_blocks][x_height][x_width][width]
 ## arg      packed: in float[panels][side * side][in_blocks * width][vectors * width]
 ## arg      offsets: in float[out_blocks * width]   only with a bias
+## arg      added: in float[images][out_blocks][y_height][y_width][width]   only if there is
 ## arg      scratch: out float[groups][slot]
 ## arg      images: int
 ## arg      in_blocks: int           blocks of channels of x
@@ -56,7 +58,7 @@
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="winograd" file="lib/winograd.mako"/>
-<%def name="conv_winograd(width, tiles, vectors, inputs, outputs, bias, activation)">
+<%def name="conv_winograd(width, tiles, vectors, inputs, outputs, bias, added, activation)">
 <% v, side, out, lanes = f"float{width}", len(inputs), len(outputs), width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -66,6 +68,9 @@ __kernel void conv_winograd(
     __global const float *restrict packed, const long packed_offset,
 % if bias:
     __global const float *restrict offsets, const long offsets_offset,
+% endif
+% if added:
+    __global const float *restrict added, const long added_offset,
 % endif
     __global float *restrict scratch, const long scratch_offset,
     const int images, const int in_blocks, const int x_height, const int x_width,
@@ -167,17 +172,25 @@ __kernel void conv_winograd(
                         ((__local vector *)passing)[${i * side} + j] = ${winograd.combine(outputs[i], "d")};
 % endfor
                     }
-                    __global float *to = y + (((long)image * out_blocks + panel * ${vectors} + k) * y_height + top) * y_width * ${width} + left * ${width};
+                    const long corner = ((((long)image * out_blocks + panel * ${vectors} + k) * y_height + top) * y_width + left) * ${width};
+                    __global float *to = y + corner;
+% if added:
+                    __global const float *more = added + added_offset + corner;
+% endif
                     for (int i = 0; i < min(${out}, y_height - top); i++, to += y_width * ${width}) {
 % for j in range(side):
                         const ${v} e${j} = ((__local vector *)passing)[i * ${side} + ${j}];
 % endfor
 % for j in range(out):
                         if (left + ${j} < y_width) {
-                            const ${v} value = ${winograd.combine(outputs[j], "e")}${" + offset" if bias else ""};
+                            const ${v} sum = ${winograd.combine(outputs[j], "e")}${" + offset" if bias else ""};
+                            const ${v} value = sum${f" + ((__global const vector *)more)[{j}]" if added else ""};
                             ((__global vector *)to)[${j}] = ${epilogue.activate(activation, "value", v)};
                         }
 % endfor
+% if added:
+                        more += y_width * ${width};
+% endif
                     }
                 }
             }

@@ -44,6 +44,7 @@ class WinogradParams(NamedTuple):
     inputs: Matrix
     outputs: Matrix
     bias: bool
+    added: bool
     activation: str | None
 
 
@@ -234,6 +235,7 @@ def convolve(
     direction: Direction,
     form: BlockedForm,
     *,
+    added: Array | None = None,
     activation: str | None = None,
 ) -> Launch:
     """The convolution, or its input gradient from ``x``, which is ``gy`` then."""
@@ -250,16 +252,16 @@ def convolve(
     return WINOGRAD.launch(
         WinogradParams(
             block, TILES[block], vectors, matrices.inputs, matrices.outputs,
-            bias is not None, activation,
+            bias is not None, added is not None, activation,
         ),
         (
-            y, x, packed, *(() if bias is None else (bias,)), scratch, y.shape[0],
+            y, x, packed, *(a for a in (bias, added) if a is not None), scratch, y.shape[0],
             *x.shape[1:4], *y.shape[1:4], *pads, cut.turn, cut.slot,
         ),
         global_size=(cut.chunks,),
         local_size=(1,),
         flops=g.flops,
-        bytes=x.nbytes + y.nbytes + packed.nbytes,
+        bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
     )  # fmt: skip
 
 

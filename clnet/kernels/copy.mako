@@ -5,6 +5,7 @@
 ## param  to_bool: bool              y holds truth values: 1 where x is not 0
 ## param  ndim: int                  axes given by sizes and strides
 ## param  tile: int                  edge of the square block that is turned over at once
+## param  stream: bool               y goes past the caches; blocks lie at whole lines
 ## param  group_rows: int            work-items along a block's edge on a GPU
 ## param  real: str                  float or double, arithmetic of a floating range; long of others
 ## param  value: str                 C expression
@@ -24,7 +25,9 @@
 ## arg    x_stride_{d}: int          steps in x from row to row
 ## arg    y: out ctype
 ## arg    x: in source
-## def    copy_transposed, copy_transposed_local
+## def    copy_squares
+## arg    share: int                 rows of an item, a multiple of tile
+## def    copy_transposed, copy_transposed_local, copy_squares
 ## arg    rows: int                  axis along which x is dense
 ## arg    columns: int               axis along which y is dense
 ## arg    y_row: int                 step in y from row to row
@@ -48,9 +51,13 @@
 ##
 ## launch   copy_elements, fill, arange: one item per element. copy_rows: (elements of a row, rows).
 ##          copy_transposed: (columns / tile, rows / tile, others), groups of one.
-##          copy_transposed_local: (tile, group_rows) items for each block
+##          copy_transposed_local: (tile, group_rows) items for each block.
+##          copy_squares: (columns / tile, rows / share, others), groups of one; at least a block
+##          of rows and columns, the last of which overlaps the one before
 ## numerics C's conversions: towards zero from floating to integer
 <%namespace name="strided" file="lib/strided.mako"/>
+<%namespace name="vectors" file="lib/vector.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="converted(ctype, to_bool, value)">${f"({value} != 0)" if to_bool else f"({ctype})({value})"}</%def>
 <%def name="copy_elements(ctype, source, to_bool, ndim)">
 __kernel void copy_elements(
@@ -145,6 +152,37 @@ __kernel void copy_transposed(
         for (int r = 0; r < block_rows; ++r)
             for (int c = 0; c < block_columns; ++c)
                 y[r * y_row + c] = ${converted(ctype, to_bool, "block[c][r]")};
+    }
+}
+</%def>
+<%def name="copy_squares(ctype, ndim, tile, stream)">
+${vectors.types(ctype, tile)}
+${vectors.zip(ctype, tile)}
+% if stream:
+${prelude.stream(ctype, tile)}
+% endif
+__kernel void copy_squares(
+    const int share, const int rows, const int columns, const int y_row, const int x_column,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset)
+{
+    const int column = min((int)get_global_id(0) * ${tile}, columns - ${tile});
+    const int from = get_global_id(1) * share, end = min(rows, from + share);
+    ${strided.locate(ndim, "get_global_id(2)", ("y", "x"))}
+    y += y_offset + at_y + column;
+    x += x_offset + at_x + (long)column * x_column;
+    for (int at = from; at < end; at += ${tile}) {
+        const int row = min(at, rows - ${tile});
+        ${vectors.turn(ctype, tile, "x + row + {0} * (long)x_column", "y + (row + {0}) * (long)y_row", "stream" if stream else "")}
     }
 }
 </%def>

@@ -12,8 +12,10 @@ from ..dtypes import DType, Kind, bool_
 from ..shapes import Shape, Strides, ceil_div, collapse
 from .grid import items
 from .kernel import Constraint, Kernel
+from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 
 _CPU_TILE = 16
+_SQUARES_EACH = 8
 _GPU_TILE = 32
 _GPU_ROWS = 8
 _LEAST_TURNED = 4
@@ -34,6 +36,13 @@ class _CopyTransposed(NamedTuple):
     to_bool: bool
     ndim: int
     tile: int
+
+
+class _CopySquares(NamedTuple):
+    ctype: str
+    ndim: int
+    tile: int
+    stream: bool
 
 
 class _CopyTransposedLocal(NamedTuple):
@@ -58,6 +67,7 @@ class _Arange(NamedTuple):
 _ELEMENTS = Kernel("copy_elements", "copy.mako")
 _ROWS = Kernel("copy_rows", "copy.mako")
 _TRANSPOSED = Kernel("copy_transposed", "copy.mako")
+_SQUARES = Kernel("copy_squares", "copy.mako")
 _TRANSPOSED_LOCAL = Kernel("copy_transposed_local", "copy.mako", constraints=(_GROUP_FITS,))
 _FILL = Kernel("fill", "copy.mako")
 _ARANGE = Kernel("arange", "copy.mako")
@@ -226,6 +236,15 @@ def _transposed(
         local_params = _CopyTransposedLocal(*dtypes, _GPU_TILE, _GPU_ROWS)
         sizes = (*blocks, count), (_GPU_TILE, _GPU_ROWS, 1)
         return _launch(_TRANSPOSED_LOCAL, local_params, args, y, x, *sizes)
+    item_bytes = y.dtype.itemsize
+    tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)
+    if y.dtype is x.dtype and item_bytes >= 4 and 2 <= tile <= min(rows, columns):
+        whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and aligned([y])
+        streams = whole and tile * item_bytes == LINE_BYTES and y.nbytes >= STREAM_BYTES
+        squares = _CopySquares(y.dtype.moved_as, dtypes[-1], tile, streams)
+        share = tile * _SQUARES_EACH
+        sizes = (ceil_div(columns, tile), ceil_div(rows, share), count), (1, 1, 1)
+        return _launch(_SQUARES, squares, (share, *args), y, x, *sizes)
     blocks = (ceil_div(columns, _CPU_TILE), ceil_div(rows, _CPU_TILE), count)
     return _launch(_TRANSPOSED, _CopyTransposed(*dtypes, _CPU_TILE), args, y, x, blocks, (1, 1, 1))
 

@@ -10,6 +10,7 @@ from .gemm_packed import packed, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
 from .gemm_tiled import tiled
+from .gemm_unpacked import unpacked
 
 
 def gemm(
@@ -73,7 +74,7 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
         return [], None
     if problem.k == 0 or problem.out.dtype not in (float32, float64):
         return [], None
-    if problem.n <= MOST_ROWS or _few(target, problem):
+    if problem.n <= MOST_ROWS or _without_panels(target, problem):
         return [], None
     found = packed_once(target, problem)
     return ([], None) if found is None else ([found[0]], found[1])
@@ -84,12 +85,13 @@ def _launches(target: Target, problem: Problem) -> list[Launch]:
         return any_type(problem)
     if target.traits.dedicated_local_memory:
         return tiled(target, problem)
-    if launches := _few(target, problem):
+    if launches := _without_panels(target, problem):
         return launches
     turns = problem.n < problem.m and problem.n <= MOST_ROWS
     return packed(target, problem.transposed() if turns else problem)
 
 
-def _few(target: Target, problem: Problem) -> list[Launch] | None:
-    """The launches of a product of few rows or, turned around, of few columns."""
-    return skinny(target, problem.transposed() if problem.n < problem.m else problem)
+def _without_panels(target: Target, problem: Problem) -> list[Launch] | None:
+    """The launches of a product that needs no panels: of few rows or columns, or short sums."""
+    narrow = problem.transposed() if problem.n < problem.m else problem
+    return skinny(target, narrow) or unpacked(target, problem)

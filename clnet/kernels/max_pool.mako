@@ -13,7 +13,8 @@
 ## param  pw: int                     columns of padding before it
 ## param  dh: int                     vertical step within a window
 ## param  dw: int                     horizontal step
-## param  inside: bool               no window reaches over the edge: nothing is checked
+## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their elements
+##                                   are written out
 ## def    max_pool
 ## arg    rows: int                  rows of y, all planes together
 ## arg    out_h: int
@@ -46,7 +47,7 @@
 ##          order by both kernels: the same bits
 <%namespace name="plane" file="lib/plane.mako"/>
 <%def name="max_pool(
-    ctype, index_type, with_index, by_rows, inside, kh, kw, sh, sw, ph, pw, dh, dw)">
+    ctype, index_type, with_index, by_rows, unchecked, kh, kw, sh, sw, ph, pw, dh, dw)">
 __kernel void max_pool(
     const int rows, const int out_h, const int out_w, const int height, const int width,
     __global ${ctype} *restrict y, const long y_offset,
@@ -55,12 +56,20 @@ __kernel void max_pool(
 % endif
     __global const ${ctype} *restrict x, const long x_offset)
 {
-    ${plane.visit(by_rows, "out_w")}
-        const int top = row % out_h * ${sh} - ${ph};
-        const int left = column * ${sw} - ${pw};
-        __global const ${ctype} *source = x + x_offset + row / out_h * (height * width);
-% if inside:
-        /* Without branches, so that a row becomes vectors. */
+    x += x_offset;
+    y += y_offset;
+% if with_index:
+    index += index_offset;
+% endif
+    ${plane.windows(
+        by_rows, unchecked,
+        capture(window_inside, ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw),
+        capture(window_checked, ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw),
+        kh, kw, sh, sw, ph, pw, dh, dw)}
+}
+</%def>
+<%def name="window_inside(ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
+        ${corner(ctype, sh, sw, ph, pw)}
         const int corner = top * width + left;
         ${ctype} best = source[corner];
         int where = corner;
@@ -77,7 +86,10 @@ __kernel void max_pool(
 % endif
 % endfor
 % endfor
-% else:
+        ${keep(with_index)}
+</%def>
+<%def name="window_checked(ctype, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
+        ${corner(ctype, sh, sw, ph, pw)}
         ${ctype} best = -INFINITY;
         int where = -1;
         for (int i = 0; i < ${kh}; ++i) {
@@ -94,13 +106,18 @@ __kernel void max_pool(
                     }
                 }
         }
-% endif
-        y[y_offset + row * out_w + column] = best;
+        ${keep(with_index)}
+</%def>
+<%def name="corner(ctype, sh, sw, ph, pw)">
+        const int top = row % out_h * ${sh} - ${ph};
+        const int left = column * ${sw} - ${pw};
+        __global const ${ctype} *source = x + row / out_h * (height * width);
+</%def>
+<%def name="keep(with_index)">
+        y[row * out_w + column] = best;
 % if with_index:
-        index[index_offset + row * out_w + column] = where;
+        index[row * out_w + column] = where;
 % endif
-    }
-}
 </%def>
 <%def name="max_pool_gradient(ctype, real, index_type, kh, kw, sh, sw, ph, pw, dh, dw)">
 __kernel void max_pool_gradient(

@@ -8,7 +8,7 @@ from ..array import Array
 from ..device import Launch, Target
 from .grid import items
 from .kernel import Constraint, Kernel
-from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type
+from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type, unchecked
 
 _LAWS = (
     Constraint("min(kh, kw, sh, sw) >= 1", "windows are not empty and move on"),
@@ -16,16 +16,13 @@ _LAWS = (
     Constraint("2 * pw <= dw * (kw - 1) + 1", "every window holds an element"),
 )
 
-# Elements of a window that are written out one by one.
-_MOST_UNROLLED = 64
-
 
 class _MaxPool(NamedTuple):
     ctype: str
     index_type: str
     with_index: bool
     by_rows: bool
-    inside: bool
+    unchecked: str
     kh: int
     kw: int
     sh: int
@@ -79,8 +76,7 @@ def max_pool(
         return []
     index_type = "int" if index is None else index.dtype.ctype
     outputs = (y,) if index is None else (y, index)
-    unchecked = window.inside(y, x) and window.kh * window.kw <= _MOST_UNROLLED
-    features = (index is not None, by_rows(target), unchecked)
+    features = (index is not None, by_rows(target), unchecked(target, window, y, x))
     return [
         _MAX_POOL.launch(
             _MaxPool(y.dtype.ctype, index_type, *features, *window),

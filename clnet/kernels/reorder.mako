@@ -18,7 +18,6 @@
 <%namespace name="vectors" file="lib/vector.mako"/>
 <%def name="reorder(lanes, blocked)">
 <%
-    stages = lanes.bit_length() - 1
     source = ("pixel + {0} * (long)pixels") if blocked else ("(pixel + {0}) * %dL" % lanes)
     place = ("(pixel + {0}) * %dL" % lanes) if blocked else ("pixel + {0} * (long)pixels")
 %>
@@ -44,18 +43,7 @@ __kernel void reorder(
     }
     for (int at = from; at < end; at += ${lanes}) {
         const int pixel = min(at, pixels - ${lanes});
-% for i in range(lanes):
-        const float${lanes} s0_${i} = *(__global const vector *)(x + ${source.format(i)});
-% endfor
-% for stage in range(1, stages + 1):
-% for i in range(lanes // 2):
-        const float${lanes} s${stage}_${2 * i} = zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + lanes // 2});
-        const float${lanes} s${stage}_${2 * i + 1} = zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + lanes // 2});
-% endfor
-% endfor
-% for i in range(lanes):
-        *(__global vector *)(y + ${place.format(i)}) = s${stages}_${i};
-% endfor
+        ${vectors.turn("float", lanes, "x + " + source, "y + " + place)}
     }
 }
 </%def>

@@ -9,6 +9,9 @@ from ..array import Array
 from ..device import Target
 from .grid import items
 
+# Elements of a window that are written out one by one.
+_MOST_UNROLLED = 64
+
 
 class Window(NamedTuple):
     """A window and how it moves over a plane.
@@ -39,6 +42,15 @@ class Window(NamedTuple):
 def by_rows(target: Target) -> bool:
     """Whether an item makes a row of a plane instead of an element."""
     return not target.traits.dedicated_local_memory
+
+
+def unchecked(target: Target, window: Window, y: Array, x: Array) -> str:
+    """Which windows are written out, without checks: ``"all"``, ``"some"`` or ``"none"``."""
+    if window.kh * window.kw > _MOST_UNROLLED:
+        return "none"
+    if window.inside(y, x):
+        return "all"
+    return "some" if by_rows(target) else "none"
 
 
 def real_type(array: Array) -> str:

@@ -61,6 +61,12 @@ class Table:
         return Table(rows, len(index), starts, index[kept].astype(np.int32), weight)
 
     @cached_property
+    def terms(self) -> int:
+        """How many terms every output has; 0: different numbers, or none."""
+        counts = np.unique(np.diff(self.starts))
+        return int(counts[0]) if len(counts) == 1 else 0
+
+    @cached_property
     def transposed(self) -> Table:
         """The table of the transposed map; terms in ascending order of the outputs."""
         order = np.argsort(self.index, kind="stable")
@@ -92,7 +98,15 @@ class AxisMap(Function):
     ) -> list[Launch]:
         """One launch."""
         x, starts, index, *weight = inputs
-        return launch_axis_map(target, outputs[0], x, starts, index, weight[0] if weight else None)
+        return launch_axis_map(
+            target,
+            outputs[0],
+            x,
+            starts,
+            index,
+            weight[0] if weight else None,
+            terms=self.table.terms,
+        )
 
     def backward(
         self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]

@@ -65,11 +65,12 @@ class PackFilters(Function):
 
 @dataclass(frozen=True)
 class BlockedConv2d(Function):
-    """A convolution from packed filters, with its bias and an activation.
+    """A convolution from packed filters, with its bias, a value to be added, and an activation.
 
     Attributes:
         geometry: the sizes.
         form: how it is computed.
+        added: whether the last input is added to the result, before the activation.
         activation: None or ``"relu"``.
     """
 
@@ -77,6 +78,7 @@ class BlockedConv2d(Function):
 
     geometry: ConvGeometry
     form: BlockedForm
+    added: bool = False
     activation: str | None = None
 
     @property
@@ -84,7 +86,12 @@ class BlockedConv2d(Function):
         """The public op."""
         return "conv2d"
 
-    def infer(self, x: Array, packed: Array, *bias: Array) -> tuple[Array, ...]:
+    @property
+    def adds(self) -> bool:
+        """Whether a value can be added that is not yet."""
+        return not (self.added or self.activation or self.form.plain_x)
+
+    def infer(self, x: Array, packed: Array, *others: Array) -> tuple[Array, ...]:
         """``(n, oc / block, oh, ow, block)``."""
         return (Array.abstract(self.form.y_shape(self.geometry), x.dtype, x.device),)
 
@@ -93,6 +100,7 @@ class BlockedConv2d(Function):
     ) -> list[Launch]:
         """The forward convolution."""
         x, packed, *bias = inputs
+        added = bias.pop() if self.added else None
         return blocked_forward(
             target,
             outputs[0],
@@ -101,6 +109,7 @@ class BlockedConv2d(Function):
             bias[0] if bias else None,
             self.geometry,
             self.form,
+            added=added,
             activation=self.activation,
         )
 

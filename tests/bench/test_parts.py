@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from clnet.bench import beside_tinygrad, profiler, start
+from clnet.bench import bandwidth, beside_tinygrad, profiler, start
 from clnet.cli import main
 from clnet.data.fashion_mnist import FOLDERS
 from clnet.data.source import places
@@ -75,10 +75,32 @@ def test_profilers_cost_is_told_off_and_on(monkeypatch, capsys):
     assert 0 < found["covered"] <= 1.01
 
 
-def test_gemm_has_its_command(capsys):
-    options = ["--only", "linear 128-10", "--rounds", "1", "--against", "nothing"]
+@pytest.mark.parametrize(
+    ("only", "size"), [("128-10", "64 x 10 x 128"), ("256", "256 x 256 x 256")]
+)
+@pytest.mark.parametrize("packed", [(), ("--packed",)], ids=["", "packed"])
+def test_gemm_has_its_command(capsys, only, size, packed):
+    options = ["--only", only, "--rounds", "1", "--against", "nothing", *packed]
     assert main(["bench", "gemm", *options]) == 0
-    assert "64 x 10 x 128" in capsys.readouterr().out
+    assert size in capsys.readouterr().out
+
+
+def test_bandwidth_tells_both_directions_beside_a_copy(capsys):
+    options = ["--rounds", "1", "--against", "nothing", "--json", "--only"]
+    assert main(["bench", "bandwidth", *options, "global average pool"]) == 0
+    assert main(["bench", "bandwidth", *options, "SGD, momentum"]) == 0
+    pool, step = map(json.loads, capsys.readouterr().out.splitlines())
+    for speed in (pool["forward"], pool["backward"], step["forward"]):
+        assert speed["gigabytes"] > 0
+        assert speed["of_copy"] > 0
+    assert step["backward"] is None
+
+
+def test_bandwidth_is_not_told_of_a_wrong_result(device):
+    # In float32 little is left of x.
+    inexact = bandwidth.Case("sum", ((4, 5),), lambda lib, x: lambda: (x + 1e6) - 1e6)
+    with pytest.raises(ArithmeticError, match="sum: deviates from float64"):
+        bandwidth.measure(inexact, device, rounds=1, peer=None)
 
 
 def test_a_tinygrad_that_is_not_there_is_named(tmp_path):

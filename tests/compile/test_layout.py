@@ -13,6 +13,7 @@ import clnet.nn.functional as F
 from clnet import nn
 from clnet.compile import record
 from clnet.compile.layout import layout
+from clnet.compile.passes import rewrite
 from clnet.compile.tracer import Step
 
 pytestmark = pytest.mark.device
@@ -159,6 +160,46 @@ def test_reorders_stand_only_at_the_edges():
     assert found["BlockedMoments"] == found["BlockedSums"] == 1
     assert found["Conv2d"] == found["BatchNorm"] == found["AvgPool"] == 0
     assert found["Reorder"] == 2  # x in, its gradient out
+
+
+@needs_blocks
+def test_shortcuts_are_added_by_convolutions():
+    model = nn.Sequential(Residual(16, 16, 1), Residual(16, 48, 2)).eval()
+    x = clnet.tensor(RNG.standard_normal((3, 16, 9, 7), dtype=np.float32))
+    with clnet.no_grad():
+        found = kinds(rewrite(traced(model, x)))
+        compiled = clnet.compile(model)
+        compiled(x)
+        np.testing.assert_allclose(compiled(x).numpy(), model(x).numpy(), rtol=1e-4, atol=1e-4)
+    assert found["BlockedConv2d"] == 5
+    assert found["Pointwise"] == found["Fused"] == 0
+    assert compiled.explain().count("conv2d+add+relu") == 2
+
+
+@needs_blocks
+@pytest.mark.parametrize(
+    ("function", "added"),
+    [
+        (lambda conv, x: conv(x) + x, True),
+        (lambda conv, x: x + conv(x), True),
+        (lambda conv, x: F.relu(conv(x)) + x, False),
+        (lambda conv, x: conv(x) + x[:1], False),
+        (lambda conv, x: conv(x) - x, False),
+        (lambda conv, x: (y := conv(x)) + y, False),
+        (lambda conv, x: ((y := conv(x)) + x, y), False),
+        (lambda conv, x: (y := conv(x)) + x * y.mean(), False),
+    ],
+)
+def test_what_a_convolution_adds(function, added):
+    conv = nn.Conv2d(16, 16, 3, padding=1)
+    x = clnet.tensor(RNG.standard_normal((2, 16, 5, 7), dtype=np.float32))
+    with clnet.no_grad():
+        steps = rewrite(traced(lambda x: function(conv, x), x)).steps
+        (found,) = [s.function for s in steps if type(s.function).__name__ == "BlockedConv2d"]
+        results = clnet.compile(lambda x: function(conv, x))(x), function(conv, x)
+    assert found.added is added
+    got, expected = (r[0] if isinstance(r, tuple) else r for r in results)
+    np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-4, atol=1e-4)
 
 
 @needs_blocks

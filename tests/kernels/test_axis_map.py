@@ -23,19 +23,22 @@ def dense(table: Table) -> np.ndarray:
     return matrix
 
 
-def random_table(rows: int, n: int, terms: int, *, weighted: bool) -> Table:
-    index = RNG.integers(-1, rows + 1, (n, terms))  # some of them outside
+def random_table(rows: int, n: int, terms: int, *, weighted: bool, uniform: bool) -> Table:
+    outside = 0 if uniform else 1
+    index = RNG.integers(-outside, rows + outside, (n, terms))
     return Table.of(rows, index, RNG.standard_normal(index.shape) if weighted else None)
 
 
 @both_shapes
+@pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("outer", "rows", "n", "inner", "terms"),
-    [(1, 1, 1, 1, 1), (3, 7, 11, 5, 3), (2, 300, 63, 1, 4), (1, 5, 4, 1023, 2), (2, 3, 0, 4, 1)],
+    [(1, 1, 1, 1, 1), (3, 7, 11, 5, 3), (9, 300, 63, 1, 4), (1, 5, 40, 1023, 2), (2, 3, 0, 4, 1)],
 )
-def test_map_is_the_matrix(outer, rows, n, inner, terms, weighted, shaped):
-    table = random_table(rows, n, terms, weighted=weighted)
+def test_map_is_the_matrix(outer, rows, n, inner, terms, weighted, uniform, shaped):
+    table = random_table(rows, n, terms, weighted=weighted, uniform=uniform)
+    assert table.terms == terms or n == 0 or not uniform
     x = RNG.standard_normal((outer, rows, inner)).astype(np.float32)
     for turned, source in ((False, x), (True, RNG.standard_normal((outer, n, inner)))):
         used = table.transposed if turned else table
@@ -43,7 +46,7 @@ def test_map_is_the_matrix(outer, rows, n, inner, terms, weighted, shaped):
         weight = None if used.weight is None else on_device(used.weight.astype(np.float32))
         arrays = (on_device(used.starts), on_device(used.index), weight)
         host = source.astype(np.float32)
-        run(axis_map(shaped(device()), y, offset(host), *arrays))
+        run(axis_map(shaped(device()), y, offset(host), *arrays, terms=used.terms))
         expected = np.einsum("ir,orc->oic", dense(used), host.astype(np.float64))
         np.testing.assert_allclose(y.numpy(), expected, atol=2e-5)
     np.testing.assert_array_equal(dense(table.transposed), dense(table).T)

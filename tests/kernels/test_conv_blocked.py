@@ -85,7 +85,7 @@ class Side:
         args = (self.case.g, self.direction, self.form)
         return out, pack_filters(self.target, out, weight, *args)
 
-    def launches(self, *, bias=False, activation=None):
+    def launches(self, *, bias=False, added=None, activation=None):
         """The poisoned output and what computes it."""
         case, g, form = self.case, self.case.g, self.form
         if self.direction is Direction.WEIGHT_GRAD:
@@ -100,8 +100,9 @@ class Side:
         y = poisoned(form.y_shape(g), self.where, np.float32)
         x = self.arranged(case.x, x=True)
         offsets = Array.from_numpy(case.bias, self.where) if bias else None
+        more = None if added is None else self.arranged(added)
         computing = blocked_forward(
-            self.target, y, x, packed, offsets, g, form, activation=activation
+            self.target, y, x, packed, offsets, g, form, added=more, activation=activation
         )
         return y, packing + computing
 
@@ -113,13 +114,14 @@ class Side:
         result = out.numpy()
         return plain(result) if result.ndim == 5 else result
 
-    def expected(self, *, bias=False, activation=None):
+    def expected(self, *, bias=False, added=None, activation=None):
         """The result in float64."""
         if self.direction is Direction.INPUT_GRAD:
             return self.case.input_grad()
         if self.direction is Direction.WEIGHT_GRAD:
             return self.case.weight_grad()
         y = self.case.forward() - (0 if bias else self.case.bias[:, None, None])
+        y = y if added is None else y + added
         return np.maximum(y, 0) if activation == "relu" else y
 
 
@@ -267,6 +269,20 @@ def test_bias_and_activation(activation, where):
     check(side, bias=True, activation=activation)
 
 
+@pytest.mark.parametrize(("bias", "activation"), [(True, "relu"), (False, None)])
+@pytest.mark.parametrize(("geometry", "algorithm", "tolerance"), [
+    ("four-blocks", BlockedAlgorithm.DIRECT, 2e-6), ("3x3", BlockedAlgorithm.WINOGRAD4, 5e-5),
+])  # fmt: skip
+def test_a_value_is_added_before_the_activation(
+    geometry, algorithm, tolerance, bias, activation, where
+):
+    case = Reference(GEOMETRIES[geometry])
+    form = BlockedForm(algorithm, 16)
+    side = Side(where, target_of(where, 16), case, Direction.FORWARD, form)
+    added = np.random.default_rng(1).standard_normal(case.forward().shape, dtype=np.float32)
+    check(side, tolerance, bias=bias, added=added, activation=activation)
+
+
 @pytest.mark.parametrize("geometry", ["1x1", "stride-dilation", "3x3"])
 def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
     monkeypatch.setattr(conv_blocked_direct, "TURN_PIXELS", 1)
@@ -274,7 +290,8 @@ def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
     form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
     case = Reference(GEOMETRIES[geometry])
     forward = Side(where, target_of(where, 16), case, Direction.FORWARD, form)
-    check(forward, bias=True, activation="relu")
+    added = np.ones_like(case.forward(), np.float32)
+    check(forward, bias=True, added=added, activation="relu")
     check(Side(where, target_of(where, 16), case, Direction.INPUT_GRAD, form))
 
 

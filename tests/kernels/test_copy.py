@@ -8,8 +8,9 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import HostScalar, device
+from clnet.kernels import copy as copy_module
 from clnet.kernels.copy import arange, copy, fill
-from tests.kernels.launching import both_shapes, on_device, poisoned, run
+from tests.kernels.launching import both_shapes, cpu_shaped, on_device, poisoned, run
 
 RNG = np.random.default_rng(1)
 
@@ -45,6 +46,35 @@ def test_copy_of_a_permuted_array_is_numpys(shape, axes, shaped):
     y = poisoned(expected.shape)
     run(copy(shaped(device()), y, permuted(on_device(values), axes)))
     np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
+@pytest.mark.parametrize("past", [False, True], ids=["", "past the caches"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((16, 16), (1, 0)),
+        ((37, 21), (1, 0)),
+        ((300, 48), (1, 0)),
+        ((2, 19, 5, 7), (0, 2, 3, 1)),
+        ((3, 4, 64, 20), (1, 3, 0, 2)),
+    ],
+    ids=str,
+)
+def test_squares_turned_over_in_registers(shape, axes, past, dtype, monkeypatch):
+    target = cpu_shaped(device())
+    line = 4 * min(target.traits.simd_width, 16)
+    if past:
+        monkeypatch.setattr(copy_module, "STREAM_BYTES", 0)
+        monkeypatch.setattr(copy_module, "LINE_BYTES", line)
+    values = RNG.integers(-(2**20), 2**20, shape).astype(dtype)
+    y = poisoned(tuple(shape[axis] for axis in axes), dtype)
+    launches = copy(target, y, permuted(on_device(values), axes))
+    assert [launch.kernel.name for launch in launches] == ["copy_squares"]
+    whole = y.shape[-1] * y.dtype.itemsize % line == 0
+    assert launches[0].kernel.params.stream == (past and whole)
+    run(launches)
+    np.testing.assert_array_equal(y.numpy(), values.transpose(axes))
 
 
 @both_shapes

@@ -9,6 +9,7 @@ from clnet.device import Target
 from clnet.kernels import (
     conv_blocked_direct,
     conv_blocked_few,
+    conv_blocked_pack,
     conv_blocked_weight,
     conv_winograd,
     conv_winograd_weight,
@@ -32,6 +33,7 @@ from .harness import case, constants, given, near, normal, output, run
 MODULES = (
     conv_blocked_direct,
     conv_blocked_few,
+    conv_blocked_pack,
     conv_blocked_weight,
     conv_winograd,
     conv_winograd_weight,
@@ -58,7 +60,7 @@ def near_blocked(actual: Array, expected: np.ndarray, form: BlockedForm, terms: 
 
 
 def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full: bool) -> None:
-    """The convolution and both gradients; ``full``: with bias and activation."""
+    """The convolution and both gradients; ``full``: with bias, activation and, if it can, a sum."""
     block = block_size(target.traits)
     assert block is not None
     form = BlockedForm(algorithm, block)
@@ -67,8 +69,9 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
     y = np.einsum("nihw,oirs,yxrshw->noyx", x, w, reads, optimize=True)
     gx = np.einsum("noyx,oirs,yxrshw->nihw", gy, w, reads, optimize=True)
     gw = np.einsum("noyx,nihw,yxrshw->oirs", gy, x, reads, optimize=True)
+    added = normal(*y.shape) if full and not form.plain_x else None
     if full:
-        y = np.maximum(y + bias[:, None, None], 0)
+        y = np.maximum(y + bias[:, None, None] + (0 if added is None else added), 0)
     x_ = given(x, before=3) if form.plain_x else arranged(x, form)
     gy_, w_ = arranged(gy, form), given(w)
     able = [d for d in Direction if obstacle(target, g, d, form) is None]
@@ -80,6 +83,7 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
     run(
         blocked_forward(
             target, out, x_, packed[Direction.FORWARD], given(bias) if full else None, g, form,
+            added=None if added is None else arranged(added, form),
             activation="relu" if full else None,
         )
     )  # fmt: skip

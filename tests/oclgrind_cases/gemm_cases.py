@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import gemm_any, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled, tile
+from clnet.kernels import (
+    gemm_any,
+    gemm_pack,
+    gemm_packed,
+    gemm_skinny,
+    gemm_tiled,
+    gemm_unpacked,
+    tile,
+)
 from clnet.kernels.gemm import gemm
 
 from .harness import REALS, case, constants, given, near, normal, output, run, transposed
 
-MODULES = (gemm_any, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled)
+MODULES = (gemm_any, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled, gemm_unpacked)
 
 
 def operand(shape: tuple[int, ...], dtype: Any, *, turned: bool, repeat: int = 0, before: int = 0):
@@ -135,11 +143,23 @@ def products_of_few_rows(target: Target) -> None:
             check(target, dtype, 2, 19, 66, turned="b", beta=0.5)
 
 
+@case("cpu")
+def products_without_panels(target: Target) -> None:
+    with constants(gemm_unpacked, GROUP_BYTES=256, STREAMS=4):
+        for dtype in REALS:
+            check(target, dtype, 6, 81, 11, bias_axis=-1, activation="relu", beta=0.5)
+            check(target, dtype, 13, 67, 10, turned="a", bias_axis=-2)
+            check(target, dtype, 21, 81, 7, turned="a", bias_axis=-1, alpha=0.5)
+            check(target, dtype, 19, 64, 5, batch=(2,))
+            check(target, dtype, 20, 64, 5, gap=1, beta=0.5)
+
+
 @case()
 def sums_in_slices(target: Target) -> None:
     for dtype in REALS:
         with (
             constants(gemm_packed, SLICE_K=8, LAUNCH_COST=0, GROUP_COST=0),
+            constants(gemm_unpacked, MOST_ROWS=0, MOST_STEPS=0),
             constants(gemm_tiled, SLICE_K=8),
             constants(tile, _LAUNCH_FLOPS=0),
         ):
@@ -154,7 +174,10 @@ def sums_in_slices(target: Target) -> None:
 
 @case("cpu")
 def panels_packed_before(target: Target) -> None:
-    with constants(gemm_packed, LAUNCH_COST=0, PREPACK_COST=0, GROUP_COST=0):
+    with (
+        constants(gemm_packed, LAUNCH_COST=0, PREPACK_COST=0, GROUP_COST=0),
+        constants(gemm_unpacked, MOST_STEPS=0),
+    ):
         for dtype in REALS:
             check(target, dtype, 23, 35, 9, shared_b=3, bias_axis=-2, activation="relu")
             check(target, dtype, 23, 35, 19, shared_b=3, turned="b", beta=0.5, bias_axis=-2)
@@ -164,8 +187,8 @@ def panels_packed_before(target: Target) -> None:
 @case("cpu")
 def results_past_the_caches(target: Target) -> None:
     with constants(gemm_packed, STREAM_BYTES=0, LINE_BYTES=32):
-        check(target, np.float32, 17, 96, 5, bias_axis=-1, activation="relu")
-        check(target, np.float64, 17, 48, 5)
+        check(target, np.float32, 17, 96, 33, bias_axis=-1, activation="relu")
+        check(target, np.float64, 17, 48, 33)
 
 
 @case()

@@ -47,6 +47,21 @@ def copies(target: Target) -> None:
     near(y, wide)
 
 
+@case("cpu")
+def squares_turned_over(target: Target) -> None:
+    line = 4 * target.traits.simd_width
+    for dtype in REALS:
+        x = normal(2, 19, 32, dtype=dtype)
+        for shown, limit in ((x, 0), (x.swapaxes(1, 2), 0), (x, copy_module.STREAM_BYTES)):
+            _, rows, columns = shown.shape
+            stored = given(np.ascontiguousarray(shown))
+            turned = stored.view((2, columns, rows), (rows * columns, 1, columns))
+            y = output(turned.shape, dtype)
+            with constants(copy_module, STREAM_BYTES=limit, LINE_BYTES=line):
+                run(copy(target, y, turned))
+            near(y, shown.swapaxes(1, 2))
+
+
 @case()
 def constants_and_ranges(target: Target) -> None:
     for dtype in (*REALS, np.int32):

@@ -7,6 +7,9 @@
 ##
 ## param ctype: str           element type
 ## param width: int           lanes, a power of two
+## param x: str               C expression, where line {0} of a square is read
+## param y: str               C expression, where line {0} is written
+## param store: str           function of a value and a place that writes a line; '': a plain store
 <%def name="types(ctype, width)">
 #pragma OPENCL FP_CONTRACT ON
 typedef ${ctype}${width} __attribute__((aligned(sizeof(${ctype})))) vector;
@@ -27,5 +30,26 @@ inline ${ctype}${width} zip_${half}(const ${ctype}${width} x, const ${ctype}${wi
     z.odd = y.${half};
     return z;
 }
+% endfor
+</%def>
+##
+## Turn a square of width x width over, in registers: columns become lines.
+<%def name="turn(ctype, width, x, y, store='')">
+<% stages = width.bit_length() - 1 %>
+% for i in range(width):
+        const ${ctype}${width} s0_${i} = *(__global const vector *)(${x.format(i)});
+% endfor
+% for stage in range(1, stages + 1):
+% for i in range(width // 2):
+        const ${ctype}${width} s${stage}_${2 * i} = zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+        const ${ctype}${width} s${stage}_${2 * i + 1} = zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+% endfor
+% endfor
+% for i in range(width):
+% if store:
+        ${store}(s${stages}_${i}, (__global ${ctype}${width} *)(${y.format(i)}));
+% else:
+        *(__global vector *)(${y.format(i)}) = s${stages}_${i};
+% endif
 % endfor
 </%def>
