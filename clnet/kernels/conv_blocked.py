@@ -235,6 +235,8 @@ def pack_filters(
     """
     if form.algorithm in conv_winograd.ALGORITHMS:
         return [conv_winograd.pack(target, packed, weight, geometry, direction, form)]
+    if form.plain_x:
+        return [conv_blocked_few.pack(packed, weight, geometry, form)]
     return [conv_blocked_direct.pack(target, packed, weight, geometry, direction, form)]
 
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
+from . import conv_blocked_pack
 from .blocked_form import BlockedForm, vectors_of
 from .conv_geometry import ConvGeometry, Direction
 from .kernel import Kernel
 
-__all__ = ["fits", "forward", "weight_grad"]
+__all__ = ["fits", "forward", "pack", "weight_grad"]
 
 
 class FewParams(NamedTuple):
@@ -67,6 +68,12 @@ def fits(target: Target, g: ConvGeometry, direction: Direction) -> bool:
     if target.traits.local_memory_bytes < 4 * MOST_FLOATS or _strip(g) < 1:
         return False
     return 4 * g.oc * (g.ic * g.taps + max(TERMS[16])) <= target.workspace_limit
+
+
+def pack(packed: Array, weight: Array, g: ConvGeometry, form: BlockedForm) -> Launch:
+    """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
+    vectors = vectors_of(g.oc, form.block)
+    return conv_blocked_pack.pack(packed, weight, g, Direction.FORWARD, form.block, vectors)
 
 
 def forward(

@@ -13,6 +13,8 @@
 ## param    width: 4|8|16            channels of a block
 ## param    vectors: int             blocks of output channels of a panel
 ## param    channels: int            input channels of a register tile; divides width
+## param    together: int            pixels in one turn of the inner loop
+## param    at: int                  how many pixels one lies from g and b
 ##
 ## def      conv_blocked_weight
 ## arg      partial: out float[chunks][panels][in_blocks][kh * kw][width][vectors * width]
@@ -44,7 +46,7 @@
 ## launch   conv_blocked_weight_sum: global (in_blocks, panels), local (1, 1)
 ## numerics within a chunk one chain of multiply_add per sum, in the order image, row, column
 <%namespace name="vectors_of" file="lib/vector.mako"/>
-<%def name="conv_blocked_weight(width, vectors, channels)">
+<%def name="conv_blocked_weight(width, vectors, channels, together)">
 <% v, lanes = f"float{width}", width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -90,18 +92,15 @@ __kernel void conv_blocked_weight(
                     if ((uint)source >= (uint)h) continue;
                     __global const float *g = gy + ((((long)image * panels + panel) * ${vectors} * oh + i) * ow + left) * ${width};
                     __global const float *b = x + (((long)image * in_blocks + in_block) * h + source) * w * ${width} + (left * sw + dx) * ${width} + c;
-                    for (int j = left; j < right; j++, g += ${width}, b += sw * ${width}) {
-% for k in range(vectors):
-                        const ${v} g${k} = *(__global const vector *)(g + ${k} * (long)oh * ow * ${width});
+                    const int whole = right - (right - left) % ${together};
+                    int j = left;
+                    for (; j < whole; j += ${together}, g += ${together * width}, b += ${together} * sw * ${width}) {
+% for p in range(together):
+                        ${pixel(width, vectors, channels, p)}
 % endfor
-% for i in range(channels):
-                        {
-                            const ${v} f = b[${i}];
-% for k in range(vectors):
-                            a${i}_${k} = multiply_add(f, g${k}, a${i}_${k});
-% endfor
-                        }
-% endfor
+                    }
+                    for (; j < right; j++, g += ${width}, b += sw * ${width}) {
+                        ${pixel(width, vectors, channels, 0)}
                     }
                 }
 % for i in range(channels):
@@ -113,6 +112,24 @@ __kernel void conv_blocked_weight(
         }
     }
 }
+</%def>
+##
+## Adds the products of one pixel, `at` pixels from g and b.
+<%def name="pixel(width, vectors, channels, at)">
+<% v = f"float{width}" %>
+{
+% for k in range(vectors):
+                            const ${v} g${k} = *(__global const vector *)(g + ${at * width} + ${k} * (long)oh * ow * ${width});
+% endfor
+% for i in range(channels):
+                            {
+                                const ${v} f = b[${at} * sw * ${width} + ${i}];
+% for k in range(vectors):
+                                a${i}_${k} = multiply_add(f, g${k}, a${i}_${k});
+% endfor
+                            }
+% endfor
+                        }
 </%def>
 <%def name="conv_blocked_weight_sum(width, vectors)">
 <% v, lanes = f"float{width}", width * vectors %>

@@ -20,6 +20,7 @@ class WeightParams(NamedTuple):
     width: int
     vectors: int
     channels: int
+    together: int
 
 
 class SumParams(NamedTuple):
@@ -38,6 +39,8 @@ SUM = Kernel("conv_blocked_weight_sum", "conv_blocked_weight.mako")
 
 # Block -> input channels of a register tile of two vectors each.
 CHANNELS = {16: 8, 8: 4, 4: 4}
+# Pixels of a turn of the inner loop: its own instructions are a tenth of one pixel's.
+TOGETHER = 4
 # Pixels whose gy, of a panel, and x, of a block, stay in the first cache.
 TURN_PIXELS = 128
 # Pixels of a row, where an image may be taken for rows of any length.
@@ -68,7 +71,7 @@ def weight_grad(
         gw.dtype,
     )
     first = WEIGHT.launch(
-        WeightParams(block, vectors, CHANNELS[block]),
+        WeightParams(block, vectors, CHANNELS[block], TOGETHER),
         (
             partial, gy, x, g.n, in_blocks, panels, g.h, g.w, g.oh, g.ow, g.kh, g.kw, g.sh, g.sw,
             g.ph, g.pw, g.dh, g.dw, max(1, TURN_PIXELS // g.ow),

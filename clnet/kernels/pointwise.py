@@ -14,6 +14,7 @@ from ..expr import Expr, flops, print_c
 from ..shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from .kernel import Kernel, Rendered
 from .pointwise_runs import runs_fit, runs_recipe
+from .pointwise_small import is_small, small_recipe
 from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
 from .streaming import aligned
 
@@ -42,7 +43,7 @@ class _Recipe(NamedTuple):
     Attributes:
         kernel: the rendered kernel.
         steps: for each operand, the arguments that follow its offset.
-        sizes: the outer axes' sizes.
+        sizes: the arguments after those: the outer axes' sizes, or steps.
         last: the arguments after all others: elements along the inner axis.
     """
 
@@ -144,6 +145,34 @@ def _recipe(
         )
         steps = tuple(step[:-1] for step in steps)
         return _Recipe(kernel, steps, sizes[:-1], last, global_size, local_size, *cost)
+    if is_small(sizes, steps):
+        kernel, packed, last, global_size, local_size = small_recipe(
+            exprs,
+            compute,
+            dtypes,
+            sizes,
+            steps,
+            scalars=num_scalars,
+            max_group=traits.max_group_size,
+        )
+        return _Recipe(kernel, ((),) * len(dtypes), packed, last, global_size, local_size, *cost)
+    return _in_one_layout(
+        exprs, compute, dtypes, sizes, steps, traits, scalars=num_scalars, cost=cost
+    )
+
+
+def _in_one_layout(
+    exprs: tuple[Expr, ...],
+    compute: DType,
+    dtypes: Sequence[DType],
+    sizes: Shape,
+    steps: Sequence[Strides],
+    traits: DeviceTraits,
+    *,
+    scalars: int,
+    cost: tuple[int, int],
+) -> _Recipe:
+    """An element for each work-item, by a kernel that knows which operands are dense."""
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
     params = _params(
@@ -151,8 +180,8 @@ def _recipe(
         compute,
         dtypes,
         inner,
-        num_outputs=num_outputs,
-        num_scalars=num_scalars,
+        num_outputs=len(exprs),
+        num_scalars=scalars,
         outer=len(sizes) - 1,
         index="int" if span < _INT_ELEMENTS else "long",
     )

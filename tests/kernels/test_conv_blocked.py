@@ -225,6 +225,7 @@ def test_winograd_where_it_pays_and_is_allowed(where):
 FEW = {
     "3x3": ConvGeometry(2, 3, 9, 31, 48, 3, 3, 9, 31, 1, 1, 1, 1),
     "7x7-stride": ConvGeometry(2, 3, 23, 37, 32, 7, 7, 12, 19, 2, 2, 3, 3),
+    "four-blocks": ConvGeometry(2, 3, 9, 17, 64, 3, 3, 5, 9, 2, 2, 1, 1),
     "11x11-stride": ConvGeometry(1, 3, 39, 43, 16, 11, 11, 9, 10, 4, 4, 2, 2),
     "5x5-one-channel": ConvGeometry(9, 1, 12, 14, 32, 5, 5, 12, 14, 1, 1, 2, 2),
     "dilation": ConvGeometry(1, 2, 15, 14, 16, 2, 3, 6, 9, 2, 1, 0, 1, 3, 2),

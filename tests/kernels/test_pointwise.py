@@ -9,7 +9,7 @@ from clnet.array import Array
 from clnet.dtypes import float32
 from clnet.expr import Expr, Input, Scalar
 from clnet.kernels import pointwise as module
-from clnet.kernels import pointwise_vectors
+from clnet.kernels import pointwise_small, pointwise_vectors
 from clnet.kernels.pointwise import pointwise
 
 X, Y, A = Input(0), Input(1), Scalar(0)
@@ -18,9 +18,11 @@ EXPRS: tuple[Expr, ...] = (X * A + Y, X - Y * Y)
 
 @pytest.fixture
 def thresholds(monkeypatch):
-    """Sets from how many elements on vectors are taken, and from how many bytes on they stream."""
+    """Sets from how many elements on vectors are taken, from how many bytes on they stream, and up
+    to how many elements one kernel takes all layouts."""
 
-    def use(*, dense: int, stream: int) -> None:
+    def use(*, dense: int = 2**60, stream: int = 2**60, small: int = 0) -> None:
+        monkeypatch.setattr(pointwise_small, "SMALL_ELEMENTS", small)
         monkeypatch.setattr(pointwise_vectors, "DENSE_ELEMENTS", dense)
         monkeypatch.setattr(pointwise_vectors, "LEAST_RUN", 2)
         monkeypatch.setattr(pointwise_vectors, "STREAM_BYTES", stream)
@@ -33,8 +35,10 @@ def thresholds(monkeypatch):
 
 def run(device, operands):
     """The results of one launch, and the launch."""
-    inputs = [Array.from_numpy(v, device) for v in operands]
-    outputs = [Array.from_numpy(np.full_like(operands[0], np.nan), device) for _ in EXPRS]
+    inputs = [v if isinstance(v, Array) else Array.from_numpy(v, device) for v in operands]
+    outputs = [
+        Array.from_numpy(np.full(inputs[0].shape, np.nan, np.float32), device) for _ in EXPRS
+    ]
     (launch,) = pointwise(device.target, outputs, inputs, EXPRS, scalars=(0.5,), compute=float32)
     device.queue.launch(launch)
     return [o.numpy() for o in outputs], launch
@@ -66,3 +70,50 @@ def test_results_that_begin_inside_a_line_are_stored_as_usual(device, thresholds
     assert "stream(" not in launch.kernel.text()
     device.queue.launch(launch)
     np.testing.assert_array_equal(shifted.numpy(), 2 * np.arange(3, 67, dtype=np.float32))
+
+
+LAYOUTS = {
+    "dense": ((30,), (1,), (1,)),
+    "one for all": ((30,), (1,), (0,)),
+    "every other": ((30,), (2,), (1,)),
+    "transposed": ((5, 6), (1, 5), (6, 1)),
+    "backwards": ((5, 6), (-6, -1), (1, 5)),
+    "rows": ((5, 6), (0, 1), (7, 1)),
+    "columns": ((5, 6), (6, 1), (1, 0)),
+}
+
+
+@pytest.mark.parametrize(("shape", "first", "second"), LAYOUTS.values(), ids=LAYOUTS)
+def test_one_kernel_takes_small_arrays_of_all_layouts(device, thresholds, shape, first, second):
+    rng = np.random.default_rng(0)
+    hosts = [rng.standard_normal(64, dtype=np.float32) for _ in range(2)]
+    starts = [
+        sum((n - 1) * -s for n, s in zip(shape, x, strict=True) if s < 0) for x in (first, second)
+    ]
+    operands = [
+        Array.from_numpy(host, device).view(shape, steps, start)
+        for host, steps, start in zip(hosts, (first, second), starts, strict=True)
+    ]
+    x, y = (
+        np.lib.stride_tricks.as_strided(host[start:], shape, [4 * s for s in steps])
+        for host, steps, start in zip(hosts, (first, second), starts, strict=True)
+    )
+    thresholds(small=0)
+    exact, launch = run(device, operands)
+    assert launch.kernel.name == "pointwise"
+    thresholds(small=30)
+    small, launch = run(device, operands)
+    assert launch.kernel.name == "pointwise_small"
+    for left, right, expected in zip(exact, small, (x * 0.5 + y, x - y * y), strict=True):
+        np.testing.assert_array_equal(left, right)
+        np.testing.assert_allclose(right, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_arrays_of_all_layouts_share_a_kernel(device, thresholds):
+    thresholds(small=512)
+    a = Array.from_numpy(np.ones(512, np.float32), device)
+    layouts = [a, a.view((7, 9), (1, 7)), a.view((7, 9), (0, 1)), a.view((1,), (0,))]
+    assert len({run(device, [x, x])[1].kernel for x in layouts}) == 1
+    b = Array.from_numpy(np.ones(2**16, np.float32), device)
+    for other in (b.view((3, 3, 3), (1, 4, 17)), b.view((2, 3), (2**15, 1)), b.view((513,), (2,))):
+        assert run(device, [other, other])[1].kernel.name == "pointwise"

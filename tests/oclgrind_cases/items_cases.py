@@ -10,6 +10,7 @@ from clnet.expr import Input, Scalar, exp, where
 from clnet.kernels import pointwise as pointwise_module
 from clnet.kernels import pointwise_many as pointwise_many_module
 from clnet.kernels import pointwise_runs as runs_module
+from clnet.kernels import pointwise_small as small_module
 from clnet.kernels import random as random_module
 from clnet.kernels.pointwise import pointwise
 from clnet.kernels.pointwise_many import pointwise_many
@@ -18,7 +19,13 @@ from clnet.kernels.random import bernoulli, dropout, integers, normal, random_bi
 from . import harness
 from .harness import REALS, case, given, near, output, run, transposed
 
-MODULES = (random_module, pointwise_module, pointwise_many_module, runs_module)
+MODULES = (
+    random_module,
+    pointwise_module,
+    pointwise_many_module,
+    small_module,
+    runs_module,
+)
 
 SEED, OFFSET, N = 0xF123456789ABCDEF, 2**32 - 3, 301
 
@@ -75,6 +82,14 @@ def random_numbers(target: Target) -> None:
 
 @case()
 def expressions(target: Target) -> None:
+    """Large and small: the kernel for one layout, and that for all."""
+    for most in (0, 512):
+        with harness.constants(small_module, SMALL_ELEMENTS=most):
+            pointwise_module._recipe.cache_clear()
+            check_expressions(target)
+
+
+def check_expressions(target: Target) -> None:
     for dtype in REALS:
         compute = from_numpy(np.dtype(dtype))
         a, b = harness.normal(3, 5, 7, dtype=dtype), harness.normal(3, 7, 5, dtype=dtype)
