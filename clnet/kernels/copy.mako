@@ -103,10 +103,14 @@ __kernel void copy_rows(
     ${strided.locate(ndim, "row", ("y", "x"))}
     y += y_offset + at_y;
     x += x_offset + at_x;
-    /* Written twice: with both steps known to be 1 the compiler uses whole vectors. */
+    /* Written three times: with steps known to be 1, or 0, the compiler uses whole vectors. */
     if (y_step == 1 && x_step == 1) {
         if (i < n)
             y[i] = ${converted(ctype, to_bool, "x[i]")};
+    } else if (y_step == 1 && x_step == 0) {
+        const ${ctype} value = ${converted(ctype, to_bool, "x[0]")};
+        if (i < n)
+            y[i] = value;
     } else if (i < n) {
         y[i * y_step] = ${converted(ctype, to_bool, "x[i * x_step]")};
     }
