@@ -63,6 +63,7 @@
 ##          plane_mean_local: a group per plane
 ## numerics sums in the window's order, gradients in the windows' order (those of a plane: row by row,
 ##          windows at its edges last), means of whole planes by a fixed tree: the same bits every run
+<%namespace name="vectors" file="lib/vector.mako"/>
 <%namespace name="plane" file="lib/plane.mako"/>
 <%def name="share(include_pad, divisor, kh, kw, sh, sw, ph, pw)">
             /* The window's part inside the plane, and what its sum is divided by. */
@@ -241,6 +242,7 @@ __kernel void adaptive_avg_pool_gradient_planes(
 }
 </%def>
 <%def name="plane_mean(ctype, real, vector)">
+${vectors.types(ctype, vector)}
 __kernel void plane_mean(
     const int n, __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset)
@@ -250,9 +252,9 @@ __kernel void plane_mean(
     int i = 0;
     x += x_offset + plane * n;
     for (; i + ${vector} <= n; i += ${vector})
-        sums += vload${vector}(0, x + i);
+        sums += *(__global const vector *)(x + i);
     ${real} parts[${vector}];
-    vstore${vector}(sums, 0, parts);
+    *(vector *)parts = sums;
     for (int lane = 0; i + lane < n; ++lane)
         parts[lane] += x[i + lane];
     for (int half_way = ${vector // 2}; half_way > 0; half_way /= 2)

@@ -16,12 +16,14 @@
 ## launch   groups of all segments; local group
 ## numerics lanes, work-items and blocks are joined in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
+<%namespace name="vectors" file="lib/vector.mako"/>
 <%def name="reduce_many(kind, load, ctype, lanes, group, segments)">
 <%
     n = str(lanes) if lanes > 1 else ""
     value = {"square": "({0}) * ({0})", "magnitude": "fabs({0})"}[load]
 %>
 ${lib.fold(kind, ctype, lanes)}
+${vectors.types(ctype, lanes) if lanes > 1 else ""}
 __kernel void reduce_many(
 % for k in range(segments):
     __global const ${ctype} *x_${k}, const long x_${k}_offset, const int n_${k}, const int first_${k},
@@ -58,7 +60,7 @@ __kernel void reduce_many(
     ${ctype}${n} a = identity, b = identity, c = identity, d = identity;
     for (; i <= end - ${4 * lanes}; i += ${4 * lanes}) {
 % for k, name in enumerate("abcd"):
-        const ${ctype}${n} v${k} = vload${n}(0, x + i + ${k * lanes});
+        const ${ctype}${n} v${k} = ((__global const vector *)(x + i))[${k}];
         ${name} = ${kind}_join${lanes}(${name}, ${value.format(f"v{k}")});
 % endfor
     }

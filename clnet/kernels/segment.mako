@@ -34,6 +34,7 @@
 ##          slices * rows, outer), groups of (lanes, slices, 1)
 ## numerics sums in the order of the positions (segment_sum_tree: `slices` interleaved sums, then a
 ##          fixed tree): the same bits every run
+<%namespace name="vectors" file="lib/vector.mako"/>
 <%def name="segment_starts()">
 __kernel void segment_starts(
     const int rows, const int n,
@@ -85,6 +86,7 @@ __kernel void segment_sum_elements(
 }
 </%def>
 <%def name="segment_sum_rows(ctype, real, vector)">
+${vectors.types(ctype, vector)}
 __kernel void segment_sum_rows(
     const int outer, const int rows, const int n, const int inner,
     __global ${ctype} *restrict y, const long y_offset,
@@ -103,8 +105,8 @@ __kernel void segment_sum_rows(
     for (; column + ${vector} <= inner; column += ${vector}) {
         ${real}${vector} sum = 0;
         for (int j = first; j < end; ++j)
-            sum += vload${vector}(0, x + order[j] * inner + column);
-        vstore${vector}(sum, 0, y + column);
+            sum += *(__global const vector *)(x + order[j] * inner + column);
+        *(__global vector *)(y + column) = sum;
     }
     for (; column < inner; ++column) {
         ${real} sum = 0;
