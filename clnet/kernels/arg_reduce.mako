@@ -59,10 +59,19 @@
 ##          an output.
 ## numerics exact; the first of equal elements wins, and the first NaN wins over all
 <%namespace name="lib" file="lib/fold.mako"/>
+<%namespace name="vectors" file="lib/vector.mako"/>
 <%def name="better(kind)">
 <% sign = ">" if kind == "max" else "<" %>
 #define FIRST(b, a) (((b) ${sign} (a)) | (((b) != (b)) & ((a) == (a))))
 #define BEFORE(b, at_b, a, at_a) (FIRST(b, a) || (!FIRST(a, b) && (at_b) < (at_a)))
+</%def>
+<%def name="loads(ctype, acc, lanes)">
+% if ctype == acc:
+${vectors.types(acc, lanes)}
+#define LOAD(p) (*(__global const vector *)(p))
+% else:
+#define LOAD(p) convert_${acc}${lanes}(vload${lanes}(0, p))
+% endif
 </%def>
 <%def name="kept_start(index, kept_rank)">
     long start = 0;
@@ -78,6 +87,7 @@
 </%def>
 <%def name="arg_reduce_rows(kind, ctype, acc, place, lanes, kept_rank)">
 ${better(kind)}
+${loads(ctype, acc, lanes)}
 __kernel void arg_reduce_rows(
     const int jobs, const int jobs_per_item,
     const int n, const int part_size, const int parts, const long step,
@@ -102,10 +112,10 @@ __kernel void arg_reduce_rows(
         ${place} at = from;
         int i = from + 1;
         if (step == 1 && end - from >= ${2 * lanes}) {
-            ${acc}${lanes} tops = convert_${acc}${lanes}(vload${lanes}(0, p + from));
+            ${acc}${lanes} tops = LOAD(p + from);
             ${place}${lanes} places = from, here = from;
             for (i = from + ${lanes}; i <= end - ${lanes}; i += ${lanes}) {
-                const ${acc}${lanes} v = convert_${acc}${lanes}(vload${lanes}(0, p + i));
+                const ${acc}${lanes} v = LOAD(p + i);
                 const ${place}${lanes} wins = FIRST(v, tops);
                 here = i;
                 tops = wins ? v : tops;
@@ -137,11 +147,11 @@ __kernel void arg_reduce_rows(
 </%def>
 <%def name="column_search(ctype, acc, place, width)">
 <% v = str(width) if width > 1 else "" %>
-            ${acc}${v} best = convert_${acc}${v}(${f"vload{v}(0, p)" if v else "p[0]"});
+            ${acc}${v} best = ${"LOAD(p)" if v else "p[0]"};
             ${place}${v} at = from;
             for (int i = from + 1; i < end; i++) {
                 p += step;
-                const ${acc}${v} value = convert_${acc}${v}(${f"vload{v}(0, p)" if v else "p[0]"});
+                const ${acc}${v} value = ${"LOAD(p)" if v else "p[0]"};
                 const ${place}${v} wins = FIRST(value, best), here = i;
                 best = wins ? value : best;
                 at = wins ? here : at;
@@ -149,6 +159,7 @@ __kernel void arg_reduce_rows(
 </%def>
 <%def name="arg_reduce_columns(kind, ctype, acc, place, lanes, kept_rank)">
 ${better(kind)}
+${loads(ctype, acc, lanes)}
 __kernel void arg_reduce_columns(
     const int blocks, const int n, const int part_size, const int parts, const long step,
 % for i in range(kept_rank):
