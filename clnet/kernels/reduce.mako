@@ -76,20 +76,15 @@
 % for width in ((1, lanes) if lanes > 1 else (1,)):
 <%
     n = str(width) if width > 1 else ""
-    # A cast where a type is left as it is: see lib/vector.mako.
-    value = "p[0]"
-    if n:
-        value = "*(__global const unaligned *)p" if ctype == acc else f"convert_{acc}{n}(vload{n}(0, p))"
+    value = f"vload{n}(0, p)" if n else "p[0]"
 %>
 inline ${acc}${n} load${width}(__global const ${ctype} *p)
 {
-% if n and ctype == acc:
-    typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
-% endif
 % if load == "nonzero":
-    return ${f"convert_{acc}{n}(vload{n}(0, p) != ({ctype}{n})0) & 1" if n else f"{value} != 0"};
+    return ${f"convert_{acc}{n}({value} != ({ctype}{n})0) & 1" if n else f"{value} != 0"};
 % else:
-    const ${acc}${n} v = ${value};
+    typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
+    const ${acc}${n} v = ${"*(__global const unaligned *)p" if ctype == acc else f"convert_{acc}{n}({value})"};
     return ${"v * v" if load == "square" else "v"};
 % endif
 }

@@ -9,6 +9,7 @@ import clnet
 from clnet import nn, ops
 from clnet.array import Array
 from clnet.device import Record, Scratch, Storage
+from clnet.device import queue as queue_module
 from clnet.device.workspace import Workspace
 from clnet.errors import OutOfDeviceMemory
 
@@ -164,6 +165,34 @@ def test_the_host_array_may_change_once_upload_returns(device):
     y = x + 0
     host[:] = 7
     assert (y.numpy() == 1).all()
+
+
+def test_uploads_do_not_wait_for_a_busy_device(device):
+    x = clnet.randn(1500, 1500)
+    device.synchronize()
+    host, kept = np.zeros(1000, np.float32), []
+    for k in range(15):
+        x = (x @ x) * 1e-3
+        host[:] = k
+        kept.append(clnet.tensor(host))
+        host[:] = -1
+    assert len(device.queue._pending) > 1
+    assert [y[-1].item() for y in kept] == list(range(15))
+    device.synchronize()
+    assert len(device.queue._pending) == device.queue._pending_bytes == 0
+
+
+def test_uploads_that_wait_are_few_bytes(device, monkeypatch):
+    monkeypatch.setattr(queue_module, "_MOST_PENDING_BYTES", 10_000)
+    x = clnet.randn(700, 700)
+    device.synchronize()
+    for nbytes in (4_000, 4_000, 4_000, 12_000, 10_000):
+        x = (x @ x) * 1e-3
+        y = clnet.tensor(np.ones(nbytes // 4, np.float32))
+        assert device.queue._pending_bytes <= 10_000
+        assert y.sum().item() == nbytes // 4
+    clnet.tensor(np.ones(3, np.float32))  # what is done goes with the next
+    assert device.queue._pending_bytes <= 12
 
 
 def test_maps_are_read_only_and_end_with_the_block(device):
