@@ -137,8 +137,7 @@ def other_methods(m, x, y):
 
 
 PROGRAMS = [
-    *(chained, twice, by_number, broadcast, into_a_constant, copied,
-    filled, rows_assigned),
+    *(chained, twice, by_number, broadcast, into_a_constant, copied, filled, rows_assigned),
     *(slices_assigned, indices_assigned, masks_assigned, augmented_items, views_written),
     other_methods,
 ]
