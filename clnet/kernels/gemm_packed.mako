@@ -1,8 +1,7 @@
 ## kernel gemm_packed: out = activation(alpha * a @ b + beta * out + bias), register-blocked
 ##
-## One work-item per group. It copies `row_panels` panels of a (`rows` rows each) into local memory,
-## `depth` steps of k at a time, and multiplies them with its panels of b (`vectors * width`
-## columns):
+## One work-item per group. It copies its panels of a (`rows` rows each) into local memory, `depth`
+## steps of k at a time, and multiplies them with its panels of b (`vectors * width` columns):
 ##
 ##      a_panels[panel][k][rows padded to width]      b_panel[k][columns]      acc_<row>_<vector>
 ##
@@ -53,9 +52,8 @@
 ## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
 ## arg      depth: int                 steps of k per panel, a multiple of unroll
-## arg      row_panels: int                 panels of a that a group multiplies
-## arg      column_panels: int                 panels of b
-## launch   global (row blocks, column blocks, slices * batch), local (1, 1, 1)
+## launch   global (row blocks, column blocks, slices * batch), local (1, 1, 1): blocks differ by a
+##          panel at most
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
@@ -84,6 +82,13 @@ ${panel.pack("pack_b", ctype, width, columns, "__local")}
 ${prelude.stream(ctype, width)}
 % endif
 ${store_tile(ctype, width, vectors, bias, activation)}
+/* Where a block begins: panels of `size` rows or columns go to an axis's blocks as evenly as can be. */
+inline int first_of_block(const int axis, const long block, const int all, const int size)
+{
+    const int panels = (all + size - 1) / size;
+    return block * panels / (long)get_global_size(axis) * size;
+}
+
 __kernel void gemm_packed(
     const int m, const int n, const int k,
     __global ${ctype} *restrict out, const long out_offset,
@@ -97,7 +102,7 @@ __kernel void gemm_packed(
     const int inner, const long out_outer, const long out_inner,
     const long a_outer, const long a_inner, const long b_outer, const long b_inner,
     const int slices, const int slice_k, const long out_slice,
-    const int depth, const int row_panels, const int column_panels)
+    const int depth)
 {
     __local ${ctype} a_panels[${a_elements}] __attribute__((aligned(64)));
 % if not prepacked:
@@ -112,10 +117,10 @@ __kernel void gemm_packed(
     bias += bias_offset;
 % endif
     const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
-    const int first_row = get_global_id(0) * row_panels * ${rows};
-    const int end_row = min(m, first_row + row_panels * ${rows});
-    const int first_column = get_global_id(1) * column_panels * ${columns};
-    const int end_column = min(n, first_column + column_panels * ${columns});
+    const int first_row = first_of_block(0, get_global_id(0), m, ${rows});
+    const int end_row = min(m, first_of_block(0, get_global_id(0) + 1, m, ${rows}));
+    const int first_column = first_of_block(1, get_global_id(1), n, ${columns});
+    const int end_column = min(n, first_of_block(1, get_global_id(1) + 1, n, ${columns}));
     const int first_k = slice * slice_k, end_k = min(k, first_k + slice_k);
 % if prepacked:
     const long panel_size = (long)((k + ${unroll - 1}) / ${unroll} * ${unroll}) * ${columns};

@@ -53,7 +53,7 @@ class Blocking(NamedTuple):
     Attributes:
         rows: of a register block.
         depth: steps of k that panels hold at a time.
-        row_panels, column_panels: panels of a and of b that a group multiplies.
+        row_panels, column_panels: panels of a and of b that a group multiplies at most.
         slices: parts of the sums that go to groups of their own.
         prepacked: b is packed beforehand by a kernel of its own.
     """
@@ -101,9 +101,10 @@ PACKED = Kernel(
     ),
 )
 
-# Bytes of a vector register -> register block. 32 registers of 64 bytes hold 28 sums, two vectors
-# of b and one of a; 16 registers of 32 or 16 bytes hold 12 sums, two and one.
-TILES = {64: Tile((14, 11, 8, 4), 2), 32: Tile((6, 4), 2), 16: Tile((6, 4), 2)}
+# Bytes of a vector register -> register block. 32 registers of 64 bytes hold 26 sums, two vectors
+# of b and one of a (28 sums, too, but panels of 13 rows fill powers of two better); 16 registers of
+# 32 or 16 bytes hold 12 sums.
+TILES = {64: Tile((13, 11, 8, 4), 2), 32: Tile((6, 4), 2), 16: Tile((6, 4), 2)}
 LEAST_WIDTH = 4
 UNROLL = 2
 DEPTHS = (2048, 1024, 512, 256, 64)
@@ -311,7 +312,7 @@ def _cost(work: Work, blocking: Blocking) -> float:
     row_blocks, column_blocks = ceil_div(work.m, rows), ceil_div(work.n, columns)
     groups = row_blocks * column_blocks * blocking.slices * work.batch
     steps = ceil_div(work.k, blocking.slices)
-    # The last blocks may be small; a group is taken for an average one.
+    # Blocks differ by a panel at most; a group is taken for an average one.
     rows = round_up(work.m, params.rows) / row_blocks
     columns = round_up(work.n, params.vectors * params.width) / column_blocks
     passes = ceil_div(steps, blocking.depth)
@@ -372,8 +373,6 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
             slice_k,
             out_slice,
             blocking.depth,
-            blocking.row_panels,
-            blocking.column_panels,
         ),
         global_size=(row_blocks, column_blocks, blocking.slices * given.batch),
         local_size=(1, 1, 1),
@@ -398,7 +397,7 @@ def _streams(params: PackedParams, given: Problem, out_slice: int) -> bool:
 
 BLOCKING = Tunable(
     "gemm_packed",
-    version=2,
+    version=3,
     problem=Product,
     choice=Blocking,
     default=_default,

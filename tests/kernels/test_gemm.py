@@ -85,9 +85,9 @@ def poisoned(shape, where, dtype=np.float32):
     ("m", "n", "k"),
     [
         (1, 1, 1),
-        (13, 31, 15),
-        (14, 32, 16),
-        (15, 33, 17),
+        (12, 31, 15),
+        (13, 32, 16),
+        (14, 33, 17),
         (63, 65, 7),
         (65, 63, 129),
         (129, 127, 33),
@@ -404,6 +404,17 @@ def test_blocking_gives_every_unit_work():
     blocking = choose_blocking(Work(params, 1000, 1000, 1000, 1, 1, 4, 8, 2**28))
     row_blocks = ceil_div(1000, 14 * blocking.row_panels)
     assert row_blocks * ceil_div(1000, 32 * blocking.column_panels) >= 8
+
+
+def test_blocks_share_panels_that_do_not_go_into_them(where):
+    target = Target(dataclasses.replace(where.traits, simd_width=16, compute_units=3), 2**20)
+    a, b = operands((7 * 13 - 5, 60), (60, 7 * 32 - 3))
+    out = poisoned((86, 221), where)
+    args = out, Array.from_numpy(a, where), Array.from_numpy(b, where)
+    launch = gemm(target, *args)[-1]
+    assert launch.kernel.name == "gemm_packed"
+    assert 1 < max(launch.global_size[:2]) < 7  # blocks that share seven panels
+    check(run(target, where, *args), a.astype(np.float64) @ b, 60)
 
 
 @pytest.mark.parametrize(

@@ -220,7 +220,7 @@ def test_a_measured_choice_is_taken(own, device):
     "change",
     [
         lambda e: e._replace(version=BLOCKING.version - 1),
-        lambda e: e._replace(choice={**e.choice, "rows": 13}),
+        lambda e: e._replace(choice={**e.choice, "rows": 10}),
         lambda e: e._replace(choice={**e.choice, "columns": 1}),
     ],
     ids=["version", "no candidate", "other fields"],
