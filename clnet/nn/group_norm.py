@@ -155,7 +155,7 @@ class RMSNorm(Module):
 
     Args:
         normalized_shape: their sizes.
-        eps: added to the mean square; None: the dtype's spacing at 1.
+        eps: added to the mean square; None: the spacing at 1 of the dtype it is computed in.
         elementwise_affine: whether there is a weight.
         device: where it is; None: the current device.
         dtype: of the weight.

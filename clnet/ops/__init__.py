@@ -42,6 +42,7 @@ from .rearrange import *
 from .reduce import *
 from .resampling import *
 from .rnn import *
+from .row_norm import *
 from .sampling import *
 from .scan import *
 from .scatter import *

@@ -1,4 +1,4 @@
-"""Normalisation of groups of elements within an example: layer, group, instance, RMS, local."""
+"""Normalisation of groups of elements within an example: group, instance, local response."""
 
 # ruff: noqa: FBT001, FBT002 - PyTorch's signatures
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from .. import expr as e
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import float32, from_name
+from ..dtypes import from_name
 from ..errors import ArgumentError, ShapeError
 from ..kernels.norm import group_norm as launch_group_norm
 from .arithmetic import rsqrt, square
@@ -116,7 +115,7 @@ def _share(gy: Any, x: Any, mean: Any, invstd: Any) -> Any:
     return gy * ((x - mean) * invstd)
 
 
-def _normalized(
+def normalized_groups(
     name: str,
     x: Tensor,
     shape: tuple[int, int, int, int],
@@ -124,43 +123,25 @@ def _normalized(
     bias: Tensor | None,
     eps: float,
 ) -> tuple[Any, Any, Any]:
-    """``x`` normalised as an array of ``shape``, and mean and unbiased variance of its groups."""
+    """``x`` normalised as an array of another shape.
+
+    Args:
+        name: the public op.
+        x: floating.
+        shape: ``(n, groups, members, inner)``.
+        weight: as many elements as groups have members in all, or None.
+        bias: the same, or None.
+        eps: added to the variance.
+
+    Returns:
+        The result in ``x``'s own shape, mean and unbiased variance of each group.
+    """
     require_floating(name, x.array)
     wide = from_name(x.dtype.compute)  # 16 bits are too few for the distances from the mean
     affine = [reshape(to_dtype(a, wide), shape[1:3]) for a in (weight, bias) if a is not None]
     function = GroupNorm(name, weight is not None, bias is not None, eps)
     y, mean, _, var = apply(function, reshape(contiguous(to_dtype(x, wide)), shape), *affine)
     return to_dtype(reshape(y, x.shape), x.dtype), mean, var
-
-
-@op(Face.FUNCTIONAL | Face.FUNCTION)
-def layer_norm(
-    x: Tensor,
-    normalized_shape: int | Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """``(x - mean) / sqrt(var + eps) * weight + bias`` over the last axes (Ba et al. 2016).
-
-    Args:
-        x: ``(..., *normalized_shape)``, floating.
-        normalized_shape: sizes of the axes that mean and variance are over.
-        weight: ``normalized_shape`` or None.
-        bias: ``normalized_shape`` or None.
-        eps: added to the variance.
-
-    Returns:
-        ``x``'s shape.
-
-    Raises:
-        ShapeError: if a shape does not fit.
-        DtypeError: if ``x`` is not floating.
-    """
-    shape = _last_axes("layer_norm", x, normalized_shape, {"weight": weight, "bias": bias})
-    width = prod(shape)
-    rows = prod(x.shape[: x.ndim - len(shape)])
-    return _normalized("layer_norm", x, (rows, 1, width, 1), weight, bias, eps)[0]
 
 
 @op(Face.FUNCTIONAL | Face.FUNCTION)
@@ -194,7 +175,7 @@ def group_norm(
             "group_norm", "num_groups divides the channels", x=x.shape, num_groups=num_groups
         )
     shape = (n, num_groups, c // num_groups, prod(x.shape[2:]))
-    return _normalized("group_norm", x, shape, weight, bias, eps)[0]
+    return normalized_groups("group_norm", x, shape, weight, bias, eps)[0]
 
 
 @op(Face.FUNCTIONAL)
@@ -243,57 +224,11 @@ def instance_norm(
         raise ArgumentError(
             "instance_norm", "a channel of an example has more than one value", x=x.shape
         )
-    y, mean, var = _normalized("instance_norm", x, (n, c, 1, inner), weight, bias, eps)
+    y, mean, var = normalized_groups("instance_norm", x, (n, c, 1, inner), weight, bias, eps)
     if running_mean is not None and running_var is not None:
         found = [reshape(s.detach(), (n, c)).mean(0) for s in (mean, var)]
         update(blend, [running_mean, running_var, *found], [momentum], once=True)
     return y
-
-
-def _mean_square_root(mean: Any, eps: Any) -> Any:
-    return e.rsqrt(mean + eps)
-
-
-def _scaled(x: Any, scale: Any) -> Any:
-    return x * scale
-
-
-def _scaled_twice(x: Any, scale: Any, weight: Any) -> Any:
-    return x * scale * weight
-
-
-@op(Face.FUNCTIONAL | Face.FUNCTION)
-def rms_norm(
-    x: Tensor,
-    normalized_shape: int | Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> Tensor:
-    """``x / sqrt(mean(x * x) + eps) * weight`` over the last axes (Zhang and Sennrich 2019).
-
-    Args:
-        x: ``(..., *normalized_shape)``, floating.
-        normalized_shape: sizes of the axes that the mean is over.
-        weight: ``normalized_shape`` or None.
-        eps: added to the mean square; None: the dtype's spacing at 1.
-
-    Returns:
-        ``x``'s shape.
-
-    Raises:
-        ShapeError: if a shape does not fit.
-        DtypeError: if ``x`` is not floating.
-    """
-    require_floating("rms_norm", x.array)
-    shape = _last_axes("rms_norm", x, normalized_shape, {"weight": weight})
-    dims = tuple(range(x.ndim - len(shape), x.ndim))
-    wide = to_dtype(x, float32) if x.dtype.itemsize == 2 else x
-    mean = square(wide).mean(dims, keepdim=True)
-    spacing = x.dtype.eps if eps is None else eps
-    scale = evaluate("rms_norm", _mean_square_root, [mean], [spacing])
-    if weight is None:
-        return to_dtype(evaluate("rms_norm", _scaled, [wide, scale]), x.dtype)
-    return to_dtype(evaluate("rms_norm", _scaled_twice, [wide, scale, weight]), x.dtype)
 
 
 def _damped(x: Any, mean: Any, alpha: Any, beta: Any, k: Any) -> Any:
@@ -331,20 +266,6 @@ def local_response_norm(
     padded = pad(squares, (0, 0, size // 2, (size - 1) // 2))
     mean = reshape(avg_pool2d(padded, (size, 1), 1), x.shape)
     return evaluate("local_response_norm", _damped, [x, mean], [alpha, beta, k])
-
-
-def _last_axes(
-    name: str, x: Tensor, normalized_shape: int | Sequence[int], affine: dict[str, Tensor | None]
-) -> tuple[int, ...]:
-    several = isinstance(normalized_shape, Sequence)
-    shape = tuple(normalized_shape) if several else (normalized_shape,)
-    if not shape or x.shape[-len(shape) :] != shape:
-        raise ShapeError(name, "x ends in normalized_shape", x=x.shape, normalized_shape=shape)
-    for key, operand in affine.items():
-        if operand is not None and operand.shape != shape:
-            got: dict[str, Any] = {"normalized_shape": shape, key: operand.shape}
-            raise ShapeError(name, f"{key} has the normalized_shape", **got)
-    return shape
 
 
 def _check_channels(name: str, x: Tensor, operands: dict[str, Tensor | None]) -> None:

@@ -1,4 +1,4 @@
-"""Softmax, cross entropy and batch norm with their gradients."""
+"""Softmax, cross entropy, batch norm and norms of rows, with their gradients."""
 
 from __future__ import annotations
 
@@ -10,15 +10,26 @@ from clnet.device import Target
 from clnet.kernels import cross_entropy as loss_module
 from clnet.kernels import norm as norm_module
 from clnet.kernels import norm_runs as runs_module
+from clnet.kernels import row_norm as row_module
+from clnet.kernels import row_norm_grad as row_grad_module
 from clnet.kernels import softmax as softmax_module
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.norm import batch_norm, batch_norm_grad
+from clnet.kernels.row_norm import row_norm
+from clnet.kernels.row_norm_grad import row_norm_grad
 from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 
 from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
-MODULES = (softmax_module, loss_module, norm_module, runs_module)
+MODULES = (
+    softmax_module,
+    loss_module,
+    norm_module,
+    runs_module,
+    row_module,
+    row_grad_module,
+)
 
 
 def log_softmax_of(x: np.ndarray, axis: int) -> np.ndarray:
@@ -56,6 +67,7 @@ def results_past_the_caches(target: Target) -> None:
     with constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=line):
         for dtype in REALS:
             check_softmax(target, (3, 32), 1, dtype)
+            check_rows(target, (6, 32), dtype, centred=True, affine=True)
             settings = Settings("mean", -100, 0.1, True)
             check_loss(target, (5, 32), dtype, settings, weighted=False)
 
@@ -154,3 +166,43 @@ def batch_norms(target: Target) -> None:
         check_norm(target, (70, 3), np.float32, full=True)
         for dtype in REALS:
             check_norm(target, (5, 2, 3, 12), dtype, full=True, before=4)
+
+
+def check_rows(
+    target: Target, shape: tuple[int, int], dtype: Any, *, centred: bool, affine: bool
+) -> None:
+    """With a weight and, of layer norm, a bias and their gradients, or without."""
+    (rows, n), eps = shape, 1e-3
+    x, gy = normal(*shape, dtype=dtype), normal(*shape, dtype=dtype)
+    weight, bias = normal(n, dtype=dtype), normal(n, dtype=dtype)
+    scale, shift = weight if affine else 1.0, bias if affine and centred else 0.0
+    mean = x.mean(1, np.float64) if centred else np.zeros(rows)
+    distance = x - mean[:, None]
+    invstd = 1 / np.sqrt((distance**2).mean(1) + eps)
+    z = distance * invstd[:, None]
+
+    x_, y, invstd_ = given(x, before=1), output(shape, dtype), output((rows,), dtype)
+    mean_ = output((rows,), dtype) if centred else None
+    weight_, bias_ = given(weight) if affine else None, given(bias) if affine and centred else None
+    run(row_norm(target, y, mean_, invstd_, x_, weight_, bias_, eps=eps))
+    near(y, z * scale + shift, terms=256)
+    near(invstd_, invstd, terms=64)
+
+    g = gy * scale
+    level = g.mean(1, keepdims=True) if centred else 0.0
+    slope = invstd[:, None] * (g - level - z * (g * z).mean(1, keepdims=True))
+    gx, sums = output(shape, dtype), [output((n,), dtype) for _ in range(1 + centred)]
+    sums = sums if affine else []
+    run(row_norm_grad(target, gx, tuple(sums), given(gy), x_, mean_, invstd_, weight_))
+    near(gx, slope, terms=512)
+    for found, terms in zip(sums, (gy * z, gy), strict=False):
+        near(found, terms.sum(0, np.float64), terms=512)
+
+
+@case()
+def norms_of_rows(target: Target) -> None:
+    for dtype in REALS:
+        for centred in (True, False):
+            check_rows(target, (6, 19), dtype, centred=centred, affine=True)
+            check_rows(target, (5, 70), dtype, centred=centred, affine=False)
+    check_rows(target, (150, 3), np.float32, centred=True, affine=True)

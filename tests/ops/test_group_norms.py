@@ -8,6 +8,7 @@ import pytest
 import clnet
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.nn import functional as F
+from clnet.ops import row_norm
 from tests.opcase import NARROW, OpCase, every_check, normal, sliced
 from tests.torchcase import torch_case
 
@@ -46,6 +47,17 @@ CASES = [
     affine("layer_norm", normalized_shape=(4,), eps=1e-3),
     torch_case(
         "layer_norm", [normal(7, 33)], (33,), k=33, shapes=[[(0, 33)]], grad2=True, dtypes=NARROW
+    ),
+    OpCase(
+        lambda x, bias: F.layer_norm(x, (19,), bias=bias),
+        lambda x, bias: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+        + bias,
+        [normal(5, 19), normal(19)],
+        k=19,
+        shapes=[[(0, 19), (19,)], [(1, 19), (19,)]],
+        grad2=True,
+        name="layer_norm",
+        label="bias alone",
     ),
     affine("group_norm", num_groups=2),
     affine("group_norm", num_groups=6),
@@ -99,6 +111,26 @@ def test_statistics_far_from_zero(scale):
     rounded = x.astype(np.float32).astype(np.float64)
     centred = rounded - rounded.mean(1, keepdims=True)
     np.testing.assert_allclose(y, centred / rounded.std(1, keepdims=True), atol=1e-3)
+
+
+def test_long_rows_give_the_same(monkeypatch):
+    given = [np.random.default_rng(i).standard_normal(s) for i, s in enumerate([(3, 70), 70, 70])]
+
+    def gradients():
+        x, w, b = (clnet.tensor(v.astype(np.float32)).requires_grad_() for v in given)
+        F.layer_norm(x, (70,), w, b).square().sum().backward()
+        return [a.grad.numpy() for a in (x, w, b)]
+
+    whole = gradients()
+    monkeypatch.setattr(row_norm, "_LONGEST_ROW", 16)
+    for one, other in zip(whole, gradients(), strict=True):
+        assert not np.array_equal(one, other)  # summed in another order
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_rms_norm_of_16_bits_has_the_eps_of_32():
+    x = clnet.full((1, 8), 0.01).bfloat16()  # whose square is far below bfloat16's spacing
+    assert F.rms_norm(x, (8,)).float().numpy().max() == 1
 
 
 def test_half_rms_norm_accumulates_in_float():
@@ -200,11 +232,13 @@ def test_errors_say_what_is_wrong():
     "call",
     [
         lambda x: F.layer_norm(x, (6,)),
+        lambda x: F.layer_norm(x, (6,), clnet.full((6,), 0.5), clnet.ones(6)),
         lambda x: F.group_norm(x, 2),
         lambda x: F.instance_norm(x),
         lambda x: F.rms_norm(x, (6,)),
+        lambda x: F.rms_norm(x, (6,), clnet.full((6,), 0.5)),
     ],
-    ids=["layer", "group", "instance", "rms"],
+    ids=["layer", "layer affine", "group", "instance", "rms", "rms affine"],
 )
 def test_norms_of_16_bits_compute_in_32(call, dtype):
     kind = getattr(clnet, dtype)
