@@ -54,7 +54,7 @@ class Queue:
         self.workspace = workspace
         self._watch = watch or Watch()
         self._queue = cl.CommandQueue(context, device)
-        self._staging = Staging(context, device)
+        self._staging = Staging(self._host_memory)
 
     def launch(self, launch: Launch) -> None:
         """Enqueue one kernel.
@@ -124,6 +124,24 @@ class Queue:
                 )
                 self._staging.sent(event)
         self._tell("upload", (), (storage,), array.nbytes, event, start)
+
+    def _host_memory(self, nbytes: int) -> np.ndarray:
+        """Bytes of the host's that the driver allocated, mapped for as long as they are used.
+
+        A GPU reads them by itself; from other memory the driver copies first, and waits meanwhile
+        for what was enqueued before. So would mapping, were it not for a queue of its own.
+        """
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        array, _ = cl.enqueue_map_buffer(
+            cl.CommandQueue(self._context, self._device),
+            cl.Buffer(self._context, flags, nbytes),
+            cl.map_flags.WRITE,
+            0,
+            (nbytes,),
+            np.dtype(np.uint8),
+            is_blocking=True,
+        )
+        return array
 
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
         """Copy from a storage into a dense host array; waits until it is there."""

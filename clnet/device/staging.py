@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 from typing import Any, NamedTuple
@@ -29,21 +30,17 @@ class _Sent(NamedTuple):
 class Staging:
     """A ring of bytes: an upload is copied to its end, and leaves room when it is done.
 
-    The memory is the driver's own, mapped as long as it is there: a GPU reads it by itself, where
-    the driver would first copy from any other, and wait for the device meanwhile. It grows with
-    the largest upload.
+    It grows with the largest upload.
 
     Args:
-        context: the ``pyopencl.Context``.
-        device: the ``pyopencl.Device``.
+        allocate: gives so many bytes that the device can read.
 
     Attributes:
         lock: held from :meth:`place` to :meth:`sent`.
     """
 
-    def __init__(self, context: Any, device: Any) -> None:
-        self._context = context
-        self._device = device
+    def __init__(self, allocate: Callable[[int], np.ndarray]) -> None:
+        self._allocate = allocate
         self._ring: np.ndarray = np.empty(0, np.uint8)
         self._sent: deque[_Sent] = deque()
         self._placed = (0, 0)
@@ -63,7 +60,9 @@ class Staging:
         nbytes = -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
         wanted = min(max(_ARRAYS * nbytes, _LEAST_BYTES), MOST_BYTES)
         if wanted > self._ring.nbytes:
-            self._grow(1 << (wanted - 1).bit_length())
+            while self._sent:
+                self._forget_oldest()
+            self._ring = self._allocate(1 << (wanted - 1).bit_length())
         begin = self._room(nbytes)
         self._placed = begin, begin + nbytes
         copied = self._ring[begin : begin + array.nbytes]
@@ -97,21 +96,6 @@ class Staging:
         """Wait for the oldest upload; that it failed is told by who waits for the queue."""
         with suppress(cl.RuntimeError):
             self._sent.popleft().event.wait()
-
-    def _grow(self, nbytes: int) -> None:
-        while self._sent:
-            self._forget_oldest()
-        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
-        # A queue of its own: mapping waits for what was enqueued before.
-        self._ring, _ = cl.enqueue_map_buffer(
-            cl.CommandQueue(self._context, self._device),
-            cl.Buffer(self._context, flags, nbytes),
-            cl.map_flags.WRITE,
-            0,
-            (nbytes,),
-            np.dtype(np.uint8),
-            is_blocking=True,
-        )
 
 
 def _done(event: Any) -> bool:

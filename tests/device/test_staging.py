@@ -32,8 +32,7 @@ class Command:
 def ring(device, monkeypatch):
     monkeypatch.setattr(staging_module, "MOST_BYTES", 1024)
     monkeypatch.setattr(staging_module, "_LEAST_BYTES", 1024)
-    commands = device.queue._queue
-    return Staging(commands.context, commands.device)
+    return Staging(device.queue._host_memory)
 
 
 def put(ring, nbytes, value=0):
