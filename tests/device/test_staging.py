@@ -56,7 +56,8 @@ def test_uploads_lie_behind_each_other_and_wait_for_the_oldest_where_the_ring_en
     begin, _ = put(ring, 64)  # in the place of the second, which the fourth reaches up to
     assert begin == 320
     assert places[1][1].waited
-    assert not (places[2][1].waited or fourth.waited)
+    assert not places[2][1].waited
+    assert not fourth.waited
 
 
 def test_an_upload_as_large_as_the_ring_waits_for_all(ring):
