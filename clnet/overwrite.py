@@ -10,6 +10,7 @@ from typing import Any
 
 from . import mode
 from .errors import DtypeError, GradientError, TraceError
+from .ops.create import MakeInto
 from .ops.execution import execute
 from .ops.function import Function
 from .ops.pointwise import Overwrite
@@ -21,7 +22,8 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
     """Run an op that overwrites its first input, and let the tape know what that became.
 
     Args:
-        function: a pointwise op in the memory of one of its operands, or a copy.
+        function: a pointwise op in the memory of one of its operands, a copy, or what is made of
+            nothing.
         inputs: what is overwritten, and the operands.
 
     Raises:
@@ -34,6 +36,9 @@ def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
     retained = target.retains_grad
     if isinstance(function, CopyInto):
         target.node, target.index = _copied(function, target, operands[0])
+    elif isinstance(function, MakeInto):  # what was there is forgotten
+        execute(function, (target.array,))
+        target.node, target.index = None, 0
     elif isinstance(function, Overwrite) and any(x is target for x in operands):
         target.node, target.index = _computed(function, target, operands)
     else:

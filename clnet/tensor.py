@@ -16,7 +16,7 @@ from .device import device as open_device
 from .dtypes import DType, bool_, float32, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .hook import GradientHooks, HookHandle, add_hooks, hooks_of
-from .ops.create import Full
+from .ops.create import Full, MakeInto
 from .ops.execution import execute
 from .ops.function import PUBLIC_OPS, Face, Function
 from .ops.shape import CopyInto, to_dtype
@@ -413,7 +413,9 @@ class Tensor:
 
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""
-        return self.copy_(full((), value, dtype=self.dtype, device=self.device))
+        function = Full(self.shape, value, self.dtype, self.device)
+        Tensor.__apply_function__(MakeInto("fill_", function), (self,))
+        return self
 
     def zero_(self) -> Tensor:
         """Overwrite every element with 0; returns the tensor."""

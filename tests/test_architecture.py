@@ -69,7 +69,7 @@ RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 # Packages of the extras: imported inside the function that needs them, with an install hint.
 OPTIONAL = {"PIL", "matplotlib", "onnx", "pooch", "requests", "sklearn", "tensorboard"}
 OPTIONAL |= {"tinygrad", "torch"}  # peers of benchmarks
-MAY_BE_LAZY = OPTIONAL | {"tqdm"}
+MAY_BE_LAZY = OPTIONAL | {"mako", "tqdm"}
 
 MAX_FILE, MAX_FUNCTION, MAX_TEMPLATE = 600, 60, 300
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "misc", "common"}

@@ -36,6 +36,26 @@ def test_a_collector_that_was_off_stays_off(collecting):
     assert not gc.isenabled()
 
 
+def test_what_was_made_meanwhile_is_old_afterwards(collecting):
+    gc.enable()
+    with paused_collector():
+        made = [[] for _ in range(10_000)]
+    young = {id(x) for generation in (0, 1) for x in gc.get_objects(generation)}
+    assert not young & {id(x) for x in made}
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_somebody_froze_stays_frozen(collecting):
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with paused_collector():
+            pass
+        assert gc.get_freeze_count() >= frozen > 0
+    finally:
+        gc.unfreeze()
+
+
 @pytest.mark.device
 def test_a_function_is_traced_without_the_collector(collecting):
     gc.enable()

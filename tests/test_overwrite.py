@@ -62,6 +62,15 @@ def copied(m, x, y):
     return h * g
 
 
+def filled(m, x, y):
+    h = x * y
+    h[1].zero_()
+    h[:, 2].fill_(3)
+    g = x * 2
+    g.fill_(0.5)
+    return (h + g) * y
+
+
 def rows_assigned(m, x, y):
     h = m.zeros(3, 4)
     for i in range(3):
@@ -128,7 +137,7 @@ def other_methods(m, x, y):
 
 
 PROGRAMS = [
-    *(chained, twice, by_number, broadcast, into_a_constant, copied, rows_assigned),
+    *(chained, twice, by_number, broadcast, into_a_constant, copied, filled, rows_assigned),
     *(slices_assigned, indices_assigned, masks_assigned, augmented_items, views_written),
     other_methods,
 ]

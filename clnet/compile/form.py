@@ -23,7 +23,7 @@ from ..expr import (
     substitute,
     topological,
 )
-from ..ops.create import Full
+from ..ops.create import Full, MakeInto
 from ..ops.fused import Fused
 from ..ops.pointwise import Overwrite, Pointwise
 from ..ops.shape import CopyInto
@@ -82,7 +82,7 @@ class Form:
 
     def step(self, like: Step) -> Step:
         """The form as one step; module path and phase are ``like``'s."""
-        compute = self.compute or from_name(self.made[0].dtype.compute)
+        compute = self.compute or from_name(self.written[0].dtype.compute)
         inputs = list(self.changed)
         leaves = _added(self, self.reads, inputs)
         function = Fused(
@@ -119,7 +119,9 @@ def form_of(step: Step) -> Form | None:
         compute = from_name(inputs[1].dtype.compute)
         return Form(name, (Input(0),), (), compute, inputs[1:], inputs[:1], ())
     if isinstance(function, Full):
-        return _constant(name, function, outputs)
+        return _constant(name, function, (), outputs)
+    if isinstance(function, MakeInto) and isinstance(function.function, Full):
+        return _constant(name, function.function, inputs, ())
     return None
 
 
@@ -244,16 +246,21 @@ def same_view(a: Array, b: Array) -> bool:
     return _view(a) == _view(b)
 
 
-def _constant(name: tuple[str, ...], function: Full, outputs: tuple[Array, ...]) -> Form | None:
+def _constant(
+    name: tuple[str, ...],
+    function: Full,
+    changed: tuple[Array, ...],
+    outputs: tuple[Array, ...],
+) -> Form | None:
     value, dtype = function.value, function.dtype
     if isinstance(value, HostScalar):
-        return Form(name, (Scalar(0),), (value,), from_name(dtype.compute), (), (), outputs)
+        return Form(name, (Scalar(0),), (value,), from_name(dtype.compute), (), changed, outputs)
     number = np.array(value, dtype.numpy).item()
     if isinstance(number, bool) or (number in (0, 1, -1) and str(number) != "-0.0"):
-        return Form(name, (Const(number),), (), None, (), (), outputs)
+        return Form(name, (Const(number),), (), None, (), changed, outputs)
     if not dtype.is_floating_point:
         return None
-    return Form(name, (Scalar(0),), (number,), from_name(dtype.compute), (), (), outputs)
+    return Form(name, (Scalar(0),), (number,), from_name(dtype.compute), (), changed, outputs)
 
 
 def _raises(form: Form) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from ..array import Array
 from ..device import Storage
+from ..ops.create import MakeInto
+from ..ops.function import Function
 from ..ops.pointwise import Overwrite
 from .simplify import Places, moved, with_places
 from .trace import Trace
@@ -17,7 +19,7 @@ from .tracer import Action, Step
 
 
 def as_values(trace: Trace) -> Trace:
-    """The trace with pointwise ops in place done out of place, where the memory is its own."""
+    """The trace with ops in place done out of place, where the memory is its own."""
     places: Places = {}
     steps: list[Step | Action] = []
     lasting = trace.outside | trace.given | frozenset(trace.kept)
@@ -26,7 +28,7 @@ def as_values(trace: Trace) -> Trace:
             steps.append(step)
             continue
         new = moved(step, places)
-        if isinstance(new.function, Overwrite) and _is_whole(new.inputs[0]):
+        if isinstance(new.function, Overwrite | MakeInto) and _is_whole(new.inputs[0]):
             overwritten = step.inputs[0].storage
             if overwritten not in lasting:
                 new = _out_of_place(new, new.function)
@@ -39,10 +41,12 @@ def _is_whole(array: Array) -> bool:
     return array.contiguous and array.nbytes == array.storage.nbytes
 
 
-def _out_of_place(step: Step, function: Overwrite) -> Step:
+def _out_of_place(step: Step, function: Overwrite | MakeInto) -> Step:
     target, *operands = step.inputs
     made = Array.abstract(target.shape, target.dtype, target.device)
-    of = replace(function.function, dtypes=(target.dtype,))
+    of: Function = function.function
+    if isinstance(function, Overwrite):
+        of = replace(function.function, dtypes=(target.dtype,))
     return replace(step, function=of, inputs=tuple(operands), outputs=(made,))
 
 

@@ -311,7 +311,7 @@ class ProgramCache:
         data = _MAGIC + struct.pack("<Q", len(binary)) + hashlib.sha256(binary).digest() + binary
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as file:
+            with replacing(path, durable=False) as file:
                 file.write(data)
         except OSError as error:
             if not self._warned:

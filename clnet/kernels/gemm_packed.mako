@@ -22,9 +22,7 @@
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
 ## param    vector_type: str     of width lanes
 ## param    lanes: int            rows padded to width
-## param    space: str            where the panel of b lies
-## param    begin: str            first step of a stretch of the panels
-## param    end: str              ... and where it ends
+## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64 bytes)
 ## arg      m: int                 rows of out
 ## arg      n: int                 columns of out
 ## arg      k: int                 length of the sums
@@ -52,8 +50,7 @@
 ## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
 ## arg      depth: int                 steps of k per panel, a multiple of unroll
-## launch   global (row blocks, column blocks, slices * batch), local (1, 1, 1): blocks differ by a
-##          panel at most
+## launch   global (row blocks, column blocks, slices * batch), local (1, 1, 1): blocks as even as can be
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
@@ -68,7 +65,7 @@
     space = "__global" if prepacked else "__local"
     fetch_steps = 32  # between two looks ahead
     pack_steps = 32  # of a, at a time; a multiple of unroll
-    shape = dict(width=width, rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, space=space)
+    shape = dict(rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, broadcasts=width == {"float": 16, "double": 8}[ctype])
 %>
 ${vectors_of.types(ctype, width)}
 ${vectors_of.zip(ctype, width)}
@@ -151,9 +148,9 @@ __kernel void gemm_packed(
 % else:
             pack_b(b_panel, b + column * b_n + k0 * b_k, min(${columns}, end_column - column), steps, padded, b_n, b_k);
 % endif
-            __local const ${ctype} *pa = a_panels;
+            __local const ${ctype} *pa = a_panels, *again = pa + (get_work_dim() == 0);
             for (int row = first_row; row < end_row; row += ${rows}) {
-                ${space} const ${ctype} *pb = b_panel;
+                ${space} const vector *pb = (${space} const vector *)b_panel;
 % for r in range(rows):
                 ${vector} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
 % endfor
@@ -162,10 +159,11 @@ __kernel void gemm_packed(
                     const int end = begin + ${fetch_steps} < padded ? begin + ${fetch_steps} : padded;
                     for (int line = 0; line < lines; line++, next += ${width})
                         FETCH_AHEAD(next);
-                    ${multiply("begin", "end", **shape)}
+                    ${multiply(**shape)}
                 }
 % else:
-                ${multiply("0", "padded", **shape)}
+                const int begin = 0, end = padded;
+                ${multiply(**shape)}
 % endif
                 __global ${ctype} *corner = out + row * out_m + column * out_n;
                 if (dense && row + ${rows} <= end_row && column + ${columns} <= end_column) {
@@ -188,22 +186,24 @@ __kernel void gemm_packed(
 </%def>
 ##
 ## Steps [begin, end) of the sums. Nothing else may be in the loop: with a call or an instruction to
-## fetch ahead in it, the sums no longer stay in registers.
-<%def name="multiply(begin, end, width, rows, vectors, unroll, lanes, space)">
-for (int step = ${begin}; step < ${end}; step += ${unroll}) {
+## fetch ahead in it, the sums no longer stay in registers. Where an instruction can load, broadcast
+## and multiply, an element of a is cheaper to load again for each vector than to broadcast by an
+## instruction of its own; one row in three is kept, lest there be too much to load. `again` is pa,
+## but the compiler cannot know.
+<%def name="multiply(rows, vectors, unroll, lanes, broadcasts)">
+for (int step = begin; step < end; step += ${unroll}) {
 % for u in range(unroll):
 % for v in range(vectors):
-                        const vector b_${u}_${v} = ((${space} const vector *)pb)[${u * vectors + v}];
+                        const vector b_${u}_${v} = pb[${u * vectors + v}];
 % endfor
 % for r in range(rows):
-                        const vector a_${u}_${r} = pa[${u * lanes + r}];
 % for v in range(vectors):
-                        acc_${r}_${v} = multiply_add(a_${u}_${r}, b_${u}_${v}, acc_${r}_${v});
+                        const vector a_${u}_${r}_${v} = ${"again" if v and r % 3 and broadcasts else "pa"}[${u * lanes + r}];
+                        acc_${r}_${v} = multiply_add(a_${u}_${r}_${v}, b_${u}_${v}, acc_${r}_${v});
 % endfor
 % endfor
 % endfor
-                        pa += ${unroll * lanes};
-                        pb += ${unroll * vectors * width};
+                        pa += ${unroll * lanes}, again += ${unroll * lanes}, pb += ${unroll * vectors};
                     }
 </%def>
 ##

@@ -108,6 +108,8 @@ _ITEMS_PER_UNIT = 16
 _ITEM_ELEMENTS = 4096
 _GROUPS_PER_UNIT = 4
 _GROUP = 256
+# Work-items that a unit has room for; few columns share so many between their groups.
+_RESIDENT_ITEMS = 2048
 
 
 class _Axis(NamedTuple):
@@ -363,6 +365,9 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
     group = min(_GROUP, target.traits.max_group_size)
     if problem.columns:
         kept = min(32, group, 1 << (problem.kept[-1].size - 1).bit_length())
+        room = target.traits.compute_units * _RESIDENT_ITEMS // ceil_div(problem.outs, kept)
+        while 2 * group <= min(room, target.traits.max_group_size, problem.total):
+            group *= 2
         return group // kept, kept
     share = min(group, 1 << max(problem.total - 1, 0).bit_length())
     return share, group // share

@@ -94,6 +94,35 @@ class Eye(Function):
         return kernels.fill(target, y, 0) + ones
 
 
+@dataclass(frozen=True)
+class MakeInto(Function):
+    """What a function without inputs makes, in the memory of an input that it overwrites.
+
+    Attributes:
+        op_name: the public op.
+        function: its output has the input's shape and dtype, and may have its strides.
+    """
+
+    op_name: str
+    function: Function
+    mutates = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return self.op_name
+
+    def infer(self, place: Array) -> tuple[Array, ...]:
+        """No outputs."""
+        return ()
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """Those of the function."""
+        return self.function.lower(target, inputs, outputs)
+
+
 def made(kind: type[Tensor], function: Function) -> Tensor:
     """The tensor of a function without inputs."""
     return kind.__apply_function__(function, ())[0]

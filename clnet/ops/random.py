@@ -15,6 +15,7 @@ from ..errors import ArgumentError, GradientError
 from ..generator import Generator
 from ..kernels import random as kernels
 from ..shapes import Shape
+from .create import MakeInto, made
 from .function import Face, Function, Saved, apply, host_action, op, require_floating
 from .shape import CopyInto, contiguous, settled
 
@@ -206,7 +207,7 @@ def uniform_(
     if low > high:
         raise ArgumentError("uniform_", "low is at most high", low=low, high=high)
     require_floating("uniform_", x.array)
-    return _overwrite(x, kernels.uniform, {"low": low, "high": high}, generator)
+    return _overwrite("uniform_", x, kernels.uniform, {"low": low, "high": high}, generator)
 
 
 @op(Face.METHOD)
@@ -222,7 +223,7 @@ def normal_(
     if std < 0:
         raise ArgumentError("normal_", "std is 0 or more", std=std)
     require_floating("normal_", x.array)
-    return _overwrite(x, kernels.normal, {"mean": mean, "std": std}, generator)
+    return _overwrite("normal_", x, kernels.normal, {"mean": mean, "std": std}, generator)
 
 
 @op(Face.METHOD)
@@ -234,7 +235,7 @@ def bernoulli_(x: Tensor, p: float = 0.5, *, generator: Generator | None = None)
     """
     if not 0 <= p <= 1:
         raise ArgumentError("bernoulli_", "p lies in [0, 1]", p=p)
-    return _overwrite(x, kernels.bernoulli, {"p": p}, generator)
+    return _overwrite("bernoulli_", x, kernels.bernoulli, {"p": p}, generator)
 
 
 @op(Face.METHOD)
@@ -246,7 +247,7 @@ def random_(x: Tensor, low: int, high: int, *, generator: Generator | None = Non
     """
     if low >= high:
         raise ArgumentError("random_", "low is below high", low=low, high=high)
-    return _overwrite(x, kernels.integers, {"low": low, "high": high}, generator)
+    return _overwrite("random_", x, kernels.integers, {"low": low, "high": high}, generator)
 
 
 def random_like(x: Tensor, *, low: float, high: float, shape: Shape | None = None) -> Tensor:
@@ -260,6 +261,7 @@ def random_like(x: Tensor, *, low: float, high: float, shape: Shape | None = Non
 
 
 def _overwrite(
+    op_name: str,
     x: Tensor,
     draw: Callable[..., list[Launch]],
     settings: dict[str, float],
@@ -269,5 +271,8 @@ def _overwrite(
     counter = Counter.take(generator, x.numel() * (_WIDE if wide else 1))
     dtype = from_name(x.dtype.compute)  # the copy rounds to 16 bits
     function = Random(x.shape, dtype, draw, tuple(settings.items()), counter, x.device)
-    apply(CopyInto(), x, *type(x).__apply_function__(function, ()))
+    if x.array.contiguous and x.dtype is dtype:
+        apply(MakeInto(op_name, function), x)
+    else:
+        apply(CopyInto(), x, made(type(x), function))
     return x

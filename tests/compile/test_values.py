@@ -92,7 +92,16 @@ def converted(x, out):
     return y, y.relu_(), out
 
 
-@pytest.mark.parametrize("function", [stays, views, converted])
+def filled(x, out):
+    """Constants over an argument's memory, a part of it, and memory of the trace's own."""
+    y = x + 1
+    y.fill_(3)
+    out[1].zero_()
+    whole = (x > 0).fill_(True)
+    return y * x, whole, out, x.zero_()
+
+
+@pytest.mark.parametrize("function", [stays, views, converted, filled])
 def test_what_is_changed_is_what_eager_changes(function):
     compiled = clnet.compile(function)
     for _ in range(3):
@@ -103,6 +112,35 @@ def test_what_is_changed_is_what_eager_changes(function):
             told += [[t.numpy() for t in (*results, x, out)]]
         for mine, theirs in zip(*told, strict=True):
             np.testing.assert_array_equal(mine, theirs)
+
+
+def test_constants_over_buffers_are_filled_at_every_replay():
+    kinds = (clnet.float32, clnet.int64, clnet.bool)
+    buffers = [clnet.ones(5, dtype=kind) for kind in kinds]
+
+    @clnet.compile
+    def reset(x):
+        for k, buffer in enumerate(buffers):
+            buffer.fill_(2 if k else 0)
+        return x + 1
+
+    for _ in range(3):
+        reset(clnet.ones(2))
+        assert [b.tolist() for b in buffers] == [[0.0] * 5, [2] * 5, [True] * 5]
+        for buffer in buffers:
+            buffer.fill_(1)
+
+
+def test_random_numbers_over_own_memory_are_those_of_eager():
+    def draw(x):
+        y = x * 0
+        return y.uniform_(), x + y.normal_()
+
+    told = []
+    for run in (draw, clnet.compile(draw)):
+        clnet.manual_seed(7)
+        told.append([t.numpy() for _ in range(2) for t in run(clnet.ones(9))])
+    np.testing.assert_array_equal(np.concatenate(told[0]), np.concatenate(told[1]))
 
 
 def test_only_what_is_the_traces_own_is_renewed():

@@ -1,13 +1,17 @@
-"""Templates: the Python that Mako makes of them is kept for later processes."""
+"""Templates: texts, and the Python that Mako makes of templates, are kept for later processes."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import mako.template
 import pytest
 
+from clnet.errors import TemplateError
 from clnet.kernels import template
 from clnet.kernels.template import render
 
@@ -18,19 +22,33 @@ NAME, PARAMS = "copy.mako", {"ctype": "float", "source": "float", "to_bool": Fal
 def rendered(monkeypatch):
     """Renders a kernel as a fresh process would, with this cache folder."""
 
-    def fresh(folder: Path) -> str:
+    def fresh(folder: Path, **changed: object) -> str:
         monkeypatch.setattr(template, "SETTINGS", replace(template.SETTINGS, cache_dir=folder))
-        template._lookup.cache_clear()
-        return render(NAME, "copy_rows", PARAMS)
+        forget()
+        return render(NAME, "copy_rows", PARAMS | changed)
 
     yield fresh
+    forget()
+
+
+def forget() -> None:
     template._lookup.cache_clear()
+    template._folder.cache_clear()
+
+
+def texts(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.cl"))
+
+
+def without_mako(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(sys.modules, "mako", None)  # importing it fails
 
 
 def test_a_template_is_translated_once(tmp_path, rendered, monkeypatch):
     text = rendered(tmp_path)
     assert "__kernel" in text
     assert [path.name for path in tmp_path.rglob("copy.mako.py")]
+    texts(tmp_path)[0].unlink()
     with monkeypatch.context() as patch:
         patch.setattr(mako.template, "_compile", None)  # makes Python of a template
         assert rendered(tmp_path) == text
@@ -52,3 +70,59 @@ def test_a_folder_that_cannot_be_made_changes_nothing(tmp_path, rendered):
     text = rendered(tmp_path)
     (tmp_path / "file").write_text("in the way")
     assert rendered(tmp_path / "file") == text
+
+
+def test_a_text_that_was_kept_needs_no_mako(tmp_path, rendered, monkeypatch):
+    text = rendered(tmp_path)
+    with monkeypatch.context() as patch:
+        without_mako(patch)
+        assert rendered(tmp_path) == text
+        with pytest.raises(ImportError):
+            rendered(tmp_path, ctype="double")
+
+
+def test_every_argument_has_a_text_of_its_own(tmp_path, rendered):
+    kinds = [{}, {"ndim": 2}, {"ndim": True}, {"to_bool": 0}, {"ctype": "int"}]
+    found = [rendered(tmp_path, **kind) for kind in kinds]
+    assert len(texts(tmp_path)) == len(kinds)
+    assert [rendered(tmp_path, **kind) for kind in kinds] == found
+    assert found[0] != found[1]
+
+
+class Pair(NamedTuple):
+    a: int
+    b: tuple[float, ...]
+
+
+class Unknown(int):
+    """What ``repr`` may not tell from another."""
+
+
+def test_only_plain_arguments_are_kept(tmp_path, rendered):
+    text = rendered(tmp_path)
+    assert rendered(tmp_path, ndim=Unknown(1)) == text
+    assert len(texts(tmp_path)) == 1
+    assert template._plain(Pair(1, (0.5, 2.0)))
+    assert not template._plain(Pair(1, (0.5, Unknown(2))))
+    assert not template._plain([1])
+
+
+@pytest.mark.parametrize("change", [lambda b: b[:-1], lambda b: b"", lambda b: b"\n" + b])
+def test_a_text_that_is_not_whole_is_made_anew(tmp_path, rendered, change):
+    text = rendered(tmp_path)
+    (place,) = texts(tmp_path)
+    whole = place.read_bytes()
+    place.write_bytes(change(whole))
+    assert rendered(tmp_path) == text
+    assert place.read_bytes() == whole
+
+
+def test_a_text_that_fails_is_not_kept(tmp_path, rendered):
+    with pytest.raises(TemplateError, match="could not be rendered"):
+        rendered(tmp_path, ndim="1")
+    assert not texts(tmp_path)
+
+
+def test_importing_clnet_imports_no_mako():
+    run = [sys.executable, "-c", "import clnet, sys; print('mako' in sys.modules)"]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "False\n"

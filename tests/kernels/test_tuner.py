@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -176,7 +177,10 @@ def test_candidates_compute_the_same(name, problem, device, monkeypatch, capsys)
     tunable = TUNABLES[name]
     monkeypatch.setattr("clnet.kernels.tunables.MOST_CANDIDATES", 3)
     measuring = Measuring(device, tunable, problem, 1.0)
-    assert "rejected" not in capsys.readouterr().out
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    # What fills a CPU's registers does not fit into a GPU's, whose compiler says so.
+    wrong = [x for x in told if "rejected" in x and "registers spill" not in x["reason"]]
+    assert not wrong
     entry = measuring.run()
     assert tunable.reading(entry) in tunable.candidates(device.target, problem)[:3]
     assert 0 < entry.us <= entry.default_us

@@ -142,12 +142,30 @@ def test_fills_have_the_asked_range_and_moments():
     assert np.bincount(whole.numpy() + 3).min() > n / 7 * 0.95
 
 
+def test_fills_take_memory_for_no_copy():
+    x = clnet.empty(1000)
+    before = clnet.device().pool.statistics().num_allocations
+    x.uniform_().normal_().bernoulli_().fill_(3).zero_()
+    assert clnet.device().pool.statistics().num_allocations == before
+
+
+@pytest.mark.parametrize("dtype", [clnet.float16, clnet.bfloat16])
+def test_narrow_floats_are_filled_with_rounded_numbers(dtype):
+    wide, narrow = clnet.empty(50), clnet.empty(50, dtype=dtype)
+    for x in (wide, narrow):
+        x.normal_(generator=clnet.Generator(4))
+    assert narrow.tolist() == wide.to(dtype).tolist()
+
+
 def test_fill_of_a_view_leaves_the_rest():
     x = clnet.zeros(4, 6)
     x[:, ::2].uniform_(1, 2, generator=clnet.Generator(2))
     host = x.numpy()
     assert (host[:, ::2] >= 1).all()
     assert (host[:, 1::2] == 0).all()
+    x.T[1:5:3].fill_(7)
+    assert (x.numpy() == 7).sum() == 8
+    assert (x.numpy()[:, [1, 4]] == 7).all()
 
 
 @pytest.mark.parametrize(
