@@ -66,9 +66,7 @@ class Walk(NamedTuple):
 DIRECT = Kernel(
     "conv_blocked_direct",
     "conv_blocked_direct.mako",
-    constraints=(
-        Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),
-    ),
+    constraints=(Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),),
 )
 
 # Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12.
