@@ -1,6 +1,6 @@
 """Train and run neural networks on any OpenCL device."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .collector import paused_collector
 
@@ -87,9 +87,24 @@ with paused_collector():
     from .tensor import Tensor as Tensor
     from .tensor import full as full
     from .tensor import tensor as tensor
-    from .train.forecast import plan as plan
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
+    from . import data as data
+    from . import io as io
+    from . import train as train
     from .ops import *
+    from .train.forecast import plan as plan
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
+
+_LATER = frozenset({"data", "io", "plan", "train"})
+
+
+def __getattr__(name: str) -> Any:
+    """What a training step does without is imported when it is asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .train.forecast import plan  # noqa: PLC0415 - brings data, io and train along
+
+    globals()["plan"] = plan
+    return globals()[name]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -20,7 +18,6 @@ def drawn(*shape, seed=0):
     return clnet.tensor(values.astype("float32"), requires_grad=True)
 
 
-@dataclass(frozen=True)
 class Slanted(Function):
     """The identity, with a gradient that is wrong by a factor at one place."""
 

@@ -110,13 +110,22 @@ class Trace:
                 found[array.storage] = position
         return found
 
+    @cached_property
+    def producers(self) -> Mapping[Storage, int]:
+        """For each value, the position of the step that makes it."""
+        others = self.outside | self.given
+        return {
+            storage: position
+            for position, step in self.ops
+            for storage in step.made
+            if len(self.writers[storage]) == 1
+            and storage not in others
+            and storage not in step.mutated
+        }
+
     def is_value(self, storage: Storage) -> bool:
         """Whether one step makes it and none changes it."""
-        writers = self.writers.get(storage, ())
-        if storage in self.outside or len(writers) != 1 or storage in self.given:
-            return False
-        step = self.steps[writers[0]]
-        return isinstance(step, Step) and storage not in step.mutated
+        return storage in self.producers
 
     def is_variable(self, storage: Storage) -> bool:
         """Whether it is changed in place, or lives outside where it may be."""
@@ -132,7 +141,7 @@ class Trace:
 
     def producer(self, storage: Storage) -> int | None:
         """The position of the step that makes a value, None if it is none."""
-        return self.writers[storage][0] if self.is_value(storage) else None
+        return self.producers.get(storage)
 
     def with_steps(self, steps: Sequence[Step | Action]) -> Trace:
         """The same trace with other steps."""

@@ -37,6 +37,7 @@ _SCALARS = {
     "float": np.float32,
     "double": np.float64,
 }
+_DECLARATION = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^)]*)\)")
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
 _SHOWN_LINES = 5
 
@@ -69,13 +70,13 @@ def parse_signature(text: str, name: str) -> Signature:
         BuildError: if the source has no such kernel, or a parameter is of another type than
             scalars and pointers to them.
     """
-    found = re.search(rf"__kernel\s+void\s+{re.escape(name)}\s*\(([^)]*)\)", text)
+    found = next((d for d in _DECLARATION.finditer(text) if d.group(1) == name), None)
     if found is None:
         raise BuildError(name, "the rendered source has no such kernel")
     types: list[Any] = []
     writes: list[bool] = []
     item_bytes: list[int] = []
-    for parameter in found.group(1).split(","):
+    for parameter in found.group(2).split(","):
         words = parameter.replace("*", " * ").split()
         pointer = "*" in words
         scalar = next((w for w in words if w in _SCALARS), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@dataclass(frozen=True)
 class Attention(Function):
     """Inputs q, k, v of four axes, and a mask of four axes or none; outputs y and what it keeps."""
 
@@ -81,7 +79,6 @@ class Attention(Function):
         return _weights(scores) @ v, scores.detach().logsumexp(-1)
 
 
-@dataclass(frozen=True)
 class AttentionBackward(Function):
     """The gradients of :class:`Attention`: inputs gy, lse, delta, and its inputs."""
 

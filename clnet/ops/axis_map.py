@@ -76,7 +76,6 @@ class Table:
         return Table(self.n, self.rows, starts, outputs[order], weight)
 
 
-@dataclass(frozen=True)
 class AxisMap(Function):
     """``(outer, n, inner)`` from ``(outer, rows, inner)`` and the arrays of a table."""
 

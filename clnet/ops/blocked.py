@@ -6,8 +6,6 @@ operands look like; filters are packed once per update, by an op of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..array import Array
 from ..device import Launch, Target
 from ..kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
@@ -37,7 +35,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
 class PackFilters(Function):
     """Filters ``(oc, ic, kh, kw)`` as the blocked convolution of a direction reads them.
 
@@ -63,7 +60,6 @@ class PackFilters(Function):
         return pack_filters(target, outputs[0], inputs[0], self.geometry, self.direction, self.form)
 
 
-@dataclass(frozen=True)
 class BlockedConv2d(Function):
     """A convolution from packed filters, with its bias, a value to be added, and an activation.
 
@@ -114,7 +110,6 @@ class BlockedConv2d(Function):
         )
 
 
-@dataclass(frozen=True)
 class BlockedConvInputGrad(Function):
     """The gradient that arrives at a convolution's blocked ``x``, from packed filters.
 
@@ -145,7 +140,6 @@ class BlockedConvInputGrad(Function):
         return blocked_input_grad(target, outputs[0], gy, packed, self.geometry, self.form)
 
 
-@dataclass(frozen=True)
 class BlockedConvWeightGrad(Function):
     """The gradient that arrives at a convolution's ``weight``, plain ``(oc, ic, kh, kw)``.
 

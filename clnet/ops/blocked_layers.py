@@ -6,8 +6,6 @@ floats a vector of the CPU holds. A pointwise op on blocked arrays needs nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import int32
@@ -22,7 +20,6 @@ from .function import Function
 Arrays = tuple[Array, ...]
 
 
-@dataclass(frozen=True)
 class Reorder(Function):
     """A plain array as a blocked one of so many ``lanes``, or (0) a blocked one as a plain one."""
 
@@ -43,7 +40,6 @@ class Reorder(Function):
         return reorder(outputs[0], inputs[0])
 
 
-@dataclass(frozen=True)
 class BlockedMoments(Function):
     """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
 
@@ -65,7 +61,6 @@ class BlockedMoments(Function):
         return blocked_norm.blocked_moments((mean, invstd, var), inputs[0], eps=self.eps)
 
 
-@dataclass(frozen=True)
 class BlockedSums(Function):
     """Sums of expressions over images and pixels, for each channel.
 
@@ -99,7 +94,6 @@ class BlockedSums(Function):
         return blocked_norm.blocked_sums(sums, inputs, self.exprs, scalars=self.scalars, made=made)
 
 
-@dataclass(frozen=True)
 class BlockedMaxPool(Function):
     """Maxima over windows and, where they are asked for, their positions."""
 
@@ -125,7 +119,6 @@ class BlockedMaxPool(Function):
         return blocked_pool.blocked_max_pool(outputs[0], inputs[0], window=self.window, index=index)
 
 
-@dataclass(frozen=True)
 class BlockedMaxPoolBackward(Function):
     """Gradients added up at the positions of the maxima."""
 
@@ -146,7 +139,6 @@ class BlockedMaxPoolBackward(Function):
         return blocked_pool.blocked_max_pool_gradient(outputs[0], *inputs, window=self.window)
 
 
-@dataclass(frozen=True)
 class BlockedAvgPool(Function):
     """Means over windows or over nearly equal parts."""
 
@@ -167,7 +159,6 @@ class BlockedAvgPool(Function):
         return blocked_pool.blocked_avg_pool(outputs[0], inputs[0], means=self.means)
 
 
-@dataclass(frozen=True)
 class BlockedAvgPoolBackward(Function):
     """The transpose of :class:`BlockedAvgPool`; ``size`` is of the planes that were pooled."""
 

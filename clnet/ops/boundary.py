@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 Grads = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
 class Boundary(Function):
     """The inputs themselves, as views; their gradients pass through ``passing``, all at once."""
 

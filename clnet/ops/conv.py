@@ -55,7 +55,6 @@ class Window:
         )
 
 
-@dataclass(frozen=True)
 class Conv2d(Function):
     """``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``; linear in ``x`` and in ``weight``.
 
@@ -109,7 +108,6 @@ class Conv2d(Function):
         return tuple(out)
 
 
-@dataclass(frozen=True)
 class ConvInputGrad(Function):
     """The gradient that arrives at a convolution's ``x``; linear in ``gy`` and in ``weight``."""
 
@@ -152,7 +150,6 @@ class ConvInputGrad(Function):
         )
 
 
-@dataclass(frozen=True)
 class ConvWeightGrad(Function):
     """The gradient that arrives at a convolution's ``weight``; linear in ``gy`` and in ``x``."""
 

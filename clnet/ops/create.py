@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@dataclass(frozen=True)
 class Full(Function):
     """A dense array of one value."""
 
@@ -49,7 +47,6 @@ class Full(Function):
         )
 
 
-@dataclass(frozen=True)
 class Arange(Function):
     """``start, start + step, ...``: ``n`` numbers of a dtype that is computed in itself."""
 
@@ -70,7 +67,6 @@ class Arange(Function):
         return kernels.arange(target, outputs[0], self.start, self.step)
 
 
-@dataclass(frozen=True)
 class Eye(Function):
     """Zeros with 1 on the main diagonal."""
 
@@ -94,7 +90,6 @@ class Eye(Function):
         return kernels.fill(target, y, 0) + ones
 
 
-@dataclass(frozen=True)
 class MakeInto(Function):
     """What a function without inputs makes, in the memory of an input that it overwrites.
 

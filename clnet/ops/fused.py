@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import DType
@@ -16,7 +14,6 @@ from .function import Function
 _MOST_NAMES = 6
 
 
-@dataclass(frozen=True)
 class Fused(Function):
     """Expressions of the inputs' elements, some of which overwrite inputs.
 
@@ -65,7 +62,6 @@ class Fused(Function):
         )
 
 
-@dataclass(frozen=True)
 class UpdateMany(Function):
     """The same update of many small groups of arrays, each group of one size, in one launch.
 

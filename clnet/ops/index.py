@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 Grads = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
 class GatherRows(Function):
     """``y[o, i] = x[o, index[i]]`` for ``x`` of ``(outer, rows, inner)``."""
 
@@ -50,7 +48,6 @@ class GatherRows(Function):
         return added_up(function, grads[0], saved.inputs[1]), None
 
 
-@dataclass(frozen=True)
 class Embedding(Function):
     """As :class:`GatherRows`; the row ``padding`` gets no gradient."""
 
@@ -76,7 +73,6 @@ class Embedding(Function):
         return added_up(function, grads[0], saved.inputs[1]), None
 
 
-@dataclass(frozen=True)
 class GatherRowsBackward(Function):
     """``y[o, r]``: the sum of ``x[o, i]`` with ``index[i] == r``; 0 for the row ``skip``."""
 
@@ -111,7 +107,6 @@ class GatherRowsBackward(Function):
         return picked, None
 
 
-@dataclass(frozen=True)
 class PutRows(Function):
     """``x[o, index[i]] = value[o, i]`` in place; of equal indices the last one stays."""
 
@@ -130,7 +125,6 @@ class PutRows(Function):
         return kernels.put_rows(target, *inputs, wrap=self.wrap)
 
 
-@dataclass(frozen=True)
 class FoldIndices(Function):
     """Several indices as one into the flattened axes."""
 
@@ -147,7 +141,6 @@ class FoldIndices(Function):
         return kernels.fold_indices(target, outputs[0], inputs, sizes=self.sizes)
 
 
-@dataclass(frozen=True)
 class Gather(Function):
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` at ``dim``."""
 
@@ -173,7 +166,6 @@ class Gather(Function):
         return added_up(function, grads[0], contiguous(saved.inputs[1])), None
 
 
-@dataclass(frozen=True)
 class GatherBackward(Function):
     """The transpose of :class:`Gather`; ``shape`` is that of what was gathered from."""
 
@@ -205,7 +197,6 @@ def added_up(function: GatherRowsBackward | GatherBackward, x: Tensor, index: Te
     return to_dtype(apply(function, contiguous(wide), index), x.dtype)
 
 
-@dataclass(frozen=True)
 class Scatter(Function):
     """The first input with the second at ``index`` along ``dim``; of equal indices the last."""
 
@@ -240,7 +231,6 @@ class Scatter(Function):
         return gx, gsrc, None
 
 
-@dataclass(frozen=True)
 class ReplaceRows(Function):
     """As :class:`PutRows`, in a copy."""
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _REDUCTIONS = ("none", "sum", "mean")
 
 
-@dataclass(frozen=True)
 class CrossEntropy(Function):
     """Loss of ``x`` against classes: inputs ``x``, targets and, where they are, class weights.
 
@@ -137,7 +135,6 @@ class CrossEntropy(Function):
         return lse, kept[-1] if self.settings.reduction == "mean" else None
 
 
-@dataclass(frozen=True)
 class CrossEntropyBackward(Function):
     """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, its outputs but the loss."""
 

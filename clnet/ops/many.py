@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 _MEASURES = {2: Measure.SUM_SQUARES, 1: Measure.SUM_MAGNITUDES, inf: Measure.MAX_MAGNITUDE}
 
 
-@dataclass(frozen=True)
 class MeasureMany(Function):
     """One number of all elements of dense inputs of one dtype: a sum, or the largest."""
 

@@ -7,7 +7,6 @@ assignment of one value to a mask need no such number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@dataclass(frozen=True)
 class Partition(Function):
     """Positions of a flat mask: those of true elements first, then those of false ones."""
 
@@ -56,7 +54,6 @@ class Partition(Function):
         return [*launches, *found.launches, *copy_launches(target, y, found.order)]
 
 
-@dataclass(frozen=True)
 class Unravel(Function):
     """Row-major positions in a shape as coordinates, one row for each."""
 

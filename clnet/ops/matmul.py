@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@dataclass(frozen=True)
 class MatMul(Function):
     """``a @ b`` of stacks of matrices."""
 
@@ -70,7 +68,6 @@ class MatMul(Function):
         return left, right
 
 
-@dataclass(frozen=True)
 class Linear(Function):
     """``x @ weight.T``, plus a bias as a third input; its gradients are dense.
 

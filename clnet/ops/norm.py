@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@dataclass(frozen=True)
 class BatchNorm(Function):
     """``x`` normalised by its own statistics: inputs ``x`` and, where they are, weight and bias.
 
@@ -104,7 +102,6 @@ class BatchNorm(Function):
         return inputs[0], weight, bias
 
 
-@dataclass(frozen=True)
 class BatchNormStatistics(Function):
     """The statistics of :class:`BatchNorm` alone; compiled functions normalise in another step."""
 
@@ -130,7 +127,6 @@ class BatchNormStatistics(Function):
         return batch_norm_statistics(target, (mean, invstd, var), inputs[0], eps=self.eps)
 
 
-@dataclass(frozen=True)
 class BatchNormBackward(Function):
     """Gradients to weight, bias and (if ``wanted``) input, from gy, x, mean, invstd, weight."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
-@dataclass(frozen=True)
 class ConstantPad(Function):
     """A dense array of ``shape`` and one value, with the input from ``starts`` on."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 Pair = int | Sequence[int]
 
 
-@dataclass(frozen=True)
 class Unfold(Function):
     """``(n, c, h, w)`` to ``(n, c, kh, kw, oh, ow)``; of the geometry ``n`` does not matter."""
 
@@ -47,7 +45,6 @@ class Unfold(Function):
         return (apply(Fold(self.geometry), contiguous(grads[0])),)
 
 
-@dataclass(frozen=True)
 class Fold(Function):
     """The adjoint of :class:`Unfold`."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..array import Array
 from ..device import Device, Launch, Scratch, Target
 from ..dtypes import DType, int32
@@ -19,7 +17,6 @@ NUMBERS_PER_ELEMENT = 2
 """Of the generator: a key is a whole number, which takes two."""
 
 
-@dataclass(frozen=True)
 class Permutation(Function):
     """The numbers 0 to ``n - 1`` in random order.
 

@@ -25,7 +25,6 @@ Operand = Any
 """A tensor or a Python number."""
 
 
-@dataclass(frozen=True)
 class Pointwise(Function):
     """Outputs that are expressions of the inputs' elements, all of the broadcast shape.
 
@@ -91,7 +90,6 @@ class Pointwise(Function):
         return tuple(out)
 
 
-@dataclass(frozen=True)
 class Overwrite(Function):
     """A pointwise op whose result overwrites the first input; the others are its operands."""
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import mode
@@ -30,7 +29,6 @@ Grads = tuple[Any, ...]
 Pair = int | Sequence[int]
 
 
-@dataclass(frozen=True)
 class MaxPool(Function):
     """Maxima over windows, and where in its plane each was unless ``index_dtype`` is None."""
 
@@ -66,7 +64,6 @@ class MaxPool(Function):
         return (apply(function, contiguous(grads[0]), saved.outputs[1]),)
 
 
-@dataclass(frozen=True)
 class MaxPoolBackward(Function):
     """Gradients added up at the positions of the maxima."""
 
@@ -98,7 +95,6 @@ class MaxPoolBackward(Function):
         return reshape(gather(flat, -1, positions), index.shape), None
 
 
-@dataclass(frozen=True)
 class AvgPool(Function):
     """Means over windows."""
 
@@ -135,7 +131,6 @@ class AvgPool(Function):
         return (apply(function, contiguous(grads[0])),)
 
 
-@dataclass(frozen=True)
 class AvgPoolBackward(Function):
     """The transpose of :class:`AvgPool`; ``size`` is of the planes that were pooled."""
 
@@ -170,7 +165,6 @@ class AvgPoolBackward(Function):
         return (apply(function, contiguous(grads[0])),)
 
 
-@dataclass(frozen=True)
 class AdaptiveAvgPool(Function):
     """Means over ``size`` nearly equal parts."""
 
@@ -195,7 +189,6 @@ class AdaptiveAvgPool(Function):
         return (apply(function, contiguous(grads[0])),)
 
 
-@dataclass(frozen=True)
 class AdaptiveAvgPoolBackward(Function):
     """The transpose of :class:`AdaptiveAvgPool`; ``size`` is of the planes that were pooled."""
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,6 @@ _SHAPES = {
 }
 
 
-@dataclass(frozen=True)
 class WindowMax(Function):
     """Where in its volume the maximum of each window (or, without one, each part) is."""
 
@@ -67,7 +65,6 @@ class WindowMax(Function):
         return window_max(target, outputs[0], inputs[0], self.window)
 
 
-@dataclass(frozen=True)
 class MaxUnpool(Function):
     """Zeros of ``(1, size, 1)`` with ``x`` at the positions; of equal ones the last value stays."""
 

@@ -101,7 +101,6 @@ class Draws:
         return Draws(known=self._taken)
 
 
-@dataclass(frozen=True)
 class Random(Function):
     """A dense array of random numbers of one kind.
 
@@ -134,7 +133,6 @@ class Random(Function):
         return self.draw(target, outputs[0], **cells, **dict(self.settings))
 
 
-@dataclass(frozen=True)
 class Dropout(Function):
     """Elements dropped with probability ``p``, the others scaled; backward makes the mask anew."""
 

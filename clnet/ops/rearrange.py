@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 Grads = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
 class Flip(Function):
     """Axes read backwards."""
 
@@ -50,7 +48,6 @@ class Flip(Function):
         return (apply(self, grads[0]),)
 
 
-@dataclass(frozen=True)
 class Diagonal(Function):
     """The diagonal of two axes as the last axis."""
 
@@ -67,7 +64,6 @@ class Diagonal(Function):
         return (apply(DiagonalBackward(self.offset, self.dims, shape), grads[0]),)
 
 
-@dataclass(frozen=True)
 class DiagonalBackward(Function):
     """Zeros of ``shape`` with the input on the diagonal of two axes."""
 

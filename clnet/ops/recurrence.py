@@ -6,7 +6,6 @@ The gradient walks back over the steps; that of the weights is one product over 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@dataclass(frozen=True)
 class Recurrence(Function):
     """The states after every step, in one direction.
 
@@ -125,7 +123,6 @@ class Recurrence(Function):
         return tuple(stack([each[k] for each in in_time]) for k in range(count + 1))
 
 
-@dataclass(frozen=True)
 class RecurrenceBackward(Function):
     """Gradients of the gates' shares and of the first states of :class:`Recurrence`.
 

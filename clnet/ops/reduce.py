@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from math import prod as product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,7 +43,6 @@ class Extremes(NamedTuple):
     indices: Any
 
 
-@dataclass(frozen=True)
 class Reduce(Function):
     """A reduction over ``dims``; ``keepdim`` leaves them with size 1."""
 
@@ -116,7 +114,6 @@ class Reduce(Function):
         return where(eq(zeros, 0), y / filled, alone)
 
 
-@dataclass(frozen=True)
 class ArgReduce(Function):
     """The extremes along ``dim`` and their indices."""
 
@@ -159,7 +156,6 @@ class ArgReduce(Function):
         return (where(found, reshape(grads[0], kept), 0.0),)
 
 
-@dataclass(frozen=True)
 class ArgExtreme(Function):
     """The indices alone of the extremes along ``dim``."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -67,7 +66,6 @@ class Cell(Enum):
         return self.value[3]
 
 
-@dataclass(frozen=True)
 class Gates(Function):
     """New states: inputs are the gates' two shares, ``(n, gates * hidden)``, and the state."""
 
@@ -118,7 +116,6 @@ class Gates(Function):
         return self.cell.body(own, last, state, sigmoid, tanh)
 
 
-@dataclass(frozen=True)
 class GatesBackward(Function):
     """Gradients of :class:`Gates`: of the gates (for each share, where they differ), of the state.
 
@@ -154,7 +151,6 @@ class GatesBackward(Function):
         return launch_pointwise(target, (*written, gstate), operands, exprs, compute=compute)
 
 
-@dataclass(frozen=True)
 class Steps(Function):
     """Views of every step along the first axis."""
 

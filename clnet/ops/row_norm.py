@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 _LONGEST_ROW = 1 << 15
 
 
-@dataclass(frozen=True)
 class RowNorm(Function):
     """Each row of ``(rows, n)`` by its deviation from its mean, or by its root mean square.
 
@@ -101,7 +99,6 @@ class RowNorm(Function):
         return inputs[0], weight, bias
 
 
-@dataclass(frozen=True)
 class RowNormBackward(Function):
     """Gradients to input and, if ``summed``, weight and (if ``centred``) bias.
 

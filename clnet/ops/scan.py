@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
@@ -31,7 +30,6 @@ class Extremes(NamedTuple):
     indices: Any
 
 
-@dataclass(frozen=True)
 class Cumulate(Function):
     """The running sum or product of a dense tensor along ``dim``; ``reverse``: from the end."""
 

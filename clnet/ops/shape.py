@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod as product
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,6 @@ _INT_BYTES = 2**31
 """Beyond it positions do not surely fit the int that copies count with; pointwise launches do."""
 
 
-@dataclass(frozen=True)
 class Reshape(Function):
     """The same memory in another shape; the input's strides allow it."""
 
@@ -65,7 +63,6 @@ class Reshape(Function):
         return Reshape(shape)
 
 
-@dataclass(frozen=True)
 class Permute(Function):
     """Axes in another order."""
 
@@ -86,7 +83,6 @@ class Permute(Function):
         return Permute(tuple(self.dims.index(d) for d in range(len(self.dims))))
 
 
-@dataclass(frozen=True)
 class Expand(Function):
     """Repeated along axes of size 1, without a copy."""
 
@@ -101,7 +97,6 @@ class Expand(Function):
         return (grads[0].sum_to_size(saved.input_specs[0][0]),)
 
 
-@dataclass(frozen=True)
 class Slice(Function):
     """Every ``step``-th element from ``start`` along each axis; steps are positive."""
 
@@ -118,7 +113,6 @@ class Slice(Function):
         return (apply(SliceBackward(self.starts, self.steps, saved.input_specs[0][0]), grads[0]),)
 
 
-@dataclass(frozen=True)
 class SliceBackward(Function):
     """Zeros of ``shape`` with the input at the places that a slice takes."""
 
@@ -143,7 +137,6 @@ class SliceBackward(Function):
         return (apply(Slice(self.starts, self.steps, saved.input_specs[0][0]), grads[0]),)
 
 
-@dataclass(frozen=True)
 class PutSlice(Function):
     """The first input with the second, converted, at the places that a slice takes."""
 
@@ -172,7 +165,6 @@ class PutSlice(Function):
         )
 
 
-@dataclass(frozen=True)
 class Cat(Function):
     """Inputs one after another along an axis."""
 
@@ -222,7 +214,6 @@ class Cat(Function):
         return tuple(out)
 
 
-@dataclass(frozen=True)
 class CopyInto(Function):
     """Overwrite the first input, in place, with the second, broadcast and converted."""
 
@@ -248,7 +239,6 @@ class CopyInto(Function):
         return copy_launches(target, *inputs)
 
 
-@dataclass(frozen=True)
 class Copy(Function):
     """The same elements, dense."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-@dataclass(frozen=True)
 class Softmax(Function):
     """Softmax along ``dim``, or its logarithm."""
 
@@ -67,7 +65,6 @@ class Softmax(Function):
         return e / e.sum(self.dim, keepdim=True)
 
 
-@dataclass(frozen=True)
 class SoftmaxBackward(Function):
     """The gradient of softmax (or its logarithm) from the gradient of its result and its result."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +33,6 @@ class Ordered(NamedTuple):
     indices: Any
 
 
-@dataclass(frozen=True)
 class Sort(Function):
     """The last of two axes in order, and where its elements were."""
 

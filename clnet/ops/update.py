@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 Body = Callable[..., tuple[Any, ...]]
 
 
-@dataclass(frozen=True)
 class Update(Function):
     """Overwrite the first inputs, in place, with expressions of all of them.
 

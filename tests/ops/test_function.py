@@ -1,0 +1,43 @@
+"""Applications of ops: data, equal where their settings are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clnet.ops.pool import AdaptiveAvgPool, AdaptiveAvgPoolBackward
+from clnet.ops.shape import CopyInto, Expand, Permute, Reshape
+from clnet.recompute import Recomputed
+
+
+def test_functions_are_equal_where_class_and_settings_are():
+    assert Permute((1, 0)) == Permute((1, 0)) == Permute(dims=(1, 0))
+    assert Permute((1, 0)) != Permute((0, 1))
+    assert Reshape((2, 3)) != Expand((2, 3))
+    assert CopyInto() == CopyInto()
+    assert len({Permute((1, 0)), Permute((1, 0)), Permute((0, 1)), Reshape((1, 0))}) == 3
+    assert AdaptiveAvgPool((2, 2)) != AdaptiveAvgPoolBackward((2, 2))
+
+
+def test_a_function_says_what_it_is():
+    assert repr(Permute((1, 0))) == "Permute(dims=(1, 0))"
+    assert repr(CopyInto()) == "CopyInto()"
+
+
+def test_settings_are_replaced_in_a_copy():
+    one = Permute((1, 0))
+    assert replace(one, dims=(0, 1)) == Permute((0, 1))
+    assert one == Permute((1, 0))
+
+
+def test_a_setting_that_is_left_out_is_an_error():
+    with pytest.raises(TypeError, match="dims"):
+        Permute()
+
+
+def test_a_function_of_what_cannot_be_compared_equals_itself_alone():
+    one = Recomputed(None, 1)
+    assert one == one
+    assert one != Recomputed(None, 1)
+    assert len({one, Recomputed(None, 1)}) == 2
