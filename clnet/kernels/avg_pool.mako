@@ -1,4 +1,4 @@
-## kernel avg_pool: means over windows of planes, nearly equal parts and all of them, and gradients
+## kernel avg_pool: means over windows of planes, nearly equal parts and all of them
 ##
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
@@ -27,21 +27,6 @@
 ## arg    width: int
 ## arg    y: out ctype[rows][out_w]
 ## arg    x: in ctype
-## def    avg_pool_gradient
-## arg    rows: int                  rows of gx
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int
-## arg    width: int
-## arg    gx: out ctype[rows][width]
-## arg    gy: in ctype
-## def    avg_pool_gradient_planes
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int
-## arg    width: int
-## arg    gx: out ctype
-## arg    gy: in ctype
 ## def    adaptive_avg_pool
 ## arg    rows: int                  rows of y
 ## arg    y: out ctype[rows][ow]
@@ -59,27 +44,12 @@
 ## arg    x: in ctype[planes][n]
 ##
 ## launch   by_rows: one item per row of y, groups of one; else, and for gradients, one per element.
-##          The gradients _planes and plane_mean: one item per plane, groups of one.
+##          The gradient _planes and plane_mean: one item per plane, groups of one.
 ##          plane_mean_local: a group per plane
-## numerics sums in the window's order, gradients in the windows' order (those of a plane: row by row,
-##          windows at its edges last), means of whole planes by a fixed tree: the same bits every run
+## numerics sums in the window's order, gradients in the parts' order, means of whole planes by a fixed
+##          tree: the same bits every run
 <%namespace name="vectors" file="lib/vector.mako"/>
 <%namespace name="plane" file="lib/plane.mako"/>
-<%def name="share(include_pad, divisor, kh, kw, sh, sw, ph, pw)">
-            /* The window's part inside the plane, and what its sum is divided by. */
-            const int y_first = oy * ${sh} - ${ph};
-            const int x_first = ox * ${sw} - ${pw};
-            const int top = max(y_first, 0), bottom = min(y_first + ${kh}, height);
-            const int left = max(x_first, 0), right = min(x_first + ${kw}, width);
-% if divisor:
-            const int count = ${divisor};
-% elif include_pad:
-            const int count = (min(y_first + ${kh}, height + ${ph}) - y_first)
-                * (min(x_first + ${kw}, width + ${pw}) - x_first);
-% else:
-            const int count = (bottom - top) * (right - left);
-% endif
-</%def>
 <%def name="avg_pool(
     ctype, real, by_rows, unchecked, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 __kernel void avg_pool(
@@ -111,74 +81,12 @@ __kernel void avg_pool(
             const int oy = row % out_h;
             const int ox = column;
             __global const ${ctype} *source = x + row / out_h * (height * width);
-            ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
+            ${plane.share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
             ${real} sum = 0;
             for (int at_y = top; at_y < bottom; ++at_y)
                 for (int at_x = left; at_x < right; ++at_x)
                     sum += source[at_y * width + at_x];
             y[row * out_w + column] = sum / count;
-</%def>
-<%def name="avg_pool_gradient(ctype, real, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
-__kernel void avg_pool_gradient(
-    const int rows, const int out_h, const int out_w, const int height, const int width,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset)
-{
-    ${plane.visit(False, "width")}
-        const int at_y = row % height;
-        __global const ${ctype} *source = gy + gy_offset + row / height * (out_h * out_w);
-        const int last_y = min((at_y + ${ph}) / ${sh}, out_h - 1);
-        const int last_x = min((column + ${pw}) / ${sw}, out_w - 1);
-        ${real} sum = 0;
-        for (int oy = max((at_y + ${ph}) / ${sh} - ${(kh - 1) // sh}, 0); oy <= last_y; ++oy)
-            for (int ox = max((column + ${pw}) / ${sw} - ${(kw - 1) // sw}, 0); ox <= last_x; ++ox) {
-            ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
-                if (at_y >= top && at_y < bottom && column >= left && column < right)
-                    sum += source[oy * out_w + ox] / count;
-            }
-        gx[gx_offset + row * width + column] = sum;
-    }
-}
-</%def>
-<%def name="avg_pool_gradient_planes(
-    ctype, unchecked, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
-__kernel void avg_pool_gradient_planes(
-    const int out_h, const int out_w, const int height, const int width,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset)
-{
-    /* One item owns a plane, so it can add to windows that overlap. */
-    gx += gx_offset + get_global_id(0) * height * width;
-    gy += gy_offset + get_global_id(0) * out_h * out_w;
-    for (int i = 0; i < height * width; ++i)
-        gx[i] = 0;
-    for (int oy = 0; oy < out_h; ++oy) {
-        const int y_first = oy * ${sh} - ${ph};
-        __global const ${ctype} *const grads = gy + oy * out_w;
-% if unchecked != "none":
-        ${plane.level(kh, kw, sw, pw)}
-% for i in range(kh):
-        for (int ox = first; ox < last; ++ox) {
-            const ${ctype} part = grads[ox] / ${divisor or kh * kw};
-            __global ${ctype} *const corner = gx + (y_first + ${i}) * width + ox * ${sw} - ${pw};
-% for j in range(kw):
-            corner[${j}] += part;
-% endfor
-        }
-% endfor
-% else:
-        const int first = out_w, last = out_w;
-% endif
-        for (int i = 0; i < out_w - last + first; ++i) {
-            const int ox = i < first ? i : i - first + last;
-            ${share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
-            const ${ctype} part = grads[ox] / count;
-            for (int at_y = top; at_y < bottom; ++at_y)
-                for (int at_x = left; at_x < right; ++at_x)
-                    gx[at_y * width + at_x] += part;
-        }
-    }
-}
 </%def>
 <%def name="adaptive_avg_pool(ctype, real, by_rows, h, w, oh, ow)">
 __kernel void adaptive_avg_pool(

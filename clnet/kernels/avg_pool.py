@@ -1,4 +1,4 @@
-"""Means over windows of planes, over nearly equal parts and over all, and their gradients."""
+"""Means over windows of planes, over nearly equal parts and over all; gradients of the last two."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from .window import (
 )
 
 _GPU_GROUP = 256
-_LAWS = (
+# What windows of means keep.
+LAWS = (
     Constraint("min(kh, kw, sh, sw) >= 1", "windows are not empty and move on"),
     Constraint("2 * ph <= kh and 2 * pw <= kw", "every window holds an element"),
 )
@@ -31,32 +32,6 @@ class _AvgPool(NamedTuple):
     ctype: str
     real: str
     by_rows: bool
-    unchecked: str
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-
-
-class _Gradient(NamedTuple):
-    ctype: str
-    real: str
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-
-
-class _Planes(NamedTuple):
-    ctype: str
     unchecked: str
     include_pad: bool
     divisor: int
@@ -107,9 +82,7 @@ class _MeanLocal(NamedTuple):
     group: int
 
 
-_AVG_POOL = Kernel("avg_pool", "avg_pool.mako", constraints=_LAWS)
-_GRADIENT = Kernel("avg_pool_gradient", "avg_pool.mako", constraints=_LAWS)
-_GRADIENT_PLANES = Kernel("avg_pool_gradient_planes", "avg_pool.mako", constraints=_LAWS)
+_AVG_POOL = Kernel("avg_pool", "avg_pool.mako", constraints=LAWS)
 _ADAPTIVE = Kernel("adaptive_avg_pool", "avg_pool.mako")
 _ADAPTIVE_GRADIENT = Kernel("adaptive_avg_pool_gradient", "avg_pool.mako")
 _ADAPTIVE_GRADIENT_PLANES = Kernel("adaptive_avg_pool_gradient_planes", "avg_pool.mako")
@@ -147,47 +120,6 @@ def avg_pool(
             bytes=x.nbytes + y.nbytes,
         )
     ]
-
-
-def avg_pool_gradient(
-    target: Target, gx: Array, gy: Array, *, window: Window, include_pad: bool, divisor: int = 0
-) -> list[Launch]:
-    """To each element its share of the gradients of the windows that cover it.
-
-    Args:
-        target: what to choose the kernel for.
-        gx: ``(..., h, w)``, dense; written whole.
-        gy: ``(..., oh, ow)``, dense.
-        window: how it lay.
-        include_pad: as in :func:`avg_pool`.
-        divisor: as in :func:`avg_pool`.
-
-    Returns:
-        The launches; none for no elements.
-    """
-    if gx.size == 0:
-        return []
-    cost: dict[str, Any] = {
-        "flops": gy.size * (window.kh * window.kw + 1),
-        "bytes": gx.nbytes + gy.nbytes,
-    }
-    how = (include_pad, divisor, *window[:6])
-    if by_rows(target):
-        args = (*gy.shape[-2:], *gx.shape[-2:], gx, gy)
-        shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
-        return [
-            _GRADIENT_PLANES.launch(
-                _Planes(gx.dtype.ctype, unchecked(target, window, gy, gx), *how),
-                args,
-                **shape,
-                **cost,
-            )
-        ]
-    args = (*plane_sizes(gx, gy, gx), gx, gy)
-    global_size, local_size = items(target, gx.size)
-    shape = {"global_size": global_size, "local_size": local_size}
-    params = _Gradient(gx.dtype.ctype, real_type(gx), *how)
-    return [_GRADIENT.launch(params, args, **shape, **cost)]
 
 
 def adaptive_avg_pool(target: Target, y: Array, x: Array) -> list[Launch]:

@@ -14,6 +14,7 @@ from ..dtypes import int32, int64
 from ..errors import ArgumentError, ShapeError
 from ..kernels import avg_pool as means
 from ..kernels import max_pool as maxima
+from ..kernels.avg_pool_grad import avg_pool_gradient
 from ..kernels.window import Window
 from ..shapes import Shape, pair
 from .function import Face, Function, Saved, apply, op, require_floating
@@ -148,7 +149,7 @@ class AvgPoolBackward(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return means.avg_pool_gradient(
+        return avg_pool_gradient(
             target,
             outputs[0],
             inputs[0],

@@ -11,8 +11,8 @@ from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
     avg_pool,
-    avg_pool_gradient,
 )
+from clnet.kernels.avg_pool_grad import avg_pool_gradient
 from clnet.kernels.max_pool import max_pool, max_pool_gradient
 from clnet.kernels.window import Window
 from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
@@ -28,6 +28,9 @@ WINDOWS = pytest.mark.parametrize(
         (Window(2, 2, 2, 2), (1, 2, 7, 5), (4, 3)),  # ceil_mode
         (Window(3, 3, 2, 2, 1, 1), (2, 2, 9, 17), (5, 9)),
         (Window(3, 3, 1, 1, 1, 1), (1, 1, 4, 5), (4, 5)),
+        (Window(3, 3, 2, 2, 1, 1), (1, 2, 5, 41), (3, 21)),  # whole vectors
+        (Window(3, 3, 1, 1, 1, 1), (1, 1, 4, 29), (4, 29)),
+        (Window(9, 8, 3, 2, 4, 4), (1, 1, 11, 13), (4, 7)),  # not written out
         (Window(3, 2, 1, 3, 0, 1), (3, 1, 5, 8), (3, 3)),
         (Window(1, 1, 3, 3), (1, 2, 7, 7), (3, 3)),
         (Window(5, 4, 2, 1, 2, 2), (1, 2, 1, 1), (1, 2)),

@@ -9,21 +9,22 @@ import numpy as np
 
 from clnet.device import Target
 from clnet.kernels import avg_pool as avg_module
+from clnet.kernels import avg_pool_grad as avg_grad_module
 from clnet.kernels import max_pool as max_module
 from clnet.kernels import window_max as window_max_module
 from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
     avg_pool,
-    avg_pool_gradient,
 )
+from clnet.kernels.avg_pool_grad import avg_pool_gradient
 from clnet.kernels.max_pool import max_pool, max_pool_gradient
 from clnet.kernels.window import Window
 from clnet.kernels.window_max import Window3, window_max
 
 from .harness import REALS, RNG, case, given, near, normal, output, run
 
-MODULES = (max_module, avg_module, window_max_module)
+MODULES = (max_module, avg_module, avg_grad_module, window_max_module)
 
 # Window, plane and output: halves, with a window cut off (ceil_mode), overlapping and padded.
 MEANS = [

@@ -13,11 +13,14 @@
 ## param  pw: int                    columns of padding before it
 ## param  dh: int                    vertical step within a window
 ## param  dw: int                    horizontal step
+## param  include_pad: bool          padding counts in a mean
+## param  divisor: int               what to divide by instead, or 0
 ##
 ## `windows` makes a row of results, or one; where a row's windows lie inside, its loop has no
 ## branches and becomes vectors. It needs out_h, out_w, height, width. `level` says which of the windows
-## that begin in row `y_first` do: [first, last). `visit` opens a block that runs for each element, with its `row` (all planes together) and
-## `column`; the kernel has `rows`.
+## that begin in row `y_first` do: [first, last). `visit` opens a block that runs for each element, with
+## its `row` (all planes together) and `column`; the kernel has `rows`. `share` says where the window
+## of a mean at `oy`, `ox` lies.
 <%def name="visit(by_rows, width)">
 % if by_rows:
     const int row = get_global_id(0);
@@ -49,5 +52,20 @@
     ${visit(by_rows, "out_w")}
         ${inside if unchecked == "all" else checked}
     }
+% endif
+</%def>
+<%def name="share(include_pad, divisor, kh, kw, sh, sw, ph, pw)">
+            /* The window's part inside the plane, and what its sum is divided by. */
+            const int y_first = oy * ${sh} - ${ph};
+            const int x_first = ox * ${sw} - ${pw};
+            const int top = max(y_first, 0), bottom = min(y_first + ${kh}, height);
+            const int left = max(x_first, 0), right = min(x_first + ${kw}, width);
+% if divisor:
+            const int count = ${divisor};
+% elif include_pad:
+            const int count = (min(y_first + ${kh}, height + ${ph}) - y_first)
+                * (min(x_first + ${kw}, width + ${pw}) - x_first);
+% else:
+            const int count = (bottom - top) * (right - left);
 % endif
 </%def>
