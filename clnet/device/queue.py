@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +14,12 @@ from .. import mode
 from ..errors import DeviceError
 from .bound import BoundLaunches
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
+from .staging import MOST_BYTES, Staging
 from .watch import Observer, Record, Watch
 
 if TYPE_CHECKING:
     from .program import CompiledKernel, Prepared, ProgramCache
     from .workspace import Workspace
-
-# Larger host arrays are not copied to be uploaded later, but waited for.
-_MOST_PENDING_BYTES = 64 * 2**20
 
 _CALLS = {
     "upload": "clEnqueueWriteBuffer",
@@ -58,9 +54,7 @@ class Queue:
         self.workspace = workspace
         self._watch = watch or Watch()
         self._queue = cl.CommandQueue(context, device)
-        self._pending: deque[tuple[Any, int]] = deque()
-        self._pending_bytes = 0
-        self._pending_lock = Lock()
+        self._staging = Staging(self._host_memory)
 
     def launch(self, launch: Launch) -> None:
         """Enqueue one kernel.
@@ -114,37 +108,40 @@ class Queue:
         """Copy a dense host array into a storage; the host array may be reused on return.
 
         Nobody waits for what was enqueued before, so that a batch can be brought while the device
-        is busy with the last one: what is uploaded later is a copy, unless it is large.
+        is busy with the last one: the array is copied, unless it is large.
         """
         start = time.perf_counter()
-        later = array.nbytes <= _MOST_PENDING_BYTES
-        event = cl.enqueue_copy(
-            self._queue,
-            storage.buffer,
-            array.copy() if later else array,
-            dst_offset=storage.begin + offset_bytes,
-            is_blocking=not later,
-        )
-        if later:
-            self._keep(event, array.nbytes)
+        place = storage.begin + offset_bytes
+        if array.nbytes > MOST_BYTES:
+            event = cl.enqueue_copy(
+                self._queue, storage.buffer, array, dst_offset=place, is_blocking=True
+            )
+        else:
+            with self._staging.lock:
+                staged = self._staging.place(array)
+                event = cl.enqueue_copy(
+                    self._queue, storage.buffer, staged, dst_offset=place, is_blocking=False
+                )
+                self._staging.sent(event)
         self._tell("upload", (), (storage,), array.nbytes, event, start)
 
-    def _keep(self, event: Any, nbytes: int) -> None:
-        """Keep a host array, which its event holds, until it is uploaded.
+    def _host_memory(self, nbytes: int) -> np.ndarray:
+        """Bytes of the host's that the driver allocated, mapped for as long as they are used.
 
-        Those that are done, or failed, go, the oldest first. An event that goes waits for its
-        command: so do the oldest, when they are more bytes together than one may have.
+        A GPU reads them by itself; from other memory the driver copies first, and waits meanwhile
+        for what was enqueued before. So would mapping, were it not for a queue of its own.
         """
-        with self._pending_lock:
-            self._pending.append((event, nbytes))
-            self._pending_bytes += nbytes
-            while self._pending:
-                oldest, size = self._pending[0]
-                done = oldest.command_execution_status <= cl.command_execution_status.COMPLETE
-                if not done and self._pending_bytes <= _MOST_PENDING_BYTES:
-                    break
-                self._pending.popleft()
-                self._pending_bytes -= size
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        array, _ = cl.enqueue_map_buffer(
+            cl.CommandQueue(self._context, self._device),
+            cl.Buffer(self._context, flags, nbytes),
+            cl.map_flags.WRITE,
+            0,
+            (nbytes,),
+            np.dtype(np.uint8),
+            is_blocking=True,
+        )
+        return array
 
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
         """Copy from a storage into a dense host array; waits until it is there."""
@@ -229,9 +226,7 @@ class Queue:
                 status=str(error),
                 remedy="Run under clnet.profile() to see which, and start a new process",
             ) from error
-        with self._pending_lock:
-            self._pending.clear()
-            self._pending_bytes = 0
+        self._staging.forget()
         self._watch.call("clFinish", start)
 
     @contextmanager

@@ -18,7 +18,6 @@
 ## param    width: 4|8|16            channels of a block
 ## param    pixels: int              of a tile
 ## param    vectors: int             blocks of channels of a tile
-## param    unroll: int              channels in one turn of the inner loop; divides width
 ## param    room: int                floats of local memory for what tiles read
 ## param    most: int                tiles whose places are kept
 ## param    bias: bool               whether there is a bias
@@ -61,7 +60,7 @@
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="prelude" file="lib/prelude.mako"/>
-<%def name="conv_blocked_direct(width, pixels, vectors, unroll, room, most, bias, added, activation, stream)">
+<%def name="conv_blocked_direct(width, pixels, vectors, room, most, bias, added, activation, stream)">
 <% lanes, places = vectors * width, most * -(-pixels // 16) %>
 ${vectors_of.types("float", width)}
 ${prelude.fetch_ahead()}
@@ -133,7 +132,7 @@ __kernel void conv_blocked_direct(
             for (int panel = first_panel; panel < last_panel; panel++) {
                 const int line = (panel - first_panel) * share;
                 const int last_line = line + share < ${pixels} ? line + share : ${pixels};
-                __local const float *a = gathered;
+                __local const float *a = gathered, *again = a + (get_work_dim() == 0);
                 for (int t = 0; t < count; t++) {
                     __global float *const out = y + (long)panel * ${vectors} * y_plane;
                     const int *const place = to + t * ${pixels};
@@ -146,7 +145,7 @@ __kernel void conv_blocked_direct(
 % endfor
                         }
 % endif
-                    ${multiply(width, pixels, vectors, unroll)}
+                    ${multiply(width, pixels, vectors)}
                     ${store(width, pixels, vectors, bias, added, activation, stream)}
                 }
             }
@@ -214,9 +213,11 @@ for (int k = 0; k < some; k++) {
 </%def>
 ##
 ## Sums of the tile at `a`, which moves on to the next; meanwhile this tile's share of the panel
-## after this one, and this panel's of the tiles after these, come closer.
-<%def name="multiply(width, pixels, vectors, unroll)">
-<% v, lanes = f"float{width}", vectors * width %>
+## after this one, and this panel's of the tiles after these, come closer. Two pixels in three are
+## read again for the second vector, as in gemm_packed. All channels of a block are written out: an
+## index beside the pointers costs a quarter.
+<%def name="multiply(width, pixels, vectors)">
+<% v, lanes, broadcasts = f"float{width}", vectors * width, width == 16 and vectors == 2 %>
 % for i in range(pixels):
                     ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
 % endfor
@@ -232,25 +233,21 @@ for (int k = 0; k < some; k++) {
                         __global const float *f = filters + ${width} + panel * panel_size + ((q_r * kw + q_s) * in_blocks + block) * ${width * lanes};
                         __global const float *next = f + panel_size + t * lines * ${width};
                         __global const float *pixel = x + ahead[t] + block * plane;
-                        for (int b = block; b < last_block; b++, a += ${pixels * width}, next += ${width * lanes}, pixel += plane) {
+                        for (int b = block; b < last_block; b++, a += ${pixels * width}, again += ${pixels * width}, f += ${width * lanes}, next += ${width * lanes}, pixel += plane) {
                             for (int i = 0; i < lines; i++) FETCH_AHEAD(next + i * ${width});
                             if (k == 0)
                                 for (int i = line; i < last_line; i++) FETCH_AHEAD(pixel + i * right * ${width});
-                            for (int c = 0; c < ${width}; c += ${unroll}, f += ${unroll * lanes}) {
-% for u in range(unroll):
+% for u in range(width):
 % for j in range(vectors):
-                                const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
+                            const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
 % endfor
 % for i in range(pixels):
-                                {
-                                    const ${v} pixel${i} = a[${i * width + u} + c];
 % for j in range(vectors):
-                                    c${i}_${j} = multiply_add(pixel${i}, f${u}_${j}, c${i}_${j});
+                            const ${v} pixel${u}_${i}_${j} = ${"again" if j and i % 3 and broadcasts else "a"}[${i * width + u}];
+                            c${i}_${j} = multiply_add(pixel${u}_${i}_${j}, f${u}_${j}, c${i}_${j});
 % endfor
-                                }
 % endfor
 % endfor
-                            }
                         }
                         q_s += columns_apart;
                         if (q_s >= kw) { q_s = first_s; q_r += rows_apart; }

@@ -25,7 +25,6 @@ class DirectParams(NamedTuple):
     width: int
     pixels: int
     vectors: int
-    unroll: int
     room: int
     most: int
     bias: bool
@@ -67,16 +66,11 @@ class Walk(NamedTuple):
 DIRECT = Kernel(
     "conv_blocked_direct",
     "conv_blocked_direct.mako",
-    constraints=(
-        Constraint("width % unroll == 0", "blocks hold whole turns of the inner loop"),
-        Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),
-    ),
+    constraints=(Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),),
 )
 
-# Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12;
-# a tile nearer to a square loads less: 10 numbers for 24 sums instead of 16 for 28.
-PIXELS = {16: {4: 6, 2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
-UNROLL = 4
+# Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12.
+PIXELS = {16: {2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
 
 # What tiles read stays in the second-level cache, a panel's filters in the first, where all tiles
 # of a turn find them.
@@ -193,7 +187,7 @@ def _convolve(
     far = packed.nbytes > NEAR_BYTES
     return DIRECT.launch(
         DirectParams(
-            block, tile.pixels, tile.vectors, UNROLL, room, tile.most, bias is not None,
+            block, tile.pixels, tile.vectors, room, tile.most, bias is not None,
             added is not None, activation, streams and part == (taps, x.shape[1]),
         ),
         (
@@ -334,7 +328,7 @@ def _lower(target: Target, operands: Operands, choice: Split) -> list[Launch]:
 
 SPLIT = Tunable(
     "conv_blocked_direct",
-    version=3,
+    version=4,
     problem=ConvProblem,
     choice=Split,
     default=_default,

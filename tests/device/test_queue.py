@@ -12,7 +12,6 @@ import clnet
 from clnet import nn, ops
 from clnet.array import Array
 from clnet.device import Record, Scratch, Storage
-from clnet.device import queue as queue_module
 from clnet.device.workspace import Workspace
 from clnet.errors import OutOfDeviceMemory
 
@@ -182,25 +181,12 @@ def test_uploads_do_not_wait_for_a_busy_device(device):
         kept.append(clnet.tensor(host))
         host[:] = -1
     assert late.is_alive()
-    assert len(device.queue._pending) == 15
+    assert device.queue._staging.pending == 15
     late.cancel()
     gate.set_status(cl.command_execution_status.COMPLETE)
     assert [y[-1].item() for y in kept] == list(range(15))
     device.synchronize()
-    assert len(device.queue._pending) == device.queue._pending_bytes == 0
-
-
-def test_uploads_that_wait_are_few_bytes(device, monkeypatch):
-    monkeypatch.setattr(queue_module, "_MOST_PENDING_BYTES", 10_000)
-    x = clnet.randn(700, 700)
-    device.synchronize()
-    for nbytes in (4_000, 4_000, 4_000, 12_000, 10_000):
-        x = (x @ x) * 1e-3
-        y = clnet.tensor(np.ones(nbytes // 4, np.float32))
-        assert device.queue._pending_bytes <= 10_000
-        assert y.sum().item() == nbytes // 4
-    clnet.tensor(np.ones(3, np.float32))  # what is done goes with the next
-    assert device.queue._pending_bytes <= 12
+    assert device.queue._staging.pending == 0
 
 
 def test_maps_are_read_only_and_end_with_the_block(device):

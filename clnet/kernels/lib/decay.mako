@@ -12,8 +12,8 @@ inline float${lanes} decay(float${lanes} x)
 {
 #pragma OPENCL FP_CONTRACT ON
     x = x < -88.0f ? (float${lanes})(-88.0f) : x;
-    const float${lanes} shifted = x * 1.44269504f + 12582912.0f;  /* 1.5 * 2^23: no fraction is left */
-    const float${lanes} n = shifted - 12582912.0f;
+    const float${lanes} shifted = x * 1.44269504f + 12583039.0f;  /* 1.5 * 2^23: no fraction is left; and 127 */
+    const float${lanes} n = shifted - 12583039.0f;
     float${lanes} r = x - n * 0.693359375f;  /* ln 2 in two parts */
     r = r + n * 2.12194440e-4f;
     float${lanes} p = 1.395171857e-3f * r + 8.369598538e-3f;
@@ -22,7 +22,7 @@ inline float${lanes} decay(float${lanes} x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    return p * as_float${lanes}((as_int${lanes}(shifted) - (0x4b400000 - 127)) << 23);
+    return p * as_float${lanes}(as_int${lanes}(shifted) << 23);
 }
 % else:
 #define decay exp

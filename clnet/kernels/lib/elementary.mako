@@ -18,10 +18,10 @@
 ## numerics at most 2 ulp (tests/test_elementary.py asserts each); subnormals where the device has
 ##          them; contraction off. Arguments are reduced as in Cody and Waite, Software Manual for
 ##          the Elementary Functions, 1980; the error of a rounded sum is kept as in Muller,
-##          Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near 0, and from 1
-##          on 1 - erfc, as in Cody, Rational Chebyshev approximations for the error function, Math.
-##          Comp. 23, 1969, except that erfc is exp of a polynomial here.
-##          Polynomials are minimax for the relative error of the result, by Remez's algorithm.
+##          Elementary Functions, 3rd ed. 2016 (2Sum). erf is its own polynomial near 0, and beyond
+##          1 - erfc, as in Cody, Rational Chebyshev approximations for the error function, Math.
+##          Comp. 23, 1969, except that erfc is the fourth power of a polynomial here. Polynomials
+##          are minimax for the relative error of the result, by Remez's algorithm.
 ##
 ## `define` defines functions and those they are made of: clnet_exp, of vectors clnet_exp16.
 <%def name="define(functions, ctype, lanes)">
@@ -30,7 +30,7 @@
     suffix = str(lanes) if lanes > 1 else ""
     real, whole = f"float{suffix}", f"int{suffix}"
 %>
-% if not {"exp", "tanh", "erf"}.isdisjoint(functions):
+% if "exp" in functions:
 ${exp(real, whole, suffix)}
 % endif
 % if "expm1" in functions:
@@ -60,13 +60,14 @@ ${real} clnet_exp${suffix}(${real} x)
 #pragma OPENCL FP_CONTRACT OFF
     x = x > 89.0f ? (${real})(89.0f) : x;  /* beyond these it is infinite, or 0 */
     x = x < -104.0f ? (${real})(-104.0f) : x;
-    const ${real} shifted = x * 1.44269504f + 12582912.0f;  /* 1.5 * 2^23: no fraction is left */
-    const ${real} n = shifted - 12582912.0f;
+    /* 1.5 * 2^23, so that no fraction is left, and 2 * 127, for the exponents below. */
+    const ${real} shifted = x * 1.44269504f + 12583166.0f;
+    const ${real} n = shifted - 12583166.0f;
     const ${real} r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  /* ln 2 in two parts */
     const ${real} p = ${polynomial(("1.395171857e-3", "8.369598538e-3", "4.166618735e-2", "1.666651219e-1", "0.5"), "r")};
-    const ${whole} power = as_${whole}(shifted) - 0x4b400000, first = power >> 1;
     /* The power of 2 in two factors, since it may be no normal number. */
-    return (1.0f + (r + r * r * p)) * as_${real}((first + 127) << 23) * as_${real}((power - first + 127) << 23);
+    const ${whole} both = as_${whole}(shifted), first = both >> 1;
+    return (1.0f + (r + r * r * p)) * as_${real}(first << 23) * as_${real}((both - first) << 23);
 }
 </%def>
 <%def name="expm1(real, whole, suffix)">
@@ -139,7 +140,12 @@ ${real} clnet_tanh${suffix}(const ${real} x)
 #pragma OPENCL FP_CONTRACT OFF
     const ${real} a = as_${real}(as_${whole}(x) & 0x7fffffff), z = a * a;
     const ${real} p = ${polynomial(("-5.717045162e-3", "2.065058798e-2", "-5.374349654e-2", "1.333149076e-1", "-3.333328366e-1"), "z")};
-    const ${real} small = a + a * (z * p), large = 1.0f - 2.0f / (clnet_exp${suffix}(2.0f * a) + 1.0f);
+    /* exp(2 a), of which few bits count; from 9.1 on tanh is 1. */
+    const ${real} b = a > 9.5f ? (${real})(9.5f) : a;
+    const ${real} shifted = b * 2.88539008f + 12583039.0f;  /* 1.5 * 2^23 and 127, as in exp */
+    const ${real} n = shifted - 12583039.0f, r = b - n * 0.346573591f;
+    const ${real} e = ${polynomial(("8.844473958e-2", "2.677980959e-1", "6.666924953e-1", "1.333321691", "1.999999762", "2.0", "1.0"), "r")} * as_${real}(as_${whole}(shifted) << 23);
+    const ${real} small = a + a * (z * p), large = 1.0f - 2.0f / (e + 1.0f);
     return as_${real}(as_${whole}(a < 0.625f ? small : large) | (as_${whole}(x) & (int)0x80000000));
 }
 </%def>
@@ -148,11 +154,11 @@ ${real} clnet_erf${suffix}(const ${real} x)
 {
 #pragma OPENCL FP_CONTRACT OFF
     const ${real} a = as_${real}(as_${whole}(x) & 0x7fffffff), z = a * a;
-    const ${real} p = ${polynomial(("7.889122935e-5", "-8.020842215e-4", "5.189535674e-3", "-2.685444430e-2", "1.128360033e-1", "-3.761262596e-1", "1.283791661e-1"), "z")};
-    /* log(1 - erf(a)); from 4 on erf is 1. */
-    const ${real} b = a > 4.0f ? (${real})(4.0f) : a;
-    const ${real} q = ${polynomial(("1.855739538e-4", "-2.939606784e-3", "2.180531621e-2", "-1.030373648e-1", "-6.382256746e-1", "-1.127040029", "-3.537202720e-4"), "b")};
-    const ${real} small = a + a * p, large = 1.0f - clnet_exp${suffix}(q);
-    return as_${real}(as_${whole}(a < 1.0f ? small : large) | (as_${whole}(x) & (int)0x80000000));
+    const ${real} p = ${polynomial(("7.531972369e-5", "-7.917903713e-4", "5.178558175e-3", "-2.684916928e-2", "1.128349081e-1", "-3.761262000e-1", "1.283791661e-1"), "z")};
+    /* The fourth root of 1 - erf(a); from 4 on erf is 1. */
+    const ${real} b = (a > 4.0f ? (${real})(4.0f) : a) - 1.0f;
+    const ${real} q = ${polynomial(("-1.664135925e-4", "1.888766652e-3", "-6.342060398e-3", "-3.025730141e-3", "5.049363896e-2", "4.396976903e-3", "-4.154928029e-1", "6.297697425e-1"), "b")}, square = q * q;
+    const ${real} small = a + a * p, large = 1.0f - square * square;
+    return as_${real}(as_${whole}(a < 1.05f ? small : large) | (as_${whole}(x) & (int)0x80000000));
 }
 </%def>
