@@ -75,7 +75,7 @@ PIXELS = {16: {2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
 # What tiles read stays in the second-level cache, a panel's filters in the first, where all tiles
 # of a turn find them.
 ROOM_BYTES = 2**19
-PANEL_BYTES = 2**15
+PANEL_BYTES = 2**16
 # Pixels whose tiles a group gathers together at most, and pixels of a group, if there are units'
 # groups of them.
 TURN_PIXELS, GROUP_PIXELS = 224, 192
