@@ -160,6 +160,9 @@ def order(case: OpCase, dtype: DType) -> str:
 def kernels(function: Function) -> set[str]:
     """The kernel modules of a function, by the names in its ``lower`` and in its settings."""
     found = {_family(value) for value in vars(function).values() if callable(value)}
+    for value in vars(function).values():
+        if isinstance(value, Function):  # which lowers that
+            found |= kernels(value)
     return (found | set(_mentioned(type(function).lower, set()))) - {""}
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+_CNN_SIDES = {"fashion-cnn": 28, "digits-cnn": 8}
+
 
 def build(torch: Any, name: str) -> Any:
     """The twin of a workload's network.
@@ -29,8 +31,8 @@ def build(torch: Any, name: str) -> Any:
         return _resnet56(torch)
     if name == "lstm":
         return _lstm(nn)
-    if name == "fashion-cnn":
-        return _fashion_cnn(nn)
+    if name in _CNN_SIDES:
+        return _cnn(nn, _CNN_SIDES[name])
     return _resnet50(nn)
 
 
@@ -64,11 +66,11 @@ def _alexnet_r(nn: Any) -> Any:
     )
 
 
-def _fashion_cnn(nn: Any) -> Any:
+def _cnn(nn: Any, side: int) -> Any:
     return nn.Sequential(
         *(nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Flatten(), nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10)),
+        *(nn.Flatten(), nn.Linear(64 * (side // 4) ** 2, 128), nn.ReLU(), nn.Linear(128, 10)),
     )
 
 

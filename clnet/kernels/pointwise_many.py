@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import DType, bfloat16, bool_
-from ..expr import Expr, flops, print_c
+from ..expr import Expr, Printed, flops, print_c
 from ..shapes import ceil_div
 from .kernel import Kernel
 
@@ -84,12 +85,7 @@ def pointwise_many(
     most = most_segments(len(own), len(shared), len(scalars))
     count = min(most, 1 << (len(segments) - 1).bit_length())  # few kernels for all numbers of them
     args += (*segments[-1], 0, _NO_GROUP) * (count - len(segments))
-    printed = print_c(
-        exprs,
-        compute.ctype,
-        inputs=[f"v_{j}" for j in range(len(own) + len(shared))],
-        scalars=[f"s_{j}" for j in range(len(scalars))],
-    )
+    printed = _printed(exprs, compute.ctype, len(own) + len(shared), len(scalars))
     params = PointwiseManyParams(
         printed.statements,
         printed.results,
@@ -115,6 +111,17 @@ def pointwise_many(
             bytes=elements * moved,
         )
     ]
+
+
+@lru_cache(maxsize=256)
+def _printed(exprs: tuple[Expr, ...], ctype: str, inputs: int, scalars: int) -> Printed:
+    """The expressions as C, of so many inputs and scalars."""
+    return print_c(
+        exprs,
+        ctype,
+        inputs=[f"v_{j}" for j in range(inputs)],
+        scalars=[f"s_{j}" for j in range(scalars)],
+    )
 
 
 def _kind(dtype: DType) -> tuple[str, bool]:

@@ -57,7 +57,7 @@ def clip_grad_norm_(
     if error_if_nonfinite and not abs(float(total)) < inf:
         raise ArgumentError("clip_grad_norm_", "the norm is finite", norm=float(total))
     factor = ops.clamp(max_norm / (total + _EPS), max=1.0)
-    update_many(_scaled, [[grad] for grad in grads], factor)
+    update_many(_scaled, [[grad] for grad in grads], shared=[factor])
     return total
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import mode
 from ..array import Array
-from ..device import Launch, Target
+from ..device import HostScalar, Launch, Target
 from ..dtypes import DType, from_name
 from ..kernels.pointwise_many import MOST_ELEMENTS, most_segments
 from ..kernels.reduce_many import Measure, reduce_many
@@ -76,31 +76,53 @@ def norm_of_all(tensors: Sequence[Tensor], p: float) -> Tensor:
     return norms[0] if len(norms) == 1 else norm(stack(norms), p)
 
 
-def update_many(body: Body, groups: Sequence[Sequence[Tensor]], shared: Tensor) -> None:
+def update_many(
+    body: Body,
+    groups: Sequence[Sequence[Tensor]],
+    scalars: Sequence[float | HostScalar] = (),
+    *,
+    shared: Sequence[Tensor] = (),
+) -> None:
     """Overwrite the first tensors of each group with what ``body`` makes of all of it.
 
     While a function is traced each group is a step, since the passes have more to merge.
 
     Args:
-        body: called with symbols of a group's tensors and of ``shared``, as :func:`.update` does.
+        body: called with symbols of a group's tensors, of ``shared`` and of the scalars, as
+            :func:`.update` does.
         groups: tensors of one shape each.
-        shared: one element, which all read.
+        scalars: run-time numbers, or cells whose value is read at each enqueue.
+        shared: tensors of one element, which all groups read.
     """
     together: dict[Any, list[Sequence[Tensor]]] = {}
     traced = mode.current().tracer is not None
-    for group in groups:
-        if traced or not _small(group):
-            update(body, [*group, expand(shared, group[0].shape)])
-        else:
-            together.setdefault(tuple(x.dtype for x in group), []).append(group)
-    name, one = body.__name__.strip("_"), reshape(shared, (1,))
-    for dtypes, alike in together.items():
-        exprs, compute = symbolic(body, len(dtypes) + 1, 0), from_name(dtypes[0].compute)
-        most = most_segments(len(dtypes), 1, 0)
+    for place, group in enumerate(groups):
+        alone = traced or not _small(group)
+        key = place if alone else tuple(x.dtype for x in group)
+        together.setdefault(key, []).append(group)
+    for alike in together.values():
+        operands = len(alike[0])
+        most = most_segments(operands, len(shared), len(scalars))
         for start in range(0, len(alike), most):
-            some = alike[start : start + most]
-            many = UpdateMany(name, exprs, (), compute, len(some), len(dtypes))
-            apply(many, *(x for group in some for x in group), one)
+            _update_together(body, alike[start : start + most], scalars, shared)
+
+
+def _update_together(
+    body: Body,
+    groups: Sequence[Sequence[Tensor]],
+    scalars: Sequence[float | HostScalar],
+    shared: Sequence[Tensor],
+) -> None:
+    """One launch."""
+    first = groups[0]
+    if len(groups) == 1:
+        update(body, [*first, *(expand(x, first[0].shape) for x in shared)], scalars)
+        return
+    exprs = symbolic(body, len(first) + len(shared), len(scalars))
+    compute, name = from_name(first[0].dtype.compute), body.__name__.strip("_")
+    many = UpdateMany(name, exprs, tuple(scalars), compute, len(groups), len(first))
+    ones = [reshape(x, (1,)) for x in shared]
+    apply(many, *(x for group in groups for x in group), *ones)
 
 
 def _small(group: Sequence[Tensor]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from .. import expr as e
 from ..device import HostScalar
 from ..ops import norm
+from ..ops.many import update_many
 from ..ops.pointwise import evaluate
 from ..ops.update import Body, update
 from ..tensor import Tensor
@@ -71,13 +72,15 @@ class Lamb(Optimizer):
         """The last of the passes."""
         return _lamb_step
 
-    def apply(self, group: Group, tensors: Sequence[Tensor], cells: Sequence[HostScalar]) -> None:
+    def apply(
+        self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Sequence[HostScalar]
+    ) -> None:
         """The moments, the direction, the norms, the step."""
-        p, m, v, g = tensors
-        update(_lamb_moments, [m, v, g], cells[1:4])
-        direction = evaluate("lamb", _lamb_direction, [m, v, p], cells[4:])
-        ratio = evaluate("lamb", _ratio, [norm(p), norm(direction)])
-        update(self.body(group), [p, direction, ratio.expand(p.shape)], cells[:1])
+        update_many(_lamb_moments, [(m, v, g) for _, m, v, g in operands], cells[1:4])
+        for p, m, v, _ in operands:
+            direction = evaluate("lamb", _lamb_direction, [m, v, p], cells[4:])
+            ratio = evaluate("lamb", _ratio, [norm(p), norm(direction)])
+            update(self.body(group), [p, direction, ratio.expand(p.shape)], cells[:1])
 
 
 class LARS(Optimizer):
@@ -142,11 +145,13 @@ class LARS(Optimizer):
         """The last of the passes."""
         return _lars_step
 
-    def apply(self, group: Group, tensors: Sequence[Tensor], cells: Sequence[HostScalar]) -> None:
+    def apply(
+        self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Sequence[HostScalar]
+    ) -> None:
         """The norms, the step."""
-        p, v, g = tensors
-        ratio = evaluate("lars", _trust, [norm(p), norm(g)], cells[3:])
-        update(self.body(group), [p, v, g, ratio.expand(p.shape)], cells[:3])
+        for p, v, g in operands:
+            ratio = evaluate("lars", _trust, [norm(p), norm(g)], cells[3:])
+            update(self.body(group), [p, v, g, ratio.expand(p.shape)], cells[:3])
 
 
 def _lamb_moments(m: Any, v: Any, g: Any, part1: Any, beta2: Any, part2: Any) -> tuple[Any, ...]:

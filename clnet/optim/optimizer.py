@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import mode
 from ..autograd import enable_grad, no_grad
@@ -12,7 +12,8 @@ from ..device import HostScalar
 from ..errors import ArgumentError, CheckpointError
 from ..ops import zeros_like
 from ..ops.function import host_action
-from ..ops.update import Body, update
+from ..ops.many import update_many
+from ..ops.update import Body
 from ..tensor import Tensor, tensor
 
 Group = dict[str, Any]
@@ -46,6 +47,14 @@ def require_betas(name: str, group: Group) -> None:
     """
     if not all(0 <= beta < 1 for beta in group["betas"]):
         raise ArgumentError(name, "betas lie in [0, 1)", betas=group["betas"])
+
+
+class _Alike(NamedTuple):
+    """Parameters of a group that have made the same steps, and so share their scalars."""
+
+    group: Group
+    cells: list[HostScalar]
+    operands: list[Sequence[Tensor]]
 
 
 class Optimizer:
@@ -105,15 +114,17 @@ class Optimizer:
         """
         raise NotImplementedError
 
-    def apply(self, group: Group, tensors: Sequence[Tensor], cells: Sequence[HostScalar]) -> None:
-        """Update one parameter: :meth:`body` in one pass, unless a subclass needs several.
+    def apply(
+        self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Sequence[HostScalar]
+    ) -> None:
+        """Update parameters: :meth:`body` in one pass, unless a subclass needs several.
 
         Args:
-            group: its group.
-            tensors: the parameter, its state in order, its gradient.
-            cells: the :meth:`settings`.
+            group: their group.
+            operands: for each the parameter, its state in order, its gradient.
+            cells: the :meth:`settings`, the same for all of them.
         """
-        update(self.body(group), tensors, cells)
+        update_many(self.body(group), operands, cells)
 
     @property
     def version(self) -> tuple[Any, ...]:
@@ -178,11 +189,15 @@ class Optimizer:
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
-        operands = [(p, *self._state_of(p, group), p.grad) for group, p in updated]
+        alike: dict[int, _Alike] = {}
+        for group, p in updated:
+            cells = self._cells[id(p)]
+            operands = (p, *self._state_of(p, group), p.grad)
+            alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
         host_action(lambda: self._advance(updated))
         with no_grad(), mode.using(phase="update", module_path=type(self).__name__):
-            for (group, p), tensors in zip(updated, operands, strict=True):
-                self.apply(group, tensors, self._cells[id(p)])
+            for group, cells, operands in alike.values():
+                self.apply(group, operands, cells)
         return loss
 
     def state_dict(self) -> dict[str, Any]:

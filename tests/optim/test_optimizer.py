@@ -357,3 +357,35 @@ def test_a_tensor_of_zeros_takes_a_step(name):
 def test_settings_of_further_optimisers_are_checked(name, options):
     with pytest.raises(ArgumentError, match=name):
         make(name, parameters(), options)
+
+
+@pytest.mark.parametrize("optimizer", [clnet.optim.SGD, clnet.optim.Adam])
+def test_an_eager_step_updates_many_parameters_in_few_launches(optimizer):
+    """With the bits that each gets alone; large ones, narrow ones and those left out as well."""
+    rng = np.random.default_rng(5)
+    shapes = [(70_000,), (0, 3), (5, 4), *[(n,) for n in range(1, 30)]]
+    dtypes = [clnet.bfloat16 if k % 7 == 3 else clnet.float32 for k in range(len(shapes))]
+    hosts = [[rng.standard_normal(s).astype(np.float32) for s in shapes] for _ in range(4)]
+
+    def parameters():
+        return [
+            clnet.tensor(x, dtype=d, requires_grad=True)
+            for x, d in zip(hosts[0], dtypes, strict=True)
+        ]
+
+    def step(params, made, turn):
+        for k, p in enumerate(params):
+            late = turn == 0 and k % 5 == 2
+            p.grad = None if late else clnet.tensor(hosts[turn + 1][k], dtype=p.dtype)
+        for one in made:
+            one.step()
+
+    together, apart = parameters(), parameters()
+    of_all, of_one = [optimizer(together, lr=0.1)], [optimizer([p], lr=0.1) for p in apart]
+    for turn in range(3):
+        step(apart, of_one, turn)
+        with clnet.profile() as profile:
+            step(together, of_all, turn)
+        for p, q in zip(together, apart, strict=True):
+            np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
+    assert sum(c.name.startswith("pointwise") for c in profile.commands) < 10
