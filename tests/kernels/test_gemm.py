@@ -407,7 +407,10 @@ def test_blocking_gives_every_unit_work():
 
 
 def test_blocks_share_panels_that_do_not_go_into_them(where):
-    target = Target(dataclasses.replace(where.traits, simd_width=16, compute_units=3), 2**20)
+    traits = dataclasses.replace(
+        where.traits, dedicated_local_memory=False, simd_width=16, compute_units=3
+    )
+    target = Target(traits, 2**20)
     a, b = operands((7 * 13 - 5, 60), (60, 7 * 32 - 3))
     out = poisoned((86, 221), where)
     args = out, Array.from_numpy(a, where), Array.from_numpy(b, where)
