@@ -15,8 +15,8 @@ from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
     avg_pool,
-    avg_pool_gradient,
 )
+from clnet.kernels.avg_pool_grad import avg_pool_gradient
 from clnet.kernels.blocked_norm import blocked_moments, blocked_sums
 from clnet.kernels.blocked_pool import (
     Means,
