@@ -382,10 +382,12 @@ def test_an_eager_step_updates_many_parameters_in_few_launches(optimizer):
 
     together, apart = parameters(), parameters()
     of_all, of_one = [optimizer(together, lr=0.1)], [optimizer([p], lr=0.1) for p in apart]
+    launches = []
     for turn in range(3):
         step(apart, of_one, turn)
         with clnet.profile() as profile:
             step(together, of_all, turn)
+        launches.append(sum(c.name.startswith("pointwise") for c in profile.commands))
         for p, q in zip(together, apart, strict=True):
             np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
-    assert sum(c.name.startswith("pointwise") for c in profile.commands) < 10
+    assert max(launches) < 10
