@@ -24,6 +24,7 @@
 ## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
 ## param    stream: bool             y goes past the caches; it is written once
+## param    straight: bool           a tile's pixels lie side by side in x, one tap reads them: nothing is gathered
 ##
 ## def      conv_blocked_direct
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
@@ -60,7 +61,7 @@
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="prelude" file="lib/prelude.mako"/>
-<%def name="conv_blocked_direct(width, pixels, vectors, room, most, bias, added, activation, stream)">
+<%def name="conv_blocked_direct(width, pixels, vectors, room, most, bias, added, activation, stream, straight)">
 <% lanes, places = vectors * width, most * -(-pixels // 16) %>
 ${vectors_of.types("float", width)}
 ${prelude.fetch_ahead()}
@@ -85,7 +86,9 @@ __kernel void conv_blocked_direct(
     const int rows_apart, const int columns_apart,
     const int turn, const int some_taps, const int some_blocks, const int lines)
 {
+% if not straight:
     __local float gathered[${room}] __attribute__((aligned(64)));
+% endif
     /* of each tile's pixels: where they read for a tap at (0, 0), and where they are written */
     int rows[${16 * places}] __attribute__((aligned(64)));
     int columns[${16 * places}] __attribute__((aligned(64)));
@@ -128,12 +131,19 @@ __kernel void conv_blocked_direct(
             const int last_block = block + some_blocks < in_blocks ? block + some_blocks : in_blocks;
             const int begins = tap == 0 && block == 0, ends = tap + some == taps && last_block == in_blocks;
             int r_after = r, s_after = s;
+% if not straight:
             ${gather(width, pixels)}
+% endif
             for (int panel = first_panel; panel < last_panel; panel++) {
                 const int line = (panel - first_panel) * share;
                 const int last_line = line + share < ${pixels} ? line + share : ${pixels};
+% if not straight:
                 __local const float *a = gathered, *again = a + (get_work_dim() == 0);
+% endif
                 for (int t = 0; t < count; t++) {
+% if straight:
+                    __global const float *a = x + sources[t * ${-(-pixels // 16) * 16}] + block * plane, *again = a + (get_work_dim() == 0);
+% endif
                     __global float *const out = y + (long)panel * ${vectors} * y_plane;
                     const int *const place = to + t * ${pixels};
 % if added:
@@ -145,7 +155,7 @@ __kernel void conv_blocked_direct(
 % endfor
                         }
 % endif
-                    ${multiply(width, pixels, vectors)}
+                    ${multiply(width, pixels, vectors, straight)}
                     ${store(width, pixels, vectors, bias, added, activation, stream)}
                 }
             }
@@ -216,7 +226,8 @@ for (int k = 0; k < some; k++) {
 ## after this one, and this panel's of the tiles after these, come closer. Two pixels in three are
 ## read again for the second vector, as in gemm_packed. All channels of a block are written out: an
 ## index beside the pointers costs a quarter.
-<%def name="multiply(width, pixels, vectors)">
+<%def name="multiply(width, pixels, vectors, straight)">
+<% step = "plane" if straight else pixels * width %>
 <% v, lanes, broadcasts = f"float{width}", vectors * width, width == 16 and vectors == 2 %>
 % for i in range(pixels):
                     ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
@@ -233,7 +244,7 @@ for (int k = 0; k < some; k++) {
                         __global const float *f = filters + ${width} + panel * panel_size + ((q_r * kw + q_s) * in_blocks + block) * ${width * lanes};
                         __global const float *next = f + panel_size + t * lines * ${width};
                         __global const float *pixel = x + ahead[t] + block * plane;
-                        for (int b = block; b < last_block; b++, a += ${pixels * width}, again += ${pixels * width}, f += ${width * lanes}, next += ${width * lanes}, pixel += plane) {
+                        for (int b = block; b < last_block; b++, a += ${step}, again += ${step}, f += ${width * lanes}, next += ${width * lanes}, pixel += plane) {
                             for (int i = 0; i < lines; i++) FETCH_AHEAD(next + i * ${width});
                             if (k == 0)
                                 for (int i = line; i < last_line; i++) FETCH_AHEAD(pixel + i * right * ${width});

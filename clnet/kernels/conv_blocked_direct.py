@@ -31,6 +31,7 @@ class DirectParams(NamedTuple):
     added: bool
     activation: str | None
     stream: bool
+    straight: bool
 
 
 class Split(NamedTuple):
@@ -82,6 +83,8 @@ TURN_PIXELS, GROUP_PIXELS = 224, 192
 # A work-group has at least this many operations (about 100 us of one core).
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
+# So few panels read too little to pay for having it gathered.
+STRAIGHT_PANELS = 2
 # Panels of more bytes are fetched ahead from beyond the second-level cache.
 NEAR_BYTES = 2**20
 
@@ -185,10 +188,17 @@ def _convolve(
     part = part_of(blocks_of(room, tile, block, turn), taps, x.shape[1])
     streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
     far = packed.nbytes > NEAR_BYTES
+    straight = (
+        g.taps == 1
+        and all((side.step, side.phases, side.pad) == (1, 1, 0) for side in (down, right))
+        and height * width % tile.pixels == 0
+        and out_blocks <= STRAIGHT_PANELS * tile.vectors
+    )
     return DIRECT.launch(
         DirectParams(
             block, tile.pixels, tile.vectors, room, tile.most, bias is not None,
             added is not None, activation, streams and part == (taps, x.shape[1]),
+            straight,
         ),
         (
             y,

@@ -28,6 +28,7 @@ GEOMETRIES = {
     "3x3": ConvGeometry(3, 16, 9, 7, 48, 3, 3, 9, 7, 1, 1, 1, 1),
     "stride-dilation": ConvGeometry(2, 32, 12, 13, 16, 3, 2, 5, 6, 2, 2, 1, 0, 2, 2),
     "1x1": ConvGeometry(2, 48, 5, 6, 32, 1, 1, 5, 6),
+    "1x1-side-by-side": ConvGeometry(2, 48, 12, 7, 32, 1, 1, 12, 7),
     "1x1-stride": ConvGeometry(3, 16, 7, 8, 32, 1, 1, 4, 4, 2, 2),
     "1x1-padded": ConvGeometry(1, 16, 3, 3, 16, 1, 1, 5, 5, 1, 1, 1, 1),
     "unread-pixels": ConvGeometry(2, 16, 11, 10, 32, 2, 2, 4, 3, 3, 3),
@@ -38,6 +39,9 @@ GEOMETRIES = {
     "four-blocks": ConvGeometry(2, 64, 5, 7, 64, 3, 3, 3, 4, 2, 2, 1, 1),
     "stride-below-gap": ConvGeometry(2, 16, 13, 13, 16, 3, 3, 5, 5, 3, 3, 2, 2, 2, 2),
 }
+
+
+NARROW = ("3x3", "stride-dilation", "1x1-side-by-side")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +139,12 @@ def check(side, tolerance=2e-6, **settings):
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize(
     ("geometry", "lanes"),
-    [(g, n) for g in GEOMETRIES for n in LANES if n == 16 or g in ("3x3", "stride-dilation")],
+    [
+        (g, n)
+        for g in GEOMETRIES
+        for n in LANES
+        if n == 16 or g in ("3x3", "stride-dilation", "1x1-side-by-side")
+    ],
 )
 def test_direct_matches_reference(geometry, lanes, direction, where):
     case = Reference(GEOMETRIES[geometry])
@@ -284,7 +293,7 @@ def test_a_value_is_added_before_the_activation(
     check(side, tolerance, bias=bias, added=added, activation=activation)
 
 
-@pytest.mark.parametrize("geometry", ["1x1", "stride-dilation", "3x3"])
+@pytest.mark.parametrize("geometry", ["1x1", "1x1-side-by-side", "stride-dilation", "3x3"])
 def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
     monkeypatch.setattr(conv_blocked_direct, "TURN_PIXELS", 1)
     monkeypatch.setattr(conv_blocked_direct, "ROOM_BYTES", 0)

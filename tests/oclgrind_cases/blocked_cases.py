@@ -39,6 +39,7 @@ MODULES = (
     conv_winograd_weight,
 )
 
+SIDE_BY_SIDE = ConvGeometry(1, 16, 12, 7, 16, 1, 1, 12, 7)
 PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
 LARGE = ConvGeometry(1, 16, 3, 3, 16, 5, 5, 3, 4, ph=2, pw=2)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
@@ -103,6 +104,7 @@ def direct(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
     check(target, WIDE, BlockedAlgorithm.DIRECT, full=True)
+    check(target, SIDE_BY_SIDE, BlockedAlgorithm.DIRECT, full=False)
     with constants(conv_blocked_direct, TURN_PIXELS=1, ROOM_BYTES=0):
         check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     with constants(conv_blocked_direct, LINE_BYTES=4 * target.traits.simd_width, STREAM_BYTES=0):
