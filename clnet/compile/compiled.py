@@ -13,7 +13,7 @@ from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
-from .memory import memory_is_short
+from .memory import alive_bytes, memory_is_short
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
@@ -122,10 +122,11 @@ class Compiled:
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
         with paused_collector():
             recorded = record(self._function, args, kwargs, device)
-            trace = rewrite(recorded.trace, self._passes)
-            if memory_is_short(trace) if self._recompute is None else self._recompute:
-                trace = rewrite(trace, SAVING)
-            plan = Plan(trace, recorded.tracer)
+            with device.arenas.expecting(alive_bytes(recorded.trace)):
+                trace = rewrite(recorded.trace, self._passes)
+                if memory_is_short(trace) if self._recompute is None else self._recompute:
+                    trace = rewrite(trace, SAVING)
+                plan = Plan(trace, recorded.tracer)
         self.num_traces += 1
         return plan, recorded.rebuild
 

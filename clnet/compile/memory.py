@@ -177,6 +177,16 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
     return MemoryPlan(homes, tuple(regions), *packing, _outside(trace), alignment)
 
 
+def alive_bytes(trace: Trace) -> int:
+    """The most bytes of a trace's own that are alive at one step: what a plan of it will need.
+
+    Passes change it by a few percent, and it is known long before the plan.
+    """
+    elsewhere, last_use = trace.outside | trace.given, _last_uses(trace)
+    made = ((i, s) for i, step in trace.ops for s in step.made if s not in elsewhere)
+    return busiest([Tenant(s.nbytes, i, last_use[s]) for i, s in made])[0]
+
+
 def memory_is_short(trace: Trace) -> bool:
     """Whether the device has less memory than a trace needs."""
     device = trace.device

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from ..array import Array
 from ..device import Device, Storage
@@ -40,10 +41,10 @@ class Trace:
     setup: tuple[Step, ...] = ()
     passes: tuple[str, ...] = ()
 
-    @property
-    def ops(self) -> Iterator[tuple[int, Step]]:
+    @cached_property
+    def ops(self) -> tuple[tuple[int, Step], ...]:
         """The steps that are ops, with their positions."""
-        return ((i, step) for i, step in enumerate(self.steps) if isinstance(step, Step))
+        return tuple((i, step) for i, step in enumerate(self.steps) if isinstance(step, Step))
 
     @cached_property
     def writers(self) -> Mapping[Storage, Sequence[int]]:
@@ -62,7 +63,7 @@ class Trace:
         """
         found: dict[Storage, list[int]] = {}
         for position, step in self.ops:
-            for storage in dict.fromkeys(x.storage for x in step.inputs):
+            for storage in step.reads:
                 found.setdefault(storage, []).append(position)
         return found
 
@@ -79,7 +80,7 @@ class Trace:
     def touched(self) -> frozenset[Storage]:
         """All storages that steps write or read, those of the setup included."""
         steps = (*self.setup, *(step for _, step in self.ops))
-        return frozenset(a.storage for step in steps for a in (*step.inputs, *step.outputs))
+        return frozenset(chain.from_iterable(step.storages for step in steps))
 
     @cached_property
     def lasting(self) -> frozenset[Storage]:
@@ -106,8 +107,8 @@ class Trace:
         """For each storage, the position of the last step that writes or reads it."""
         found: dict[Storage, int] = {}
         for position, step in self.ops:
-            for array in (*step.inputs, *step.outputs):
-                found[array.storage] = position
+            for storage in step.storages:
+                found[storage] = position
         return found
 
     @cached_property

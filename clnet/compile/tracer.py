@@ -30,6 +30,16 @@ class Step:
     phase: str
 
     @cached_property
+    def reads(self) -> tuple[Storage, ...]:
+        """The storages of its inputs, those that it changes included."""
+        return tuple(dict.fromkeys([x.storage for x in self.inputs]))
+
+    @cached_property
+    def storages(self) -> tuple[Storage, ...]:
+        """The storages of its inputs and outputs."""
+        return tuple(dict.fromkeys([a.storage for a in (*self.inputs, *self.outputs)]))
+
+    @cached_property
     def mutated(self) -> tuple[Storage, ...]:
         """The storages it changes in place."""
         return tuple(self.inputs[i].storage for i in self.function.mutates)
@@ -37,8 +47,9 @@ class Step:
     @cached_property
     def made(self) -> tuple[Storage, ...]:
         """The storages of outputs that are no views of inputs."""
-        read = {x.storage for x in self.inputs}
-        return tuple(dict.fromkeys(y.storage for y in self.outputs if y.storage not in read))
+        return tuple(
+            [s for s in dict.fromkeys(y.storage for y in self.outputs) if s not in self.reads]
+        )
 
     @cached_property
     def writes(self) -> tuple[Storage, ...]:

@@ -105,6 +105,11 @@ class _AbsentQueue:
         raise self._nothing()
 
     @contextmanager
+    def expecting(self, *, least: int, most: int) -> Iterator[None]:
+        """There are no pages."""
+        yield
+
+    @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
         """There is nothing to see."""
         yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyopencl as cl
 
 from .. import mode
 from ..errors import DeviceError
+from .backing import Backing
 from .bound import BoundLaunches
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .staging import MOST_BYTES, Staging
@@ -55,6 +56,7 @@ class Queue:
         self._watch = watch or Watch()
         self._queue = cl.CommandQueue(context, device)
         self._staging = Staging(self._host_memory)
+        self._backing: Backing | None = None
 
     def launch(self, launch: Launch) -> None:
         """Enqueue one kernel.
@@ -185,10 +187,42 @@ class Queue:
             cl.Error: if the device has no room for it.
         """
         start = time.perf_counter()
+        if self._backing is not None and (buffer := self._backing.take(nbytes)) is not None:
+            return buffer
         buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, nbytes)
         self._watch.call("clCreateBuffer", start)
         cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint8), 0, 1)
         return buffer
+
+    def _address_of(self, buffer: Any) -> int:
+        """Where a buffer lies in the host's memory; does not wait for what was enqueued before."""
+        queue = cl.CommandQueue(self._context, self._device)
+        flags, byte = cl.map_flags.WRITE_INVALIDATE_REGION, np.dtype(np.uint8)
+        array, event = cl.enqueue_map_buffer(
+            queue, buffer, flags, 0, (buffer.size,), byte, is_blocking=False
+        )
+        event.wait()  # so that other threads of Python go on
+        address = array.ctypes.data
+        array.base.release(queue)
+        return address
+
+    @contextmanager
+    def expecting(self, *, least: int, most: int) -> Iterator[None]:
+        """Bring pages for a buffer that the body will create; for devices in the host's memory.
+
+        Args:
+            least: bytes it has at least; they come at once.
+            most: bytes it has at most. The first buffer that lies between gets the pages.
+        """
+        with suppress(cl.Error):  # no room: whoever needs it is told so
+            buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
+            self._backing = Backing(buffer, self._address_of, least=least)
+        try:
+            yield
+        finally:
+            if self._backing is not None:
+                self._backing.close()
+                self._backing = None
 
     @contextmanager
     def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:

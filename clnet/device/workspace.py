@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from .backing import Backing
 from .launch import Storage
+from .traits import DeviceKind
 
 if TYPE_CHECKING:
     from .device import Device
+
+
+# Less than this is brought by kernels before a thread has started.
+_WORTH_A_THREAD = 16 * 2**20
 
 
 class Workspace:
@@ -71,6 +78,28 @@ class Arenas:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._blocks: WeakSet[Storage] = WeakSet()
+
+    def expecting(self, nbytes: int) -> AbstractContextManager[None]:
+        """While a plan is made, bring pages for the largest block that it will ask for.
+
+        Only where the device is the host's CPU, and nothing is there that would serve as well.
+
+        Args:
+            nbytes: what the plan is thought to need. Half of it is brought at once, the rest when
+                the block is made.
+        """
+        device, least = self._device, nbytes // 2
+        traits, pool = device.traits, device.pool.statistics()
+        most = min(nbytes + nbytes // 4, traits.max_allocation_bytes)
+        free = pool.reserved - pool.allocated
+        if (
+            traits.kind is not DeviceKind.CPU
+            or not Backing.possible()
+            or not _WORTH_A_THREAD <= least <= most
+            or max((free, *(block.nbytes for block in self._blocks))) >= least
+        ):
+            return nullcontext()
+        return device.queue.expecting(least=least, most=most)
 
     def lend(self, sizes: Sequence[int]) -> list[Storage]:
         """Blocks of at least these sizes, all different; those of other plans where they do.

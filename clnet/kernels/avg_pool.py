@@ -9,6 +9,7 @@ from ..array import Array
 from ..device import Launch, Target
 from .grid import items
 from .kernel import Constraint, Kernel
+from .pool_vectors import avg_pool_vectors, lanes_inside
 from .window import (
     Window,
     by_rows,
@@ -108,6 +109,10 @@ def avg_pool(
     """
     if y.size == 0:
         return []
+    lanes = lanes_inside(target, window, y, x)
+    if lanes:
+        how: dict[str, Any] = {"include_pad": include_pad, "divisor": divisor}
+        return [avg_pool_vectors(target, y, x, window, lanes, **how)]
     real, rows = real_type(y), by_rows(target)
     features = (rows, unchecked(target, window, y, x), include_pad, divisor)
     params = _AvgPool(y.dtype.ctype, real, *features, *window[:6])

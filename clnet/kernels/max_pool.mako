@@ -13,6 +13,9 @@
 ## param  pw: int                     columns of padding before it
 ## param  dh: int                     vertical step within a window
 ## param  dw: int                     horizontal step
+## param  lanes: int                 elements of a vector, which fill a line of the caches
+## param  room: int                  elements of local memory for a plane, whole vectors of which go past
+##                                   the caches to gx; 0: without
 ## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their elements
 ##                                   are written out
 ## def    max_pool
@@ -46,6 +49,8 @@
 ## numerics maxima exact, the first of equal ones, NaN wins; gradients are summed in the windows'
 ##          order by both kernels: the same bits
 <%namespace name="plane" file="lib/plane.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
+<%namespace name="vectors" file="lib/vector.mako"/>
 <%def name="max_pool(
     ctype, index_type, with_index, by_rows, unchecked, kh, kw, sh, sw, ph, pw, dh, dw)">
 __kernel void max_pool(
@@ -149,7 +154,11 @@ __kernel void max_pool_gradient(
     }
 }
 </%def>
-<%def name="max_pool_gradient_planes(ctype, index_type)">
+<%def name="max_pool_gradient_planes(ctype, index_type, lanes, room)">
+% if room:
+${vectors.types(ctype, lanes)}
+${prelude.stream(ctype, lanes)}
+% endif
 __kernel void max_pool_gradient_planes(
     const int in_size, const int out_size,
     __global ${ctype} *restrict gx, const long gx_offset,
@@ -159,9 +168,18 @@ __kernel void max_pool_gradient_planes(
     /* One item owns a plane, so it can add where the index says: no other item writes there. */
     const int from = get_global_id(0) * out_size;
     gx += gx_offset + get_global_id(0) * in_size;
+% if room:
+    __local ${ctype} sums[${room}] __attribute__((aligned(64)));
+% else:
+    __global ${ctype} *const sums = gx;
+% endif
     for (int i = 0; i < in_size; ++i)
-        gx[i] = 0;
+        sums[i] = 0;
     for (int i = from; i < from + out_size; ++i)
-        gx[index[index_offset + i]] += gy[gy_offset + i];
+        sums[index[index_offset + i]] += gy[gy_offset + i];
+% if room:
+    for (int i = 0; i < in_size; i += ${lanes})
+        stream(*(__local const vector *)(sums + i), (__global ${ctype}${lanes} *)(gx + i));
+% endif
 }
 </%def>

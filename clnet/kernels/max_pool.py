@@ -8,8 +8,13 @@ from ..array import Array
 from ..device import Launch, Target
 from .grid import items
 from .kernel import Constraint, Kernel
+from .pool_vectors import lanes_inside, max_pool_vectors
+from .reduce import lanes_of
+from .streaming import streams_rows
 from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type, unchecked
 
+# Local memory for a plane of a gradient: it stays in the second-level cache.
+ROOM_BYTES = 2**16
 _LAWS = (
     Constraint("min(kh, kw, sh, sw) >= 1", "windows are not empty and move on"),
     Constraint("2 * ph <= dh * (kh - 1) + 1", "every window holds an element"),
@@ -50,6 +55,8 @@ class _MaxPoolGradient(NamedTuple):
 class _Planes(NamedTuple):
     ctype: str
     index_type: str
+    lanes: int
+    room: int
 
 
 _MAX_POOL = Kernel("max_pool", "max_pool.mako", constraints=_LAWS)
@@ -75,6 +82,9 @@ def max_pool(
     if y.size == 0:
         return []
     index_type = "int" if index is None else index.dtype.ctype
+    lanes = lanes_inside(target, window, y, x)
+    if lanes and index_type == "int":
+        return [max_pool_vectors(target, y, x, index, window, lanes)]
     outputs = (y,) if index is None else (y, index)
     features = (index is not None, by_rows(target), unchecked(target, window, y, x))
     return [
@@ -112,9 +122,18 @@ def max_pool_gradient(
         sizes = (gx.size // planes, gy.size // planes)
         args = (*sizes, gx, gy, index)
         shape: dict[str, Any] = {"global_size": (planes,), "local_size": (1,)}
-        return [_GRADIENT_PLANES.launch(_Planes(*types), args, **shape, **cost)]
+        params = _Planes(*types, *_past_caches(target, gx, sizes[0]))
+        return [_GRADIENT_PLANES.launch(params, args, **shape, **cost)]
     params = _MaxPoolGradient(types[0], real_type(gx), types[1], *window)
     args = (*plane_sizes(gx, gy, gx), gx, gy, index)
     global_size, local_size = items(target, gx.size)
     shape = {"global_size": global_size, "local_size": local_size}
     return [_GRADIENT.launch(params, args, **shape, **cost)]
+
+
+def _past_caches(target: Target, gx: Array, size: int) -> tuple[int, int]:
+    """Elements of a vector and of local memory, if a plane is added up there; else zeros."""
+    lanes = lanes_of(target, gx.dtype.itemsize)
+    room = ROOM_BYTES // gx.dtype.itemsize
+    fits = size <= room and target.traits.local_memory_bytes >= ROOM_BYTES
+    return (lanes, room) if fits and streams_rows(gx, size, lanes) else (0, 0)

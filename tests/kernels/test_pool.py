@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from clnet.device import device
 from clnet.errors import TemplateError
+from clnet.kernels import streaming
 from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
@@ -15,7 +18,7 @@ from clnet.kernels.avg_pool import (
 from clnet.kernels.avg_pool_grad import avg_pool_gradient
 from clnet.kernels.max_pool import max_pool, max_pool_gradient
 from clnet.kernels.window import Window
-from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
+from tests.kernels.launching import both_shapes, cpu_shaped, offset, on_device, poisoned, run
 
 RNG = np.random.default_rng(5)
 EPS = float(np.finfo(np.float32).eps)
@@ -30,6 +33,7 @@ WINDOWS = pytest.mark.parametrize(
         (Window(3, 3, 1, 1, 1, 1), (1, 1, 4, 5), (4, 5)),
         (Window(3, 3, 2, 2, 1, 1), (1, 2, 5, 41), (3, 21)),  # whole vectors
         (Window(3, 3, 1, 1, 1, 1), (1, 1, 4, 29), (4, 29)),
+        (Window(4, 5, 1, 2, 2, 2), (2, 2, 3, 44), (4, 22)),
         (Window(9, 8, 3, 2, 4, 4), (1, 1, 11, 13), (4, 7)),  # not written out
         (Window(3, 2, 1, 3, 0, 1), (3, 1, 5, 8), (3, 3)),
         (Window(1, 1, 3, 3), (1, 2, 7, 7), (3, 3)),
@@ -140,6 +144,61 @@ def test_max_pool_keeps_nan_and_minus_infinity(shaped):
     x = np.full((1, 1, 4, 4), -np.inf, np.float32)
     x[0, 0, 1, 0], x[0, 0, 2, 3] = np.nan, 3
     check_max(Window(2, 2, 2, 2), x.shape, (2, 2), np.int64, shaped, x)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+def test_max_pool_in_vectors_keeps_ties_nan_and_infinities(lanes, index_dtype):
+    def shaped(opened):
+        target = cpu_shaped(opened)
+        return replace(target, traits=replace(target.traits, simd_width=lanes))
+
+    x = RNG.integers(0, 3, (2, 5, 9, 45)).astype(np.float32)
+    x[0, 1:3] = np.where(RNG.random((2, 9, 45)) < 0.3, -np.inf, np.inf)
+    x[0, 3] = -np.inf
+    x[1, 0, RNG.integers(0, 9, 20), RNG.integers(0, 45, 20)] = np.nan
+    x[1, 1, 0, :4] = x[1, 2, 8, 41:] = np.nan
+    x[1, 3] *= np.float32(1e38)  # sums of which are infinite
+    x[1, 4] = np.where(x[1, 4] > 0, np.float32(0), np.float32(-0.0))
+    for window, out in (
+        (Window(3, 3, 2, 2, 1, 1), (5, 23)),
+        (Window(2, 2, 2, 2), (4, 22)),
+        (Window(2, 2, 2, 2), (5, 23)),  # ceil_mode
+        (Window(3, 4, 1, 1, 1, 2), (9, 46)),
+        (Window(2, 3, 3, 2, 1, 2, 2, 2), (3, 23)),
+    ):
+        check_last_nan(window, out, index_dtype, shaped, x)
+
+
+@pytest.mark.parametrize("size", [(16, 12), (130, 128)])
+def test_gradient_past_the_caches_is_the_same(size, monkeypatch):
+    """Planes that fit local memory, and those that do not."""
+    shape, window = (2, 2, *size), Window(3, 3, 2, 2, 1, 1)
+    gy = RNG.normal(size=(2, 2, size[0] // 2, size[1] // 2)).astype(np.float32)
+    target, index = cpu_shaped(device()), poisoned(gy.shape, np.int32)
+    values = on_device(RNG.normal(size=shape).astype(np.float32))
+    run(max_pool(target, poisoned(gy.shape), values, window=window, index=index))
+    expected, gx = poisoned(shape), poisoned(shape)
+    run(max_pool_gradient(target, expected, on_device(gy), index, window=window))
+    monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
+    monkeypatch.setattr(streaming, "LINE_BYTES", 4 * max(target.traits.simd_width, 2))
+    launches = max_pool_gradient(target, gx, on_device(gy), index, window=window)
+    assert (launches[0].kernel.params.room > 0) == (size == (16, 12))
+    run(launches)
+    np.testing.assert_array_equal(gx.numpy(), expected.numpy())
+
+
+def check_last_nan(window, out, index_dtype, shaped, x):
+    """Values, positions and the sign of zeros; of several NaNs the last counts, as in PyTorch."""
+    expected, where = max_reference(x, window, out)
+    for n, c, oy, ox in np.argwhere(np.isnan(expected)):
+        row, column = [p for p in taken(window, x.shape, oy, ox) if np.isnan(x[n, c][p])][-1]
+        where[n, c, oy, ox] = row * x.shape[3] + column
+    y, index = poisoned(expected.shape), poisoned(expected.shape, index_dtype)
+    run(max_pool(shaped(device()), y, on_device(x), window=window, index=index))
+    np.testing.assert_array_equal(y.numpy(), expected)
+    np.testing.assert_array_equal(np.signbit(y.numpy()), np.signbit(expected))
+    np.testing.assert_array_equal(index.numpy(), where)
 
 
 @both_shapes

@@ -11,6 +11,8 @@ from clnet.device import Target
 from clnet.kernels import avg_pool as avg_module
 from clnet.kernels import avg_pool_grad as avg_grad_module
 from clnet.kernels import max_pool as max_module
+from clnet.kernels import pool_vectors as vectors_module
+from clnet.kernels import streaming as streaming_module
 from clnet.kernels import window_max as window_max_module
 from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
@@ -22,9 +24,9 @@ from clnet.kernels.max_pool import max_pool, max_pool_gradient
 from clnet.kernels.window import Window
 from clnet.kernels.window_max import Window3, window_max
 
-from .harness import REALS, RNG, case, given, near, normal, output, run
+from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
-MODULES = (max_module, avg_module, avg_grad_module, window_max_module)
+MODULES = (max_module, avg_module, avg_grad_module, vectors_module, window_max_module)
 
 # Window, plane and output: halves, with a window cut off (ceil_mode), overlapping and padded.
 MEANS = [
@@ -33,8 +35,15 @@ MEANS = [
     (Window(3, 3, 2, 2, 1, 1), (9, 17), (5, 9)),
     (Window(3, 2, 1, 3, 0, 1), (5, 8), (3, 3)),
 ]
+# Neighbouring windows as vectors, some of which begin before a row, or end behind it.
+ROWS = [
+    (Window(3, 3, 2, 2, 1, 1), (5, 42), (3, 21)),
+    (Window(2, 3, 1, 1, 1, 1), (2, 19), (3, 19)),
+]
+MEANS += ROWS
 MAXIMA = [
     *MEANS,
+    (Window(2, 2, 1, 2, 1, 1, 2, 3), (4, 37), (4, 18)),
     (Window(3, 2, 1, 2, 1, 1, 2, 3), (7, 9), (5, 4)),
     (Window(1, 1, 3, 3), (7, 7), (3, 3)),
 ]
@@ -76,6 +85,14 @@ def maxima(target: Target) -> None:
     for window, plane, out in MAXIMA:
         check_max(target, window, plane, out, np.float32, np.int64)
     check_max(target, *MAXIMA[2], np.float64, np.int32)
+    for window, plane, out in ROWS:
+        check_max(target, window, plane, out, np.float32, np.int32)
+    line = 4 * max(target.traits.simd_width, 2)
+    with (
+        constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=line),
+        constants(max_module, ROOM_BYTES=2**13),
+    ):
+        check_max(target, Window(3, 3, 2, 2, 1, 1), (4, 12), (2, 6), np.float32, np.int32)
 
 
 def check_positions(

@@ -33,6 +33,18 @@ inline ${ctype}${width} zip_${half}(const ${ctype}${width} x, const ${ctype}${wi
 % endfor
 </%def>
 ##
+## Every second element of a run of 2 * width - 1: those of x, and behind them those of y, which begins
+## with x's last element.
+<%def name="second(ctype, width)">
+inline ${ctype}${width} second(const ${ctype}${width} x, const ${ctype}${width} y)
+{
+    ${ctype}${width} z;
+    z.lo = x.even;
+    z.hi = y.odd;
+    return z;
+}
+</%def>
+##
 ## Turn a square of width x width over, in registers: columns become lines.
 <%def name="turn(ctype, width, x, y, store='')">
 <% stages = width.bit_length() - 1 %>
