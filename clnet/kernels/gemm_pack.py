@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 from ..array import Array
 from ..device import Launch, Scratch
+from ..dtypes import int32
 from ..shapes import ceil_div, round_up
 from .gemm_problem import Problem
 from .kernel import Kernel
+from .streaming import LINE_BYTES
 
 
 class Panels(NamedTuple):
@@ -18,6 +20,7 @@ class Panels(NamedTuple):
     width: int
     vectors: int
     unroll: int
+    stream: bool = False
 
     @property
     def columns(self) -> int:
@@ -31,8 +34,13 @@ class Panels(NamedTuple):
 
 PACK = Kernel("gemm_pack", "gemm_pack.mako")
 
-# Steps of k that a group packs.
-BY_ROWS, BY_COLUMNS = 8, 512
+# Elements behind the panels: a counter for the groups that multiply.
+TICKETS = 1
+# Steps of k that a group packs, of long and of short sums.
+BY_ROWS, BY_COLUMNS = (32, 8), (2048, 512)
+LONG = 1024
+# Panels that go past the caches: more than those of second level hold.
+STREAM_BYTES = 4 * 2**20
 
 
 def place_panels(memory: Scratch, form: Panels, problem: Problem) -> Array:
@@ -47,7 +55,8 @@ def place_panels(memory: Scratch, form: Panels, problem: Problem) -> Array:
         The array: its batch strides are the panels', its matrix strides mean nothing.
     """
     item = form.elements(problem.n, problem.k)
-    dense = Array.scratch(memory, (problem.product.items, item), problem.b.dtype)
+    items = problem.product.items
+    dense = Array.scratch(memory, (items * item + TICKETS,), problem.b.dtype)
     outer, inner = (stride != 0 for stride in problem.b.strides[:2])
     inner_items = problem.b.shape[1] if inner else 1
     strides = (item * inner_items if outer else 0, item if inner else 0, 0, 0)
@@ -70,9 +79,12 @@ def pack(form: Panels, problem: Problem, panels: Array) -> Launch:
     b, items = problem.b, problem.product.items
     column_panels = ceil_div(problem.n, form.columns)
     by_rows = b.strides[3] == 1
-    chunk = BY_ROWS if by_rows else BY_COLUMNS
+    chunk = (BY_ROWS if by_rows else BY_COLUMNS)[problem.k < LONG]
     group_panels = column_panels if by_rows else 1
     inner_items = b.shape[1] if b.strides[1] != 0 else 1
+    nbytes = items * form.elements(problem.n, problem.k) * b.dtype.itemsize
+    whole = form.width * b.dtype.itemsize == LINE_BYTES
+    form = form._replace(stream=whole and nbytes >= STREAM_BYTES)
     return PACK.launch(
         form,
         (
@@ -86,9 +98,26 @@ def pack(form: Panels, problem: Problem, panels: Array) -> Launch:
             group_panels,
             chunk,
             round_up(problem.k, form.unroll),
+            tickets(form, problem, panels),
         ),
         global_size=(ceil_div(column_panels, group_panels), ceil_div(problem.k, chunk), items),
         local_size=(1, 1, 1),
         flops=0,
         bytes=2 * items * problem.n * problem.k * b.dtype.itemsize,
     )
+
+
+def tickets(form: Panels, problem: Problem, panels: Array) -> Array:
+    """The counter behind the panels, from which groups draw their blocks; 0 between launches.
+
+    Args:
+        form: of the panels.
+        problem: the product.
+        panels: what :func:`place_panels` gave.
+
+    Returns:
+        One int.
+    """
+    end = panels.offset + problem.product.items * form.elements(problem.n, problem.k)
+    at = end * panels.dtype.itemsize // int32.itemsize
+    return Array(panels.storage, (1,), (1,), at, int32)

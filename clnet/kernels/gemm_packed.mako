@@ -20,7 +20,6 @@
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
-## param    vector_type: str     of width lanes
 ## param    lanes: int            rows padded to width
 ## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64 bytes)
 ## arg      m: int                 rows of out
@@ -50,11 +49,16 @@
 ## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
 ## arg      depth: int                 steps of k per panel, a multiple of unroll
-## launch   global (row blocks, column blocks, slices * batch), local (1, 1, 1): blocks as even as can be
+## arg      blocks: int                 row_blocks * column_blocks * slices * batch items
+## arg      row_blocks: int                 blocks that the rows are cut into
+## arg      column_blocks: int                 ... and the columns
+## arg      tickets: inout int           prepacked: 0 before and after; see draw
+## arg      draw: int                 prepacked: 1: groups draw blocks by counting in tickets
+## launch   global (groups, 1, 1), local (1, 1, 1): each takes a block after the other, blocks as even as can be
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
-<%namespace name="epilogue" file="lib/epilogue.mako"/>
+<%namespace name="sums" file="lib/sums.mako"/>
 <%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="gemm_packed(
     ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, activation, stream)">
@@ -78,12 +82,12 @@ ${panel.pack("pack_b", ctype, width, columns, "__local")}
 % if stream:
 ${prelude.stream(ctype, width)}
 % endif
-${store_tile(ctype, width, vectors, bias, activation)}
+${sums.store_tile(ctype, width, vectors, bias, activation)}
 /* Where a block begins: panels of `size` rows or columns go to an axis's blocks as evenly as can be. */
-inline int first_of_block(const int axis, const long block, const int all, const int size)
+inline int first_of_block(const long block, const int blocks, const int all, const int size)
 {
     const int panels = (all + size - 1) / size;
-    return block * panels / (long)get_global_size(axis) * size;
+    return block * panels / blocks * size;
 }
 
 __kernel void gemm_packed(
@@ -99,89 +103,108 @@ __kernel void gemm_packed(
     const int inner, const long out_outer, const long out_inner,
     const long a_outer, const long a_inner, const long b_outer, const long b_inner,
     const int slices, const int slice_k, const long out_slice,
-    const int depth)
+    const int depth, const int blocks, const int row_blocks, const int column_blocks
+% if prepacked:
+    , __global int *tickets, const long tickets_offset, const int draw
+% endif
+    )
 {
     __local ${ctype} a_panels[${a_elements}] __attribute__((aligned(64)));
 % if not prepacked:
     __local ${ctype} b_panel[${b_elements}] __attribute__((aligned(64)));
 % endif
     ${ctype} tile[${rows * columns}] __attribute__((aligned(64)));
-    const int slice = get_global_id(2) % slices, item = get_global_id(2) / slices;
-    out += out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice;
-    a += a_offset + item / inner * a_outer + item % inner * a_inner;
-    b += b_offset + item / inner * b_outer + item % inner * b_inner;
+    const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
+% if prepacked:
+    const long panel_size = (long)((k + ${unroll - 1}) / ${unroll} * ${unroll}) * ${columns};
+    tickets += tickets_offset;
+% endif
 % if bias:
     bias += bias_offset;
 % endif
-    const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
-    const int first_row = first_of_block(0, get_global_id(0), m, ${rows});
-    const int end_row = min(m, first_of_block(0, get_global_id(0) + 1, m, ${rows}));
-    const int first_column = first_of_block(1, get_global_id(1), n, ${columns});
-    const int end_column = min(n, first_of_block(1, get_global_id(1) + 1, n, ${columns}));
-    const int first_k = slice * slice_k, end_k = min(k, first_k + slice_k);
+    int block = ${"draw ? atomic_inc(tickets) : " if prepacked else ""}get_global_id(0);
+    while (block < blocks) {
+        const int row_block = block % row_blocks, column_block = block / row_blocks % column_blocks;
+        const int slice = block / row_blocks / column_blocks % slices, item = block / row_blocks / column_blocks / slices;
+        __global ${ctype} *restrict own_out = out + (out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice);
+        __global const ${ctype} *restrict own_a = a + (a_offset + item / inner * a_outer + item % inner * a_inner);
+        __global const ${ctype} *restrict own_b = b + (b_offset + item / inner * b_outer + item % inner * b_inner);
+        const int first_row = first_of_block(row_block, row_blocks, m, ${rows});
+        const int end_row = min(m, first_of_block(row_block + 1, row_blocks, m, ${rows}));
+        const int first_column = first_of_block(column_block, column_blocks, n, ${columns});
+        const int end_column = min(n, first_of_block(column_block + 1, column_blocks, n, ${columns}));
+        const int first_k = slice * slice_k, end_k = min(k, first_k + slice_k);
 % if prepacked:
-    const long panel_size = (long)((k + ${unroll - 1}) / ${unroll} * ${unroll}) * ${columns};
-    // Lines of the next panel of b that come closer with every stretch of this one.
-    const int lines = ${fetch_steps * columns // width * rows} / (end_row - first_row) + 1;
+        // Lines of the next panel of b that come closer with every stretch of this one.
+        const int lines = ${fetch_steps * columns // width * rows} / (end_row - first_row) + 1;
 % endif
-
-    for (int k0 = first_k; k0 < end_k; k0 += depth) {
-        const int steps = min(depth, end_k - k0);
-        const int padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
-        const ${ctype} keep = k0 == first_k ? beta : 1;
-        const int last = k0 + depth >= end_k;
-        // Columns of a that lie densely are read across all panels, some at a time: for one panel
-        // alone, every step would be on another page.
-        const int stretch = a_m == 1 ? ${pack_steps} : padded;
-        for (int step = 0; step < padded; step += stretch) {
-            const int left = steps - step, some = left < stretch ? left : stretch;
-            const int whole = (some + ${unroll - 1}) / ${unroll} * ${unroll};
-            for (int row = first_row, at = step * ${lanes}; row < end_row; row += ${rows}, at += ${lanes} * padded)
-                pack_a(
-                    a_panels + at, a + row * a_m + (k0 + step) * a_k,
-                    min(${rows}, end_row - row), some, whole, a_m, a_k);
-        }
-        for (int column = first_column; column < end_column; column += ${columns}) {
+        for (int k0 = first_k; k0 < end_k; k0 += depth) {
+            const int steps = min(depth, end_k - k0);
+            const int padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
+            const ${ctype} keep = k0 == first_k ? beta : 1;
+            const int last = k0 + depth >= end_k;
+            // Columns of a that lie densely are read across all panels, some at a time: for one panel
+            // alone, every step would be on another page.
+            const int stretch = a_m == 1 ? ${pack_steps} : padded;
+            for (int step = 0; step < padded; step += stretch) {
+                const int left = steps - step, some = left < stretch ? left : stretch;
+                const int whole = (some + ${unroll - 1}) / ${unroll} * ${unroll};
+                for (int row = first_row, at = step * ${lanes}; row < end_row; row += ${rows}, at += ${lanes} * padded)
+                    pack_a(
+                        a_panels + at, own_a + row * a_m + (k0 + step) * a_k,
+                        min(${rows}, end_row - row), some, whole, a_m, a_k);
+            }
+            for (int column = first_column; column < end_column; column += ${columns}) {
 % if prepacked:
-            __global const ${ctype} *b_panel = b + column / ${columns} * panel_size + (long)k0 * ${columns};
-            __global const ${ctype} *next = b_panel + panel_size;
+                __global const ${ctype} *b_panel = own_b + column / ${columns} * panel_size + (long)k0 * ${columns};
+                __global const ${ctype} *next = b_panel + panel_size;
 % else:
-            pack_b(b_panel, b + column * b_n + k0 * b_k, min(${columns}, end_column - column), steps, padded, b_n, b_k);
+                pack_b(b_panel, own_b + column * b_n + k0 * b_k, min(${columns}, end_column - column), steps, padded, b_n, b_k);
 % endif
-            __local const ${ctype} *pa = a_panels, *again = pa + (get_work_dim() == 0);
-            for (int row = first_row; row < end_row; row += ${rows}) {
-                ${space} const vector *pb = (${space} const vector *)b_panel;
+                __local const ${ctype} *pa = a_panels, *again = pa + (get_work_dim() == 0);
+                for (int row = first_row; row < end_row; row += ${rows}) {
+                    ${space} const vector *pb = (${space} const vector *)b_panel;
 % for r in range(rows):
-                ${vector} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
+                    ${vector} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
 % endfor
 % if prepacked:
-                for (int begin = 0; begin < padded; begin += ${fetch_steps}) {
-                    const int end = begin + ${fetch_steps} < padded ? begin + ${fetch_steps} : padded;
-                    for (int line = 0; line < lines; line++, next += ${width})
-                        FETCH_AHEAD(next);
-                    ${multiply(**shape)}
-                }
+                    for (int begin = 0; begin < padded; begin += ${fetch_steps}) {
+                        const int end = begin + ${fetch_steps} < padded ? begin + ${fetch_steps} : padded;
+                        for (int line = 0; line < lines; line++, next += ${width})
+                            FETCH_AHEAD(next);
+                        ${multiply(**shape)}
+                    }
 % else:
-                const int begin = 0, end = padded;
-                ${multiply(**shape)}
+                    const int begin = 0, end = padded;
+                    ${multiply(**shape)}
 % endif
-                __global ${ctype} *corner = out + row * out_m + column * out_n;
-                if (dense && row + ${rows} <= end_row && column + ${columns} <= end_column) {
-                    ${store_registers(rows, vectors, width, vector, bias, activation, stream)}
-                    continue;
-                }
+                    __global ${ctype} *corner = own_out + row * out_m + column * out_n;
+                    if (dense && row + ${rows} <= end_row && column + ${columns} <= end_column) {
+                        ${sums.store_registers(rows, vectors, width, vector, bias, activation, stream)}
+                        continue;
+                    }
 % for r in range(rows):
 % for v in range(vectors):
-                ((vector *)tile)[${r * vectors + v}] = acc_${r}_${v};
+                    ((vector *)tile)[${r * vectors + v}] = acc_${r}_${v};
 % endfor
 % endfor
-                store_tile(
-                    corner, tile, min(${rows}, end_row - row),
-                    min(${columns}, end_column - column), out_m, out_n, alpha, keep, last
-                    ${", bias + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
+                    store_tile(
+                        corner, tile, min(${rows}, end_row - row),
+                        min(${columns}, end_column - column), out_m, out_n, alpha, keep, last
+                        ${", bias + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
+                }
             }
         }
+% if prepacked:
+        block = draw ? atomic_inc(tickets) : block + (int)get_global_size(0);
+% else:
+        block += get_global_size(0);
+% endif
     }
+% if prepacked:
+    if (draw && block == blocks + (int)get_global_size(0) - 1)
+        atomic_xchg(tickets, 0);
+% endif
 }
 </%def>
 ##
@@ -205,96 +228,4 @@ for (int step = begin; step < end; step += ${unroll}) {
 % endfor
                         pa += ${unroll * lanes}, again += ${unroll * lanes}, pb += ${unroll * vectors};
                     }
-</%def>
-##
-## A whole block of sums goes to memory as it is.
-<%def name="store_registers(rows, vectors, width, vector_type, bias, activation, stream)">
-if (alpha != 1) {
-% for r in range(rows):
-% for v in range(vectors):
-                        acc_${r}_${v} *= alpha;
-% endfor
-% endfor
-                    }
-                    if (keep != 0) {
-% for r in range(rows):
-% for v in range(vectors):
-                        acc_${r}_${v} += keep * ((__global const vector *)(corner + ${r} * out_m))[${v}];
-% endfor
-% endfor
-                    }
-% if bias or activation:
-                    if (last) {
-% if bias == "n":
-% for v in range(vectors):
-                        const ${vector_type} bias_${v} = ((__global const vector *)(bias + column))[${v}];
-% endfor
-% endif
-% for r in range(rows):
-% if bias == "m":
-                        const ${vector_type} bias_${r} = bias[(row + ${r}) * bias_step];
-% endif
-% for v in range(vectors):
-% if bias:
-                        acc_${r}_${v} += bias_${v if bias == "n" else r};
-% endif
-                        acc_${r}_${v} = ${epilogue.activate(activation, f"acc_{r}_{v}", vector_type)};
-% endfor
-% endfor
-                    }
-% endif
-% for r in range(rows):
-% for v in range(vectors):
-% if stream:
-                    stream(acc_${r}_${v}, (__global ${vector_type} *)(corner + ${r} * out_m) + ${v});
-% else:
-                    ((__global vector *)(corner + ${r} * out_m))[${v}] = acc_${r}_${v};
-% endif
-% endfor
-% endfor
-</%def>
-##
-## Registers cannot be indexed, so the sums of a block on an edge go through `tile` to the rows that
-## exist.
-<%def name="store_tile(ctype, width, vectors, bias, activation)">
-<%
-    columns = vectors * width
-    vector_type = f"{ctype}{width}"
-    vector_bias = {None: "0", "m": "bias[r * bias_step]", "n": "*(__global const vector *)(bias + c)"}[bias]
-    scalar_bias = {None: "0", "m": "bias[r * bias_step]", "n": "bias[c * bias_step]"}[bias]
-%>
-inline void store_tile(
-    __global ${ctype} *restrict out, const ${ctype} *restrict tile, const int valid_rows, const int valid_columns,
-    const long out_m, const long out_n, const ${ctype} alpha, const ${ctype} keep, const int last
-    ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
-{
-    const int dense = out_n == 1${" && bias_step == 1" if bias == "n" else ""};
-    for (int r = 0; r < valid_rows; r++, out += out_m) {
-        int c = 0;
-        for (; dense && c + ${width} <= valid_columns; c += ${width}) {
-            ${vector_type} x = alpha * *(const vector *)(tile + r * ${columns} + c);
-            if (keep != 0)
-                x += keep * *(__global const vector *)(out + c);
-            if (last) {
-% if bias:
-                x += ${vector_bias};
-% endif
-                x = ${epilogue.activate(activation, "x", vector_type)};
-            }
-            *(__global vector *)(out + c) = x;
-        }
-        for (; c < valid_columns; c++) {
-            ${ctype} x = alpha * tile[r * ${columns} + c];
-            if (keep != 0)
-                x += keep * out[c * out_n];
-            if (last) {
-% if bias:
-                x += ${scalar_bias};
-% endif
-                x = ${epilogue.activate(activation, "x", ctype)};
-            }
-            out[c * out_n] = x;
-        }
-    }
-}
 </%def>

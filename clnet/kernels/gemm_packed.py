@@ -11,7 +11,7 @@ from ..device import DeviceTraits, Launch, Target
 from ..dtypes import float32, float64
 from ..shapes import ceil_div, round_up
 from .gemm_any import sum_slices
-from .gemm_pack import Panels, pack, place_panels
+from .gemm_pack import TICKETS, Panels, pack, place_panels, tickets
 from .gemm_problem import Problem, Product
 from .gemm_trial import ProductTrial
 from .kernel import Constraint, Kernel
@@ -123,6 +123,9 @@ PAGE_COST, PAGES = 20, 1024
 SUM_COST = 10
 GROUP_COST = 300
 LAUNCH_COST = 2_500_000
+# Blocks for each unit from which on they are drawn: a unit that is slower than the others for a
+# while takes fewer.
+LEAST_DRAWN = 4
 DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 
 
@@ -180,11 +183,12 @@ def _blocked(
         panels = place_panels(memory, _form(params), problem)
         launches.append(pack(_form(params), problem, panels))
         problem = replace(problem, b=panels)
+    units = target.traits.compute_units
     if blocking.slices == 1:
-        return [*launches, _multiply(params, blocking, problem, 0)]
+        return [*launches, _multiply(params, blocking, problem, 0, units)]
     partial = Array.scratch(memory, (blocking.slices, *problem.out.shape), problem.out.dtype)
     bare = params._replace(bias=None, activation=None)
-    first = _multiply(bare, blocking, problem.partial(partial), partial.strides[0])
+    first = _multiply(bare, blocking, problem.partial(partial), partial.strides[0], units)
     return [first, sum_slices(target.traits, problem, partial)]
 
 
@@ -334,7 +338,7 @@ def _cost(work: Work, blocking: Blocking) -> float:
 def _scratch_bytes(work: Work, slices: int, prepacked: bool) -> int:  # noqa: FBT001 - private
     """What a blocking needs of the workspace."""
     packs = prepacked and not work.ready
-    nbytes = _form(work.params).elements(work.n, work.k) * work.items if packs else 0
+    nbytes = _form(work.params).elements(work.n, work.k) * work.items + TICKETS if packs else 0
     nbytes += slices * work.batch * work.m * work.n if slices > 1 else 0
     return nbytes * work.item_bytes
 
@@ -347,14 +351,19 @@ def _form(params: PackedParams) -> Panels:
     return Panels(params.ctype, params.width, params.vectors, params.unroll)
 
 
-def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slice: int) -> Launch:
-    """The product itself; slices of its sums lie ``out_slice`` apart."""
+def _multiply(
+    params: PackedParams, blocking: Blocking, given: Problem, out_slice: int, units: int
+) -> Launch:
+    """The product itself on so many units; slices of its sums lie ``out_slice`` apart."""
     slice_k = _slice_k(params, given.k, blocking.slices)
     if blocking.depth >= slice_k:
         params = params._replace(stream=_streams(params, given, out_slice))
     columns = params.vectors * params.width
     row_blocks = ceil_div(given.m, params.rows * blocking.row_panels)
     column_blocks = ceil_div(given.n, columns * blocking.column_panels)
+    blocks = row_blocks * column_blocks * blocking.slices * given.batch
+    draw = params.prepacked and blocks >= LEAST_DRAWN * units
+    counter = (tickets(_form(params), given, given.b), int(draw)) if params.prepacked else ()
     return PACKED.launch(
         params,
         (
@@ -373,8 +382,12 @@ def _multiply(params: PackedParams, blocking: Blocking, given: Problem, out_slic
             slice_k,
             out_slice,
             blocking.depth,
+            blocks,
+            row_blocks,
+            column_blocks,
+            *counter,
         ),
-        global_size=(row_blocks, column_blocks, blocking.slices * given.batch),
+        global_size=(units if draw else blocks, 1, 1),
         local_size=(1, 1, 1),
         flops=given.flops,
         bytes=given.bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import nn
 from ..nn import functional as F
 from ..tensor import Tensor
-from .initial import he_normal
+from .initial import drawn_later, he_normal
 
 
 class CifarBlock(nn.Module):
@@ -72,16 +72,17 @@ class CifarResNet(nn.Module):
         projection: bool = False,
     ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width) if norm else nn.Identity()
-        self.relu = nn.ReLU()
-        inplanes = width
-        for stage, planes in enumerate((width, 2 * width, 4 * width)):
-            row: list[nn.Module] = []
-            for _ in range(blocks):
-                row.append(CifarBlock(inplanes, planes, norm=norm, projection=projection))
-                inplanes = planes
-            self.add_module(f"layer{stage + 1}", nn.Sequential(*row))
+        with drawn_later():
+            self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
+            self.bn1 = nn.BatchNorm2d(width) if norm else nn.Identity()
+            self.relu = nn.ReLU()
+            inplanes = width
+            for stage, planes in enumerate((width, 2 * width, 4 * width)):
+                row: list[nn.Module] = []
+                for _ in range(blocks):
+                    row.append(CifarBlock(inplanes, planes, norm=norm, projection=projection))
+                    inplanes = planes
+                self.add_module(f"layer{stage + 1}", nn.Sequential(*row))
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(inplanes, num_classes)
         he_normal(self)

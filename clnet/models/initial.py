@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from .. import nn
+from contextlib import AbstractContextManager
+
+from .. import mode, nn
 from ..nn import init
+
+
+def drawn_later(*, all_of_them: bool = True) -> AbstractContextManager[object]:
+    """Layers made in the body draw no weights: :func:`he_normal` will.
+
+    Random streams go on as if they had, so that a seed gives the same weights either way.
+
+    Args:
+        all_of_them: whether that is certain; if not, they draw.
+    """
+    return mode.using(undrawn=all_of_them)
 
 
 def he_normal(model: nn.Module, *, linear_std: float | None = None) -> None:

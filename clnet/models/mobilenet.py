@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import nn
 from ..tensor import Tensor
-from .initial import he_normal
+from .initial import drawn_later, he_normal
 
 # Expansion, channels, blocks and first stride of each stage: table 2 of the paper.
 _STAGES = (
@@ -70,17 +70,18 @@ class MobileNetV2(nn.Module):
         self, num_classes: int = 1000, *, width_mult: float = 1.0, dropout: float = 0.2
     ) -> None:
         super().__init__()
-        planes = _divisible(32 * width_mult)
-        layers: list[nn.Module] = [_unit(3, planes, 3, stride=2)]
-        for expansion, channels, count, first_stride in _STAGES:
-            width = _divisible(channels * width_mult)
-            for i in range(count):
-                stride = first_stride if i == 0 else 1
-                layers.append(InvertedResidual(planes, width, stride, expansion))
-                planes = width
-        last = _divisible(1280 * max(1.0, width_mult))
-        self.features = nn.Sequential(*layers, _unit(planes, last, 1))
-        self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(last, num_classes))
+        with drawn_later():
+            planes = _divisible(32 * width_mult)
+            layers: list[nn.Module] = [_unit(3, planes, 3, stride=2)]
+            for expansion, channels, count, first_stride in _STAGES:
+                width = _divisible(channels * width_mult)
+                for i in range(count):
+                    stride = first_stride if i == 0 else 1
+                    layers.append(InvertedResidual(planes, width, stride, expansion))
+                    planes = width
+            last = _divisible(1280 * max(1.0, width_mult))
+            self.features = nn.Sequential(*layers, _unit(planes, last, 1))
+            self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(last, num_classes))
         he_normal(self, linear_std=0.01)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import nn
 from ..tensor import Tensor
-from .initial import he_normal, zero
+from .initial import drawn_later, he_normal, zero
 
 
 class BasicBlock(nn.Module):
@@ -93,18 +93,20 @@ class ResNet(nn.Module):
         zero_init_residual: bool = False,
     ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
-        self.bn1 = nn.BatchNorm2d(64)
-        self.relu = nn.ReLU()
-        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
-        inplanes = 64
-        for stage, count in enumerate(layers):
-            planes = 64 << stage
-            blocks: list[nn.Module] = []
-            for i in range(count):
-                blocks.append(block(inplanes, planes, 2 if stage and i == 0 else 1))
-                inplanes = planes * block.expansion
-            self.add_module(f"layer{stage + 1}", nn.Sequential(*blocks))
+        # Other blocks may have layers of other kinds.
+        with drawn_later(all_of_them=block in (BasicBlock, Bottleneck)):
+            self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+            self.bn1 = nn.BatchNorm2d(64)
+            self.relu = nn.ReLU()
+            self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+            inplanes = 64
+            for stage, count in enumerate(layers):
+                planes = 64 << stage
+                blocks: list[nn.Module] = []
+                for i in range(count):
+                    blocks.append(block(inplanes, planes, 2 if stage and i == 0 else 1))
+                    inplanes = planes * block.expansion
+                self.add_module(f"layer{stage + 1}", nn.Sequential(*blocks))
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(inplanes, num_classes)
         he_normal(self)

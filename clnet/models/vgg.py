@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import nn
 from ..tensor import Tensor
-from .initial import he_normal
+from .initial import drawn_later, he_normal
 
 # Convolutions in each of the five stages, by the network's depth.
 _STAGES = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
@@ -32,27 +32,28 @@ class VGG(nn.Module):
         dropout: float = 0.5,
     ) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        planes = 3
-        for count, channels in zip(stages, _CHANNELS, strict=True):
-            for _ in range(count):
-                layers.append(nn.Conv2d(planes, channels, 3, padding=1))
-                if batch_norm:
-                    layers.append(nn.BatchNorm2d(channels))
-                layers.append(nn.ReLU())
-                planes = channels
-            layers.append(nn.MaxPool2d(2, stride=2))
-        self.features = nn.Sequential(*layers)
-        self.avgpool = nn.AdaptiveAvgPool2d((7, 7))
-        self.classifier = nn.Sequential(
-            nn.Linear(512 * 7 * 7, 4096),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            nn.Linear(4096, 4096),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            nn.Linear(4096, num_classes),
-        )
+        with drawn_later():
+            layers: list[nn.Module] = []
+            planes = 3
+            for count, channels in zip(stages, _CHANNELS, strict=True):
+                for _ in range(count):
+                    layers.append(nn.Conv2d(planes, channels, 3, padding=1))
+                    if batch_norm:
+                        layers.append(nn.BatchNorm2d(channels))
+                    layers.append(nn.ReLU())
+                    planes = channels
+                layers.append(nn.MaxPool2d(2, stride=2))
+            self.features = nn.Sequential(*layers)
+            self.avgpool = nn.AdaptiveAvgPool2d((7, 7))
+            self.classifier = nn.Sequential(
+                nn.Linear(512 * 7 * 7, 4096),
+                nn.ReLU(),
+                nn.Dropout(dropout),
+                nn.Linear(4096, 4096),
+                nn.ReLU(),
+                nn.Dropout(dropout),
+                nn.Linear(4096, num_classes),
+            )
         he_normal(self, linear_std=0.01)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -178,7 +178,7 @@ class Module:
                 return found[name]
         computed = self._computed(name)
         if computed is not None:
-            return computed()
+            return computed.value()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _computed(self, name: str) -> Any:

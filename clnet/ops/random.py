@@ -267,6 +267,8 @@ def _overwrite(
 ) -> Tensor:
     wide = draw is kernels.integers or x.dtype.compute == "float64"
     counter = Counter.take(generator, x.numel() * (_WIDE if wide else 1))
+    if mode.current().undrawn:
+        return x
     dtype = from_name(x.dtype.compute)  # the copy rounds to 16 bits
     function = Random(x.shape, dtype, draw, tuple(settings.items()), counter, x.device)
     if x.array.contiguous and x.dtype is dtype:

@@ -12,8 +12,8 @@ import pytest
 from clnet.array import Array
 from clnet.device import Scratch, Target, device
 from clnet.dtypes import float32
-from clnet.kernels import gemm_packed, gemm_tiled
-from clnet.kernels.gemm import gemm
+from clnet.kernels import gemm_pack, gemm_packed, gemm_tiled
+from clnet.kernels.gemm import gemm, pack_for
 from clnet.kernels.gemm_packed import PackedParams, Work, choose_blocking
 from clnet.kernels.gemm_problem import problems
 from clnet.kernels.tile import Work as TileWork
@@ -416,8 +416,47 @@ def test_blocks_share_panels_that_do_not_go_into_them(where):
     args = out, Array.from_numpy(a, where), Array.from_numpy(b, where)
     launch = gemm(target, *args)[-1]
     assert launch.kernel.name == "gemm_packed"
-    assert 1 < max(launch.global_size[:2]) < 7  # blocks that share seven panels
+    assert 1 < launch.global_size[0] < 7  # blocks that share seven panels
     check(run(target, where, *args), a.astype(np.float64) @ b, 60)
+
+
+@pytest.mark.parametrize("items", [1, 2])
+def test_groups_draw_their_blocks(where, monkeypatch, items):
+    monkeypatch.setattr(gemm_packed, "LEAST_DRAWN", 1)
+    traits = dataclasses.replace(
+        where.traits, dedicated_local_memory=False, simd_width=8, compute_units=3
+    )
+    target = dataclasses.replace(where.target, traits=traits)
+    m, n, k = 601, 500, 350
+    lead = (items,) if items > 1 else ()
+    a, b = operands((*lead, m, k), (*lead, k, n))
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    outs = [poisoned((*lead, m, n), where) for _ in range(3)]
+    packing, panels = pack_for(target, outs[0], left, right)
+    products = [gemm(target, out, left, right, panels=panels)[0] for out in outs]
+    for launch in [*packing, *products]:  # each leaves the counter for the next
+        assert launch in packing or launch.global_size == (3, 1, 1)
+        where.queue.launch(launch)
+    for out in outs:
+        check(out.numpy(), a.astype(np.float64) @ b, k)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("n", [96, 100])
+def test_gemm_of_large_panels(where, monkeypatch, n, turned):
+    monkeypatch.setattr(gemm_pack, "STREAM_BYTES", 0)
+    traits = dataclasses.replace(where.traits, dedicated_local_memory=False, simd_width=16)
+    target = dataclasses.replace(where.target, traits=traits)
+    a, b = operands((70, 75), (75, n))
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    if turned:
+        right = Array.from_numpy(np.ascontiguousarray(b.T), where).view((75, n), (1, 75))
+    out = poisoned((70, n), where)
+    packing, panels = pack_for(target, out, left, right)
+    assert "STREAM" in packing[0].kernel.text()
+    for launch in [*packing, *gemm(target, out, left, right, panels=panels)]:
+        where.queue.launch(launch)
+    check(out.numpy(), a.astype(np.float64) @ b, 75)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -163,6 +165,50 @@ def test_blocks_are_the_identity_at_first_if_asked():
     model = models.resnet18(10, zero_init_residual=True)
     assert not model.layer1[0].bn2.weight.detach().numpy().any()
     assert model.layer1[0].bn1.weight.detach().numpy().all()
+
+
+DRAWN_ONCE = {
+    "resnet18": lambda: models.resnet18(10),
+    "resnet20": models.resnet20,
+    "mobilenet_v2": lambda: models.mobilenet_v2(10, width_mult=0.25),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN_ONCE)
+def test_weights_drawn_once_are_those_drawn_twice(name, monkeypatch):
+    def made():
+        clnet.manual_seed(7)
+        state = {k: v.numpy() for k, v in DRAWN_ONCE[name]().state_dict().items()}
+        return state | {"next": clnet.rand(4).numpy()}
+
+    once = made()
+    for family in (models.resnet, models.cifar_resnet, models.mobilenet):
+        monkeypatch.setattr(family, "drawn_later", lambda **_: nullcontext())
+    twice = made()
+    assert once.keys() == twice.keys()
+    for key in once:
+        np.testing.assert_array_equal(once[key], twice[key])
+
+
+def test_weights_are_drawn_once(device):
+    clnet.synchronize()
+    with clnet.profile() as profile:
+        models.resnet18(10, zero_init_residual=True)
+    drawn = [c for c in profile.commands if c.name.startswith("random")]
+    assert len(drawn) == 20 + 2  # convolutions; the dense layer's two
+
+
+def test_layers_of_other_blocks_draw_their_own_weights():
+    class Gated(models.resnet.BasicBlock):
+        def __init__(self, inplanes: int, planes: int, stride: int = 1) -> None:
+            super().__init__(inplanes, planes, stride)
+            self.gate = nn.Linear(planes, planes)
+
+    model = models.resnet.ResNet(Gated, (1, 1, 1, 1), num_classes=3)
+    bound = 1 / 64**0.5
+    weight = model.layer1[0].gate.weight.detach().numpy()
+    assert np.abs(weight).max() <= bound
+    assert weight.std() > bound / 2
 
 
 def test_unet_gives_a_class_for_every_pixel():

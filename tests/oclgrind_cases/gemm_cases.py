@@ -185,6 +185,18 @@ def panels_packed_before(target: Target) -> None:
 
 
 @case("cpu")
+def blocks_drawn_and_panels_past_the_caches(target: Target) -> None:
+    with (
+        constants(gemm_packed, LAUNCH_COST=0, PREPACK_COST=0, GROUP_COST=0, LEAST_DRAWN=0),
+        constants(gemm_unpacked, MOST_STEPS=0),
+        constants(gemm_pack, STREAM_BYTES=0, LINE_BYTES=16),
+    ):
+        for dtype in REALS:
+            check(target, dtype, 40, 35, 19, turned="b")
+            check(target, dtype, 40, 64, 5, batch=(2,), bias_axis=-1)
+
+
+@case("cpu")
 def results_past_the_caches(target: Target) -> None:
     with constants(gemm_packed, STREAM_BYTES=0, LINE_BYTES=32):
         check(target, np.float32, 17, 96, 33, bias_axis=-1, activation="relu")

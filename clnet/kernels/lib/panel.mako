@@ -10,8 +10,9 @@
 ## param width: int           lanes of the vectors it works with, a power of two
 ## param lanes: int           lanes of a panel, a multiple of width
 ## param space: str           address space of the panel
+## param store: str           function of a value and a place that writes a vector; '': a plain store
 ## param first: int           the first of the `width` lanes that are transposed
-<%def name="pack(name, ctype, width, lanes, space)">
+<%def name="pack(name, ctype, width, lanes, space, store='')">
 inline void ${name}(
     ${space} ${ctype} *restrict panel, __global const ${ctype} *restrict source,
     const int valid, const int steps, const int padded, const long lane_step, const long k_step)
@@ -21,14 +22,18 @@ inline void ${name}(
         /* A short strip reads on into its neighbour; on the last step that could leave the array. */
         for (const int whole = steps - (valid < ${lanes}); k < whole; k++) {
 % for v in range(lanes // width):
+% if store:
+            ${store}(((__global const vector *)(source + k * k_step))[${v}], (${space} ${ctype}${width} *)(panel + k * ${lanes}) + ${v});
+% else:
             ((${space} vector *)(panel + k * ${lanes}))[${v}] = ((__global const vector *)(source + k * k_step))[${v}];
+% endif
 % endfor
         }
     } else if (k_step == 1) {
         for (; k + ${width} <= steps; k += ${width}) {
 % for v in range(lanes // width):
             {
-                ${transpose(ctype, width, v * width, lanes, space)}
+                ${transpose(ctype, width, v * width, lanes, space, store)}
             }
 % endfor
         }
@@ -42,7 +47,7 @@ inline void ${name}(
 </%def>
 ##
 ## Interleaving the first half of the vectors with the second, log2(width) times, transposes them.
-<%def name="transpose(ctype, width, first, lanes, space)">
+<%def name="transpose(ctype, width, first, lanes, space, store)">
 % for i in range(width):
                 const ${ctype}${width} s0_${i} = *(__global const vector *)(source + (${first + i} < valid ? ${first + i} : valid - 1) * lane_step + k);
 % endfor
@@ -53,6 +58,10 @@ inline void ${name}(
 % endfor
 % endfor
 % for i in range(width):
+% if store:
+                ${store}(s${width.bit_length() - 1}_${i}, (${space} ${ctype}${width} *)(panel + (k + ${i}) * ${lanes} + ${first}));
+% else:
                 *(${space} vector *)(panel + (k + ${i}) * ${lanes} + ${first}) = s${width.bit_length() - 1}_${i};
+% endif
 % endfor
 </%def>
