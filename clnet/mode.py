@@ -27,6 +27,7 @@ class Mode:
         generator: the random generator of ops that are given none.
         draws: what remembers random numbers, or gives them once more, in a checkpoint, or None.
         undrawn: whether numbers drawn over a tensor are only counted, since others will follow.
+        parametrized: tensors that parametrizations computed, to be read again, or None.
         abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
     """
 
@@ -41,6 +42,7 @@ class Mode:
     generator: Generator = field(default_factory=Generator)
     draws: Any = None
     undrawn: bool = False
+    parametrized: dict[Any, Any] | None = None
     abstract: bool = False
 
     @property

@@ -9,13 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ..array import Array
-from ..device import Device, Launch, Scratch, Storage, device
+from ..device import Device, DeviceKind, Launch, Scratch, Storage, Target, device
+from ..errors import ArgumentError
 from ..kernels.gemm import gemm, pack_for
 from .peer import Peer, peer_on
 from .timing import seconds
@@ -54,6 +56,7 @@ def _linear(name: str, batch: int, inputs: int, outputs: int, *, first: bool = F
 
 
 SQUARES = tuple(Case(f"square {n}", n, n, n) for n in (256, 512, 1024, 2048))
+LARGE = tuple(Case(f"square {n}", n, n, n) for n in (4096, 8192))
 TRANSPOSED = tuple(Case("square", 1024, 1024, 1024, layout) for layout in ("NT", "TN", "TT"))
 NETWORKS = (
     Case("linear 784-128", 64, 128, 784, "NT"),
@@ -95,6 +98,14 @@ SHI = (
     *_linear("LSTM states", 128, 256, 1024),
     *_linear("LSTM words", 4096, 256, 10000),
 )
+GROUPS = {
+    "squares": SQUARES,
+    "large": LARGE,
+    "transposed": TRANSPOSED,
+    "others": NETWORKS,
+    "shi2016": SHI,
+}
+"""What ``--cases`` names; large squares are for GPUs."""
 
 
 class Result(NamedTuple):
@@ -135,13 +146,20 @@ class Result(NamedTuple):
 
 
 def measure(
-    case: Case, where: Device, *, rounds: int, peer: Peer | None, packed: bool = False
+    case: Case,
+    where: Device,
+    target: Target,
+    *,
+    rounds: int,
+    peer: Peer | None,
+    packed: bool = False,
 ) -> Result:
     """Check and time one product.
 
     Args:
         case: the product.
         where: the device.
+        target: what kernels are chosen for: the device's own, or one that can do less.
         rounds: turns; the median counts.
         peer: PyTorch, or None.
         packed: ``b`` is packed before, as the weights of a compiled plan are.
@@ -158,8 +176,8 @@ def measure(
     b = _operand(rng, (*lead, case.k, case.n), transposed=case.layout[1] == "T")
     out = Array.from_numpy(np.full((*lead, case.m, case.n), np.nan, np.float32), where)
     left, right = _upload(a, where), _upload(b, where)
-    packing, panels = pack_for(where.target, out, left, right) if packed else ([], None)
-    launches = _placed([*packing, *gemm(where.target, out, left, right, panels=panels)], where)
+    packing, panels = pack_for(target, out, left, right) if packed else ([], None)
+    launches = _placed([*packing, *gemm(target, out, left, right, panels=panels)], where)
     for launch in launches[: len(packing)]:
         where.queue.launch(launch)
     bound = where.queue.bind(launches[len(packing) :])
@@ -189,11 +207,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     against = ("torch", "nothing")
     parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
     parser.add_argument("--rounds", type=int, default=11, help="turns, of which the median counts")
+    parser.add_argument("--cases", help=f"with commas, of {', '.join(GROUPS)} (all that suit)")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--packed", action="store_true", help="b is packed before, for all turns")
+    parser.add_argument("--portable", action="store_true", help="in plain OpenCL C alone")
     parser.add_argument("--json", action="store_true", help="one JSON line for each case")
     options = parser.parse_args(argv)
     where = device(options.device)
+    target = where.target
+    if options.portable:
+        target = replace(target, traits=replace(target.traits, asynchronous_copies=False))
+    cases = list(_cases(options.cases, where))
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if not options.json:
         print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
@@ -201,15 +225,28 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{'product':29} {'m x n x k':26} {heads[0]:>10} {heads[1]:>9}", end="")
         print("".join(f" {h:>{w}}" for h, w in zip(heads[2:], (10, 9, 6), strict=False)))
     ratios: list[float] = []
-    for case in (*SQUARES, *TRANSPOSED, *NETWORKS, *SHI):
+    for case in cases:
         if options.only in case.name:
-            result = measure(case, where, rounds=options.rounds, peer=peer, packed=options.packed)
+            result = measure(
+                case, where, target, rounds=options.rounds, peer=peer, packed=options.packed
+            )
             print(result.json(where) if options.json else result.row(), flush=True)
             if result.peer_seconds is not None:
                 ratios.append(result.peer_seconds / result.seconds)
     if ratios and not options.json:
         print(f"geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}", end="")
         print(f"; least {min(ratios):.2f}")
+
+
+def _cases(names: str | None, where: Device) -> Iterator[Case]:
+    """The cases of the groups that are named."""
+    suit = [g for g in GROUPS if g != "large" or where.traits.kind is DeviceKind.GPU]
+    for name in suit if names is None else names.split(","):
+        if name not in GROUPS:
+            raise ArgumentError(
+                "bench gemm", "no such group of products", cases=name, remedy=f"Take {list(GROUPS)}"
+            )
+        yield from GROUPS[name]
 
 
 def _operand(rng: np.random.Generator, shape: tuple[int, ...], *, transposed: bool) -> np.ndarray:

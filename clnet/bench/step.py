@@ -2,7 +2,7 @@
 
 Each network trains twice from the same weights on the same batches; the losses of both runs are
 compared before anything is timed. The host's share is what of a step's wall time is not spent in
-kernels.
+kernels. With ``--again`` a third run, compiled like the second, must give the same bits.
 """
 
 from __future__ import annotations
@@ -190,6 +190,29 @@ def losses(
     return found
 
 
+def same_bits(
+    case: Case, where: Device, steps: int, batch_size: int, before: Sequence[float]
+) -> None:
+    """Train once more, compiled, from the same weights on the same batches.
+
+    Args:
+        case: the network.
+        where: the device.
+        steps: of the run.
+        batch_size: of each step.
+        before: the losses of the run before.
+
+    Raises:
+        AssertionError: if a loss has other bits.
+    """
+    job = Job(case, where, compile=True)
+    for seed, wanted in enumerate(before[:steps]):
+        x, target = case.batch(np.random.default_rng(seed), batch_size)
+        got = job(tensor(x, device=where), tensor(target, device=where)).item()
+        if got != wanted:
+            raise AssertionError(f"loss {seed} was {wanted!r}, and is {got!r} now")
+
+
 def agreement(case: Case, eager: Sequence[float], replayed: Sequence[float]) -> float:
     """The largest relative difference of two runs' losses.
 
@@ -246,18 +269,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--steps", type=int, default=10, help="of the two runs that are compared")
     parser.add_argument("--batch", type=int, default=8, help="of those runs")
+    parser.add_argument("--again", action="store_true", help="train twice: the same bits")
     parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
     options = parser.parse_args(argv)
     where = device(options.device)
     for name in options.names or CASES:
         case = CASES[name]
-        worst = agreement(case, *losses(case, where, options.steps, options.batch))
+        eager, replayed = losses(case, where, options.steps, options.batch)
+        worst = agreement(case, eager, replayed)
+        if options.again:
+            same_bits(case, where, options.steps, options.batch, replayed)
         figures = measure(case, where)
         if options.json:
             line = {"bench": "step", "network": name, "device": where.identity.key}
-            print(json.dumps({**line, "steps": options.steps, "differ": worst, **figures}))
+            line |= {"steps": options.steps, "differ": worst, "losses": replayed}
+            print(json.dumps({**line, **figures}))
             continue
-        print(f"{name}: {options.steps} losses differ by {worst:.1e} at most")
+        again = "; the same bits again" if options.again else ""
+        print(f"{name}: {options.steps} losses differ by {worst:.1e} at most{again}")
         for way, f in figures.items():
             text = f"{f['launches']:6.0f} launches {f['ms']:9.2f} ms"
             print(f"  {way:9}{text}   host {100 * f['host_share']:4.1f}%")

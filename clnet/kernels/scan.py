@@ -10,6 +10,7 @@ from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
 from .kernel import Kernel
+from .scan_lines import carry_lines, scan_parts
 
 
 class Scan(Enum):
@@ -115,6 +116,10 @@ def _scan(
         _Line(totals, out.outer, _PART * out.step),
         kind,
     )
+    if not target.traits.dedicated_local_memory:
+        steps = (out.outer, out.step)
+        launches.append(carry_lines(target, kind.value, extent, _PART, steps, out.array, before))
+        return launches
     jobs = outer * (n - _PART) * inner
     item = x.array.dtype.itemsize
     launches.append(
@@ -133,6 +138,9 @@ def _scan(
 def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) -> Launch:
     """Each part scanned by itself."""
     outer, n, inner = extent
+    if not target.traits.dedicated_local_memory:
+        steps = (out.outer, out.step, x.outer, x.step)
+        return scan_parts(target, kind.value, extent, _PART, steps, out.array, x.array)
     ctype = x.array.dtype.ctype
     parts = ceil_div(n, _PART)
     jobs = outer * parts * inner

@@ -3,9 +3,10 @@
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
 ## param  vector: int                elements of a vector
+## param  stream: bool               y goes past the caches, rows being whole vectors of a line
 ## param  lanes: int                 neighbouring columns a group takes
 ## param  slices: int                parts a run is summed in, a power of 2
-## def    segment_starts
+## def    segment_starts, segment_marks
 ## arg    rows: int                  keys below this one have a run
 ## arg    n: int                     sorted keys
 ## arg    starts: out int[rows + 1]  the first position of a key that is not smaller
@@ -29,11 +30,13 @@
 ## arg    starts: in int[rows + 1]
 ## arg    order: in int[n]
 ##
-## launch   segment_starts, segment_sum_elements, segment_last: an item per element.
+## launch   segment_starts, segment_sum_elements, segment_last: an item per element. segment_marks: an
+##          item per key, and one more.
 ##          segment_sum_rows: (rows, outer), groups of one. segment_sum_tree: (inner up to lanes,
 ##          slices * rows, outer), groups of (lanes, slices, 1)
 ## numerics sums in the order of the positions (segment_sum_tree: `slices` interleaved sums, then a
 ##          fixed tree): the same bits every run
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%namespace name="vectors" file="lib/vector.mako"/>
 <%def name="segment_starts()">
 __kernel void segment_starts(
@@ -53,6 +56,22 @@ __kernel void segment_starts(
                 high = middle;
         }
         starts[starts_offset + row] = low;
+    }
+}
+</%def>
+<%def name="segment_marks()">
+__kernel void segment_marks(
+    const int rows, const int n,
+    __global int *restrict starts, const long starts_offset,
+    __global const int *restrict keys, const long keys_offset)
+{
+    /* Rows after the last key's, up to this one's, begin here. */
+    const int i = get_global_id(0);
+    keys += keys_offset;
+    if (i <= n) {
+        const int last = i < n && keys[i] < rows ? keys[i] : rows;
+        for (int row = i > 0 ? keys[i - 1] + 1 : 0; row <= last; ++row)
+            starts[starts_offset + row] = i;
     }
 }
 </%def>
@@ -85,8 +104,11 @@ __kernel void segment_sum_elements(
     }
 }
 </%def>
-<%def name="segment_sum_rows(ctype, real, vector)">
+<%def name="segment_sum_rows(ctype, real, vector, stream)">
 ${vectors.types(ctype, vector)}
+% if stream:
+${prelude.stream(ctype, vector)}
+% endif
 __kernel void segment_sum_rows(
     const int outer, const int rows, const int n, const int inner,
     __global ${ctype} *restrict y, const long y_offset,
@@ -106,7 +128,11 @@ __kernel void segment_sum_rows(
         ${real}${vector} sum = 0;
         for (int j = first; j < end; ++j)
             sum += *(__global const vector *)(x + order[j] * inner + column);
+% if stream:
+        stream(sum, (__global ${ctype}${vector} *)(y + column));
+% else:
         *(__global vector *)(y + column) = sum;
+% endif
     }
     for (; column < inner; ++column) {
         ${real} sum = 0;

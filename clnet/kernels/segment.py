@@ -11,6 +11,7 @@ from ..shapes import round_up
 from .grid import items
 from .kernel import Constraint, Kernel
 from .sort import Sorted
+from .streaming import streams_rows
 
 _TREE_LANES = 32
 _TREE_SLICES = 8
@@ -30,6 +31,7 @@ class _SumRows(NamedTuple):
     ctype: str
     real: str
     vector: int
+    stream: bool
 
 
 class _SumTree(NamedTuple):
@@ -44,6 +46,7 @@ class _Last(NamedTuple):
 
 
 _STARTS = Kernel("segment_starts", "segment.mako")
+_MARKS = Kernel("segment_marks", "segment.mako")
 _SUM_ELEMENTS = Kernel("segment_sum_elements", "segment.mako")
 _SUM_ROWS = Kernel("segment_sum_rows", "segment.mako")
 _SUM_TREE = Kernel("segment_sum_tree", "segment.mako", constraints=(_POWER_OF_2,))
@@ -73,7 +76,8 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     ctype, real = y.dtype.ctype, "double" if y.dtype.compute == "float64" else y.dtype.ctype
     args = (outer, rows, n, inner, y, x, starts, runs.order)
     if not traits.dedicated_local_memory and inner >= traits.simd_width:
-        kernel, params = _SUM_ROWS, _SumRows(ctype, real, max(traits.simd_width, 2))
+        lanes = max(traits.simd_width, 2)
+        kernel, params = _SUM_ROWS, _SumRows(ctype, real, lanes, streams_rows(y, inner, lanes))
         sizes: tuple[Any, Any] = ((rows, outer), (1, 1))
     elif traits.dedicated_local_memory and inner >= _TREE_LANES // 2 and n >= rows:
         kernel, params = _SUM_TREE, _SumTree(ctype, real, _TREE_LANES, _TREE_SLICES)
@@ -126,8 +130,10 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
 
 def _starts(target: Target, memory: Scratch, rows: int, runs: Sorted) -> tuple[Array, list[Launch]]:
     starts = Array.scratch(memory, (rows + 1,), int32)
-    global_size, local_size = items(target, rows + 1)
-    launch = _STARTS.launch(
+    # A search takes a CPU longer than to write down one by one where runs begin.
+    searched = target.traits.dedicated_local_memory
+    global_size, local_size = items(target, 1 + (rows if searched else runs.keys.size))
+    launch = (_STARTS if searched else _MARKS).launch(
         _Starts(),
         (rows, runs.keys.size, starts, runs.keys),
         global_size=global_size,

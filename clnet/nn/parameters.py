@@ -16,6 +16,7 @@ from ..ops.many import norm_of_all, update_many
 from ..ops.update import update
 from ..tensor import Tensor
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
+from . import parametrizations as parametrizations
 from . import parametrize as parametrize
 from .weight_norm import remove_spectral_norm as remove_spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from .. import mode
 from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..tensor import Tensor
@@ -12,6 +15,7 @@ from .module import Module, Parameter
 
 __all__ = [
     "ParametrizationList",
+    "cached",
     "is_parametrized",
     "register_parametrization",
     "remove_parametrizations",
@@ -61,6 +65,21 @@ class ParametrizationList(ModuleList):
             value = module(value)
         return value
 
+    def value(self) -> Tensor:
+        """The tensor, computed now, or earlier in a block of :func:`cached`.
+
+        What was computed for a trace, or without a gradient, serves no one else; a checkpoint,
+        which runs twice, computes its own.
+        """
+        now = mode.current()
+        if now.parametrized is None or now.draws is not None:
+            return self()
+        # The objects themselves, so that none takes the place of another that is gone.
+        known = now.parametrized.setdefault((self, now.tracer, now.grad), [])
+        if not known:
+            known.append(self())
+        return known[0]
+
     @no_grad()
     def assign(self, value: Tensor) -> None:
         """Give the originals the values from which the modules make ``value``.
@@ -80,11 +99,34 @@ class ParametrizationList(ModuleList):
         parts = given if isinstance(given, tuple) else (given,)
         for name, part in zip(self._names(), parts, strict=True):
             getattr(self, name).copy_(part)
+        known = mode.current().parametrized or {}
+        for key in [key for key in known if key[0] is self]:
+            del known[key]
 
     def _names(self) -> list[str]:
         if self.num_originals is None:
             return ["original"]
         return [f"original{k}" for k in range(self.num_originals)]
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Compute each parametrized tensor once in the body, however often it is read there.
+
+    A step of a recurrent model that reads its weight at every element saves as many computations;
+    gradients of all readings meet in the one. After an update the body is left and entered again:
+    until then the tensors stay what they were.
+
+    Example:
+        >>> from clnet import nn
+        >>> layer = nn.utils.parametrizations.weight_norm(nn.Linear(3, 2))
+        >>> with nn.utils.parametrize.cached():
+        ...     layer.weight is layer.weight
+        True
+    """
+    outer = mode.current().parametrized
+    with mode.using(parametrized={} if outer is None else outer):
+        yield
 
 
 def register_parametrization(

@@ -41,14 +41,7 @@ class _WeightNorm(_Computed):
 
     def compute(self, module: Module) -> Tensor:
         g, v = (getattr(module, f"{self.name}_{part}") for part in "gv")
-        return v * (g / self.norm(v))
-
-    def norm(self, v: Tensor) -> Tensor:
-        """The lengths, with axes to broadcast to ``v``."""
-        if self.dim is None:
-            return ops.norm(v, 2)
-        others = tuple(d for d in range(v.ndim) if d != self.dim % v.ndim)
-        return ops.norm(v, 2, others, keepdim=True)
+        return v * (g / lengths(v, self.dim))
 
 
 class _SpectralNorm(_Computed):
@@ -62,19 +55,38 @@ class _SpectralNorm(_Computed):
     def compute(self, module: Module) -> Tensor:
         weight = getattr(module, f"{self.name}_orig")
         u, v = (getattr(module, f"{self.name}_{part}") for part in "uv")
-        matrix = self.matrix(weight)
+        matrix = as_matrix(weight, self.dim or 0)
         if module.training and not mode.current().recomputing:
-            with no_grad():
-                for _ in range(self.iterations):
-                    v.copy_(ops.normalize(ops.mv(matrix.T, u), dim=0, eps=self.eps))
-                    u.copy_(ops.normalize(ops.mv(matrix, v), dim=0, eps=self.eps))
+            turned(matrix, u, v, self.iterations, self.eps)
         # Copies, so that another call before backward may turn them further.
         return weight / ops.dot(u.clone(), ops.mv(matrix, v.clone()))
 
-    def matrix(self, weight: Tensor) -> Tensor:
-        """The weight with the axis of the outputs in front, and the others as one."""
-        front = ops.movedim(weight, self.dim or 0, 0)
-        return ops.reshape(front, (front.shape[0], -1))
+
+def lengths(v: Tensor, dim: int | None) -> Tensor:
+    """Norms for each index of an axis, with axes to broadcast to ``v``; None: one for all."""
+    if dim is None:
+        return ops.norm(v, 2)
+    others = tuple(d for d in range(v.ndim) if d != dim % v.ndim)
+    return ops.norm(v, 2, others, keepdim=True)
+
+
+def as_matrix(weight: Tensor, dim: int) -> Tensor:
+    """A weight with the axis of the outputs in front, and the others as one."""
+    front = ops.movedim(weight, dim, 0)
+    return ops.reshape(front, (front.shape[0], -1))
+
+
+@no_grad()
+def turned(matrix: Tensor, u: Tensor, v: Tensor, iterations: int, eps: float) -> None:
+    """Turn two vectors, in place, towards those of a matrix's largest singular value."""
+    for _ in range(iterations):
+        v.copy_(ops.normalize(ops.mv(matrix.T, u), dim=0, eps=eps))
+        u.copy_(ops.normalize(ops.mv(matrix, v), dim=0, eps=eps))
+
+
+def outputs_axis(module: Module) -> int:
+    """The axis of a layer's weight that counts its outputs."""
+    return int(isinstance(module, _TRANSPOSED))
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
@@ -97,7 +109,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     rule = _WeightNorm(name, dim)
     weight = _taken(module, name)
     with no_grad():
-        length = rule.norm(weight).clone()
+        length = lengths(weight, dim).clone()
     module.register_parameter(f"{name}_g", Parameter(length))
     module.register_parameter(f"{name}_v", weight)
     return _hung(module, rule)
@@ -131,11 +143,11 @@ def spectral_norm(
     if n_power_iterations < 1:
         law = "n_power_iterations is 1 or more"
         raise ArgumentError("spectral_norm", law, n_power_iterations=n_power_iterations)
-    along = int(isinstance(module, _TRANSPOSED)) if dim is None else dim
+    along = outputs_axis(module) if dim is None else dim
     rule = _SpectralNorm(name, along, n_power_iterations, eps)
     weight = _taken(module, name)
     module.register_parameter(f"{name}_orig", weight)
-    for part, size in zip("uv", rule.matrix(weight.detach()).shape, strict=True):
+    for part, size in zip("uv", as_matrix(weight.detach(), along).shape, strict=True):
         drawn = empty(size, dtype=weight.dtype, device=weight.device).normal_()
         module.register_buffer(f"{name}_{part}", ops.normalize(drawn, dim=0, eps=eps))
     return _hung(module, rule)

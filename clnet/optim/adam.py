@@ -26,6 +26,7 @@ class Adam(Optimizer):
         eps: keeps the quotient finite, 0 or more.
         weight_decay: 0 or more.
         amsgrad: divide by the largest ``v`` so far (Reddi et al. 2018).
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -40,6 +41,7 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         amsgrad: bool = False,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -47,6 +49,7 @@ class Adam(Optimizer):
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
 
@@ -91,6 +94,7 @@ class AdamW(Adam):
         eps: keeps the quotient finite, 0 or more.
         weight_decay: 0 or more.
         amsgrad: divide by the largest ``v`` so far.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -105,9 +109,16 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
+        maximize: bool = False,
     ) -> None:
         super().__init__(
-            params, lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad
+            params,
+            lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
         )
 
     def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:

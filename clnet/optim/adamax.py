@@ -23,6 +23,7 @@ class Adamax(Optimizer):
         betas: decay of the moment and of the largest gradient, in [0, 1).
         eps: keeps the quotient finite, 0 or more.
         weight_decay: added to the gradient, 0 or more.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -35,8 +36,16 @@ class Adamax(Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
     ) -> None:
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
         super().__init__(params, defaults)
 
     def check(self, group: Group) -> None:
@@ -71,6 +80,7 @@ class RAdam(Optimizer):
         eps: keeps the quotient finite, 0 or more.
         weight_decay: 0 or more.
         decoupled_weight_decay: shrink the parameter, as AdamW does, instead of adding to ``g``.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -85,6 +95,7 @@ class RAdam(Optimizer):
         weight_decay: float = 0.0,
         *,
         decoupled_weight_decay: bool = False,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -92,6 +103,7 @@ class RAdam(Optimizer):
             "eps": eps,
             "weight_decay": weight_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
 

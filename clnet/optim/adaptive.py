@@ -24,6 +24,7 @@ class Adagrad(Optimizer):
         weight_decay: added to the gradient, 0 or more.
         initial_accumulator_value: of ``s``, 0 or more.
         eps: keeps the quotient finite, 0 or more.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -37,6 +38,8 @@ class Adagrad(Optimizer):
         weight_decay: float = 0.0,
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
+        *,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -44,6 +47,7 @@ class Adagrad(Optimizer):
             "weight_decay": weight_decay,
             "initial_accumulator_value": initial_accumulator_value,
             "eps": eps,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
 
@@ -85,6 +89,7 @@ class Adadelta(Optimizer):
         rho: decay of the means, in [0, 1].
         eps: keeps the quotient finite, 0 or more.
         weight_decay: added to the gradient, 0 or more.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -97,8 +102,16 @@ class Adadelta(Optimizer):
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
     ) -> None:
-        defaults = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay}
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
         super().__init__(params, defaults)
 
     def check(self, group: Group) -> None:
@@ -132,6 +145,7 @@ class NAdam(Optimizer):
         weight_decay: 0 or more.
         momentum_decay: by how much the momentum rises to ``betas[0]``, 0 or more.
         decoupled_weight_decay: shrink the parameter, as AdamW does, instead of adding to ``g``.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -147,6 +161,7 @@ class NAdam(Optimizer):
         momentum_decay: float = 4e-3,
         *,
         decoupled_weight_decay: bool = False,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -155,6 +170,7 @@ class NAdam(Optimizer):
             "weight_decay": weight_decay,
             "momentum_decay": momentum_decay,
             "decoupled_weight_decay": decoupled_weight_decay,
+            "maximize": maximize,
         }
         self._products: dict[tuple[float, float], tuple[int, float]] = {}
         super().__init__(params, defaults)

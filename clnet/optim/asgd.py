@@ -24,6 +24,7 @@ class ASGD(Optimizer):
         alpha: the power by which the rate falls.
         t0: the step from which on the mean is taken.
         weight_decay: added to the gradient, 0 or more.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -37,6 +38,8 @@ class ASGD(Optimizer):
         alpha: float = 0.75,
         t0: float = 1e6,
         weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -44,6 +47,7 @@ class ASGD(Optimizer):
             "alpha": alpha,
             "t0": t0,
             "weight_decay": weight_decay,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from .. import mode
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
 from ..errors import ArgumentError, CheckpointError
+from ..gradient import forget_gradients
 from ..ops import zeros_like
 from ..ops.function import host_action
 from ..ops.many import update_many
@@ -47,6 +49,18 @@ def require_betas(name: str, group: Group) -> None:
     """
     if not all(0 <= beta < 1 for beta in group["betas"]):
         raise ArgumentError(name, "betas lie in [0, 1)", betas=group["betas"])
+
+
+@cache
+def _climbing(body: Body, position: int) -> Body:
+    """An update that gets its gradient, the operand at a position, with the other sign."""
+
+    def climbing(*symbols: Any) -> tuple[Any, ...]:
+        gradient = symbols[position]
+        return body(*symbols[:position], -gradient, *symbols[position + 1 :])
+
+    climbing.__name__ = f"{body.__name__}_maximize"
+    return climbing
 
 
 class _Alike(NamedTuple):
@@ -124,12 +138,17 @@ class Optimizer:
             operands: for each the parameter, its state in order, its gradient.
             cells: the :meth:`settings`, the same for all of them.
         """
-        update_many(self.body(group), operands, cells)
+        update_many(self._rule(group), operands, cells)
+
+    def _rule(self, group: Group) -> Body:
+        """The update of a group that is minimised or maximised."""
+        body = self.body(group)
+        return _climbing(body, 1 + len(self.state_names(group))) if group.get("maximize") else body
 
     @property
     def version(self) -> tuple[Any, ...]:
         """Changes when groups, state or the kind of update change, but not with numbers."""
-        return (self._num_changes, *(self.body(group) for group in self.param_groups))
+        return (self._num_changes, *(self._rule(group) for group in self.param_groups))
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, with settings of their own.
@@ -162,11 +181,10 @@ class Optimizer:
             self._cells[id(p)] = cells
         self._num_changes += 1
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+    def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        """Forget the gradients of all parameters, or overwrite them with 0."""
         for group in self.param_groups:
-            for p in group["params"]:
-                p.grad = None
+            forget_gradients(group["params"], set_to_none=set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in place.
@@ -299,7 +317,8 @@ class Optimizer:
                 name, "the state has other groups or parameters", state=theirs, optimiser=sizes
             )
         for own, group in zip(self.param_groups, groups, strict=True):
-            if {*own} - {"params"} - {*group}:
+            # States were saved before there was maximize.
+            if {*own} - {"params", "maximize"} - {*group}:
                 raise CheckpointError(
                     name,
                     "the state's settings are those of another optimiser",

@@ -23,6 +23,7 @@ class RMSprop(Optimizer):
         weight_decay: added to the gradient, 0 or more.
         momentum: sum up the steps with this decay, 0 or more.
         centered: subtract the squared running mean of the gradient from ``s`` (Graves 2013).
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -38,6 +39,7 @@ class RMSprop(Optimizer):
         weight_decay: float = 0.0,
         momentum: float = 0.0,
         centered: bool = False,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -46,6 +48,7 @@ class RMSprop(Optimizer):
             "weight_decay": weight_decay,
             "momentum": momentum,
             "centered": centered,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
 

@@ -24,6 +24,7 @@ class Rprop(Optimizer):
         lr: the first step size, 0 or more.
         etas: factors by which a step size shrinks, in (0, 1), and grows, above 1.
         step_sizes: the smallest and the largest.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -35,8 +36,12 @@ class Rprop(Optimizer):
         lr: float = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50.0),
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes})
+        super().__init__(
+            params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize}
+        )
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, whose step sizes begin with the learning rate."""

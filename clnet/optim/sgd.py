@@ -25,6 +25,7 @@ class SGD(Optimizer):
         weight_decay: 0 or more.
         nesterov: look ahead along the momentum (Sutskever et al. 2013), which needs momentum and
             no dampening.
+        maximize: go along the gradient instead of against it.
 
     Raises:
         ArgumentError: if a setting is out of range.
@@ -39,6 +40,7 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -46,6 +48,7 @@ class SGD(Optimizer):
             "dampening": dampening,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
+            "maximize": maximize,
         }
         super().__init__(params, defaults)
 

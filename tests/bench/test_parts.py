@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from clnet.bench import bandwidth, beside_tinygrad, profiler, start
+from clnet.bench import bandwidth, beside_tinygrad, gemm, profiler, start, step
 from clnet.cli import main
 from clnet.data.fashion_mnist import FOLDERS
 from clnet.data.source import places
@@ -83,6 +83,23 @@ def test_gemm_has_its_command(capsys, only, size, packed):
     options = ["--only", only, "--rounds", "1", "--against", "nothing", *packed]
     assert main(["bench", "gemm", *options]) == 0
     assert size in capsys.readouterr().out
+
+
+def test_gemm_takes_the_groups_that_are_named(capsys):
+    options = ["--rounds", "1", "--against", "nothing", "--only", "s"]
+    assert main(["bench", "gemm", *options, "--cases", "transposed", "--portable"]) == 0
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[6] for line in lines] == ["NT", "TN", "TT"]
+    with pytest.raises(ArgumentError, match=r"no such group.*cases=gone.*squares"):
+        gemm.main(["--cases", "gone"])
+
+
+def test_the_same_step_again_has_the_same_bits(device):
+    case = step.CASES["cnn"]
+    _, replayed = step.losses(case, device, 3, 4)
+    step.same_bits(case, device, 3, 4, replayed)
+    with pytest.raises(AssertionError, match="loss 2 was"):
+        step.same_bits(case, device, 3, 4, [*replayed[:2], replayed[2] + 1e-6])
 
 
 def test_bandwidth_tells_both_directions_beside_a_copy(capsys):

@@ -8,8 +8,9 @@ import pytest
 from clnet.array import Array
 from clnet.device import device
 from clnet.dtypes import float32
+from clnet.kernels import streaming
 from clnet.kernels.scan import Scan, scan
-from tests.kernels.launching import both_shapes, offset, poisoned, run
+from tests.kernels.launching import both_shapes, cpu_shaped, offset, poisoned, run
 
 pytestmark = pytest.mark.device
 
@@ -35,6 +36,32 @@ def test_scan_is_numpys(outer, inner, n, reverse, shaped):
     expected = reference(x, 1, Scan.SUM, reverse=reverse)
     tolerance = 4 * np.finfo(np.float32).eps * n**0.5 * max(1, np.abs(expected).max())
     np.testing.assert_allclose(y.numpy(), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["", "reverse"])
+@pytest.mark.parametrize("shape", [(5, 1024, 1), (3, 1488, 1), (1, 3088, 1), (2, 33, 700)], ids=str)
+def test_scan_past_the_caches_gives_the_same_bits(shape, reverse, monkeypatch):
+    target = cpu_shaped(device())
+    x = RNG.normal(size=shape).astype(np.float32)
+    plain, past = poisoned(shape), poisoned(shape)
+    run(scan(target, plain, offset(x), dim=1, kind=Scan.SUM, reverse=reverse))
+    monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
+    monkeypatch.setattr(streaming, "LINE_BYTES", 4 * max(target.traits.simd_width, 2))
+    launches = scan(target, past, offset(x), dim=1, kind=Scan.SUM, reverse=reverse)
+    assert (getattr(launches[0].kernel.params, "lanes", 0) > 0) == (
+        shape[1] % 16 == 0 or shape[2] > 1
+    )
+    run(launches)
+    np.testing.assert_array_equal(past.numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize("shape", [(3, 1500, 1), (1, 5000, 1), (2, 40, 21), (2, 1100, 3)], ids=str)
+def test_a_cpu_adds_in_the_order_of_the_axis(shape):
+    """Within a part as a loop does, whatever is done at once."""
+    x = RNG.normal(size=shape).astype(np.float32)
+    y = poisoned(shape)
+    run(scan(cpu_shaped(device()), y, offset(x), dim=1, kind=Scan.SUM))
+    np.testing.assert_array_equal(y.numpy()[:, :1024], np.cumsum(x[:, :1024], 1, dtype=np.float32))
 
 
 @both_shapes

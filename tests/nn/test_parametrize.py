@@ -173,3 +173,145 @@ def test_errors_name_what_is_wrong():
         parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = layer.nothing
+
+
+class Counted(nn.Module):
+    """Doubles, and counts how often."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x):
+        self.__dict__["count"] += 1
+        return x * 2
+
+
+def counted():
+    rule = Counted()
+    layer = parametrize.register_parametrization(nn.Linear(3, 3, bias=False), "weight", rule)
+    rule.__dict__["count"] = 0
+    return layer, rule
+
+
+def test_what_is_cached_is_computed_once():
+    layer, rule = counted()
+    x = clnet.ones(2, 3)
+    layer(layer(x)).sum().backward()
+    expected, rule.__dict__["count"] = layer.parametrizations.weight.original.grad.numpy(), 0
+    layer.zero_grad()
+    with parametrize.cached():
+        with parametrize.cached():
+            y = layer(x)
+        layer(y).sum().backward()
+    assert rule.count == 1
+    found = layer.parametrizations.weight.original.grad.numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    layer(x)
+    assert rule.count == 2
+
+
+def test_what_was_cached_without_a_gradient_has_one_later():
+    layer, rule = counted()
+    with parametrize.cached():
+        with clnet.no_grad():
+            layer(clnet.ones(1, 3))
+        layer(clnet.ones(1, 3)).sum().backward()
+    assert rule.count == 2
+    assert layer.parametrizations.weight.original.grad.tolist() == [[2.0] * 3] * 3
+
+
+def test_what_is_assigned_is_seen_while_others_are_cached():
+    symmetric, _, _ = kinds(clnet)
+    layer = parametrize.register_parametrization(nn.Linear(2, 2), "weight", symmetric())
+    with parametrize.cached():
+        before = layer.weight
+        layer.weight = clnet.eye(2)
+        assert layer.weight.tolist() == [[1, 0], [0, 1]] != before.tolist()
+
+
+def test_a_plan_made_while_cached_computes_anew():
+    layer, _ = counted()
+    run = clnet.compile(lambda x: layer(layer(x)))
+    x = clnet.eye(3)
+    with clnet.no_grad(), parametrize.cached():
+        kept = layer.weight.numpy()  # known before the plan is made
+        run(x)
+        layer.parametrizations.weight.original.fill_(1)
+        np.testing.assert_array_equal(run(x).numpy(), np.full((3, 3), 12, np.float32))
+        np.testing.assert_array_equal(layer.weight.numpy(), kept)
+
+
+def test_a_checkpoint_computes_anew():
+    layer, rule = counted()
+    with parametrize.cached():
+        x = clnet.ones(1, 3, requires_grad=True)
+        y = clnet.checkpoint(layer, x) + clnet.checkpoint(layer, x)
+        y.sum().backward()
+    assert layer.parametrizations.weight.original.grad.tolist() == [[4.0] * 3] * 3
+    assert rule.count >= 3
+
+
+NORMED = {
+    "linear": (lambda m: m.Linear(4, 3), (5, 4)),
+    "conv": (lambda m: m.Conv2d(4, 3, 3, bias=False), (2, 4, 5, 5)),
+    "transposed": (lambda m: m.ConvTranspose1d(4, 3, 3), (2, 4, 5)),
+}
+NORMS = [
+    ("weight_norm", {}),
+    ("weight_norm", {"dim": None}),
+    ("weight_norm", {"dim": 1}),
+    ("spectral_norm", {}),
+    ("spectral_norm", {"n_power_iterations": 3, "dim": 1}),
+]
+
+
+@pytest.mark.parametrize("layer", NORMED)
+@pytest.mark.parametrize(("norm", "given"), NORMS, ids=str)
+def test_norms_values_gradients_and_state_are_pytorchs(layer, norm, given):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    make, shape = NORMED[layer]
+    theirs = getattr(torch.nn.utils.parametrizations, norm)(make(torch.nn), **given)
+    ours = getattr(nn.utils.parametrizations, norm)(make(nn), **given)
+    state = theirs.state_dict()
+    assert list(ours.state_dict()) == list(state)
+    ours.load_state_dict({k: clnet.tensor(v.numpy()) for k, v in state.items()})
+    host = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    for _ in range(2):
+        a, b = ours(clnet.tensor(host)), theirs(torch.tensor(host))
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
+        (a * a).sum().backward()
+        (b * b).sum().backward()
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        scale = np.abs(q.grad.numpy()).max()
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=5e-5 * scale, err_msg=name)
+    for name, value in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), atol=1e-5)
+
+
+def test_spectral_norm_starts_near_the_largest_singular_value():
+    clnet.manual_seed(0)
+    layer = nn.Linear(6, 5)
+    nn.init.normal_(layer.weight)
+    nn.utils.parametrizations.spectral_norm(layer)
+    original, weight = layer.parametrizations.weight.original, layer.eval().weight
+    before, after = (
+        np.linalg.svd(x.detach().numpy(), compute_uv=False)[0] for x in (original, weight)
+    )
+    assert before > 2
+    assert 0.98 < after < 1.02
+
+
+def test_a_normed_vector_has_length_1():
+    layer = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4), "bias")
+    assert float((layer.bias * layer.bias).sum()) == pytest.approx(1)
+
+
+def test_norms_of_what_is_not_there_are_refused():
+    norms = nn.utils.parametrizations
+    with pytest.raises(ArgumentError, match="spectral_norm: the module has the parameter"):
+        norms.spectral_norm(nn.ReLU())
+    with pytest.raises(ArgumentError, match="n_power_iterations is 1 or more"):
+        norms.spectral_norm(nn.Linear(2, 2), n_power_iterations=0)
+    with pytest.raises(ArgumentError, match="it is a parameter or buffer"):
+        norms.weight_norm(nn.Linear(2, 2), "nothing")

@@ -10,12 +10,14 @@ import numpy as np
 from clnet.device import Target
 from clnet.kernels import axis_map as map_module
 from clnet.kernels import scan as scan_module
+from clnet.kernels import scan_lines as lines_module
+from clnet.kernels import streaming as streaming_module
 from clnet.kernels.axis_map import axis_map
 from clnet.kernels.scan import Scan, scan
 
 from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
-MODULES = (map_module, scan_module)
+MODULES = (map_module, scan_module, lines_module)
 
 
 @case()
@@ -63,3 +65,15 @@ def scans(target: Target) -> None:
             for shape in ((2, 150, 3), (1, 70, 1), (2, 20, 35), (1, 1, 2)):
                 check_scan(target, shape, dtype, kind, reverse=reverse)
     check_scan(target, (2, 70, 1), np.int32, Scan.PROD, reverse=False)
+
+
+@case("cpu")
+def scans_past_the_caches(target: Target) -> None:
+    line = 4 * target.traits.simd_width
+    with constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=line):
+        for shape, part, reverse in product(
+            ((5, 64, 1), (1, 272, 1), (1, 304, 1)), (32, 288), (False, True)
+        ):
+            with constants(scan_module, _PART=part):
+                check_scan(target, shape, np.float32, Scan.SUM, reverse=reverse)
+        check_scan(target, (3, 32, 1), np.float32, Scan.PROD, reverse=True)

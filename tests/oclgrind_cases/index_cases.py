@@ -12,6 +12,7 @@ from clnet.kernels import copy as copy_module
 from clnet.kernels import gather, segment
 from clnet.kernels import order as order_module
 from clnet.kernels import sort as sort_module
+from clnet.kernels import streaming as streaming_module
 from clnet.kernels.copy import arange, copy, fill
 from clnet.kernels.gather import (
     fold_indices,
@@ -74,6 +75,18 @@ def constants_and_ranges(target: Target) -> None:
         steps = (9 * y.dtype.itemsize, 2 * y.dtype.itemsize)
         np.lib.stride_tricks.as_strided(expected.ravel()[1:], (4, 5), steps)[...] = 7
         near(y, expected)
+
+
+@case("cpu")
+def sums_of_rows_past_the_caches(target: Target) -> None:
+    lanes = target.traits.simd_width
+    index = RNG.integers(0, 7, 9).astype(np.int32)
+    gy, gx = normal(2, 9, 2 * lanes, dtype=np.float32), output((2, 7, 2 * lanes), np.float32)
+    with constants(streaming_module, STREAM_BYTES=0, LINE_BYTES=4 * lanes):
+        run(gather_rows_gradient(target, gx, given(gy), given(index), wrap=False))
+    sums = np.zeros(gx.shape)
+    np.add.at(sums, (slice(None), index), gy.astype(np.float64))
+    near(gx, sums, terms=16)
 
 
 @case()

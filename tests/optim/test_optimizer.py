@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet import nn
 from clnet.compile import Compiled
 from clnet.errors import ArgumentError, CheckpointError
 
@@ -48,7 +49,11 @@ CASES = [
     ("ASGD", {"lr": 0.1, "lambd": 0.1, "alpha": 0.5, "t0": 5, "weight_decay": 0.05}),
     ("Rprop", {"lr": 0.01}),
     ("Rprop", {"lr": 0.05, "etas": (0.4, 1.5), "step_sizes": (0.03, 0.1)}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.05, "maximize": True}),
+    ("AdamW", {"lr": 0.01, "weight_decay": 0.1, "maximize": True}),
+    ("ASGD", {"lr": 0.1, "lambd": 0.1, "maximize": True}),
 ]
+MAXIMIZING = sorted({name for name, _ in CASES})
 
 
 def case_id(value):
@@ -106,6 +111,38 @@ def test_weights_agree_with_pytorch(name, options, compiled):
         expected = other.detach().numpy()
         assert np.abs(expected - start).min() > 1e-3  # every element has moved
         np.testing.assert_allclose(mine, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MAXIMIZING)
+def test_each_can_maximize(name):
+    optimizer = make(name, parameters(), {"maximize": True})
+    assert optimizer.param_groups[0]["maximize"] is True
+    least = make(name, parameters(), {})
+    assert least.param_groups[0]["maximize"] is False
+    assert optimizer.version[1:] != least.version[1:]  # else a compiled step would go on as it was
+
+
+def test_a_group_may_be_maximized_while_others_are_not():
+    p, q = (clnet.ones(3, requires_grad=True) for _ in range(2))
+    groups = [{"params": [p]}, {"params": [q], "maximize": True}]
+    optimizer = clnet.optim.SGD(groups, lr=0.5)
+    step = clnet.compile(lambda: optimizer.step())
+    for _ in range(2):
+        p.grad, q.grad = clnet.ones(3), clnet.ones(3)
+        step()
+    assert p.tolist() == [0.0] * 3
+    assert q.tolist() == [2.0] * 3
+    optimizer.param_groups[1]["maximize"] = False
+    step()
+    assert q.tolist() == [1.5] * 3
+
+
+def test_a_state_from_before_there_was_maximize_is_loaded():
+    optimizer = make("SGD", parameters(), {"momentum": 0.9})
+    state = optimizer.state_dict()
+    del state["param_groups"][0]["maximize"]
+    optimizer.load_state_dict(state)
+    assert optimizer.param_groups[0]["maximize"] is False
 
 
 def test_mean_of_the_weights_agrees_with_pytorch():
@@ -227,6 +264,26 @@ def test_zero_grad_forgets_gradients():
     params[0].grad = clnet.ones(5, 3)
     optimizer.zero_grad()
     assert params[0].grad is None
+
+
+def test_zero_grad_overwrites_gradients_where_asked():
+    layer = nn.Linear(2, 1)
+    optimizer = clnet.optim.SGD(layer.parameters())
+    layer.weight.grad = kept = clnet.ones(1, 2)
+    for owner in (optimizer, layer):
+        kept.fill_(3)
+        owner.zero_grad(set_to_none=False)
+        assert layer.weight.grad.tolist() == kept.tolist() == [[0, 0]]
+        assert layer.bias.grad is None
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad(set_to_none=False)
+        layer(x).sum().backward()
+
+    for _ in range(3):
+        step(clnet.ones(4, 2))
+        assert layer.weight.grad.tolist() == [[4, 4]]
 
 
 @pytest.mark.parametrize(
