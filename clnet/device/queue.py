@@ -194,29 +194,32 @@ class Queue:
         cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint8), 0, 1)
         return buffer
 
-    def _address_of(self, buffer: Any) -> int:
-        """Where a buffer lies in the host's memory; does not wait for what was enqueued before."""
+    @contextmanager
+    def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
+        """A buffer's bytes, to be written; does not wait for what was enqueued before."""
         queue = cl.CommandQueue(self._context, self._device)
         flags, byte = cl.map_flags.WRITE_INVALIDATE_REGION, np.dtype(np.uint8)
         array, event = cl.enqueue_map_buffer(
             queue, buffer, flags, 0, (buffer.size,), byte, is_blocking=False
         )
         event.wait()  # so that other threads of Python go on
-        address = array.ctypes.data
-        array.base.release(queue)
-        return address
+        try:
+            yield array
+        finally:
+            array.base.release(queue)
+            queue.finish()
 
     @contextmanager
     def expecting(self, *, least: int, most: int) -> Iterator[None]:
-        """Bring pages for a buffer that the body will create; for devices in the host's memory.
+        """Touch pages for a buffer that the body will create; for devices in the host's memory.
 
         Args:
-            least: bytes it has at least; they come at once.
+            least: bytes it has at least; they are touched until it is created.
             most: bytes it has at most. The first buffer that lies between gets the pages.
         """
         with suppress(cl.Error):  # no room: whoever needs it is told so
             buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
-            self._backing = Backing(buffer, self._address_of, least=least)
+            self._backing = Backing(buffer, self._bytes_of, least=least)
         try:
             yield
         finally:

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from .backing import Backing
 from .launch import Storage
 from .traits import DeviceKind
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from .device import Device
 
 
-# Less than this is brought by kernels before a thread has started.
+# Less than this kernels touch before a thread has started.
 _WORTH_A_THREAD = 16 * 2**20
 
 
@@ -80,13 +79,12 @@ class Arenas:
         self._blocks: WeakSet[Storage] = WeakSet()
 
     def expecting(self, nbytes: int) -> AbstractContextManager[None]:
-        """While a plan is made, bring pages for the largest block that it will ask for.
+        """While a plan is made, touch pages for the largest block that it will ask for.
 
         Only where the device is the host's CPU, and nothing is there that would serve as well.
 
         Args:
-            nbytes: what the plan is thought to need. Half of it is brought at once, the rest when
-                the block is made.
+            nbytes: what the plan is thought to need; half of it is certain enough.
         """
         device, least = self._device, nbytes // 2
         traits, pool = device.traits, device.pool.statistics()
@@ -94,7 +92,6 @@ class Arenas:
         free = pool.reserved - pool.allocated
         if (
             traits.kind is not DeviceKind.CPU
-            or not Backing.possible()
             or not _WORTH_A_THREAD <= least <= most
             or max((free, *(block.nbytes for block in self._blocks))) >= least
         ):
