@@ -1,7 +1,9 @@
-"""``clnet.autograd``: gradients asked for by name, their check, and whether they are recorded."""
+"""``clnet.autograd``: gradients by name or written by hand, their check, what is recorded."""
 
 from __future__ import annotations
 
+from .custom import Function as Function
+from .custom import FunctionCtx as FunctionCtx
 from .gradcheck import gradcheck as gradcheck
 from .gradient import grad as grad
 from .tape import enable_grad as enable_grad

@@ -1,14 +1,15 @@
-"""Gradients asked for by name, instead of left in leaves."""
+"""Gradients asked for by name, instead of left in leaves; and those that leaves shall forget."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from . import mode
 from .errors import GradientError
 from .tape import root_gradient, run_backward
 from .tensor import Tensor
 
-__all__ = ["grad"]
+__all__ = ["forget_gradients", "grad"]
 
 
 def grad(
@@ -61,3 +62,14 @@ def grad(
             remedy="Pass allow_unused=True to get None for it",
         )
     return results
+
+
+def forget_gradients(leaves: Iterable[Tensor], *, set_to_none: bool) -> None:
+    """Take the gradients of leaves away, or overwrite those that are there with 0."""
+    for leaf in leaves:
+        if set_to_none:
+            leaf.grad = None
+        elif leaf.grad is not None:
+            leaf.grad = leaf.grad.detach()
+            with mode.using(grad=False):
+                leaf.grad.zero_()

@@ -302,6 +302,9 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if spec and self.ndim == 0 else str(self), spec)
+
     def __repr__(self) -> str:
         suffix = f", device={self.device.name!r}"
         if self.dtype is not float32:

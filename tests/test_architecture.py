@@ -43,6 +43,7 @@ LAYERS = (
         "gradcheck",
         "autograd",
         "recompute",
+        "custom",
     },
     {"compile", "nn", "linalg"},
     {"optim", "data", "io", "parallel"},

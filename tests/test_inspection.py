@@ -62,3 +62,10 @@ def test_contexts_by_a_flag():
         return x * 2
 
     assert not silent().requires_grad
+
+
+def test_a_number_is_formatted_as_one():
+    assert f"{clnet.tensor(1.5):.2f} {clnet.tensor(3):03d}" == "1.50 003"
+    assert f"{clnet.ones(2)}" == str(clnet.ones(2))
+    with pytest.raises(ValueError, match="format"):
+        f"{clnet.ones(2):.2f}"

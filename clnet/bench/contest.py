@@ -114,6 +114,25 @@ class _Costs(NamedTuple):
     peak_bytes: int
     peak_resident_bytes: int
 
+    def reported(self) -> dict[str, Any]:
+        """Those that an outcome has."""
+        return {k: v for k, v in self._asdict().items() if k != "moved_bytes"}
+
+
+@dataclass(frozen=True)
+class _Entered:
+    """Who takes part.
+
+    Attributes:
+        sides: those that take turns, by name.
+        refused: by PyTorch's mode, why it does not.
+        peaks: by mode, the most device memory in use in its step, on a GPU.
+    """
+
+    sides: dict[str, Contestant]
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+    peaks: dict[str, int] = field(default_factory=dict[str, int])
+
 
 def run(
     workload: Workload,
@@ -149,16 +168,12 @@ def run(
     ours = Ours(workload, where, compile=compile, recompute=recompute)
     weights = ours.weights() if torch_modes else []
     seen, costs = _first_steps(ours, keep_gradients=bool(torch_modes))
-    sides: dict[str, Contestant] = {"ours": ours}
-    peers: dict[str, float | str] = {}
-    peaks: dict[str, int] = {}
     peer = _peer(where, threads) if torch_modes else None
-    for torch_mode in torch_modes:
-        _enter(sides, peers, peaks, torch_mode, workload, peer, weights, seen)
+    entered = _entered(ours, peer, torch_modes, weights, seen)
     del weights, seen
-    turns = _take_turns(sides, seconds)
-    medians = {name: statistics.median(times) for name, times in turns.items()}
-    own = medians.pop("ours")
+    turns = _take_turns(entered.sides, seconds)
+    own = statistics.median(turns["ours"])
+    found = {m: statistics.median(turns[m]) for m in torch_modes if m in turns}
     return Outcome(
         workload=workload.name,
         title=workload.title,
@@ -171,21 +186,17 @@ def run(
         gflops=workload.gflop / own,
         of_gemm=workload.gflop / own / limits.gflops,
         of_copy=costs.moved_bytes / own / 1e9 / limits.gbytes,
-        kernel_seconds=costs.kernel_seconds,
-        profiled_seconds=costs.profiled_seconds,
-        launches=costs.launches,
-        peak_bytes=costs.peak_bytes,
-        peak_resident_bytes=costs.peak_resident_bytes,
-        first_seconds=costs.first_seconds,
+        **costs.reported(),
         peer=None if peer is None else peer.name,
-        peers={m: medians.get(m, peers.get(m, "not run")) for m in torch_modes},
-        ratios={
-            m: statistics.median(t / o for t, o in zip(turns[m], turns["ours"], strict=True))
-            for m in torch_modes
-            if m in turns
-        },
-        peer_peak_bytes=peaks,
+        peers={m: found.get(m, entered.refused.get(m, "not run")) for m in torch_modes},
+        ratios={m: _ratio(turns[m], turns["ours"]) for m in found},
+        peer_peak_bytes=entered.peaks,
     )
+
+
+def _ratio(theirs: Sequence[float], ours: Sequence[float]) -> float:
+    """Their seconds over ours, the median over the turns."""
+    return statistics.median(t / o for t, o in zip(theirs, ours, strict=True))
 
 
 def _first_steps(ours: Ours, *, keep_gradients: bool) -> tuple[_Seen, _Costs]:
@@ -223,21 +234,32 @@ def _peer(where: Device, threads: int | None) -> Peer:
     return peer
 
 
+def _entered(
+    ours: Ours,
+    peer: Peer | None,
+    torch_modes: Sequence[str],
+    weights: list[np.ndarray],
+    seen: _Seen,
+) -> _Entered:
+    """We, and PyTorch in those of its modes that take part."""
+    entered = _Entered({"ours": ours})
+    if peer is not None:
+        for torch_mode in torch_modes:
+            _enter(entered, torch_mode, ours.workload, peer, weights, seen)
+    return entered
+
+
 def _enter(
-    sides: dict[str, Contestant],
-    peers: dict[str, float | str],
-    peaks: dict[str, int],
+    entered: _Entered,
     torch_mode: str,
     workload: Workload,
-    peer: Peer | None,
+    peer: Peer,
     weights: list[np.ndarray],
     seen: _Seen,
 ) -> None:
     """Let PyTorch take part in one of its modes, if it agrees; note why not where it cannot."""
-    if peer is None:
-        return
     if not Theirs.suits(workload, peer, torch_mode):
-        peers[torch_mode] = "makes no difference here"
+        entered.refused[torch_mode] = "makes no difference here"
         return
     held = peer.allocated_bytes()
     try:
@@ -246,27 +268,25 @@ def _enter(
         gradients = theirs.gradients() if workload.training else []
         answers += [_stepped(theirs) for _ in range(_CHECKED_STEPS - 1)]
     except (RuntimeError, NotImplementedError, OSError, ImportError) as error:
-        if torch_mode not in (
-            "compile",
-            "reduce-overhead",
-        ):  # it needs a compiler on the machine, and may fail at that
+        if torch_mode not in ("compile", "reduce-overhead"):
             raise
-        peers[torch_mode] = f"failed: {str(error).splitlines()[0][:120]}"
+        # It needs a compiler on the machine, and may fail at that.
+        entered.refused[torch_mode] = f"failed: {str(error).splitlines()[0][:120]}"
         return
     error = seen.difference(_Seen(answers, gradients))
     if not error <= workload.sensitivity:
-        if torch_mode != "default" and "default" in sides:
+        if torch_mode != "default" and "default" in entered.sides:
             # PyTorch's default agrees with us: it is this mode that computes something else.
-            peers[torch_mode] = f"failed: off by {error:.2g} times what is allowed"
+            entered.refused[torch_mode] = f"failed: off by {error:.2g} times what is allowed"
             return
         raise ArithmeticError(
             f"{workload.name}: results or gradients differ from PyTorch's ({torch_mode}); got "
             f"difference={error:.2g} of what is allowed"
         )
-    sides[torch_mode] = theirs
+    entered.sides[torch_mode] = theirs
     peak = theirs.peak_bytes()
     if peak:
-        peaks[torch_mode] = peak - held
+        entered.peaks[torch_mode] = peak - held
 
 
 def _stepped(side: Contestant) -> np.ndarray:

@@ -54,7 +54,7 @@
 ## arg      column_blocks: int                 ... and the columns
 ## arg      tickets: inout int           prepacked: 0 before and after; see draw
 ## arg      draw: int                 prepacked: 1: groups draw blocks by counting in tickets
-## launch   global (groups, 1, 1), local (1, 1, 1): each takes a block after the other, blocks as even as can be
+## launch   global (blocks or fewer, 1, 1), local (1, 1, 1): each takes a block after the other, blocks as even as can be
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
@@ -82,6 +82,7 @@ ${panel.pack("pack_b", ctype, width, columns, "__local")}
 % if stream:
 ${prelude.stream(ctype, width)}
 % endif
+${prelude.one_by_one()}
 ${sums.store_tile(ctype, width, vectors, bias, activation)}
 /* Where a block begins: panels of `size` rows or columns go to an axis's blocks as evenly as can be. */
 inline int first_of_block(const long block, const int blocks, const int all, const int size)
@@ -90,6 +91,7 @@ inline int first_of_block(const long block, const int blocks, const int all, con
     return block * panels / blocks * size;
 }
 
+ONE_BY_ONE
 __kernel void gemm_packed(
     const int m, const int n, const int k,
     __global ${ctype} *restrict out, const long out_offset,

@@ -123,8 +123,9 @@ PAGE_COST, PAGES = 20, 1024
 SUM_COST = 10
 GROUP_COST = 300
 LAUNCH_COST = 2_500_000
-# Blocks for each unit from which on they are drawn: a unit that is slower than the others for a
-# while takes fewer.
+# Blocks for each unit from which on groups draw them: a unit that is slower than the others for a
+# while computes fewer. There are as many groups as blocks, for a runtime may take few at a time as
+# work for one unit; most find nothing left.
 LEAST_DRAWN = 4
 DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 
@@ -387,7 +388,7 @@ def _multiply(
             column_blocks,
             *counter,
         ),
-        global_size=(units if draw else blocks, 1, 1),
+        global_size=(blocks, 1, 1),
         local_size=(1, 1, 1),
         flops=given.flops,
         bytes=given.bytes,

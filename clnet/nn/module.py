@@ -12,6 +12,7 @@ from .. import mode
 from ..autograd import no_grad
 from ..dtypes import DType, bfloat16, float16, float32, float64, from_numpy
 from ..errors import ArgumentError, CheckpointError, ClnetError
+from ..gradient import forget_gradients
 from ..hook import HookHandle
 from ..tensor import Tensor, tensor
 from .hook import Hooks
@@ -62,6 +63,7 @@ class Module:
             "_num_changes": 0,
             "_parameters": OrderedDict(),
             "_buffers": OrderedDict(),
+            "_transient": set(),
             "_modules": OrderedDict(),
             "_path": "",
             "_hooks": Hooks(),
@@ -154,7 +156,7 @@ class Module:
         elif isinstance(value, Parameter):
             self.register_parameter(name, value)
         elif name in self._buffers and (value is None or isinstance(value, Tensor)):
-            self.register_buffer(name, value)
+            self._register(self._buffers, name, value)
         elif name in self._parameters and value is None:
             self.register_parameter(name, None)
         elif name in self._parameters and isinstance(value, Tensor):
@@ -191,6 +193,7 @@ class Module:
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
+                self._transient.discard(name)
                 self.__dict__["_num_changes"] += 1
                 return
         object.__delattr__(self, name)
@@ -199,9 +202,21 @@ class Module:
         """A parameter under a name, or None to say that there is none."""
         self._register(self._parameters, name, parameter)
 
-    def register_buffer(self, name: str, value: Tensor | None) -> None:
-        """A tensor that belongs to the state but is not trained (running statistics)."""
-        self._register(self._buffers, name, value)
+    def register_buffer(
+        self,
+        name: str,
+        tensor: Tensor | None,
+        persistent: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> None:
+        """A tensor that moves with the module but is not trained (running statistics).
+
+        Args:
+            name: what it is called.
+            tensor: the tensor, or None to say that there is none.
+            persistent: whether it belongs to :meth:`state_dict`.
+        """
+        self._register(self._buffers, name, tensor)
+        (self._transient.discard if persistent else self._transient.add)(name)
 
     def add_module(self, name: str, module: Module) -> None:
         """A sub-module under a name.
@@ -237,6 +252,8 @@ class Module:
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):
             if table is not but:
                 table.pop(name, None)
+        if but is not self._buffers:
+            self._transient.discard(name)
 
     # Walks.
 
@@ -351,10 +368,9 @@ class Module:
             module.__dict__["_num_changes"] += 1
         return self
 
-    def zero_grad(self) -> None:
-        """Forget the parameters' gradients."""
-        for parameter in self.parameters():
-            parameter.grad = None
+    def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        """Forget the parameters' gradients, or overwrite them with 0."""
+        forget_gradients(self.parameters(), set_to_none=set_to_none)
 
     def to(self, device: Any = None, dtype: DType | None = None) -> Module:
         """Move or convert the parameters and buffers in place; returns the module.
@@ -394,16 +410,15 @@ class Module:
     # State.
 
     def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
-        """Parameters and buffers by dotted name; the tensors share the module's memory.
+        """Parameters and persistent buffers by dotted name; the tensors share the module's memory.
 
         Args:
             prefix: put before every name.
         """
         state: OrderedDict[str, Tensor] = OrderedDict()
-        for table in (self._parameters, self._buffers):
-            for name, value in table.items():
-                if value is not None:
-                    state[prefix + name] = value.detach()
+        for name, value in (*self._parameters.items(), *self._buffers.items()):
+            if value is not None and name not in self._transient:
+                state[prefix + name] = value.detach()
         for name, module in self._modules.items():
             state.update(module.state_dict(prefix=f"{prefix}{name}."))
         return state

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from .. import ops
 from ..creation import abstract, empty
 from ..dtypes import DType, float32
 from ..errors import BoundsError, ShapeError
+from ..ops.embedding import refuse_sparse
 from ..tensor import Tensor
 from . import init
 from .module import Module, Parameter
@@ -19,18 +20,34 @@ __all__ = ["Embedding", "EmbeddingBag"]
 T = TypeVar("T", bound="_Table")
 
 
+class _Rule(NamedTuple):
+    """How rows are looked up; names as :func:`clnet.ops.embedding`'s."""
+
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+    sparse: bool
+
+
 class _Table(Module):
     """A trained table of rows, one of which may stand for nothing."""
 
     weight: Parameter
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None, **like: Any
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None,
+        rule: _Rule,
+        **like: Any,
     ) -> None:
         super().__init__()
+        refuse_sparse(type(self).__name__, sparse=rule.sparse)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = self._row_number(padding_idx)
+        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = rule
         self.weight = Parameter(empty(num_embeddings, embedding_dim, **like))
         self.reset_parameters()
 
@@ -70,8 +87,20 @@ class _Table(Module):
 
     def extra_repr(self) -> str:
         """The sizes."""
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{self._settings()}"
+
+    def _settings(self) -> str:
+        """What is not the default."""
+        text = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+            text += "" if self.norm_type == 2 else f", norm_type={self.norm_type}"
+        return f"{text}, scale_grad_by_freq=True" if self.scale_grad_by_freq else text
+
+    def _looked_up(self) -> dict[str, Any]:
+        """The settings, as ops take them."""
+        rule = _Rule(self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return {"padding_idx": self.padding_idx, **rule._asdict()}
 
     def _row_number(self, padding_idx: int | None) -> int | None:
         """The row's number from the start."""
@@ -95,6 +124,10 @@ class Embedding(_Table):
         num_embeddings: rows.
         embedding_dim: their size.
         padding_idx: a row that is 0 at first and gets no gradient, from the end if negative.
+        max_norm: rows are scaled down to this length, in the table, when they are looked up.
+        norm_type: of which norm that is.
+        scale_grad_by_freq: divide each row's gradient by how often the batch looks it up.
+        sparse: as PyTorch's; gradients are dense here, and True is refused.
         device: where the table is; None: the current device.
         dtype: of the table.
 
@@ -103,6 +136,7 @@ class Embedding(_Table):
 
     Raises:
         BoundsError: if there is no row ``padding_idx``.
+        ArgumentError: if gradients are to be sparse.
     """
 
     weight: Parameter
@@ -112,15 +146,21 @@ class Embedding(_Table):
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
         *,
         device: Any = None,
         dtype: DType = float32,
     ) -> None:
-        super().__init__(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)
+        rule = _Rule(max_norm, norm_type, scale_grad_by_freq, sparse)
+        like = {"device": device, "dtype": dtype}
+        super().__init__(num_embeddings, embedding_dim, padding_idx, rule, **like)
 
     def forward(self, x: Tensor) -> Tensor:
         """``(..., embedding_dim)`` from whole numbers ``(...)``."""
-        return ops.embedding(x, self.weight, padding_idx=self.padding_idx)
+        return ops.embedding(x, self.weight, **self._looked_up())
 
 
 class EmbeddingBag(_Table):
@@ -133,6 +173,7 @@ class EmbeddingBag(_Table):
         include_last_offset: the last offset is the end of the last bag.
         padding_idx: a row that is 0 at first, does not count and gets no gradient, from the end if
             negative.
+        max_norm, norm_type, scale_grad_by_freq, sparse: as :class:`Embedding`'s.
         device: where the table is; None: the current device.
         dtype: of the table.
 
@@ -141,6 +182,7 @@ class EmbeddingBag(_Table):
 
     Raises:
         BoundsError: if there is no row ``padding_idx``.
+        ArgumentError: if gradients are to be sparse.
     """
 
     weight: Parameter
@@ -149,14 +191,20 @@ class EmbeddingBag(_Table):
         self,
         num_embeddings: int,
         embedding_dim: int,
-        *,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
         mode: str = "mean",
+        sparse: bool = False,
+        *,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
         device: Any = None,
         dtype: DType = float32,
     ) -> None:
-        super().__init__(num_embeddings, embedding_dim, padding_idx, device=device, dtype=dtype)
+        rule = _Rule(max_norm, norm_type, scale_grad_by_freq, sparse)
+        like = {"device": device, "dtype": dtype}
+        super().__init__(num_embeddings, embedding_dim, padding_idx, rule, **like)
         self.mode = mode
         self.include_last_offset = include_last_offset
 
@@ -174,10 +222,9 @@ class EmbeddingBag(_Table):
             mode=self.mode,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,
-            padding_idx=self.padding_idx,
+            **self._looked_up(),
         )
 
     def extra_repr(self) -> str:
         """Sizes and mode."""
-        text = f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"
-        return text if self.padding_idx is None else f"{text}, padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{self._settings()}"

@@ -14,6 +14,7 @@ from .ctc import *
 from .distance import *
 from .draw import *
 from .dropouts import *
+from .embedding import *
 from .execution import execute as execute
 from .factor import *
 from .fractional_pool import *

@@ -8,8 +8,9 @@ from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
 from .arithmetic import clamp, mul, ne, where
 from .create import positions
+from .embedding import embedding
 from .function import Face, op
-from .index import embedding, require_index
+from .index import require_index
 from .reduce import max as largest
 from .scatter import index_add, scatter_reduce
 from .search import searchsorted
@@ -31,6 +32,10 @@ def embedding_bag(
     per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False,
     padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
 ) -> Tensor:
     """The sum, mean or maximum of each bag's rows of a table; 0 for an empty bag.
 
@@ -42,19 +47,27 @@ def embedding_bag(
         per_sample_weights: factors of the rows, of the input's shape; only with ``"sum"``.
         include_last_offset: the last offset is the end of the last bag, not the start of one more.
         padding_idx: a row that does not count and gets no gradient; None for none.
+        max_norm: as :func:`embedding`'s.
+        norm_type: as :func:`embedding`'s.
+        sparse: as :func:`embedding`'s.
+        scale_grad_by_freq: as :func:`embedding`'s; not with ``"max"``.
 
     Returns:
         ``(bags, width)``.
 
     Raises:
-        ArgumentError: if the mode is another, there are weights without ``"sum"``, or offsets do
-            not go with the input.
+        ArgumentError: if the mode is another, there are weights without ``"sum"``, offsets do
+            not go with the input, or ``scale_grad_by_freq`` is asked for with ``"max"``.
         ShapeError: if shapes do not fit.
         DtypeError: if ``input`` or ``offsets`` does not hold indices.
         BoundsError: if ``padding_idx`` is not a row.
     """
     _check(input, offsets, mode, per_sample_weights, include_last_offset=include_last_offset)
-    rows = embedding(input, weight, padding_idx=padding_idx)
+    if scale_grad_by_freq and mode == "max":
+        raise ArgumentError(
+            "embedding_bag", "scale_grad_by_freq goes with sums and means", mode=mode
+        )
+    rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = mul(rows, unsqueeze(per_sample_weights, -1))
     counted = None

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..dtypes import bool_, from_name, int32, int64
-from ..errors import BoundsError, DtypeError, ShapeError
+from ..errors import DtypeError, ShapeError
 from ..kernels import gather as kernels
 from ..shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ne
-from .function import Face, Function, Saved, apply, op
+from .function import Function, Saved, apply, op
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -45,31 +45,6 @@ class GatherRows(Function):
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Rows added up where they came from."""
         function = GatherRowsBackward(saved.input_specs[0][0][1], self.wrap, -1)
-        return added_up(function, grads[0], saved.inputs[1]), None
-
-
-class Embedding(Function):
-    """As :class:`GatherRows`; the row ``padding`` gets no gradient."""
-
-    padding: int
-
-    def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
-        return GatherRows(wrap=False).infer(x, index)
-
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
-        """One launch."""
-        return kernels.gather_rows(target, outputs[0], *inputs)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (1,), ()
-
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
-        """Rows added up where they came from, but for the padding's."""
-        function = GatherRowsBackward(saved.input_specs[0][0][1], False, self.padding)
         return added_up(function, grads[0], saved.inputs[1]), None
 
 
@@ -264,44 +239,6 @@ class ReplaceRows(Function):
         if needs[1]:
             gvalue = apply(GatherRows(self.wrap), g, index)
         return gx, gvalue, None
-
-
-@op(Face.FUNCTIONAL)
-def embedding(
-    input: Tensor,  # noqa: A002 - PyTorch's name
-    weight: Tensor,
-    padding_idx: int | None = None,
-) -> Tensor:
-    """Rows of a table: ``y[..., :] = weight[input[...], :]``.
-
-    Args:
-        input: indices in ``[0, rows)``, any shape, int64 or int32; one out of range gives NaN: to
-            raise an error the host would have to wait for the device.
-        weight: ``(rows, width)``.
-        padding_idx: a row that gets no gradient; None for none.
-
-    Returns:
-        ``(*input.shape, width)``.
-
-    Raises:
-        ShapeError: if ``weight`` has not two axes.
-        DtypeError: if ``input`` does not hold indices.
-        BoundsError: if ``padding_idx`` is not a row.
-    """
-    require_index("embedding", input)
-    if weight.ndim != 2:
-        raise ShapeError("embedding", "weight is (rows, width)", weight=weight.shape)
-    rows, width = weight.shape
-    padding = -1
-    if padding_idx is not None:
-        if not -rows <= padding_idx < rows:
-            raise BoundsError(
-                "embedding", "padding_idx is a row", padding_idx=padding_idx, rows=rows
-            )
-        padding = padding_idx % rows
-    table = reshape(dense_rows(weight), (1, rows, width))
-    result = apply(Embedding(padding), table, reshape(input, (input.numel(),)))
-    return reshape(result, (*input.shape, width))
 
 
 @op()

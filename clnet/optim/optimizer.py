@@ -11,6 +11,7 @@ from .. import mode
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
 from ..errors import ArgumentError, CheckpointError
+from ..gradient import forget_gradients
 from ..ops import zeros_like
 from ..ops.function import host_action
 from ..ops.many import update_many
@@ -180,11 +181,10 @@ class Optimizer:
             self._cells[id(p)] = cells
         self._num_changes += 1
 
-    def zero_grad(self) -> None:
-        """Forget the gradients of all parameters."""
+    def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        """Forget the gradients of all parameters, or overwrite them with 0."""
         for group in self.param_groups:
-            for p in group["params"]:
-                p.grad = None
+            forget_gradients(group["params"], set_to_none=set_to_none)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in place.

@@ -35,6 +35,11 @@ def gpu_shaped(opened: Device) -> Target:
 both_shapes = pytest.mark.parametrize("shaped", [cpu_shaped, gpu_shaped])
 
 
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    """Normal numbers, the same each time."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
 def on_device(values: np.ndarray, *, opened: Device | None = None) -> Array:
     """A copy on the device."""
     return Array.from_numpy(np.asarray(values), opened or device())

@@ -30,7 +30,7 @@ from clnet.kernels.pointwise import pointwise
 from clnet.kernels.reorder import reorder
 from clnet.kernels.window import Window
 
-from .launching import cpu_shaped, on_device, poisoned, run
+from .launching import cpu_shaped, normal, on_device, poisoned, run
 
 LANES = [4, 8, 16]
 EPS = 1e-5
@@ -41,10 +41,6 @@ WINDOWS = [
     (Window(3, 2, 1, 3, 0, 1), (5, 8), (3, 3)),
 ]
 DILATED = (Window(3, 2, 1, 2, 1, 1, 2, 3), (7, 9), (5, 4))
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def to_blocked(x, lanes):

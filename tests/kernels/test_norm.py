@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from clnet.array import Array
-from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels.norm import batch_norm, batch_norm_grad
+
+from .launching import normal, on_device, poisoned, run
 
 SHAPES = [(4, 3, 5, 5), (2, 1, 16), (3, 5, 17), (7, 6), (40, 33), (1, 2, 1, 9), (2, 2, 70, 71)]
 LARGE = [(700, 3, 5, 5), (3000, 17), (1, 2, 20_000)]
 EPS = 1e-5
-
-
-@pytest.fixture(scope="module")
-def dev():
-    return device()
-
-
-@pytest.fixture(params=["vectors", "groups"])
-def target(request, dev):
-    if request.param == "vectors":
-        return replace(dev.target, traits=replace(dev.traits, dedicated_local_memory=False))
-    traits = replace(
-        dev.traits,
-        dedicated_local_memory=True,
-        simd_width=1,
-        max_group_size=min(256, dev.traits.max_group_size),
-        local_memory_bytes=32768,
-    )
-    return Target(traits, dev.target.workspace_limit)
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def poisoned(dev, *shape):
-    return Array.from_numpy(np.full(shape, np.nan, np.float32), dev)
-
-
-def upload(dev, *values):
-    return [Array.from_numpy(v, dev) for v in values]
-
-
-def run(dev, launches):
-    for launch in launches:
-        dev.queue.launch(launch)
 
 
 def channel_axes(x):
@@ -82,9 +44,9 @@ def reference_grad(gy, x, weight):
 def test_forward_and_statistics(dev, target, shape):
     x, c = 2 * normal(*shape) + 5, shape[1]
     weight, bias = normal(c, seed=1), normal(c, seed=2)
-    y, found = poisoned(dev, *shape), [poisoned(dev, c) for _ in range(3)]
-    xd, wd, bd = upload(dev, x, weight, bias)
-    run(dev, batch_norm(target, y, tuple(found), xd, wd, bd, eps=EPS))
+    y, found = poisoned(shape), [poisoned((c,)) for _ in range(3)]
+    xd, wd, bd = map(on_device, (x, weight, bias))
+    run(batch_norm(target, y, tuple(found), xd, wd, bd, eps=EPS))
     expected, _, mean, var = reference(x, weight, bias)
     count = x.size // c
     np.testing.assert_allclose(found[0].numpy(), mean, rtol=1e-6)
@@ -99,11 +61,11 @@ def test_gradients(dev, target, shape, weighted):
     x, gy, c = 2 * normal(*shape) + 5, normal(*shape, seed=5), shape[1]
     weight = normal(c, seed=1) if weighted else np.ones(c, np.float32)
     _, _, mean, var = reference(x, weight, 0 * weight)
-    stats = upload(dev, mean.astype(np.float32), (1 / np.sqrt(var + EPS)).astype(np.float32))
-    gyd, xd, wd = upload(dev, gy, x, weight)
-    gx, gweight, gbias = poisoned(dev, *shape), poisoned(dev, c), poisoned(dev, c)
+    stats = map(on_device, (mean.astype(np.float32), (1 / np.sqrt(var + EPS)).astype(np.float32)))
+    gyd, xd, wd = map(on_device, (gy, x, weight))
+    gx, gweight, gbias = poisoned(shape), poisoned((c,)), poisoned((c,))
     wd = wd if weighted else None
-    run(dev, batch_norm_grad(target, gx, gweight, gbias, gyd, xd, *stats, wd))
+    run(batch_norm_grad(target, gx, gweight, gbias, gyd, xd, *stats, wd))
     slope, true_gweight, true_gbias = reference_grad(gy, x, weight)
     scale = np.sqrt(x.size / c)
     np.testing.assert_allclose(gbias.numpy(), true_gbias, atol=4e-6 * scale)
@@ -115,23 +77,23 @@ def test_gradients(dev, target, shape, weighted):
 def test_variance_beside_a_large_mean_and_an_outlier(dev, target, shape):
     x = normal(*shape) + 10_000
     x[0, 0] = 0  # what a shift by the first element would stumble over
-    found, y = [poisoned(dev, 3) for _ in range(3)], poisoned(dev, *shape)
-    (xd,) = upload(dev, x)
-    run(dev, batch_norm(target, y, tuple(found), xd, None, None, eps=EPS))
+    found, y = [poisoned((3,)) for _ in range(3)], poisoned(shape)
+    xd = on_device(x)
+    run(batch_norm(target, y, tuple(found), xd, None, None, eps=EPS))
     _, _, mean, var = reference(x, np.ones(3), np.zeros(3))
     np.testing.assert_allclose(found[0].numpy(), mean, rtol=1e-6)
     np.testing.assert_allclose(found[1].numpy(), 1 / np.sqrt(var + EPS), rtol=1e-3)
 
 
 def test_gradients_of_an_empty_batch(dev, target):
-    x, c = Array.from_numpy(normal(0, 4, 3), dev), Array.from_numpy(normal(4), dev)
-    gx, gweight, gbias = poisoned(dev, 0, 4, 3), poisoned(dev, 4), poisoned(dev, 4)
-    run(dev, batch_norm_grad(target, gx, gweight, gbias, x, x, c, c, None))
+    x, c = on_device(normal(0, 4, 3)), on_device(normal(4))
+    gx, gweight, gbias = poisoned((0, 4, 3)), poisoned((4,)), poisoned((4,))
+    run(batch_norm_grad(target, gx, gweight, gbias, x, x, c, c, None))
     np.testing.assert_array_equal(gweight.numpy(), 0)
     np.testing.assert_array_equal(gbias.numpy(), 0)
 
 
 def test_strided_arrays_are_refused(dev, target):
-    x = Array.from_numpy(normal(4, 4), dev).view((4, 4), (1, 4))
+    x = on_device(normal(4, 4)).view((4, 4), (1, 4))
     with pytest.raises(ArgumentError, match="arrays are dense"):
         batch_norm(target, x, (x, x, x), x, None, None, eps=EPS)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
-from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels.arg_reduce import arg_reduce
 from clnet.kernels.reduce import Reduction, reduce
 from clnet.kernels.reduce_many import Measure, reduce_many
+
+from .launching import normal, on_device, poisoned
 
 SHAPES = {
     "row": ((5, 7), (1,)),
@@ -44,41 +45,13 @@ REFERENCES = {
 }
 
 
-@pytest.fixture(scope="module")
-def dev():
-    return device()
-
-
-@pytest.fixture(params=["vectors", "groups"])
-def target(request, dev):
-    if request.param == "vectors":
-        return replace(dev.target, traits=replace(dev.traits, dedicated_local_memory=False))
-    traits = replace(
-        dev.traits,
-        dedicated_local_memory=True,
-        simd_width=1,
-        max_group_size=min(256, dev.traits.max_group_size),
-        local_memory_bytes=32768,
-    )
-    return Target(traits, dev.target.workspace_limit)
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def poisoned(dev, shape, dtype):
-    value = np.nan if np.issubdtype(dtype, np.floating) else 77
-    return Array.from_numpy(np.full(shape, value).astype(dtype), dev)
-
-
 def kept_shape(shape, dims):
     return tuple(n for i, n in enumerate(shape) if i not in dims)
 
 
 def run(target, x, dims, kind, dtype=np.float32):
     """The result for an Array, on the host."""
-    out = poisoned(x.device, kept_shape(x.shape, dims), dtype)
+    out = poisoned(kept_shape(x.shape, dims), dtype)
     for launch in reduce(target, out, x, dims=dims, kind=kind):
         x.device.queue.launch(launch)
     return out.numpy()
@@ -101,7 +74,7 @@ def check_sum(got, values, dims, count=None):
 def test_sum_and_max_over_any_axes(dev, target, case):
     shape, dims = SHAPES[case]
     values = normal(*shape)
-    x = Array.from_numpy(values, dev)
+    x = on_device(values)
     check_sum(run(target, x, dims, Reduction.SUM), values, dims)
     expected = np.max(values, axis=dims) if dims else values
     np.testing.assert_array_equal(run(target, x, dims, Reduction.MAX), expected)
@@ -116,26 +89,26 @@ def test_every_kind(dev, target, kind, case):
         values = np.where(values == 0, 0.25, values)
         values.flat[3] = 0
     dtype = np.bool_ if kind in (Reduction.ANY, Reduction.ALL) else np.float32
-    got = run(target, Array.from_numpy(values, dev), dims, kind, dtype)
+    got = run(target, on_device(values), dims, kind, dtype)
     expected = REFERENCES[kind](values.astype(np.float64), axis=dims)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_product(dev, target):
     values = np.exp(0.1 * normal(7, 90)).astype(np.float32)
-    got = run(target, Array.from_numpy(values, dev), (1,), Reduction.PROD)
+    got = run(target, on_device(values), (1,), Reduction.PROD)
     np.testing.assert_allclose(got, np.prod(values.astype(np.float64), axis=1), rtol=1e-5)
 
 
 def test_integers_and_bools_sum_in_int64(dev, target):
     small = np.full((3, 400), 100, np.int8)
-    got = run(target, Array.from_numpy(small, dev), (1,), Reduction.SUM, np.int64)
+    got = run(target, on_device(small), (1,), Reduction.SUM, np.int64)
     np.testing.assert_array_equal(got, [40_000] * 3)
     flags = np.random.default_rng(3).random((70, 9)) > 0.5
-    got = run(target, Array.from_numpy(flags, dev), (0,), Reduction.SUM, np.int64)
+    got = run(target, on_device(flags), (0,), Reduction.SUM, np.int64)
     np.testing.assert_array_equal(got, flags.sum(axis=0))
     large = np.array([[2**40, -(2**41)], [3, 5]], np.int64)
-    got = run(target, Array.from_numpy(large, dev), (1,), Reduction.MIN, np.int64)
+    got = run(target, on_device(large), (1,), Reduction.MIN, np.int64)
     np.testing.assert_array_equal(got, [-(2**41), 3])
 
 
@@ -143,13 +116,13 @@ def test_doubles_keep_their_precision(dev, target):
     if not dev.traits.float64:
         pytest.skip("the device has no double precision")
     values = np.random.default_rng(4).standard_normal((9, 301))
-    got = run(target, Array.from_numpy(values, dev), (1,), Reduction.SUM, np.float64)
+    got = run(target, on_device(values), (1,), Reduction.SUM, np.float64)
     np.testing.assert_allclose(got, values.sum(axis=1), rtol=1e-12)
 
 
 def test_views(dev, target):
     values = normal(6, 8, 10)
-    whole = Array.from_numpy(values, dev)
+    whole = on_device(values)
     slices = whole.view((3, 5, 9), (160, 10, 1), 21)  # values[0::2, 2:7, 1:]
     check_sum(run(target, slices, (0, 2), Reduction.SUM), values[0::2, 2:7, 1:], (0, 2))
     swapped = whole.view((10, 6, 8), (1, 80, 10))
@@ -161,7 +134,7 @@ def test_views(dev, target):
 
 def test_repeated_elements_count_each_time(dev, target):
     values = normal(7)
-    repeated = Array.from_numpy(values, dev).view((7, 40), (1, 0))
+    repeated = on_device(values).view((7, 40), (1, 0))
     wide = np.broadcast_to(values[:, None], (7, 40))
     check_sum(run(target, repeated, (1,), Reduction.SUM), wide, (1,))
     check_sum(run(target, repeated, (0,), Reduction.SUM), wide, (0,))
@@ -171,14 +144,14 @@ def test_result_may_keep_the_axes_and_be_strided(dev, target):
     values = normal(5, 6, 7)
     memory = Array.from_numpy(np.full((5, 14), np.nan, np.float32), dev)
     out = memory.view((5, 1, 7), (14, 14, 2))
-    for launch in reduce(target, out, Array.from_numpy(values, dev), dims=(1,), kind=Reduction.SUM):
+    for launch in reduce(target, out, on_device(values), dims=(1,), kind=Reduction.SUM):
         dev.queue.launch(launch)
     check_sum(memory.numpy()[:, ::2], values, (1,))
     assert np.isnan(memory.numpy()[:, 1::2]).all()
 
 
 def test_nothing_reduces_to_the_identity(dev, target):
-    x = Array.from_numpy(normal(0, 3), dev)
+    x = on_device(normal(0, 3))
     for kind, identity in [
         (Reduction.SUM, 0),
         (Reduction.PROD, 1),
@@ -193,7 +166,7 @@ def test_nan_is_the_largest_and_the_smallest(dev, target):
     values = normal(4, 100)
     values[1, 57] = np.nan
     values[2, 99] = np.inf
-    x = Array.from_numpy(values, dev)
+    x = on_device(values)
     for kind, reference in [(Reduction.MAX, np.max), (Reduction.MIN, np.min)]:
         np.testing.assert_array_equal(run(target, x, (1,), kind), reference(values, axis=1))
         np.testing.assert_array_equal(run(target, x, (0,), kind), reference(values, axis=0))
@@ -201,15 +174,15 @@ def test_nan_is_the_largest_and_the_smallest(dev, target):
 
 def test_long_sums_of_one_sign_do_not_drift(dev, target):
     values = np.random.default_rng(5).random(3_000_001, np.float32)
-    got = run(target, Array.from_numpy(values, dev), (0,), Reduction.SUM)
+    got = run(target, on_device(values), (0,), Reduction.SUM)
     np.testing.assert_allclose(got, values.astype(np.float64).sum(), rtol=2e-6)
 
 
 def test_scratch_memory_stays_within_the_limit(dev, target):
     values = normal(40_000, 5)
-    x = Array.from_numpy(values, dev)
+    x = on_device(values)
     tight = replace(target, workspace_limit=0)
-    out = poisoned(dev, (5,), np.float32)
+    out = poisoned((5,), np.float32)
     launches = reduce(tight, out, x, dims=(0,), kind=Reduction.SUM)
     assert len(launches) == 1
     dev.queue.launch(launches[0])
@@ -217,21 +190,21 @@ def test_scratch_memory_stays_within_the_limit(dev, target):
 
 
 def test_the_same_bits_every_time(dev, target):
-    x = Array.from_numpy(normal(300_000), dev)
+    x = on_device(normal(300_000))
     first = run(target, x, (0,), Reduction.SUM)
     assert all(run(target, x, (0,), Reduction.SUM) == first for _ in range(3))
 
 
 def test_out_of_another_shape_is_refused(dev, target):
-    out = poisoned(dev, (4,), np.float32)
+    out = poisoned((4,), np.float32)
     with pytest.raises(ArgumentError, match="out has the sizes x keeps"):
-        reduce(target, out, Array.from_numpy(normal(5, 6), dev), dims=(1,), kind=Reduction.SUM)
+        reduce(target, out, on_device(normal(5, 6)), dims=(1,), kind=Reduction.SUM)
 
 
 def run_arg(target, x, dim, kind):
     shape = kept_shape(x.shape, (dim,))
-    values = poisoned(x.device, shape, x.dtype.numpy)
-    indices = poisoned(x.device, shape, np.int64)
+    values = poisoned(shape, x.dtype.numpy)
+    indices = poisoned(shape, np.int64)
     for launch in arg_reduce(target, values, indices, x, dim=dim, kind=kind):
         x.device.queue.launch(launch)
     return values.numpy(), indices.numpy()
@@ -264,12 +237,12 @@ def check_arg(target, x, values, dim):
 )
 def test_indices_of_the_first_of_equals(dev, target, shape, dim):
     values = np.random.default_rng(6).integers(-4, 5, shape).astype(np.float32)
-    check_arg(target, Array.from_numpy(values, dev), values, dim)
+    check_arg(target, on_device(values), values, dim)
 
 
 def test_indices_in_views_and_integers(dev, target):
     values = np.random.default_rng(7).integers(-100, 100, (6, 8, 10)).astype(np.int16)
-    whole = Array.from_numpy(values, dev)
+    whole = on_device(values)
     check_arg(target, whole.view((10, 6, 8), (1, 80, 10)), values.transpose(2, 0, 1), 2)
     check_arg(target, whole.view((3, 5, 9), (160, 10, 1), 21), values[0::2, 2:7, 1:], 1)
 
@@ -278,24 +251,22 @@ def test_index_of_the_first_nan(dev, target):
     values = normal(3, 100)
     values[0, 60] = values[0, 90] = np.nan
     values[1, 2] = values[1, 3] = np.inf
-    check_arg(target, Array.from_numpy(values, dev), values, 1)
-    check_arg(target, Array.from_numpy(values.T, dev), np.ascontiguousarray(values.T), 0)
+    check_arg(target, on_device(values), values, 1)
+    check_arg(target, on_device(values.T), np.ascontiguousarray(values.T), 0)
 
 
 def test_indices_alone(dev, target):
     values = normal(50, 20)
-    indices = poisoned(dev, (50,), np.int64)
-    for launch in arg_reduce(
-        target, None, indices, Array.from_numpy(values, dev), dim=1, kind=Reduction.MAX
-    ):
+    indices = poisoned((50,), np.int64)
+    for launch in arg_reduce(target, None, indices, on_device(values), dim=1, kind=Reduction.MAX):
         dev.queue.launch(launch)
     np.testing.assert_array_equal(indices.numpy(), values.argmax(axis=1))
 
 
 def test_index_of_nothing_is_refused(dev, target):
-    x = Array.from_numpy(normal(3, 0), dev)
+    x = on_device(normal(3, 0))
     with pytest.raises(ArgumentError, match="at least one element"):
-        arg_reduce(target, None, poisoned(dev, (3,), np.int64), x, dim=1, kind=Reduction.MAX)
+        arg_reduce(target, None, poisoned((3,), np.int64), x, dim=1, kind=Reduction.MAX)
 
 
 SIZES = {"one": [5], "blocks": [16_383, 16_384, 16_385], "two launches": [*range(1, 34), 40_000]}
@@ -308,7 +279,7 @@ def test_many_arrays_are_measured_as_one(dev, target, kind, sizes):
     hosts = [rng.standard_normal(n).astype(np.float32) for n in sizes]
     hosts[-1][-1] = -10
     out = Array.from_numpy(np.zeros((), np.float32), dev)
-    for launch in reduce_many(target, out, [Array.from_numpy(h, dev) for h in hosts], kind):
+    for launch in reduce_many(target, out, [on_device(h) for h in hosts], kind):
         dev.queue.launch(launch)
     every = np.abs(np.concatenate(hosts).astype(np.float64))
     expected = {

@@ -13,16 +13,12 @@ from clnet.kernels import streaming
 from clnet.kernels.row_norm import row_norm
 from clnet.kernels.row_norm_grad import row_norm_grad
 
-from .launching import both_shapes, offset, on_device, poisoned, run
+from .launching import both_shapes, normal, offset, on_device, poisoned, run
 
 pytestmark = pytest.mark.device
 
 SHAPES = [(1, 1), (5, 17), (4, 32), (1030, 20), (9, 1000), (2, 3000)]
 EPS = 1e-3
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 def check(target, shape, *, centred, weighted, biased, summed=True, bytes_before=False):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from clnet.array import Array
-from clnet.device import Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels import streaming
 from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+
+from .launching import normal, on_device, poisoned, run
 
 SHAPES = [
     ((4, 10), 1),
@@ -30,38 +31,6 @@ SHAPES = [
 EPS = np.finfo(np.float32).eps
 
 
-@pytest.fixture(scope="module")
-def dev():
-    return device()
-
-
-@pytest.fixture(params=["vectors", "groups"])
-def target(request, dev):
-    if request.param == "vectors":
-        return replace(dev.target, traits=replace(dev.traits, dedicated_local_memory=False))
-    traits = replace(
-        dev.traits,
-        dedicated_local_memory=True,
-        simd_width=1,
-        max_group_size=min(256, dev.traits.max_group_size),
-        local_memory_bytes=32768,
-    )
-    return Target(traits, dev.target.workspace_limit)
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def poisoned(dev, shape):
-    return Array.from_numpy(np.full(shape, np.nan, np.float32), dev)
-
-
-def run(dev, launches):
-    for launch in launches:
-        dev.queue.launch(launch)
-
-
 def log_softmax_of(x, axis):
     shifted = x.astype(np.float64) - x.max(axis=axis, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
@@ -71,10 +40,10 @@ def log_softmax_of(x, axis):
 def test_softmax_and_its_gradient(dev, target, shape, dim):
     values, upstream = 3 * normal(*shape), normal(*shape, seed=1)
     expected = np.exp(log_softmax_of(values, dim))
-    y, gx = poisoned(dev, shape), poisoned(dev, shape)
-    run(dev, softmax(target, y, Array.from_numpy(values, dev), dim=dim))
+    y, gx = poisoned(shape), poisoned(shape)
+    run(softmax(target, y, on_device(values), dim=dim))
     np.testing.assert_allclose(y.numpy(), expected, rtol=40 * EPS, atol=1e-30)
-    run(dev, softmax_grad(target, gx, Array.from_numpy(upstream, dev), y, dim=dim))
+    run(softmax_grad(target, gx, on_device(upstream), y, dim=dim))
     slope = expected * (upstream - (upstream * expected).sum(axis=dim, keepdims=True))
     np.testing.assert_allclose(gx.numpy(), slope, atol=40 * EPS, rtol=0)
 
@@ -83,35 +52,35 @@ def test_softmax_and_its_gradient(dev, target, shape, dim):
 def test_log_softmax_and_its_gradient(dev, target, shape, dim):
     values, upstream = 3 * normal(*shape), normal(*shape, seed=1)
     expected = log_softmax_of(values, dim)
-    y, gx = poisoned(dev, shape), poisoned(dev, shape)
-    run(dev, log_softmax(target, y, Array.from_numpy(values, dev), dim=dim))
+    y, gx = poisoned(shape), poisoned(shape)
+    run(log_softmax(target, y, on_device(values), dim=dim))
     np.testing.assert_allclose(y.numpy(), expected, rtol=4 * EPS, atol=8 * EPS)
-    run(dev, log_softmax_grad(target, gx, Array.from_numpy(upstream, dev), y, dim=dim))
+    run(log_softmax_grad(target, gx, on_device(upstream), y, dim=dim))
     slope = upstream - np.exp(expected) * upstream.sum(axis=dim, keepdims=True, dtype=np.float64)
     np.testing.assert_allclose(gx.numpy(), slope, atol=100 * EPS, rtol=40 * EPS)
 
 
 def test_softmax_of_extremes(dev, target):
     values = np.array([[1e4, -1e4, 9.999e3], [-np.inf, 0, -np.inf], [-3e38, -3e38, -3e38]])
-    y = poisoned(dev, (3, 3))
-    run(dev, softmax(target, y, Array.from_numpy(values.astype(np.float32), dev), dim=1))
+    y = poisoned((3, 3))
+    run(softmax(target, y, on_device(values.astype(np.float32)), dim=1))
     expected = np.exp(log_softmax_of(values.astype(np.float32), 1))
     np.testing.assert_allclose(y.numpy(), expected, rtol=1e-5)
 
 
 def test_softmax_of_offset_views_and_nothing(dev, target):
     values = normal(5, 12)
-    y = poisoned(dev, (3, 12))
-    run(dev, softmax(target, y, Array.from_numpy(values, dev).view((3, 12), (12, 1), 24), dim=1))
+    y = poisoned((3, 12))
+    run(softmax(target, y, on_device(values).view((3, 12), (12, 1), 24), dim=1))
     np.testing.assert_allclose(y.numpy(), np.exp(log_softmax_of(values[2:], 1)), rtol=1e-5)
-    nothing = poisoned(dev, (0, 4))
+    nothing = poisoned((0, 4))
     assert softmax(target, nothing, nothing, dim=1) == []
 
 
 def test_softmax_refuses_strided_arrays(dev, target):
-    x = Array.from_numpy(normal(4, 4), dev)
+    x = on_device(normal(4, 4))
     with pytest.raises(ArgumentError, match="arrays are dense"):
-        softmax(target, poisoned(dev, (4, 4)), x.view((4, 4), (1, 4)), dim=1)
+        softmax(target, poisoned((4, 4)), x.view((4, 4), (1, 4)), dim=1)
 
 
 def reference(x, targets, weight, settings):
@@ -137,16 +106,16 @@ def reference(x, targets, weight, settings):
 
 
 def run_loss(dev, target, x, targets, weight, settings):
-    scores, classes = Array.from_numpy(x, dev), Array.from_numpy(targets, dev)
-    weights = None if weight is None else Array.from_numpy(weight, dev)
-    out = poisoned(dev, targets.shape if settings.reduction == "none" else ())
-    lse = poisoned(dev, targets.shape) if settings.normalize else None
-    total = poisoned(dev, ()) if settings.reduction == "mean" else None
-    gx = poisoned(dev, x.shape)
+    scores, classes = on_device(x), on_device(targets)
+    weights = None if weight is None else on_device(weight)
+    out = poisoned(targets.shape if settings.reduction == "none" else ())
+    lse = poisoned(targets.shape) if settings.normalize else None
+    total = poisoned(()) if settings.reduction == "mean" else None
+    gx = poisoned(x.shape)
     saved = (lse, total, scores, classes, weights)
-    run(dev, cross_entropy(target, out, *saved, settings=settings))
-    gy = Array.from_numpy(np.full(out.shape, 2, np.float32), dev)
-    run(dev, cross_entropy_grad(target, gx, gy, *saved, settings=settings))
+    run(cross_entropy(target, out, *saved, settings=settings))
+    gy = on_device(np.full(out.shape, 2, np.float32))
+    run(cross_entropy_grad(target, gx, gy, *saved, settings=settings))
     return out.numpy(), gx.numpy() / 2
 
 
@@ -210,16 +179,16 @@ def test_small_probabilities_are_as_accurate_as_large_ones(dev, target):
     # One score is far above the others, so that each probability is its exponential.
     below = -np.linspace(20, 87, 4097, dtype=np.float32)
     values = np.concatenate([[np.float32(0)], below])[None]
-    y = poisoned(dev, values.shape)
-    run(dev, softmax(target, y, Array.from_numpy(values, dev), dim=1))
+    y = poisoned(values.shape)
+    run(softmax(target, y, on_device(values), dim=1))
     np.testing.assert_allclose(y.numpy(), np.exp(values.astype(np.float64)), rtol=4 * EPS)
 
 
 def test_hopeless_scores_have_no_probability(dev, target):
     values = np.array([[1, -np.inf, -200, -3e38] * 5, [np.nan] + [0] * 19], np.float32)
     values[0, 3] = 1
-    y = poisoned(dev, values.shape)
-    run(dev, softmax(target, y, Array.from_numpy(values, dev), dim=1))
+    y = poisoned(values.shape)
+    run(softmax(target, y, on_device(values), dim=1))
     got = y.numpy()
     assert np.count_nonzero(got[0]) == np.count_nonzero(values[0] == 1)
     assert np.isnan(got[1]).all()
@@ -230,13 +199,13 @@ def test_results_that_go_past_the_caches_have_the_same_bits(dev, monkeypatch, ro
     traits = replace(dev.traits, dedicated_local_memory=False)
     target = replace(dev.target, traits=traits)
     shape = (rows, 96)
-    x, g = (Array.from_numpy(3 * normal(*shape, seed=k), dev) for k in range(2))
-    labels = Array.from_numpy(np.arange(rows), dev)
+    x, g = (on_device(3 * normal(*shape, seed=k)) for k in range(2))
+    labels = on_device(np.arange(rows))
     settings = Settings("sum", -100, 0.1, True)
 
     def results():
-        y, gx, log_y, log_gx, slope = (poisoned(dev, shape) for _ in range(5))
-        loss, lse = poisoned(dev, ()), poisoned(dev, (rows,))
+        y, gx, log_y, log_gx, slope = (poisoned(shape) for _ in range(5))
+        loss, lse = poisoned(()), poisoned((rows,))
         launches = [
             *softmax(target, y, x, dim=1),
             *softmax_grad(target, gx, g, y, dim=1),
@@ -250,7 +219,7 @@ def test_results_that_go_past_the_caches_have_the_same_bits(dev, monkeypatch, ro
             None, settings=settings,
         )  # fmt: skip
         streams.append(last[0].kernel.params.stream)
-        run(dev, [*launches, *last])
+        run([*launches, *last])
         return streams, [a.numpy() for a in (y, gx, log_y, log_gx, slope)]
 
     plain, wanted = results()

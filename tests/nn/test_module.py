@@ -90,6 +90,25 @@ def test_a_buffer_stays_one_when_assigned():
     assert norm.running_mean is None
 
 
+def test_a_buffer_may_stay_out_of_the_state():
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", clnet.arange(3), persistent=False)
+
+    net = nn.Sequential(Positions(), nn.Linear(1, 1, bias=False))
+    assert list(net.state_dict()) == ["1.weight"]
+    assert [n for n, _ in net.named_buffers()] == ["0.table"]
+    net[0].table = clnet.arange(4)
+    net.load_state_dict(net.state_dict())
+    assert list(net.state_dict()) == ["1.weight"]
+    net[0].register_buffer("table", net[0].table)
+    assert list(net.state_dict()) == ["0.table", "1.weight"]
+    net[0].register_buffer("table", None, persistent=False)
+    net[0].table = nn.Parameter(clnet.ones(1))
+    assert list(net.state_dict()) == ["0.table", "1.weight"]
+
+
 def test_a_parameter_is_not_replaced_by_a_plain_tensor():
     layer = nn.Linear(2, 2)
     with pytest.raises(ArgumentError, match="a parameter is replaced by a Parameter or None"):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet import nn
 from clnet.compile import Compiled
 from clnet.errors import ArgumentError, CheckpointError
 
@@ -263,6 +264,26 @@ def test_zero_grad_forgets_gradients():
     params[0].grad = clnet.ones(5, 3)
     optimizer.zero_grad()
     assert params[0].grad is None
+
+
+def test_zero_grad_overwrites_gradients_where_asked():
+    layer = nn.Linear(2, 1)
+    optimizer = clnet.optim.SGD(layer.parameters())
+    layer.weight.grad = kept = clnet.ones(1, 2)
+    for owner in (optimizer, layer):
+        kept.fill_(3)
+        owner.zero_grad(set_to_none=False)
+        assert layer.weight.grad.tolist() == kept.tolist() == [[0, 0]]
+        assert layer.bias.grad is None
+
+    @clnet.compile
+    def step(x):
+        optimizer.zero_grad(set_to_none=False)
+        layer(x).sum().backward()
+
+    for _ in range(3):
+        step(clnet.ones(4, 2))
+        assert layer.weight.grad.tolist() == [[4, 4]]
 
 
 @pytest.mark.parametrize(

@@ -34,3 +34,16 @@ inline void stream(const ${ctype}${width} value, __global ${ctype}${width} *plac
 #endif
 #endif
 </%def>
+##
+## `ONE_BY_ONE` before a kernel asks that its work-items not be computed side by side, in the lanes of
+## vectors. Intel's compiler does so by its own judgement, and a kernel of wide vectors is half as
+## fast then.
+<%def name="one_by_one()">
+#define ONE_BY_ONE
+#ifdef __has_attribute
+#if __has_attribute(intel_vec_len_hint)
+#undef ONE_BY_ONE
+#define ONE_BY_ONE __attribute__((intel_vec_len_hint(1)))
+#endif
+#endif
+</%def>

@@ -1,0 +1,17 @@
+"""The device, and its target in both shapes."""
+
+import pytest
+
+from clnet.device import Device, Target, device
+
+from .launching import cpu_shaped, gpu_shaped
+
+
+@pytest.fixture(scope="module")
+def dev() -> Device:
+    return device()
+
+
+@pytest.fixture(params=[cpu_shaped, gpu_shaped], ids=["vectors", "groups"])
+def target(request: pytest.FixtureRequest, dev: Device) -> Target:
+    return request.param(dev)

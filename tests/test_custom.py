@@ -1,0 +1,246 @@
+"""``clnet.autograd.Function``: gradients that users write, eager, compiled and once more."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.autograd import Function, grad, gradcheck
+from clnet.errors import ArgumentError, GradientError
+
+pytestmark = pytest.mark.device
+
+
+def batch(*shape: int, seed: int = 0, dtype=np.float32, requires_grad=True) -> clnet.Tensor:
+    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    return clnet.tensor(values, requires_grad=requires_grad)
+
+
+class Scaled(Function):
+    """``factor * x * y``, saved inputs and a plain argument between them."""
+
+    @staticmethod
+    def forward(ctx, x, factor, y):
+        ctx.save_for_backward(x, None, y)
+        ctx.factor = factor
+        return factor * x * y
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, nothing, y = ctx.saved_tensors
+        assert nothing is None
+        left = grad * y * ctx.factor if ctx.needs_input_grad[0] else None
+        return left, None, (grad * x * ctx.factor).sum_to_size(y.shape)
+
+
+class Exp(Function):
+    """``exp(x)``: saves its result, in the later style."""
+
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, args, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return grad * y
+
+
+class Between(Function):
+    """``sin(x)**2``: saves what is neither argument nor result."""
+
+    @staticmethod
+    def forward(ctx, x):
+        s = x.sin()
+        ctx.save_for_backward(x, s)
+        return s * s
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, s = ctx.saved_tensors
+        return 2 * s * x.cos() * grad
+
+
+class Split(Function):
+    """Two results, a count that has no gradient, and a plain value."""
+
+    @staticmethod
+    def forward(ctx, x, materialize):
+        ctx.set_materialize_grads(materialize)
+        first, last, order = x[:2] * 2, x[2:] * 3, x * 1
+        ctx.mark_non_differentiable(order)
+        return first, last, order, "plain"
+
+    @staticmethod
+    def backward(ctx, first, last, order):
+        Split.got = (first, last)
+        first = clnet.zeros(2) if first is None else first
+        return clnet.cat([first * 2, last * 3]), None
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (0,), (1,), (5, 4)])
+def test_a_written_gradient_is_the_derived_one(shape):
+    x, y = batch(*shape), batch(*shape, seed=1)
+    Scaled.apply(x, 3.0, y).sum().backward()
+    wanted = grad((3.0 * x * y).sum(), [x, y])
+    np.testing.assert_array_equal(x.grad.numpy(), wanted[0].numpy())
+    np.testing.assert_array_equal(y.grad.numpy(), wanted[1].numpy())
+
+
+def test_needs_are_told_and_gradients_that_nobody_wants_dropped():
+    x, y = batch(4, requires_grad=False), batch(4)
+    Scaled.apply(x, 1.0, y).sum().backward()
+    assert x.grad is None
+    np.testing.assert_array_equal(y.grad.numpy(), x.numpy())
+
+
+def test_nothing_is_recorded_where_nobody_asks():
+    assert not Exp.apply(batch(2, requires_grad=False)).requires_grad
+    with clnet.no_grad():
+        assert not Exp.apply(batch(2)).requires_grad
+    assert Exp.apply(batch(2)).requires_grad
+
+
+def test_gradients_of_gradients():
+    x, y = batch(3), batch(3, seed=1)
+    (first,) = grad(Exp.apply(x).sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), x)
+    np.testing.assert_allclose(second.numpy(), np.exp(x.detach().numpy()), rtol=1e-6)
+    (first,) = grad(Scaled.apply(x, 3.0, y).sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), y)
+    np.testing.assert_array_equal(second.numpy(), [3, 3, 3])
+
+
+@pytest.mark.parametrize("own", [Exp, Between], ids=lambda own: own.__name__)
+def test_differences_agree(own, device):
+    if not device.traits.float64:
+        pytest.skip("differences need double precision")
+    assert gradcheck(own.apply, batch(3, dtype=np.float64))
+
+
+def test_a_compiled_step_has_the_same_bits():
+    def step(x, y):
+        loss = (Scaled.apply(Exp.apply(x), 2.0, y) + Between.apply(x)).sum()
+        return (loss.detach(), *grad(loss, [x, y]))
+
+    compiled = clnet.compile(step)
+    for seed in range(3):
+        x, y = batch(4, 3, seed=seed), batch(4, 3, seed=seed + 9)
+        for got, wanted in zip(compiled(x, y), step(x, y), strict=True):
+            np.testing.assert_array_equal(got.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+def test_several_results(materialize):
+    x = batch(5)
+    first, last, order, plain = Split.apply(x, materialize)
+    assert plain == "plain"
+    assert (first.requires_grad, last.requires_grad, order.requires_grad) == (True, True, False)
+    last.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [0, 0, 3, 3, 3])
+    assert (Split.got[0] is not None) == materialize
+
+
+def test_an_argument_given_back_is_another_tensor():
+    class Same(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 7
+
+    x = batch(3)
+    y = Same.apply(x)
+    assert y is not x
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [7, 7, 7])
+
+
+def test_a_saved_tensor_that_changed_is_refused():
+    for own in (Exp, Scaled):
+        x = batch(3, requires_grad=False)
+        y = batch(3)
+        out = own.apply(y) if own is Exp else own.apply(x, 1.0, y)
+        with clnet.no_grad():
+            (out if own is Exp else x).add_(1)
+        with pytest.raises(GradientError, match=f"backward of {own.__name__}.*changed in place"):
+            out.sum().backward()
+
+
+def test_a_second_walk_needs_the_graph():
+    out, ones = Between.apply(batch(3)), clnet.ones(3)
+    out.backward(ones, retain_graph=True)
+    out.backward(ones)
+    with pytest.raises(GradientError, match=r"Between.*freed.*retain_graph"):
+        out.backward(ones)
+
+
+def test_what_was_saved_goes_with_the_walk():
+    x = batch(3)
+    out = Between.apply(x)
+    kept = weakref.ref(out.node.kept_inputs[1].tensor)
+    assert kept() is not None
+    gc.disable()
+    try:
+        out.sum().backward()
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def returning(found):
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * y
+
+        @staticmethod
+        def backward(ctx, grad):
+            return found
+
+    return Wrong.apply(batch(3), batch(3)).sum()
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (clnet.zeros(3), r"Wrong\.backward: .*for each argument.*arguments=2.*returned=1"),
+        ((None, None, clnet.zeros(3)), r"returned=3"),
+        ((clnet.zeros(2), None), r"argument's shape.*argument=0.*shape=\(3,\).*gradient=\(2,\)"),
+        ((None, 3.0), r"argument=1.*gradient=float"),
+    ],
+    ids=["too few", "too many", "shape", "type"],
+)
+def test_wrong_gradients_are_named(found, message):
+    with pytest.raises(GradientError, match=message):
+        returning(found).backward()
+
+
+def test_trailing_nones_do_no_harm():
+    returning((None, None, None)).backward()
+
+
+def test_only_tensors_are_saved():
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(3)
+            return x
+
+    with pytest.raises(ArgumentError, match=r"save_for_backward.*int.*attribute of ctx"):
+        Wrong.apply(batch(2))
+
+
+def test_methods_that_are_missing_are_named():
+    with pytest.raises(NotImplementedError, match="forward"):
+        Function.apply(batch(2))
