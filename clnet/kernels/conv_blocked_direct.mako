@@ -24,6 +24,8 @@
 ## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
 ## param    stream: bool             y goes past the caches; it is written once
+## param    shared: int              taps there is room for, if tiles end with rows and the rows that taps
+##                                   read are gathered once for all of them; else 0
 ## param    straight: bool           a tile's pixels lie side by side in x, one tap reads them: nothing is gathered
 ##
 ## def      conv_blocked_direct
@@ -59,9 +61,10 @@
 ## launch   conv_blocked_direct: global (phases, chunks of tiles, chunks of panels), local (1, 1, 1)
 ## numerics one chain of multiply_add per output, in the order part, tap, channel
 <%namespace name="vectors_of" file="lib/vector.mako"/>
+<%namespace name="gathered" file="lib/gathered.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="prelude" file="lib/prelude.mako"/>
-<%def name="conv_blocked_direct(width, pixels, vectors, room, most, bias, added, activation, stream, straight)">
+<%def name="conv_blocked_direct(width, pixels, vectors, room, most, bias, added, activation, stream, straight, shared)">
 <% lanes, places = vectors * width, most * -(-pixels // 16) %>
 ${vectors_of.types("float", width)}
 ${prelude.fetch_ahead()}
@@ -94,6 +97,9 @@ __kernel void conv_blocked_direct(
     int columns[${16 * places}] __attribute__((aligned(64)));
     int sources[${16 * places}] __attribute__((aligned(64)));
     int to[${most * pixels}], ahead[${most}];
+% if shared:
+    int tap_begins[${shared}], tile_begins[${most}], slots[${most + 1}];
+% endif
     const int row_phase = get_group_id(0) / phases_right;
     const int column_phase = get_group_id(0) % phases_right;
     int first_r = 0, first_s = 0;
@@ -110,8 +116,10 @@ __kernel void conv_blocked_direct(
     const int panels = out_blocks / ${vectors};
     const int panel_chunk = get_group_id(2), panel_chunks = get_num_groups(2);
     const int first_panel = panels * panel_chunk / panel_chunks, last_panel = panels * (panel_chunk + 1) / panel_chunks;
+% if not shared:
     /* lines of the next tiles that each panel fetches */
     const int share = (${pixels - 1} + last_panel - first_panel) / (last_panel - first_panel);
+% endif
 
     const int plane = x_height * x_width * ${width}, y_plane = y_height * y_width * ${width};
     const long panel_size = (long)kh * kw * in_blocks * ${width * lanes};
@@ -121,10 +129,13 @@ __kernel void conv_blocked_direct(
     added += added_offset;
 % endif
     __global const float *const filters = packed + packed_offset;
+% if shared:
+    ${gathered.taps_of_rows(width, pixels)}
+% endif
 
     for (int tile = (long)tiles * tile_chunk / tile_chunks; tile < last_tile; tile += turn) {
         const int count = tile + turn < last_tile ? turn : last_tile - tile;
-        ${locate(width, pixels)}
+        ${gathered.locate(width, pixels, shared)}
         int tap = 0, block = 0, r = first_r, s = first_s;
         do {
             const int some = tap + some_taps < taps ? some_taps : taps - tap;
@@ -132,11 +143,13 @@ __kernel void conv_blocked_direct(
             const int begins = tap == 0 && block == 0, ends = tap + some == taps && last_block == in_blocks;
             int r_after = r, s_after = s;
 % if not straight:
-            ${gather(width, pixels)}
+            ${gathered.gather_rows(width, pixels) if shared else gathered.gather(width, pixels)}
 % endif
             for (int panel = first_panel; panel < last_panel; panel++) {
+% if not shared:
                 const int line = (panel - first_panel) * share;
                 const int last_line = line + share < ${pixels} ? line + share : ${pixels};
+% endif
 % if not straight:
                 __local const float *a = gathered, *again = a + (get_work_dim() == 0);
 % endif
@@ -155,7 +168,7 @@ __kernel void conv_blocked_direct(
 % endfor
                         }
 % endif
-                    ${multiply(width, pixels, vectors, straight)}
+                    ${multiply(width, pixels, vectors, straight, shared)}
                     ${store(width, pixels, vectors, bias, added, activation, stream)}
                 }
             }
@@ -166,68 +179,12 @@ __kernel void conv_blocked_direct(
 }
 </%def>
 ##
-## Where the pixels of `count` tiles read and are written, and where the tiles after those begin.
-<%def name="locate(width, pixels)">
-<% places = -(-pixels // 16) * 16 %>
-int image = tile * ${pixels} / (height * row_length);
-        int row = tile * ${pixels} / row_length % height;
-        int column = tile * ${pixels} % row_length;
-        for (int t = 0; t < count; t++) {
-            for (int i = 0; i < ${pixels}; i++) {
-                rows[t * ${places} + i] = row * down;
-                columns[t * ${places} + i] = column * right;
-                sources[t * ${places} + i] = image * in_blocks * plane + (row * down * x_width + column * right) * ${width};
-                to[t * ${pixels} + i] = image * out_blocks * y_plane
-                    + ((row * phases_down + row_phase) * y_width + column * phases_right + column_phase) * ${width};
-                if ((tile + t) * ${pixels} + i < total - 1) {
-                    column++;
-                    if (column == row_length) { column = 0; row++; }
-                    if (row == height) { row = 0; image++; }
-                }
-            }
-            const int next = (tile + turn + t) * ${pixels};
-            ahead[t] = next / (height * row_length) * in_blocks * plane
-                + (next / row_length % height * down * x_width + next % row_length * right) * ${width};
-        }
-</%def>
-##
-## What `count` tiles read at `some` taps from (r, s) on, of blocks [block, last_block).
-<%def name="gather(width, pixels)">
-<% places = -(-pixels // 16) * 16 %>
-for (int k = 0; k < some; k++) {
-                const int dy = (row_phase + pad_down - r_after * gap_down) / phases_down;
-                const int dx = (column_phase + pad_right - s_after * gap_right) / phases_right;
-                const int shift = (dy * x_width + dx) * ${width};
-                for (int t = 0; t < count; t++) {
-                    int from[${places}] __attribute__((aligned(64))), keep[${places}] __attribute__((aligned(64)));
-% for part in range(places // 16):
-                    {
-                        const int16 at = ((const int16 *)(rows + t * ${places}))[${part}] + dy;
-                        const int16 beside = ((const int16 *)(columns + t * ${places}))[${part}] + dx;
-                        const int16 inside = (at >= 0) & (at < x_height) & (beside >= 0) & (beside < x_width);
-                        ((int16 *)keep)[${part}] = inside;
-                        ((int16 *)from)[${part}] = (((const int16 *)(sources + t * ${places}))[${part}] + shift) & inside;
-                    }
-% endfor
-                    __local vector *into = (__local vector *)gathered + (t * some + k) * (last_block - block) * ${pixels};
-                    __global const float *base = x + block * plane;
-                    for (int b = block; b < last_block; b++, base += plane, into += ${pixels}) {
-% for i in range(pixels):
-                        into[${i}] = as_float${width}(as_int${width}(*(__global const vector *)(base + from[${i}])) & keep[${i}]);
-% endfor
-                    }
-                }
-                s_after += columns_apart;
-                if (s_after >= kw) { s_after = first_s; r_after += rows_apart; }
-            }
-</%def>
-##
 ## Sums of the tile at `a`, which moves on to the next; meanwhile this tile's share of the panel
 ## after this one, and this panel's of the tiles after these, come closer. Two pixels in three are
 ## read again for the second vector, as in gemm_packed. All channels of a block are written out: an
 ## index beside the pointers costs a quarter.
-<%def name="multiply(width, pixels, vectors, straight)">
-<% step = "plane" if straight else pixels * width %>
+<%def name="multiply(width, pixels, vectors, straight, shared)">
+<% step = "plane" if straight else "row_size" if shared else pixels * width %>
 <% v, lanes, broadcasts = f"float{width}", vectors * width, width == 16 and vectors == 2 %>
 % for i in range(pixels):
                     ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
@@ -243,11 +200,23 @@ for (int k = 0; k < some; k++) {
                     for (int k = 0; k < some; k++) {
                         __global const float *f = filters + ${width} + panel * panel_size + ((q_r * kw + q_s) * in_blocks + block) * ${width * lanes};
                         __global const float *next = f + panel_size + t * lines * ${width};
+% if shared:
+                        a = gathered + tile_begins[t] + tap_begins[k];
+                        again = a + (get_work_dim() == 0);
+                        const int line = ((panel - first_panel) * taps + k) * share;
+                        const int last_line = line < lines_read ? share : 0;
+                        __global const float *pixel = x + ahead[t] + block * plane + line * ${width};
+% else:
                         __global const float *pixel = x + ahead[t] + block * plane;
+% endif
                         for (int b = block; b < last_block; b++, a += ${step}, again += ${step}, f += ${width * lanes}, next += ${width * lanes}, pixel += plane) {
                             for (int i = 0; i < lines; i++) FETCH_AHEAD(next + i * ${width});
+% if shared:
+                            for (int i = 0; i < last_line; i++) FETCH_AHEAD(pixel + i * ${width});
+% else:
                             if (k == 0)
                                 for (int i = line; i < last_line; i++) FETCH_AHEAD(pixel + i * right * ${width});
+% endif
 % for u in range(width):
 % for j in range(vectors):
                             const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];

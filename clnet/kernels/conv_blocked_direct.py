@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..array import Array
 from ..device import DeviceTraits, Launch, Target
-from ..shapes import ceil_div
+from ..shapes import Shape, ceil_div
 from . import conv_blocked_pack
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
@@ -32,6 +32,7 @@ class DirectParams(NamedTuple):
     activation: str | None
     stream: bool
     straight: bool
+    shared: int
 
 
 class Split(NamedTuple):
@@ -85,6 +86,8 @@ GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
 # So few panels read too little to pay for having it gathered.
 STRAIGHT_PANELS = 2
+# Taps of filters whose rows are gathered once for all of them.
+SHARED_TAPS = 64
 # Panels of more bytes are fetched ahead from beyond the second-level cache.
 NEAR_BYTES = 2**20
 
@@ -186,6 +189,9 @@ def _convolve(
     taps = ceil_div(g.kh, down.apart) * ceil_div(g.kw, right.apart)
     turn = min(cut.turn, tile.most)
     part = part_of(blocks_of(room, tile, block, turn), taps, x.shape[1])
+    shared = rows_turn(g, tile, x.shape, y.shape, (down, right), turn, room)
+    if shared:
+        turn, part = shared, (taps, x.shape[1])
     streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
     far = packed.nbytes > NEAR_BYTES
     straight = (
@@ -198,7 +204,7 @@ def _convolve(
         DirectParams(
             block, tile.pixels, tile.vectors, room, tile.most, bias is not None,
             added is not None, activation, streams and part == (taps, x.shape[1]),
-            straight,
+            straight, SHARED_TAPS if shared else 0,
         ),
         (
             y,
@@ -222,6 +228,45 @@ def _convolve(
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
     )  # fmt: skip
+
+
+def rows_turn(
+    g: ConvGeometry,
+    tile: Tile,
+    x_shape: Shape,
+    y_shape: Shape,
+    sides: tuple[Walk, Walk],
+    turn: int,
+    room: int,
+) -> int:
+    """Tiles at a time whose rows are gathered once for all taps, or 0.
+
+    Args:
+        g: the sizes.
+        tile: of registers.
+        x_shape: of what is read.
+        y_shape: of what is written.
+        sides: how the output walks over what is read, down and right.
+        turn: tiles at a time at most.
+        room: floats of local memory.
+
+    Returns:
+        0 unless tiles end with rows, the taps lie side by side and all channels fit; phases of an
+        input gradient have too few taps to gain.
+    """
+    down, right = sides
+    _, _, height, width, block = y_shape
+    if down.phases * right.phases > 1 or width % tile.pixels or (g.dh, g.dw) != (1, 1):
+        return 0
+    if not 1 < g.taps <= SHARED_TAPS or g.kh < down.step or g.kw < right.step:
+        return 0
+    row = right.step * (width + (g.kw - 1) // right.step) * x_shape[1] * block
+    for tiles in (turn, ceil_div(turn, 2)):
+        rows = ceil_div(tiles * tile.pixels, width) + 1
+        images = min(ceil_div(rows - 1, height) + 1, rows)
+        if (images * g.kh + (rows - images) * down.step) * row <= room:
+            return tiles
+    return 0
 
 
 def room_of(traits: DeviceTraits, tile: Tile, block: int) -> int:

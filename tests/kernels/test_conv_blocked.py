@@ -38,6 +38,12 @@ GEOMETRIES = {
     "far-taps": ConvGeometry(2, 16, 9, 7, 16, 3, 3, 9, 7, 1, 1, 5, 6, 5, 6),
     "four-blocks": ConvGeometry(2, 64, 5, 7, 64, 3, 3, 3, 4, 2, 2, 1, 1),
     "stride-below-gap": ConvGeometry(2, 16, 13, 13, 16, 3, 3, 5, 5, 3, 3, 2, 2, 2, 2),
+    "rows-once": ConvGeometry(3, 16, 4, 84, 32, 3, 3, 4, 84, 1, 1, 1, 1),
+    "rows-once-stride": ConvGeometry(2, 32, 6, 168, 32, 3, 3, 3, 84, 2, 2, 1, 1),
+    "rows-once-images": ConvGeometry(7, 32, 3, 14, 32, 5, 3, 3, 14, 1, 1, 2, 1),
+    "rows-once-even": ConvGeometry(5, 32, 3, 13, 16, 2, 2, 2, 12),
+    "rows-apart": ConvGeometry(3, 32, 9, 42, 32, 3, 3, 3, 14, 3, 3),
+    "rows-unread": ConvGeometry(2, 32, 9, 42, 32, 2, 2, 3, 14, 3, 3),
 }
 
 
@@ -303,6 +309,24 @@ def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
     added = np.ones_like(case.forward(), np.float32)
     check(forward, bias=True, added=added, activation="relu")
     check(Side(where, target_of(where, 16), case, Direction.INPUT_GRAD, form))
+
+
+ROWS_ONCE = [name for name in GEOMETRIES if name.startswith("rows-")]
+
+
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.INPUT_GRAD])
+@pytest.mark.parametrize("geometry", ROWS_ONCE)
+@pytest.mark.parametrize(("turn", "room"), [(224, 2**19), (28, 2**15)])
+def test_rows_are_gathered_once_for_all_taps(geometry, direction, turn, room, where, monkeypatch):
+    monkeypatch.setattr(conv_blocked_direct, "TURN_PIXELS", turn)
+    monkeypatch.setattr(conv_blocked_direct, "ROOM_BYTES", room)
+    form, case = BlockedForm(BlockedAlgorithm.DIRECT, 16), Reference(GEOMETRIES[geometry])
+    side = Side(where, target_of(where, 16), case, direction, form)
+    shared = side.launches()[1][-1].kernel.params.shared > 0
+    if direction is Direction.FORWARD or geometry in ("rows-once", "rows-once-images"):
+        fits = geometry in ("rows-once-images", "rows-apart") or room > 2**15
+        assert shared == (fits and geometry not in ("rows-once-even", "rows-unread"))
+    check(side)
 
 
 @pytest.mark.parametrize(("room", "taps", "blocks", "part"), [
