@@ -84,7 +84,7 @@ def pack(form: Panels, problem: Problem, panels: Array) -> Launch:
     inner_items = b.shape[1] if b.strides[1] != 0 else 1
     nbytes = items * form.elements(problem.n, problem.k) * b.dtype.itemsize
     whole = form.width * b.dtype.itemsize == LINE_BYTES
-    form = form._replace(stream=whole and nbytes >= STREAM_BYTES)
+    form = form._replace(stream=whole and nbytes > STREAM_BYTES)
     return PACK.launch(
         form,
         (
