@@ -1,10 +1,10 @@
 """Pages come before they are needed, and a buffer stays a buffer."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from mmap import PAGESIZE
+from threading import Event, Timer
 
 import numpy as np
 import pyopencl as cl
@@ -19,21 +19,6 @@ from clnet.device.backing import Backing
 MIB = 2**20
 
 
-def resident() -> int:
-    if sys.platform != "linux":
-        pytest.skip("no /proc")
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
-def grown_by(nbytes: int, before: int) -> bool:
-    """Whether so many bytes got pages within a while."""
-    for _ in range(200):
-        if resident() - before >= nbytes - 2 * MIB:
-            return True
-        time.sleep(0.01)
-    return False
-
-
 @pytest.fixture
 def cpu(device: Device) -> Device:
     if device.traits.kind is not DeviceKind.CPU:
@@ -46,24 +31,47 @@ def expected(cpu: Device, *, least: int, most: int) -> Backing:
     return Backing(buffer, cpu.queue._bytes_of, least=least)
 
 
+def filled(cpu: Device, nbytes: int) -> cl.Buffer:
+    """A buffer of ones; touching a page puts a zero at its begin."""
+    buffer = cpu.queue.create(nbytes)
+    cl.enqueue_fill_buffer(cpu.queue._queue, buffer, np.uint8(1), 0, nbytes)
+    cpu.synchronize()
+    return buffer
+
+
+def touched(cpu: Device, buffer: cl.Buffer) -> np.ndarray:
+    """For each page, whether it was."""
+    found = np.empty(buffer.size, np.uint8)
+    cl.enqueue_copy(cpu.queue._queue, found, buffer)
+    return found[::PAGESIZE] == 0
+
+
 def test_pages_come_without_a_kernel_and_no_more_than_are_certain(cpu: Device) -> None:
-    before = resident()
-    backing = expected(cpu, least=64 * MIB, most=256 * MIB)
-    assert grown_by(64 * MIB, before)
-    time.sleep(0.05)
-    assert resident() - before < 96 * MIB  # not the rest
-    assert backing.take(128 * MIB) is not None
-    assert backing.take(128 * MIB) is None  # it has one buffer
+    buffer = filled(cpu, 64 * MIB)
+    backing = Backing(buffer, cpu.queue._bytes_of, least=33 * MIB)
+    backing._done.result()
+    pages = touched(cpu, buffer)
+    certain = 33 * MIB // PAGESIZE
+    assert pages[:certain].all()
+    assert not pages[certain:].any()
+    assert backing.take(48 * MIB) is buffer
+    assert backing.take(48 * MIB) is None  # it has one buffer
 
 
 def test_nothing_is_touched_once_it_is_taken(cpu: Device) -> None:
-    before = resident()
-    backing = expected(cpu, least=512 * MIB, most=512 * MIB)
-    assert backing.take(512 * MIB) is not None
-    held = resident()
-    assert held - before < 256 * MIB
-    time.sleep(0.1)
-    assert resident() - held < 16 * MIB
+    decided = Event()
+
+    @contextmanager
+    def late(buffer: cl.Buffer) -> Iterator[np.ndarray]:
+        decided.wait()
+        with cpu.queue._bytes_of(buffer) as memory:
+            yield memory
+
+    buffer = filled(cpu, 64 * MIB)
+    backing = Backing(buffer, late, least=64 * MIB)
+    Timer(0.05, decided.set).start()
+    assert backing.take(64 * MIB) is buffer
+    assert not touched(cpu, buffer).any()
 
 
 def test_it_suits_only_what_it_was_made_for(cpu: Device) -> None:
