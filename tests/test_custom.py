@@ -198,7 +198,7 @@ def test_what_was_saved_goes_with_the_walk():
         gc.enable()
 
 
-def returning(found):
+def returning(found, x=None):
     class Wrong(Function):
         @staticmethod
         def forward(ctx, x, y):
@@ -208,7 +208,7 @@ def returning(found):
         def backward(ctx, grad):
             return found
 
-    return Wrong.apply(batch(3), batch(3)).sum()
+    return Wrong.apply(batch(3) if x is None else x, batch(3)).sum()
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,9 @@ def test_wrong_gradients_are_named(found, message):
 
 
 def test_trailing_nones_do_no_harm():
-    returning((None, None, None)).backward()
+    x = batch(3)
+    returning((clnet.full(3, 5.0), None, None), x).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [5, 5, 5])
 
 
 def test_only_tensors_are_saved():

@@ -137,8 +137,16 @@ def test_a_plan_lies_in_pages_that_came_while_it_was_made(cpu: Device) -> None:
     np.testing.assert_allclose(y.numpy(), _sums(x).numpy(), rtol=1e-4, atol=1e-2)
 
 
-def test_a_plan_for_an_absent_device_needs_no_pages(cpu: Device) -> None:
+def test_a_plan_for_an_absent_device_needs_no_pages(
+    cpu: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    monkeypatch.setattr(Backing, "__init__", lambda self, *args, **options: made.append(self))
     absent = AbsentDevice(cpu.traits)
     with clnet.abstract():
         x = clnet.zeros(2048, 2048, device=absent)
-    clnet.compile(_sums)(x)
+    compiled = clnet.compile(_sums)
+    compiled(x)
+    (plan,) = compiled.plans
+    assert plan.peak_bytes > 16 * MIB  # a device that is there would touch pages
+    assert not made
