@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..array import Array
 from ..device import HostScalar, Scratch
 from ..shapes import collapse
+from .kernel import ints, longs
 
 BATCH_AXES = 2
 
@@ -117,9 +118,31 @@ class Problem:
             self, out=first, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None
         )
 
+    def bias_array(self) -> tuple[Array, ...]:
+        """The kernels' argument ``bias``: none without a bias."""
+        return () if self.bias is None else (self.bias,)
+
     def bias_args(self) -> tuple[Any, ...]:
         """The kernels' arguments ``bias, bias_step``: none without a bias."""
         return () if self.bias is None else (self.bias, self.bias.strides[0])
+
+    def sizes(self, *further: int) -> bytes:
+        """The kernels' argument ``sizes``; see ``lib/product.mako``.
+
+        Args:
+            further: what a kernel has beside the sizes that all have.
+        """
+        return ints(self.m, self.n, self.k, self.out.shape[1], *further)
+
+    def strides(self, out_slice: int = 0) -> bytes:
+        """The kernels' argument ``strides``; see ``lib/product.mako``.
+
+        Args:
+            out_slice: how far slices of sums lie apart.
+        """
+        _, *batch = self.batch_strides()
+        bias_step = 0 if self.bias is None else self.bias.strides[0]
+        return longs(*self.matrix_strides(), *batch, bias_step, out_slice)
 
     def matrix_strides(self) -> tuple[int, ...]:
         """The kernels' arguments ``out_m, out_n, a_m, a_k, b_k, b_n``."""
