@@ -85,14 +85,17 @@ def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish
     """A product at ``at`` with a pointwise step that reads its result, as one step."""
     product, step = trace.steps[at], trace.steps[reader]
     form = form_of(step) if isinstance(step, Step) else None
-    if form is None or not isinstance(product, Step) or not isinstance(step, Step):
+    if form is None or not isinstance(product, Step):
+        return Refusal.CHANGED
+    function = product.function
+    if not isinstance(function, MatMul | Linear):
         return Refusal.CHANGED
     (x,) = product.outputs
     against = _against(trace, x, form) or _against_moving(trace, actions, at, reader, form)
     if against is not None:
         return against
     kept = trace.outlives(x.storage) or len(trace.readers[x.storage]) > 1
-    return _Finish(_joined(product, step, form, kept=kept), form.cells)
+    return _Finish(_joined(product, function, form, kept=kept), form.cells)
 
 
 def _against(trace: Trace, x: Array, form: Form) -> Refusal | None:
@@ -136,15 +139,13 @@ def _against_moving(
     if any(passed(trace.readers.get(storage)) for storage in changed):
         return Refusal.ORDER
     last = actions[bisect_right(actions, reader) - 1] if actions else -1
-    if form.cells and any(
-        cells_of(step.function) for i, step in trace.ops if at <= i < last
-    ):
+    if form.cells and any(cells_of(step.function) for i, step in trace.ops if at <= i < last):
         return Refusal.ORDER
     return None
 
 
-def _joined(product: Step, step: Step, form: Form, *, kept: bool) -> Step:
-    """Both as one step, at the product's place."""
+def _joined(product: Step, function: MatMul | Linear, form: Form, *, kept: bool) -> Step:
+    """A product and a form of its result as one step, at the product's place."""
     (x,) = product.outputs
     reads: list[Array] = list(form.changed)
     leaves: dict[Expr, Expr] = {}
@@ -153,13 +154,15 @@ def _joined(product: Step, step: Step, form: Form, *, kept: bool) -> Step:
         if array.storage is x.storage:
             leaves[leaf] = Input(0)
             continue
-        found = next((i for i, a in enumerate(reads) if a.storage is array.storage), len(reads))
+        place = (array.storage, array.offset)
+        same = (i for i, a in enumerate(reads) if (a.storage, a.offset) == place)
+        found = next(same, len(reads))
         if found == len(reads):
             reads.append(array)
         leaves[leaf] = Input(1 + found)
     made = (*form.made, x) if kept else form.made
-    function = Finished(
-        product.function,
+    finished = Finished(
+        function,
         form.parts,
         (*(substitute(e, leaves) for e in form.exprs), *([Input(0)] if kept else [])),
         form.scalars,
@@ -168,4 +171,4 @@ def _joined(product: Step, step: Step, form: Form, *, kept: bool) -> Step:
         len(form.changed),
         len(reads),
     )
-    return Step(function, (*reads, *product.inputs), made, product.module_path, product.phase)
+    return Step(finished, (*reads, *product.inputs), made, product.module_path, product.phase)

@@ -133,7 +133,7 @@ ${vectors_of.types(ctype, width)}
 % endif
 ${finishing.functions(finish, ctype, width, "vector", "")}
 __kernel void gemm_slices_dense(
-    const int total, const int slices, __global ${ctype} *${'' if finish else 'restrict '}out, const long out_offset,
+    const int total, const int slices, __global ${ctype} *out, const long out_offset,
     __global const ${ctype} *restrict partial, const long partial_offset,
 % if bias:
     const int m, const int n,

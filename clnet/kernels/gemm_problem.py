@@ -199,7 +199,8 @@ def problems(
             )
             for array, step in zip(arrays, steps, strict=True)
         )
-        problem = Problem(*views, alpha, beta, bias, bias_axis, activation, finish)
+        x, y, z = views
+        problem = Problem(x, y, z, alpha, beta, bias, bias_axis, activation, finish)
         problem = _merge_rows(problem)
         problem = _merge_rows(problem.transposed()).transposed()
         if problem.out.strides[3] != 1 and problem.out.strides[2] == 1:

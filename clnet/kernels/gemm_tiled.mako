@@ -67,7 +67,7 @@ ${store_run(ctype, out_dense, bias, activation, finish)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void gemm_tiled(
     const int m, const int n, const int k,
-    __global ${ctype} *${'' if finish else 'restrict '}out, const long out_offset,
+    __global ${ctype} *out, const long out_offset,
     __global const ${ctype} *restrict a, const long a_offset,
     __global const ${ctype} *restrict b, const long b_offset,
 % if bias:
@@ -148,7 +148,7 @@ __kernel void gemm_tiled(
 ##
 <%def name="store_run(ctype, out_dense, bias, activation, finish)">
 inline void store_run(
-    __global ${ctype} *${'' if finish else 'restrict '}out, ${ctype}4 x, const int valid, const long out_n,
+    __global ${ctype} *out, ${ctype}4 x, const int valid, const long out_n,
     const ${ctype} alpha, const ${ctype} beta
     ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""}
     ${finishing.operands(finish, ctype)})

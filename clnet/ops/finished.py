@@ -65,9 +65,7 @@ class Finished(Function):
         return self.product.product(target, out, operands, finish)
 
 
-def can_finish(
-    target: Target, product: Function, out: Array, inputs: tuple[Array, ...]
-) -> bool:
+def can_finish(target: Target, product: Function, out: Array, inputs: tuple[Array, ...]) -> bool:
     """Whether a step is a product whose kernel can apply expressions to its result.
 
     Args:

@@ -11,9 +11,7 @@
 ## param stored: str          type of such a vector in memory
 ## param store: str           function of a value and a place that stores a vector; '': a plain store
 ## param printed: Printed     C text of the expressions, of one type
-## param suffix: str          of the function's name: the number of lanes
-## param lanes: int           of the type
-## param type: str            the type
+## param lanes: int           of their type
 ## param at: str              C expression: where the result lies, in elements from out's begin
 <%namespace name="elementary" file="elementary.mako"/>
 ##
