@@ -31,7 +31,7 @@ class DenseParams(NamedTuple):
     group: int
     bias: str | None
     activation: str | None
-    finish: FinishParams | None
+    finish: FinishParams | None = None
 
 
 ANY = Kernel("gemm_any", "gemm_any.mako")

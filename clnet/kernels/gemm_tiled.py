@@ -33,7 +33,7 @@ class TiledParams(NamedTuple):
     raster: int
     bias: str | None
     activation: str | None
-    finish: FinishParams | None
+    finish: FinishParams | None = None
 
 
 TILED = Kernel(
