@@ -11,6 +11,7 @@ from ..shapes import ceil_div
 from .grid import items
 from .kernel import Constraint, Kernel
 from .pool_vectors import avg_pool_vectors, lanes_inside
+from .repeat import repeat, repeats
 from .window import (
     Window,
     by_rows,
@@ -166,6 +167,9 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
     if gx.size == 0:
         return []
     cost: dict[str, Any] = {"flops": gx.size, "bytes": gx.nbytes + gy.nbytes}
+    n = prod(gx.shape[-2:])
+    if gy.size * n == gx.size and gy.contiguous and repeats(target, gx, n):
+        return [repeat(target, gx, gy, (gy.size,), (1,), divisor=n)]
     sizes = (*gx.shape[-2:], *gy.shape[-2:])
     if by_rows(target):
         shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
