@@ -161,7 +161,7 @@ __kernel void gemm_slices_dense(
         x += *${"(__global const vector *)" if bias == "n" else ""}bias;
 % endif
 % if finish:
-        finish_${width}(${epilogue.activate(activation, "x", type)}, out + index${finishing.passed(finish, "index")});
+        finish_${width}(${epilogue.activate(activation, "x", type)}, out + index${finishing.of(finish, "*(__global const vector *)(x_{} + index)")}${finishing.passed(finish, "index")});
 % else:
         *(__global vector *)(out + index) = ${epilogue.activate(activation, "x", type)};
 % endif
@@ -180,7 +180,7 @@ __kernel void gemm_slices_dense(
         x += *bias;
 % endif
 % if finish:
-        finish_1(${epilogue.activate(activation, "x", ctype)}, out + index${finishing.passed(finish, "index")});
+        finish_1(${epilogue.activate(activation, "x", ctype)}, out + index${finishing.of(finish, "x_{}[index]")}${finishing.passed(finish, "index")});
 % else:
         out[index] = ${epilogue.activate(activation, "x", ctype)};
 % endif

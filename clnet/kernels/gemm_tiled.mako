@@ -15,6 +15,7 @@
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
 ## param    finish: FinishParams|None  see lib/finish.mako: applied behind the activation
+## param    first: int            of four rows of an item
 ## param    name: 'a'|'b'        the operand
 ## param    axis: 'm'|'n'        its axis that is not k
 ## param    start: str           where the tile begins along it
@@ -99,6 +100,9 @@ __kernel void gemm_tiled(
     ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}
     ${core.gather(tile, ctype)}
 % for i in range(tile.item_m):
+% if finish and i % 4 == 0:
+    ${read_runs(finish, ctype, tile, out_dense, i)}
+% endif
     {
         const int row = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4};
         if (row < m${' && team == 0' if tile.teams > 1 else ''}) {
@@ -107,7 +111,7 @@ __kernel void gemm_tiled(
                 const int column = column0 + self_n + ${j * tile.lanes_n * 4};
                 store_run(out + row * out_m + column * out_n, acc_${i}_${j}, n - column, out_n, alpha, beta
                     ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""}
-                    ${finishing.passed(finish, "row * out_m + column * out_n")});
+                    ${finishing.of(finish, "v_%d_%d_{}" % (i, j))}${finishing.passed(finish, "row * out_m + column * out_n")});
             }
 % endfor
         }
@@ -146,12 +150,30 @@ __kernel void gemm_tiled(
     ${name}_steps -= ${loads.tile_k};
 </%def>
 ##
+## What four rows of an item are finished with, all asked for before the first is used: a store could
+## change what is read after it, so the compiler would wait for memory once for each run.
+<%def name="read_runs(finish, ctype, tile, out_dense, first)">
+% for i in range(first, first + 4):
+% for j in range(tile.item_n // 4):
+    const int valid_${i}_${j} = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4} < m ? n - column0 - self_n - ${j * tile.lanes_n * 4} : 0;
+    const long at_${i}_${j} = (row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4}) * out_m + (column0 + self_n + ${j * tile.lanes_n * 4}) * out_n;
+% for r in range(finish.reads):
+% if out_dense:
+    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + (valid_${i}_${j} > 0 ? at_${i}_${j} : 0));
+% else:
+    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[valid_{i}_{j} > {lane} ? at_{i}_{j} + {lane} * out_n : 0]" for lane in range(4))});
+% endif
+% endfor
+% endfor
+% endfor
+</%def>
+##
 <%def name="store_run(ctype, out_dense, bias, activation, finish)">
 inline void store_run(
     __global ${ctype} *out, ${ctype}4 x, const int valid, const long out_n,
     const ${ctype} alpha, const ${ctype} beta
     ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""}
-    ${finishing.operands(finish, ctype)})
+    ${finishing.values(finish, ctype + "4")}${finishing.places(finish, ctype)})
 {
     x *= alpha;
 % if out_dense:
@@ -164,7 +186,7 @@ inline void store_run(
         x += (${ctype}4)(bias[0], bias[bias_step], bias[2 * bias_step], bias[3 * bias_step]);
 % endif
 % if finish:
-        finish_4(${epilogue.activate(activation, "x", ctype + "4")}, out${finishing.passed(finish, "0")});
+        finish_4(${epilogue.activate(activation, "x", ctype + "4")}, out${finishing.of(finish, "v_{}")}${finishing.passed(finish, "0")});
 % else:
         *(__global ${ctype}4 *)out = ${epilogue.activate(activation, "x", ctype + "4")};
 % endif
@@ -178,7 +200,7 @@ inline void store_run(
         x.s${lane} += bias[${"0" if bias == "m" else "%d * bias_step" % lane}];
 % endif
 % if finish:
-        finish_1(${epilogue.activate(activation, "x.s%d" % lane, ctype)}, out + ${lane} * out_n${finishing.passed(finish, "%d * out_n" % lane)});
+        finish_1(${epilogue.activate(activation, "x.s%d" % lane, ctype)}, out + ${lane} * out_n${finishing.of(finish, "v_{}.s%d" % lane)}${finishing.passed(finish, "%d * out_n" % lane)});
 % else:
         out[${lane} * out_n] = ${epilogue.activate(activation, "x.s%d" % lane, ctype)};
 % endif

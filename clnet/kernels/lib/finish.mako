@@ -13,6 +13,8 @@
 ## param printed: Printed     C text of the expressions, of one type
 ## param lanes: int           of their type
 ## param at: str              C expression: where the result lies, in elements from out's begin
+## param type: str            ctype or a vector of it
+## param given: str           C expression of an operand's value
 <%namespace name="elementary" file="elementary.mako"/>
 ##
 ## The kernel's parameters, after out's and before others.
@@ -42,17 +44,23 @@
 % endif
 </%def>
 ##
-## The same as parameters of a function, and as its arguments for the result `at`.
-<%def name="operands(finish, ctype)">${"".join(
+## Where other arrays are written and the scalars, as parameters of a function, and as its arguments
+## for the result `at`.
+<%def name="places(finish, ctype)">${"".join(
     [f", __global {ctype} *y_{j}" for j in range(1, len(finish.wide.results))]
-    + [f", __global const {ctype} *x_{j}" for j in range(finish.reads)]
     + [f", const {ctype} s_{j}" for j in range(finish.scalars)]) if finish else ""}</%def>
 <%def name="passed(finish, at)">${"".join(
     [f", y_{j} + ({at})" for j in range(1, len(finish.wide.results))]
-    + [f", x_{j} + ({at})" for j in range(finish.reads)]
     + [f", s_{j}" for j in range(finish.scalars)]) if finish else ""}</%def>
 ##
-## Functions finish_<lanes>(result, place in out, ...): they write every array.
+## What is read beside the result, as parameters of a function of some type, and as its arguments:
+## `given` is a format with a {} for the operand's number.
+<%def name="values(finish, type)">${"".join(
+    f", const {type} v_{j}" for j in range(finish.reads)) if finish else ""}</%def>
+<%def name="of(finish, given)">${"".join(
+    f", {given.format(j)}" for j in range(finish.reads)) if finish else ""}</%def>
+##
+## Functions finish_<lanes>(result, place in out, values, places ...): they write every array.
 <%def name="functions(finish, ctype, width, stored, store)">
 % if finish:
 #pragma OPENCL FP_CONTRACT OFF
@@ -67,11 +75,9 @@ ${function(finish, finish.single, ctype, 1, ctype, "")}
 </%def>
 <%def name="function(finish, printed, ctype, lanes, stored, store)">
 <% type = ctype if lanes == 1 else f"{ctype}{lanes}" %>
-inline void finish_${lanes}(const ${type} result, __global ${ctype} *y_0${operands(finish, ctype)})
+inline void finish_${lanes}(
+    const ${type} result, __global ${ctype} *y_0${values(finish, type)}${places(finish, ctype)})
 {
-% for j in range(finish.reads):
-    const ${type} v_${j} = *(__global const ${stored} *)x_${j};
-% endfor
 % for statement in printed.statements:
     ${statement}
 % endfor
