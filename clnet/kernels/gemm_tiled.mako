@@ -14,6 +14,7 @@
 ## param    raster: int          rows of tiles that are computed column by column, for the cache
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
+## param    finish: FinishParams|None  see lib/finish.mako: applied behind the activation
 ## param    name: 'a'|'b'        the operand
 ## param    axis: 'm'|'n'        its axis that is not k
 ## param    start: str           where the tile begins along it
@@ -28,6 +29,9 @@
 ## arg      b: in ctype
 ## arg      bias: in ctype            these two only with a bias
 ## arg      bias_step: long                its stride
+## arg      y_{j}: inout ctype           these three as finish says
+## arg      x_{j}: in ctype
+## arg      s_{j}: ctype
 ## arg      alpha: ctype               factor of the product
 ## arg      beta: ctype               factor of what out holds
 ## arg      out_m: long                strides of the matrices
@@ -50,23 +54,26 @@
 ## numerics each sum runs over k in order, or a team's part of it; parts are added in order
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="core" file="lib/tile.mako"/>
+<%namespace name="finishing" file="lib/finish.mako"/>
 <%def name="gemm_tiled(
-    ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation)">
+    ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation, finish)">
 <%
     a_loads = tile.loads(tile.tile_m, a_along, dense=a_dense)
     b_loads = tile.loads(tile.tile_n, b_along, dense=b_dense)
 %>
 ${core.functions(tile, ctype)}
-${store_run(ctype, out_dense, bias, activation)}
+${finishing.functions(finish, ctype, 4 if out_dense else 1, ctype + '4', '')}
+${store_run(ctype, out_dense, bias, activation, finish)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void gemm_tiled(
     const int m, const int n, const int k,
-    __global ${ctype} *restrict out, const long out_offset,
+    __global ${ctype} *out, const long out_offset,
     __global const ${ctype} *restrict a, const long a_offset,
     __global const ${ctype} *restrict b, const long b_offset,
 % if bias:
     __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
 % endif
+    ${finishing.parameters(finish, ctype)}
     const ${ctype} alpha, const ${ctype} beta,
     const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
     const int inner, const long out_outer, const long out_inner,
@@ -80,7 +87,9 @@ __kernel void gemm_tiled(
     const int first = place / (${raster} * tiles_n) * ${raster}, height = min(${raster}, tiles_m - first);
     const int row0 = (first + place % (${raster} * tiles_n) % height) * ${tile.tile_m};
     const int column0 = place % (${raster} * tiles_n) / height * ${tile.tile_n};
-    out += out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice;
+    const long own = item / inner * out_outer + item % inner * out_inner + slice * out_slice;
+    out += out_offset + own;
+    ${finishing.begin(finish, 'own')}
     const int k0 = slice * slice_k, end_k = min(k, k0 + slice_k);
     const int tiles = (end_k - k0 + ${tile.tile_k - 1}) / ${tile.tile_k};
     __global const ${ctype} *a_from = a + a_offset + item / inner * a_outer + item % inner * a_inner;
@@ -97,7 +106,8 @@ __kernel void gemm_tiled(
             {
                 const int column = column0 + self_n + ${j * tile.lanes_n * 4};
                 store_run(out + row * out_m + column * out_n, acc_${i}_${j}, n - column, out_n, alpha, beta
-                    ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
+                    ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""}
+                    ${finishing.passed(finish, "row * out_m + column * out_n")});
             }
 % endfor
         }
@@ -136,11 +146,12 @@ __kernel void gemm_tiled(
     ${name}_steps -= ${loads.tile_k};
 </%def>
 ##
-<%def name="store_run(ctype, out_dense, bias, activation)">
+<%def name="store_run(ctype, out_dense, bias, activation, finish)">
 inline void store_run(
-    __global ${ctype} *restrict out, ${ctype}4 x, const int valid, const long out_n,
+    __global ${ctype} *out, ${ctype}4 x, const int valid, const long out_n,
     const ${ctype} alpha, const ${ctype} beta
-    ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
+    ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""}
+    ${finishing.operands(finish, ctype)})
 {
     x *= alpha;
 % if out_dense:
@@ -152,7 +163,11 @@ inline void store_run(
 % elif bias == "n":
         x += (${ctype}4)(bias[0], bias[bias_step], bias[2 * bias_step], bias[3 * bias_step]);
 % endif
+% if finish:
+        finish_4(${epilogue.activate(activation, "x", ctype + "4")}, out${finishing.passed(finish, "0")});
+% else:
         *(__global ${ctype}4 *)out = ${epilogue.activate(activation, "x", ctype + "4")};
+% endif
     }
 % else:
 % for lane in range(4):
@@ -162,7 +177,11 @@ inline void store_run(
 % if bias:
         x.s${lane} += bias[${"0" if bias == "m" else "%d * bias_step" % lane}];
 % endif
+% if finish:
+        finish_1(${epilogue.activate(activation, "x.s%d" % lane, ctype)}, out + ${lane} * out_n${finishing.passed(finish, "%d * out_n" % lane)});
+% else:
         out[${lane} * out_n] = ${epilogue.activate(activation, "x.s%d" % lane, ctype)};
+% endif
     }
 % endfor
 % endif
