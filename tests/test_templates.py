@@ -11,7 +11,7 @@ The header is the block of ``##`` lines at the top; no device is needed to check
     ## arg    x{i}: in ctype[n]               in (const), out or inout; {i} stands for ${...}
 
 After every pointer ``x`` comes ``const long x_offset``, where its elements begin: one argument on
-the host, so it has no line of its own. Parameters may come from another def of the file.
+the host, so it has no line of its own. Parameters may come from another def, also of lib.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import builtins
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -54,11 +55,12 @@ class Template:
     definitions: dict[str, Definition] = field(default_factory=dict)
     free: set[str] = field(default_factory=set)
     outside: str = ""
+    spaces: dict[str, str] = field(default_factory=dict)  # the files of other templates' defs
     code: str = ""  # of all `${...}`
     has_module_code: bool = False
 
     def text(self, name: str) -> str:
-        """The text of a def, with the text of the file's other defs where it calls them."""
+        """The text of a def, with that of other defs, of lib's files too, where it calls them."""
         return literal(self.definitions[name].nodes, lambda code: self.written(code, {}))
 
     def written(self, code: str, values: dict[str, str]) -> str:
@@ -75,6 +77,9 @@ class Template:
                 given = [self.written(ast.unparse(a), values) for a in arguments]
                 inside = dict(zip(called.arguments, given, strict=False))
                 return literal(called.nodes, lambda code: self.written(code, inside))
+            case ast.Call(ast.Attribute(ast.Name(space), name), arguments) if space in self.spaces:
+                call = f"{name}({', '.join(ast.unparse(a) for a in arguments)})"
+                return shared(Path(self.spaces[space]).name).written(call, values)
             case ast.Constant(str(text)):
                 return text
             case ast.BinOp(ast.Constant(str(text)), ast.Mod()):
@@ -94,6 +99,13 @@ def literal(nodes: list[parsetree.Node], written: Callable[[str], str] = lambda 
         elif isinstance(node, parsetree.Tag) and not isinstance(node, parsetree.DefTag):
             parts.append(literal(node.nodes, written))
     return "".join(parts)
+
+
+@lru_cache
+def shared(name: str) -> Template:
+    """A file of lib/; an empty one if there is none."""
+    path = KERNELS / "lib" / name
+    return parse(path.read_text(encoding="utf-8") if path.exists() else "")
 
 
 def parse(text: str) -> Template:
@@ -116,6 +128,7 @@ def parse(text: str) -> Template:
             bound |= set(node.declared_identifiers())
         elif isinstance(node, parsetree.NamespaceTag):
             bound.add(node.attributes["name"])
+            template.spaces[node.attributes["name"]] = node.attributes["file"]
         for child in getattr(node, "nodes", ()):
             walk(child, bound)
 

@@ -1,20 +1,24 @@
 """How fast convolutions and their gradients are, beside PyTorch's where it is installed.
 
-Every result is checked in float64 before it is timed; the two sides are timed in turns.
+Every result is checked in float64 before it is timed; the two sides are timed in turns. The
+launches are bound once, as in a compiled plan.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..device import Device, device
 from ..dtypes import float32
+from ..errors import ArgumentError
 from ..kernels.conv import Algorithm, ConvGeometry, Direction, choose, fits
 from . import conv_blocked
-from .conv_layers import LAYERS, Layer
+from .bound import placed, replaying
+from .conv_layers import GROUPS, Layer
 from .peer import Peer, peer_on
 from .timing import seconds
 
@@ -42,7 +46,7 @@ class Result(NamedTuple):
         """One line of the table."""
         flops = self.geometry.flops
         line = (
-            f"{self.layer:18} {self.geometry.n:4} {self.direction.value:12}"
+            f"{self.layer:19} {self.geometry.n:4} {self.direction.value:12}"
             f" {self.algorithm.value:9} {self.seconds * 1e3:9.3f} {flops / self.seconds / 1e9:8.1f}"
         )
         if self.peer_seconds is None:
@@ -86,11 +90,7 @@ def measure(
     """
     where = layer.where
     out, launches = layer.launches(direction, algorithm)
-
-    def ours() -> None:
-        for launch in launches:
-            where.queue.launch(launch)
-
+    ours = replaying(placed(launches, where), where)
     ours()
     layer.check(direction, out.numpy())
     theirs = None if peer is None else layer.peer(peer, direction)
@@ -107,32 +107,19 @@ def measure(
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Print a table; ``--help`` lists the options."""
-    parser = argparse.ArgumentParser(prog="clnet bench conv", description=__doc__)
-    parser.add_argument("--device", help="as in clnet.device()")
-    parser.add_argument("--threads", type=int, help="PyTorch's threads on a CPU (as many as we)")
-    against = ("torch", "nothing")
-    parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
-    parser.add_argument("--rounds", type=int, default=7, help="turns, of which the fastest counts")
-    parser.add_argument("--only", default="", help="layers whose name contains this")
-    ways = [a.value for a in Algorithm]
-    parser.add_argument("--algorithm", choices=ways, help="instead of the one chosen")
-    parser.add_argument("--json", action="store_true", help="one JSON line for each result")
-    parser.add_argument(
-        "--layout", choices=("plain", "blocked"), default="plain", help="of activations"
-    )
-    options = parser.parse_args(argv)
+    options = _parser().parse_args(argv)
+    layers = _layers(options)
     where = device(options.device)
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if options.layout == "blocked":
-        conv_blocked.table(where, peer, options.only, options.rounds, as_json=options.json)
+        conv_blocked.table(layers, where, peer, options.rounds, as_json=options.json)
         return
     if not options.json:
         print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
-        heads = f"{'layer':18} {'n':>4} {'direction':12} {'algorithm':9} {'ms':>9} {'GFLOP/s':>8}"
+        heads = f"{'layer':19} {'n':>4} {'direction':12} {'algorithm':9} {'ms':>9} {'GFLOP/s':>8}"
         print(heads + (f" {'torch ms':>9} {'GFLOP/s':>8} {'ratio':>6}" if peer else ""))
-    for name, geometry in LAYERS.items():
-        if options.only not in name:
-            continue
+    results: list[Result] = []
+    for name, geometry in layers.items():
         layer = Layer(geometry, where)
         for direction in Direction:
             algorithm = (
@@ -142,7 +129,53 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
             if fits(where.target, geometry, direction, float32, algorithm):
                 result = measure(name, layer, direction, algorithm, options.rounds, peer)
+                results.append(result)
                 print(result.json(where) if options.json else result.row(), flush=True)
+    if not options.json:
+        _print_means(results)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="clnet bench conv", description=__doc__)
+    parser.add_argument("--device", help="as in clnet.device()")
+    parser.add_argument("--threads", type=int, help="PyTorch's threads on a CPU (as many as we)")
+    against = ("torch", "nothing")
+    parser.add_argument("--against", choices=against, default="torch", help="where it is installed")
+    parser.add_argument("--rounds", type=int, default=7, help="turns, of which the fastest counts")
+    parser.add_argument("--layers", choices=GROUPS, default="networks", help="which (%(default)s)")
+    parser.add_argument("--only", default="", help="layers whose name contains this")
+    parser.add_argument("--batch", type=int, metavar="N", help="images, instead of a layer's own")
+    ways = [a.value for a in Algorithm]
+    parser.add_argument("--algorithm", choices=ways, help="instead of the one chosen")
+    parser.add_argument("--json", action="store_true", help="one JSON line for each result")
+    parser.add_argument(
+        "--layout", choices=("plain", "blocked"), default="plain", help="of activations"
+    )
+    return parser
+
+
+def _layers(options: argparse.Namespace) -> dict[str, ConvGeometry]:
+    """The layers that are asked for, by name."""
+    if options.batch is not None and options.batch < 1:
+        raise ArgumentError("bench conv", "a batch has one image at least", batch=options.batch)
+    chosen = {n: g for n, g in GROUPS[options.layers].items() if options.only in n}
+    if options.batch is None:
+        return chosen
+    return {name: geometry._replace(n=options.batch) for name, geometry in chosen.items()}
+
+
+def _print_means(results: Sequence[Result]) -> None:
+    """For each direction how the layers stand beside PyTorch's, where it was timed."""
+    for direction in Direction:
+        ratios = [
+            r.peer_seconds / r.seconds
+            for r in results
+            if r.direction is direction and r.peer_seconds is not None
+        ]
+        if ratios:
+            mean, least = statistics.geometric_mean(ratios), min(ratios)
+            print(f"{direction.value:12} geometric mean of {len(ratios)}: {mean:.2f}", end="")
+            print(f"; least {least:.2f}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from math import exp, log
+from collections.abc import Callable, Mapping
+from statistics import geometric_mean
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +21,10 @@ from ..kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
-from ..kernels.conv_geometry import Direction
+from ..kernels.conv_geometry import ConvGeometry, Direction
 from ..kernels.copy import copy
-from .conv_layers import LAYERS, Layer
+from .bound import placed, replaying
+from .conv_layers import Layer
 from .peer import Peer
 from .timing import Waits, seconds
 
@@ -56,7 +57,7 @@ class Measured(NamedTuple):
     def row(self) -> str:
         """One line of the table."""
         line = (
-            f"{self.layer:18} {self.direction.value:12} {self.algorithm:9}"
+            f"{self.layer:19} {self.direction.value:12} {self.algorithm:9}"
             f" {self.kernels * 1e3:8.3f} {self.flops / self.kernels / 1e9:8.1f}"
             f" {self.packing * 1e3:8.3f} {self.reorders * 1e3:8.3f}"
         )
@@ -158,7 +159,10 @@ def measure(
     """
     where = layer.where
     blocked = Blocked(layer, direction, form)
-    ours = [_run(where, part) for part in (blocked.packing, blocked.launches, blocked.reorders())]
+    ours = [
+        replaying(placed(part, where), where)
+        for part in (blocked.packing, blocked.launches, blocked.reorders())
+    ]
     for part in ours:
         part()
     layer.check(direction, blocked.result())
@@ -175,27 +179,32 @@ def measure(
     )  # fmt: skip
 
 
-def table(where: Device, peer: Peer | None, only: str, rounds: int, *, as_json: bool) -> None:
+def table(
+    layers: Mapping[str, ConvGeometry],
+    where: Device,
+    peer: Peer | None,
+    rounds: int,
+    *,
+    as_json: bool,
+) -> None:
     """Print every layer and direction that has a blocked form, and geometric means.
 
     Args:
+        layers: by name.
         where: the device.
         peer: PyTorch, or None.
-        only: layers whose name contains this.
         rounds: turns, of which the fastest counts.
         as_json: one JSON line for each instead.
     """
     if not as_json:
         print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
-        heads = f"{'layer':18} {'direction':12} {'algorithm':9} {'ms':>8} {'GFLOP/s':>8}"
+        heads = f"{'layer':19} {'direction':12} {'algorithm':9} {'ms':>8} {'GFLOP/s':>8}"
         heads += f" {'packing':>8} {'reorders':>8}"
         for order in ("default", "ch.last") if peer else ():
             heads += f" {order:>8} {'ratio':>6} {'packed':>6}"
         print(heads)
     results: list[Measured] = []
-    for name, geometry in LAYERS.items():
-        if only not in name:
-            continue
+    for name, geometry in layers.items():
         layer = Layer(geometry, where)
         for direction in Direction:
             form = choose_form(where.target, geometry, direction)
@@ -210,14 +219,6 @@ def table(where: Device, peer: Peer | None, only: str, rounds: int, *, as_json: 
             _print_means(direction, [r for r in results if r.direction is direction])
 
 
-def _run(where: Device, launches: list[Launch]) -> Callable[[], None]:
-    def run() -> None:
-        for launch in launches:
-            where.queue.launch(launch)
-
-    return run
-
-
 def _print_means(direction: Direction, results: list[Measured]) -> None:
     for label, peers in (
         ("default", [(r.default, r) for r in results]),
@@ -225,10 +226,5 @@ def _print_means(direction: Direction, results: list[Measured]) -> None:
     ):
         ratios = [peer / r.kernels for peer, r in peers if peer is not None]
         if ratios:
-            mean = _mean(ratios)
+            mean = geometric_mean(ratios)
             print(f"{direction.value:12} {label:14} mean {mean:5.2f}, least {min(ratios):5.2f}")
-
-
-def _mean(ratios: Iterable[float]) -> float:
-    logs = [log(ratio) for ratio in ratios]
-    return exp(sum(logs) / len(logs))

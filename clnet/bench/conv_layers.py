@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
@@ -44,6 +45,23 @@ LAYERS = {
     "5x5 1-32 @28": _layer(64, 1, 32, 28, 5, 1, 2),
     "3x3 32-64 @14": _layer(64, 32, 64, 14, 3, 1, 1),
 }
+RESNET_50 = {
+    "1x1 64-64 @56": _layer(8, 64, 64, 56, 1, 1, 0),
+    "3x3 64-64 @56": _layer(8, 64, 64, 56, 3, 1, 1),
+    "1x1 64-256 @56": _layer(8, 64, 256, 56, 1, 1, 0),
+    "1x1 256-128 @56": _layer(8, 256, 128, 56, 1, 1, 0),
+    "3x3/2 128-128 @56": _layer(8, 128, 128, 56, 3, 2, 1),
+    "3x3 128-128 @28": _layer(8, 128, 128, 28, 3, 1, 1),
+    "1x1 512-256 @28": _layer(8, 512, 256, 28, 1, 1, 0),
+    "3x3/2 256-256 @28": _layer(8, 256, 256, 28, 3, 2, 1),
+    "3x3 256-256 @14": _layer(8, 256, 256, 14, 3, 1, 1),
+    "1x1 1024-256 @14": _layer(8, 1024, 256, 14, 1, 1, 0),
+    "1x1/2 1024-2048 @14": _layer(8, 1024, 2048, 14, 1, 2, 0),
+    "3x3 512-512 @7": _layer(8, 512, 512, 7, 3, 1, 1),
+    "1x1 512-2048 @7": _layer(8, 512, 2048, 7, 1, 1, 0),
+}
+GROUPS = {"networks": LAYERS, "resnet-50": RESNET_50}
+"""What ``--layers`` names: layers of several networks, and those of ResNet-50's four stages."""
 
 
 class Layer:
@@ -93,11 +111,12 @@ class Layer:
         }[direction]
         got = float(np.vdot(out.astype(np.float64), other.astype(np.float64)))
         scale = float(np.linalg.norm(out) * np.linalg.norm(other))
-        if not abs(got - self._form()) <= 1e-6 * scale:
+        if not abs(got - self._form) <= 1e-6 * scale:
             raise ArithmeticError(
-                f"{direction.value}: deviates from float64; got {got}, expected {self._form()}"
+                f"{direction.value}: deviates from float64; got {got}, expected {self._form}"
             )
 
+    @cached_property
     def _form(self) -> float:
         g = self.geometry
         below = max((g.oh - 1) * g.sh + (g.kh - 1) * g.dh + 1 - g.ph - g.h, 0)

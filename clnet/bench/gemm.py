@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..array import Array
-from ..device import Device, DeviceKind, Launch, Scratch, Storage, Target, device
+from ..device import Device, DeviceKind, Target, device
 from ..errors import ArgumentError
 from ..kernels.gemm import gemm, pack_for
+from .bound import placed, replaying
 from .peer import Peer, peer_on
 from .timing import seconds
 
@@ -177,14 +178,10 @@ def measure(
     out = Array.from_numpy(np.full((*lead, case.m, case.n), np.nan, np.float32), where)
     left, right = _upload(a, where), _upload(b, where)
     packing, panels = pack_for(target, out, left, right) if packed else ([], None)
-    launches = _placed([*packing, *gemm(target, out, left, right, panels=panels)], where)
+    launches = placed([*packing, *gemm(target, out, left, right, panels=panels)], where)
     for launch in launches[: len(packing)]:
         where.queue.launch(launch)
-    bound = where.queue.bind(launches[len(packing) :])
-
-    def ours() -> None:
-        where.queue.replay(bound)
-
+    ours = replaying(launches[len(packing) :], where)
     ours()
     error = _check(case, out.numpy(), a, b)
     theirs = None if peer is None else _peer(peer, out.shape, a, b)
@@ -262,17 +259,6 @@ def _upload(values: np.ndarray, where: Device) -> Array:
         return Array.from_numpy(values, where)
     dense = Array.from_numpy(values.swapaxes(-1, -2), where)
     return dense.view(values.shape, (*dense.strides[:-2], dense.strides[-1], dense.strides[-2]))
-
-
-def _placed(launches: list[Launch], where: Device) -> list[Launch]:
-    """The launches with memory of their own for what they keep between them."""
-    needed = [arg.nbytes for launch in launches for arg in launch.args if type(arg) is Scratch]
-    if needed:
-        memory = Storage(where, max(needed))
-        memory.materialize()
-        for launch in launches:
-            launch.args = tuple(memory if type(arg) is Scratch else arg for arg in launch.args)
-    return launches
 
 
 def _check(case: Case, got: np.ndarray, a: np.ndarray, b: np.ndarray) -> float:

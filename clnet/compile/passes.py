@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .epilogue import epilogue
+from .finish import finish
 from .fold import fold
 from .fuse import fuse
 from .layout import layout
@@ -27,6 +28,7 @@ PASSES: tuple[Pass, ...] = (
     split,
     epilogue,
     fuse,
+    finish,
     prologue,
     merge_updates,
     with_constants,

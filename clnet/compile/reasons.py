@@ -20,7 +20,7 @@ from ..ops.blocked import (
     considered,
 )
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
-from . import epilogue, fuse, prologue, update
+from . import epilogue, finish, fuse, prologue, update
 from .convolution import convolution_of, learns
 from .refusal import Apart
 from .trace import Trace
@@ -31,6 +31,7 @@ _MOST_PLACES = 8
 _APART: tuple[tuple[str, Callable[[Trace], Iterator[Apart]]], ...] = (
     ("fuse", fuse.apart),
     ("epilogue", epilogue.apart),
+    ("finish", finish.apart),
     ("prologue", prologue.apart),
 )
 

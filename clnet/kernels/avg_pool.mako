@@ -38,18 +38,23 @@
 ## def    adaptive_avg_pool_gradient_planes
 ## arg    gx: out ctype
 ## arg    gy: in ctype
+## def    plane_mean
+## arg    planes: int
+## arg    planes_each: int           planes of an item
 ## def    plane_mean, plane_mean_local
 ## arg    n: int                     elements of a plane
 ## arg    y: out ctype[planes]
 ## arg    x: in ctype[planes][n]
 ##
 ## launch   by_rows: one item per row of y, groups of one; else, and for gradients, one per element.
-##          The gradient _planes and plane_mean: one item per plane, groups of one.
+##          The gradient _planes: one item per plane, groups of one. plane_mean: one for planes_each.
 ##          plane_mean_local: a group per plane
 ## numerics sums in the window's order, gradients in the parts' order, means of whole planes by a fixed
 ##          tree: the same bits every run
+<%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="vectors" file="lib/vector.mako"/>
 <%namespace name="plane" file="lib/plane.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="avg_pool(
     ctype, real, by_rows, unchecked, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 __kernel void avg_pool(
@@ -151,24 +156,30 @@ __kernel void adaptive_avg_pool_gradient_planes(
 </%def>
 <%def name="plane_mean(ctype, real, vector)">
 ${vectors.types(ctype, vector)}
+${lib.fold("sum", real, vector)}
+${prelude.fetch_ahead()}
 __kernel void plane_mean(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
+    const int planes, const int planes_each, const int n,
+    __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset)
 {
-    const int plane = get_global_id(0);
-    ${real}${vector} sums = 0;
-    int i = 0;
-    x += x_offset + plane * n;
-    for (; i + ${vector} <= n; i += ${vector})
-        sums += *(__global const vector *)(x + i);
-    ${real} parts[${vector}];
-    *(vector *)parts = sums;
-    for (int lane = 0; i + lane < n; ++lane)
-        parts[lane] += x[i + lane];
-    for (int half_way = ${vector // 2}; half_way > 0; half_way /= 2)
-        for (int lane = 0; lane < half_way; ++lane)
-            parts[lane] += parts[lane + half_way];
-    y[y_offset + plane] = parts[0] / n;
+    const int first = get_global_id(0) * planes_each, last = min(first + planes_each, planes);
+    for (int plane = first; plane < last; ++plane) {
+        __global const ${ctype} *from = x + x_offset + plane * n;
+        ${real}${vector} sums = 0;
+        int i = 0;
+        for (; i + ${vector} <= n; i += ${vector}) {
+            FETCH_AHEAD(from + i + 2048);
+            sums += *(__global const vector *)(from + i);
+        }
+        if (i < n) {
+            ${real} parts[${vector}] = {0};
+            for (int lane = 0; i + lane < n; ++lane)
+                parts[lane] = from[i + lane];
+            sums += *(const vector *)parts;
+        }
+        y[y_offset + plane] = sum_fold(sums) / n;
+    }
 }
 </%def>
 <%def name="plane_mean_local(ctype, real, group)">

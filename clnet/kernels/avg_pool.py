@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
+from ..shapes import ceil_div
 from .grid import items
 from .kernel import Constraint, Kernel
 from .pool_vectors import avg_pool_vectors, lanes_inside
+from .repeat import repeat, repeats
 from .window import (
     Window,
     by_rows,
@@ -21,6 +23,8 @@ from .window import (
 )
 
 _GPU_GROUP = 256
+_ITEMS_PER_UNIT = 32
+_ITEM_ELEMENTS = 4096
 # What windows of means keep.
 LAWS = (
     Constraint("min(kh, kw, sh, sw) >= 1", "windows are not empty and move on"),
@@ -163,6 +167,9 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
     if gx.size == 0:
         return []
     cost: dict[str, Any] = {"flops": gx.size, "bytes": gx.nbytes + gy.nbytes}
+    n = prod(gx.shape[-2:])
+    if gy.size * n == gx.size and gy.contiguous and repeats(target, gx, n):
+        return [repeat(target, gx, gy, (gy.size,), (1,), divisor=n)]
     sizes = (*gx.shape[-2:], *gy.shape[-2:])
     if by_rows(target):
         shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
@@ -178,10 +185,13 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
 def _plane_mean(target: Target, y: Array, x: Array, cost: dict[str, Any]) -> Launch:
     traits = target.traits
     dtypes = (y.dtype.ctype, real_type(y))
-    args = (prod(x.shape[-2:]), y, x)
+    n = prod(x.shape[-2:])
     if traits.dedicated_local_memory:
         group = min(_GPU_GROUP, traits.max_group_size)
         sizes: dict[str, Any] = {"global_size": (y.size * group,), "local_size": (group,)}
-        return _PLANE_MEAN_LOCAL.launch(_MeanLocal(*dtypes, group), args, **sizes, **cost)
-    sizes = {"global_size": (y.size,), "local_size": (1,)}
-    return _PLANE_MEAN.launch(_Mean(*dtypes, max(traits.simd_width, 2)), args, **sizes, **cost)
+        return _PLANE_MEAN_LOCAL.launch(_MeanLocal(*dtypes, group), (n, y, x), **sizes, **cost)
+    wanted = max(1, min(traits.compute_units * _ITEMS_PER_UNIT, x.size // _ITEM_ELEMENTS))
+    each = ceil_div(y.size, wanted)
+    sizes = {"global_size": (ceil_div(y.size, each),), "local_size": (1,)}
+    params = _Mean(*dtypes, max(traits.simd_width, 2))
+    return _PLANE_MEAN.launch(params, (y.size, each, n, y, x), **sizes, **cost)

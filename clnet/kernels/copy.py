@@ -12,6 +12,7 @@ from ..dtypes import DType, Kind, bool_
 from ..shapes import Shape, Strides, ceil_div, collapse
 from .grid import items
 from .kernel import Constraint, Kernel
+from .repeat import repeat, repeats
 from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 
 _CPU_TILE = 16
@@ -91,6 +92,8 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
     turned = _turned_axis(shape, y_strides, x_strides)
     if turned is not None:
         return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
+    if x_strides[-1] == 0 and y.dtype is x.dtype and repeats(target, y, shape[-1]):
+        return [repeat(target, y, x, shape[:-1], x_strides[:-1])]
     if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
     params = _Copy(*_types(y, x), len(shape))

@@ -51,7 +51,6 @@
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>
 <%namespace name="decay" file="lib/decay.mako"/>
-<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="outputs(normalize, weighted, ctype)">
     __global ${ctype} *restrict loss, const long loss_offset,
 % if normalize:
@@ -108,10 +107,7 @@
 <%def name="cross_entropy_rows(normalize, weighted, smooth, ctype, acc, lanes)">
 <% vector = f"{acc}{lanes}" %>
 ${lib.fold("sum", acc, lanes)}
-${lib.fold("max", acc, lanes)}
-${ragged.load(ctype, acc, lanes)}
-${decay.define(acc, lanes)}
-${prelude.fetch_ahead()}
+${decay.rows(ctype, acc, lanes)}
 __kernel void cross_entropy_rows(
     const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
     ${outputs(normalize, weighted, ctype)}
@@ -122,15 +118,8 @@ __kernel void cross_entropy_rows(
         __global const ${ctype} *from = x + x_offset + (long)row * n;
         ${acc} log_sum = 0;
 % if normalize:
-        ${vector} tops = -INFINITY, sums = 0;
-        for (int i = 0; i < n; i += ${lanes})
-            tops = max_join${lanes}(tops, load_ragged(from + i, n - i, -INFINITY));
-        const ${acc} top = max_fold(tops);
-        for (int i = 0; i < n; i += ${lanes}) {
-            FETCH_AHEAD(from + n + i);
-            sums += decay(load_ragged(from + i, n - i, -INFINITY) - top);
-        }
-        log_sum = top + log(sum_fold(sums));
+        const ${acc} top = largest(from, n);
+        log_sum = top + log(sum_fold(decays(from, n, top)));
 % endif
 % if smooth:
         ${vector} weight_sums = 0, dots = 0;

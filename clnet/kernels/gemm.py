@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..array import Array
-from ..device import HostScalar, Launch, Target
+from ..device import HostScalar, Launch, Scratch, Target
 from ..dtypes import float32, float64
+from .finish import Finish
 from .gemm_any import any_type
 from .gemm_packed import packed, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
-from .gemm_tiled import tiled
+from .gemm_tiled import tiled, tiles_fit
 from .gemm_unpacked import unpacked
+from .pointwise import pointwise
 
 
 def gemm(
@@ -24,6 +28,7 @@ def gemm(
     bias: Array | None = None,
     bias_axis: int = -1,
     activation: str | None = None,
+    finish: Finish | None = None,
     panels: Array | None = None,
 ) -> list[Launch]:
     """``out = activation(alpha * a @ b + beta * out + bias)``, for every item of the batch.
@@ -39,6 +44,7 @@ def gemm(
         bias: ``(n,)``, or ``(m,)`` with ``bias_axis=-2``, or None.
         bias_axis: the axis of ``out`` that ``bias`` lies along.
         activation: None or ``"relu"``.
+        finish: what is made of that and stored instead, in its arrays, of which ``out`` is one.
         panels: of ``b``, from :func:`pack_for`.
 
     Returns:
@@ -48,8 +54,22 @@ def gemm(
         return []
     axis = None if bias is None else ("n" if bias_axis == -1 else "m")
     parts = problems(
-        out, a, b, alpha=alpha, beta=beta, bias=bias, bias_axis=axis, activation=activation
+        out,
+        a,
+        b,
+        alpha=alpha,
+        beta=beta,
+        bias=bias,
+        bias_axis=axis,
+        activation=activation,
+        finish=finish,
     )
+    if finish is not None and not _finishes(target, parts):
+        sums = Array.scratch(Scratch.beside(a.storage, b.storage), out.shape, out.dtype)
+        product = gemm(
+            target, sums, a, b, alpha=alpha, bias=bias, bias_axis=bias_axis, activation=activation
+        )
+        return [*product, *_finished(target, finish, sums)]
     if panels is not None:
         return packed(target, parts[0], panels)
     return [launch for part in parts for launch in _launches(target, part)]
@@ -78,6 +98,42 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
         return [], None
     found = packed_once(target, problem)
     return ([], None) if found is None else ([found[0]], found[1])
+
+
+def finishes(target: Target, out: Array, a: Array, b: Array) -> bool:
+    """Whether the kernel that multiplies applies expressions, instead of a kernel behind it.
+
+    Args:
+        target: what the device is like.
+        out: as for :func:`gemm`.
+        a: as there.
+        b: as there.
+    """
+    parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
+    return out.size > 0 and _finishes(target, parts)
+
+
+def _finishes(target: Target, parts: Sequence[Problem]) -> bool:
+    problem = parts[0]
+    return (
+        len(parts) == 1
+        and problem.k > 0
+        and problem.out.dtype in (float32, float64)
+        and target.traits.dedicated_local_memory
+        and tiles_fit(target, problem)
+    )
+
+
+def _finished(target: Target, finish: Finish, sums: Array) -> list[Launch]:
+    """The launch that makes of a product's result what its kernel cannot."""
+    return pointwise(
+        target,
+        finish.written,
+        (sums, *finish.reads),
+        finish.exprs,
+        scalars=finish.scalars,
+        compute=sums.dtype,
+    )
 
 
 def _launches(target: Target, problem: Problem) -> list[Launch]:

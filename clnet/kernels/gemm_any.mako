@@ -10,6 +10,7 @@
 ## param    width: int           elements an item of gemm_slices_dense adds, a power of two
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
+## param    finish: FinishParams|None  of gemm_slices_dense, see lib/finish.mako
 ## def      gemm_any
 ## arg      total: int                 elements of out
 ## arg      m: int                 rows of out
@@ -59,7 +60,10 @@
 ## arg      m: int                 rows; these four only with a bias
 ## arg      n: int                 columns, a multiple of width
 ## arg      bias: in ctype
-## arg      bias_step: long                1 along n
+## arg      bias_step: long                any if width is 1, else 1 along n
+## arg      y_{j}: inout ctype           these three as finish says
+## arg      x_{j}: in ctype
+## arg      s_{j}: ctype
 ## arg      alpha: ctype               factor of the sums
 ## arg      beta: ctype               factor of what out holds
 ## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of
@@ -67,6 +71,7 @@
 ## numerics sums run over k, or over the slices, in order
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
+<%namespace name="finishing" file="lib/finish.mako"/>
 <%def name="gemm_any(ctype, sum_type, group, bias, activation)">
 __kernel void gemm_any(
     const int total, const int m, const int n, const int k,
@@ -121,23 +126,26 @@ __kernel void gemm_slices(
 ##
 ## The same where out lies as densely as its partial sums, and a vector of it is within one row: a
 ## bias needs one coordinate, the rest none.
-<%def name="gemm_slices_dense(ctype, width, group, bias, activation)">
+<%def name="gemm_slices_dense(ctype, width, group, bias, activation, finish)">
 <% type = ctype if width == 1 else f"{ctype}{width}" %>
 % if width > 1:
 ${vectors_of.types(ctype, width)}
 % endif
+${finishing.functions(finish, ctype, width, "vector", "")}
 __kernel void gemm_slices_dense(
-    const int total, const int slices, __global ${ctype} *restrict out, const long out_offset,
+    const int total, const int slices, __global ${ctype} *out, const long out_offset,
     __global const ${ctype} *restrict partial, const long partial_offset,
 % if bias:
     const int m, const int n,
     __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
 % endif
+    ${finishing.parameters(finish, ctype)}
     const ${ctype} alpha, const ${ctype} beta)
 {
     int index = get_global_id(0) * ${width};
     partial += partial_offset;
     out += out_offset;
+    ${finishing.begin(finish, 0)}
 % if bias:
     bias += bias_offset + ${"index / n % m" if bias == "m" else "index % n"} * bias_step;
 % endif
@@ -152,7 +160,11 @@ __kernel void gemm_slices_dense(
 % if bias:
         x += *${"(__global const vector *)" if bias == "n" else ""}bias;
 % endif
+% if finish:
+        finish_${width}(${epilogue.activate(activation, "x", type)}, out + index${finishing.of(finish, "*(__global const vector *)(x_{} + index)")}${finishing.passed(finish, "index")});
+% else:
         *(__global vector *)(out + index) = ${epilogue.activate(activation, "x", type)};
+% endif
         return;
     }
 % endif
@@ -167,7 +179,11 @@ __kernel void gemm_slices_dense(
 % if bias:
         x += *bias;
 % endif
+% if finish:
+        finish_1(${epilogue.activate(activation, "x", ctype)}, out + index${finishing.of(finish, "x_{}[index]")}${finishing.passed(finish, "index")});
+% else:
         out[index] = ${epilogue.activate(activation, "x", ctype)};
+% endif
     }
 }
 </%def>

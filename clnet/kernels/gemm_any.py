@@ -8,6 +8,7 @@ from ..array import Array
 from ..device import DeviceTraits, HostScalar, Launch
 from ..dtypes import DType
 from ..shapes import ceil_div, round_up
+from .finish import FinishParams
 from .gemm_problem import Problem
 from .kernel import Kernel
 
@@ -30,6 +31,7 @@ class DenseParams(NamedTuple):
     group: int
     bias: str | None
     activation: str | None
+    finish: FinishParams | None = None
 
 
 ANY = Kernel("gemm_any", "gemm_any.mako")
@@ -113,13 +115,22 @@ def _dense_width(traits: DeviceTraits, problem: Problem) -> int:
     if problem.bias is None:
         return width
     whole = problem.n % width == 0  # no vector goes over the end of a row
-    return width if whole and (problem.bias_axis == "m" or problem.bias.strides[0] == 1) else 0
+    if whole and (problem.bias_axis == "m" or problem.bias.strides[0] == 1):
+        return width
+    return 0 if problem.finish is None else 1  # the other kernel stores results as they are
 
 
 def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Array) -> Launch:
     dtype = problem.out.dtype
     group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
-    params = DenseParams(dtype.ctype, width, group, problem.bias_axis, problem.activation)
+    params = DenseParams(
+        dtype.ctype,
+        width,
+        group,
+        problem.bias_axis,
+        problem.activation,
+        problem.finish_params(width),
+    )
     total = problem.out.size
     sizes = () if problem.bias is None else (problem.m, problem.n)
     return SLICES_DENSE.launch(
@@ -131,13 +142,14 @@ def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Arra
             partial,
             *sizes,
             *problem.bias_args(),
+            *problem.finish_args(),
             problem.alpha,
             problem.beta,
         ),
         global_size=(round_up(ceil_div(total, width), group),),
         local_size=(group,),
-        flops=partial.size,
-        bytes=partial.nbytes + problem.out.nbytes,
+        flops=partial.size + (problem.finish.flops if problem.finish else 0),
+        bytes=partial.nbytes + problem.out.nbytes + (problem.finish.bytes if problem.finish else 0),
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from ..array import Array
 from ..device import HostScalar, Scratch
 from ..shapes import collapse
+from .finish import Finish, FinishParams
+from .kernel import ints, longs
 
 BATCH_AXES = 2
 
@@ -37,7 +39,7 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """``out = activation(alpha * a @ b + beta * out + bias)`` over two batch axes.
+    """``out = finish(activation(alpha * a @ b + beta * out + bias))`` over two batch axes.
 
     Attributes:
         out: ``(outer, inner, m, n)``.
@@ -47,6 +49,7 @@ class Problem:
         bias: one axis, or None.
         bias_axis: ``"m"``, ``"n"``, or None without a bias.
         activation: None or ``"relu"``.
+        finish: what is made of that before it is stored; its arrays lie as ``out`` does.
     """
 
     out: Array
@@ -57,6 +60,7 @@ class Problem:
     bias: Array | None
     bias_axis: str | None
     activation: str | None
+    finish: Finish | None = None
 
     @property
     def m(self) -> int:
@@ -81,12 +85,14 @@ class Problem:
     @property
     def flops(self) -> int:
         """Multiplications and additions of the products."""
-        return 2 * self.batch * self.m * self.n * self.k
+        product = 2 * self.batch * self.m * self.n * self.k
+        return product if self.finish is None else product + self.finish.flops
 
     @property
     def bytes(self) -> int:
         """Bytes moved at least: every operand once, a repeated one not more often."""
-        return sum(_distinct_bytes(array) for array in (self.out, self.a, self.b))
+        product = sum(_distinct_bytes(array) for array in (self.out, self.a, self.b))
+        return product if self.finish is None else product + self.finish.bytes
 
     @property
     def product(self) -> Product:
@@ -114,12 +120,49 @@ class Problem:
         """
         first = sums.view(sums.shape[1:], sums.strides[1:])
         return replace(
-            self, out=first, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None
+            self,
+            out=first,
+            alpha=1.0,
+            beta=0.0,
+            bias=None,
+            bias_axis=None,
+            activation=None,
+            finish=None,
         )
+
+    def bias_array(self) -> tuple[Array, ...]:
+        """The kernels' argument ``bias``: none without a bias."""
+        return () if self.bias is None else (self.bias,)
 
     def bias_args(self) -> tuple[Any, ...]:
         """The kernels' arguments ``bias, bias_step``: none without a bias."""
         return () if self.bias is None else (self.bias, self.bias.strides[0])
+
+    def finish_args(self) -> tuple[Any, ...]:
+        """The kernels' arguments for ``finish``: none without one."""
+        return () if self.finish is None else tuple(self.finish.args())
+
+    def finish_params(self, width: int) -> FinishParams | None:
+        """The kernels' parameter ``finish``, of vectors of so many lanes."""
+        return None if self.finish is None else self.finish.params(self.out.dtype.ctype, width)
+
+    def sizes(self, *further: int) -> bytes:
+        """The kernels' argument ``sizes``; see ``lib/product.mako``.
+
+        Args:
+            further: what a kernel has beside the sizes that all have.
+        """
+        return ints(self.m, self.n, self.k, self.out.shape[1], *further)
+
+    def strides(self, out_slice: int = 0) -> bytes:
+        """The kernels' argument ``strides``; see ``lib/product.mako``.
+
+        Args:
+            out_slice: how far slices of sums lie apart.
+        """
+        _, *batch = self.batch_strides()
+        bias_step = 0 if self.bias is None else self.bias.strides[0]
+        return longs(*self.matrix_strides(), *batch, bias_step, out_slice)
 
     def matrix_strides(self) -> tuple[int, ...]:
         """The kernels' arguments ``out_m, out_n, a_m, a_k, b_k, b_n``."""
@@ -145,6 +188,7 @@ def problems(
     bias: Array | None,
     bias_axis: str | None,
     activation: str | None,
+    finish: Finish | None = None,
 ) -> list[Problem]:
     """A product with any number of batch axes as problems with two each; nearly always one.
 
@@ -157,6 +201,7 @@ def problems(
         bias: one axis, or None.
         bias_axis: ``"m"``, ``"n"``, or None without a bias.
         activation: None or ``"relu"``.
+        finish: what is made of the result before it is stored.
 
     Returns:
         Problems with ``out``'s unit stride, if it has one, along ``n``, and with as few batch items
@@ -177,7 +222,8 @@ def problems(
             )
             for array, step in zip(arrays, steps, strict=True)
         )
-        problem = Problem(views[0], views[1], views[2], alpha, beta, bias, bias_axis, activation)
+        x, y, z = views
+        problem = Problem(x, y, z, alpha, beta, bias, bias_axis, activation, finish)
         problem = _merge_rows(problem)
         problem = _merge_rows(problem.transposed()).transposed()
         if problem.out.strides[3] != 1 and problem.out.strides[2] == 1:

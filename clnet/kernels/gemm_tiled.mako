@@ -14,6 +14,8 @@
 ## param    raster: int          rows of tiles that are computed column by column, for the cache
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
+## param    finish: FinishParams|None  see lib/finish.mako: applied behind the activation
+## param    first: int            of four rows of an item
 ## param    name: 'a'|'b'        the operand
 ## param    axis: 'm'|'n'        its axis that is not k
 ## param    start: str           where the tile begins along it
@@ -28,6 +30,9 @@
 ## arg      b: in ctype
 ## arg      bias: in ctype            these two only with a bias
 ## arg      bias_step: long                its stride
+## arg      y_{j}: inout ctype           these three as finish says
+## arg      x_{j}: in ctype
+## arg      s_{j}: ctype
 ## arg      alpha: ctype               factor of the product
 ## arg      beta: ctype               factor of what out holds
 ## arg      out_m: long                strides of the matrices
@@ -50,23 +55,26 @@
 ## numerics each sum runs over k in order, or a team's part of it; parts are added in order
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="core" file="lib/tile.mako"/>
+<%namespace name="finishing" file="lib/finish.mako"/>
 <%def name="gemm_tiled(
-    ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation)">
+    ctype, tile, a_along, b_along, a_dense, b_dense, out_dense, raster, bias, activation, finish)">
 <%
     a_loads = tile.loads(tile.tile_m, a_along, dense=a_dense)
     b_loads = tile.loads(tile.tile_n, b_along, dense=b_dense)
 %>
 ${core.functions(tile, ctype)}
-${store_run(ctype, out_dense, bias, activation)}
+${finishing.functions(finish, ctype, 4 if out_dense else 1, ctype + '4', '')}
+${store_run(ctype, out_dense, bias, activation, finish)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void gemm_tiled(
     const int m, const int n, const int k,
-    __global ${ctype} *restrict out, const long out_offset,
+    __global ${ctype} *out, const long out_offset,
     __global const ${ctype} *restrict a, const long a_offset,
     __global const ${ctype} *restrict b, const long b_offset,
 % if bias:
     __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
 % endif
+    ${finishing.parameters(finish, ctype)}
     const ${ctype} alpha, const ${ctype} beta,
     const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
     const int inner, const long out_outer, const long out_inner,
@@ -80,7 +88,9 @@ __kernel void gemm_tiled(
     const int first = place / (${raster} * tiles_n) * ${raster}, height = min(${raster}, tiles_m - first);
     const int row0 = (first + place % (${raster} * tiles_n) % height) * ${tile.tile_m};
     const int column0 = place % (${raster} * tiles_n) / height * ${tile.tile_n};
-    out += out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice;
+    const long own = item / inner * out_outer + item % inner * out_inner + slice * out_slice;
+    out += out_offset + own;
+    ${finishing.begin(finish, 'own')}
     const int k0 = slice * slice_k, end_k = min(k, k0 + slice_k);
     const int tiles = (end_k - k0 + ${tile.tile_k - 1}) / ${tile.tile_k};
     __global const ${ctype} *a_from = a + a_offset + item / inner * a_outer + item % inner * a_inner;
@@ -90,6 +100,9 @@ __kernel void gemm_tiled(
     ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}
     ${core.gather(tile, ctype)}
 % for i in range(tile.item_m):
+% if finish and i % 4 == 0:
+    ${read_runs(finish, ctype, tile, out_dense, i)}
+% endif
     {
         const int row = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4};
         if (row < m${' && team == 0' if tile.teams > 1 else ''}) {
@@ -97,7 +110,8 @@ __kernel void gemm_tiled(
             {
                 const int column = column0 + self_n + ${j * tile.lanes_n * 4};
                 store_run(out + row * out_m + column * out_n, acc_${i}_${j}, n - column, out_n, alpha, beta
-                    ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
+                    ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""}
+                    ${finishing.of(finish, "v_%d_%d_{}" % (i, j))}${finishing.passed(finish, "row * out_m + column * out_n")});
             }
 % endfor
         }
@@ -136,11 +150,30 @@ __kernel void gemm_tiled(
     ${name}_steps -= ${loads.tile_k};
 </%def>
 ##
-<%def name="store_run(ctype, out_dense, bias, activation)">
+## What four rows of an item are finished with, all asked for before the first is used: a store could
+## change what is read after it, so the compiler would wait for memory once for each run.
+<%def name="read_runs(finish, ctype, tile, out_dense, first)">
+% for i in range(first, first + 4):
+% for j in range(tile.item_n // 4):
+    const int valid_${i}_${j} = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4} < m ? n - column0 - self_n - ${j * tile.lanes_n * 4} : 0;
+    const long at_${i}_${j} = (row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4}) * out_m + (column0 + self_n + ${j * tile.lanes_n * 4}) * out_n;
+% for r in range(finish.reads):
+% if out_dense:
+    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + (valid_${i}_${j} > 0 ? at_${i}_${j} : 0));
+% else:
+    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[valid_{i}_{j} > {lane} ? at_{i}_{j} + {lane} * out_n : 0]" for lane in range(4))});
+% endif
+% endfor
+% endfor
+% endfor
+</%def>
+##
+<%def name="store_run(ctype, out_dense, bias, activation, finish)">
 inline void store_run(
-    __global ${ctype} *restrict out, ${ctype}4 x, const int valid, const long out_n,
+    __global ${ctype} *out, ${ctype}4 x, const int valid, const long out_n,
     const ${ctype} alpha, const ${ctype} beta
-    ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
+    ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""}
+    ${finishing.values(finish, ctype + "4")}${finishing.places(finish, ctype)})
 {
     x *= alpha;
 % if out_dense:
@@ -152,7 +185,11 @@ inline void store_run(
 % elif bias == "n":
         x += (${ctype}4)(bias[0], bias[bias_step], bias[2 * bias_step], bias[3 * bias_step]);
 % endif
+% if finish:
+        finish_4(${epilogue.activate(activation, "x", ctype + "4")}, out${finishing.of(finish, "v_{}")}${finishing.passed(finish, "0")});
+% else:
         *(__global ${ctype}4 *)out = ${epilogue.activate(activation, "x", ctype + "4")};
+% endif
     }
 % else:
 % for lane in range(4):
@@ -162,7 +199,11 @@ inline void store_run(
 % if bias:
         x.s${lane} += bias[${"0" if bias == "m" else "%d * bias_step" % lane}];
 % endif
+% if finish:
+        finish_1(${epilogue.activate(activation, "x.s%d" % lane, ctype)}, out + ${lane} * out_n${finishing.of(finish, "v_{}.s%d" % lane)}${finishing.passed(finish, "%d * out_n" % lane)});
+% else:
         out[${lane} * out_n] = ${epilogue.activate(activation, "x.s%d" % lane, ctype)};
+% endif
     }
 % endfor
 % endif

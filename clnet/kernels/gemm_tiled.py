@@ -11,6 +11,7 @@ from ..device import Launch, Target
 from ..dtypes import float32, float64
 from ..errors import TemplateError
 from ..shapes import ceil_div
+from .finish import FinishParams
 from .gemm_any import any_type, sum_slices
 from .gemm_problem import Problem, Product
 from .gemm_trial import ProductTrial
@@ -32,6 +33,7 @@ class TiledParams(NamedTuple):
     raster: int
     bias: str | None
     activation: str | None
+    finish: FinishParams | None = None
 
 
 TILED = Kernel(
@@ -77,6 +79,12 @@ DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 SLICE_K = 256
 
 
+def tiles_fit(target: Target, problem: Problem) -> bool:
+    """Whether the device's local memory holds tiles of a product's dtype."""
+    item_bytes = problem.out.dtype.itemsize
+    return any(tile.fits(target.traits, item_bytes) for tile, _ in TILINGS)
+
+
 def tiled(target: Target, problem: Problem) -> list[Launch]:
     """The launches of a product in tiles of local memory.
 
@@ -87,8 +95,7 @@ def tiled(target: Target, problem: Problem) -> list[Launch]:
     Returns:
         Its launches, in order.
     """
-    item_bytes = problem.out.dtype.itemsize
-    if not any(tile.fits(target.traits, item_bytes) for tile, _ in TILINGS):
+    if not tiles_fit(target, problem):
         return any_type(problem)
     used = problem.memory().nbytes
     if used:  # operands in scratch memory leave less of it
@@ -132,6 +139,8 @@ def _candidates(target: Target, product: Product) -> list[Tiling]:
 
 def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
     tile = choice.tile
+    aligned = problem.finish is None or all(a.offset % 4 == 0 for a in problem.finish.arrays)
+    dense = problem.out.strides[3] == 1 and _dense_runs(problem.out) and aligned
     params = TiledParams(
         problem.out.dtype.ctype,
         tile,
@@ -139,10 +148,11 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
         "k" if problem.b.strides[3] != 1 and problem.b.strides[2] == 1 else "tile",
         _dense_runs(problem.a),
         _dense_runs(problem.b),
-        problem.out.strides[3] == 1 and _dense_runs(problem.out),
+        dense,
         RASTER,
         problem.bias_axis,
         problem.activation,
+        problem.finish_params(4 if dense else 1),
     )
     tiles = ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n)
     return TILED.launch(
@@ -155,6 +165,7 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
             problem.a,
             problem.b,
             *problem.bias_args(),
+            *problem.finish_args(),
             problem.alpha,
             problem.beta,
             *problem.matrix_strides(),

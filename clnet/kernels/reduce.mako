@@ -72,6 +72,7 @@
 ##          of columns of one part. group: a group takes (group / reduce_items) outputs of one part.
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
 <%namespace name="lib" file="lib/fold.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="loads(load, ctype, acc, lanes)">
 % for width in ((1, lanes) if lanes > 1 else (1,)):
 <%
@@ -121,13 +122,13 @@ inline ${acc}${n} load${width}(__global const ${ctype} *p)
 <% vector = f"{acc}{lanes}" if lanes > 1 else acc %>
 ${lib.fold(kind, acc, lanes)}
 ${loads(load, ctype, acc, lanes)}
+${prelude.fetch_ahead()}
 __kernel void reduce_rows(
     const int jobs, const int jobs_per_item, const int parts, const long part_stride,
     const ${flat} total, const ${flat} part_size,
     ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
 ) {
-    out += out_offset;
-    x += x_offset;
+    out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
     const ${flat} run = reduced_size${reduced_rank - 1};
     const int first = get_global_id(0) * jobs_per_item;
@@ -159,6 +160,7 @@ __kernel void reduce_rows(
                 ${vector} a = identity, b = identity, c = identity, d = identity;
                 for (; i <= n - ${4 * lanes}; i += ${4 * lanes}) {
 % for k, name in enumerate("abcd"):
+                    FETCH_AHEAD(p + i + ${k * lanes + 2048});
                     ${name} = ${kind}_join${lanes}(${name}, load${lanes}(p + i + ${k * lanes}));
 % endfor
                 }
@@ -194,8 +196,7 @@ __kernel void reduce_columns(
     const long part_stride,
     ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
 ) {
-    out += out_offset;
-    x += x_offset;
+    out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
     const int item = get_global_id(0);
     const int column = (item % blocks) * ${block};
@@ -264,8 +265,7 @@ __kernel void reduce_group(
     ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
 ) {
     __local ${acc} partial[${group}];
-    out += out_offset;
-    x += x_offset;
+    out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int part = get_group_id(0) % parts;

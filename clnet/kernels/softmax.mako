@@ -55,14 +55,10 @@
 <%namespace name="lib" file="lib/fold.mako"/>
 <%namespace name="ragged" file="lib/ragged.mako"/>
 <%namespace name="decay" file="lib/decay.mako"/>
-<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="softmax_rows(log, ctype, acc, lanes, stream)">
 ${lib.fold("sum", acc, lanes)}
-${lib.fold("max", acc, lanes)}
-${ragged.load(ctype, acc, lanes)}
-${decay.define(acc, lanes)}
+${decay.rows(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes, stream)}
-${prelude.fetch_ahead()}
 __kernel void softmax_rows(
     const int rows, const int rows_per_item, const int n,
     __global ${ctype} *restrict y, const long y_offset,
@@ -73,15 +69,8 @@ __kernel void softmax_rows(
     for (int row = first; row < last; row++) {
         __global const ${ctype} *from = x + x_offset + (long)row * n;
         __global ${ctype} *to = y + y_offset + (long)row * n;
-        ${acc}${lanes} tops = -INFINITY, sums = 0;
-        for (int i = 0; i < n; i += ${lanes})
-            tops = max_join${lanes}(tops, load_ragged(from + i, n - i, -INFINITY));
-        const ${acc} top = max_fold(tops);
-        for (int i = 0; i < n; i += ${lanes}) {
-            FETCH_AHEAD(from + n + i);
-            sums += decay(load_ragged(from + i, n - i, -INFINITY) - top);
-        }
-        const ${acc} ${"log_sum = top + log(sum_fold(sums))" if log else "scale = 1 / sum_fold(sums)"};
+        const ${acc} top = largest(from, n), sum = sum_fold(decays(from, n, top));
+        const ${acc} ${"log_sum = top + log(sum)" if log else "scale = 1 / sum"};
         for (int i = 0; i < n; i += ${lanes}) {
             const ${acc}${lanes} v = load_ragged(from + i, n - i, 0);
             store_ragged(to + i, n - i, ${"v - log_sum" if log else "decay(v - top) * scale"});

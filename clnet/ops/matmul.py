@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ShapeError
+from ..kernels.finish import Finish
 from ..kernels.gemm import gemm
 from ..shapes import broadcast_shapes, broadcast_strides
 from .function import Face, Function, Saved, apply, op, require_same_dtype
@@ -46,9 +47,22 @@ class MatMul(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One gemm, over all batches at once."""
-        (out,) = outputs
+        return self.product(target, outputs[0], inputs)
+
+    def product(
+        self,
+        target: Target,
+        out: Array,
+        inputs: tuple[Array, ...],
+        finish: Finish | None = None,
+    ) -> list[Launch]:
+        """The gemm, finished by pointwise expressions in a compiled function."""
+        return gemm(target, out, *self.operands(out, inputs), finish=finish)
+
+    def operands(self, out: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+        """The gemm's operands."""
         a, b = (_repeated(x, out.shape[:-2]) for x in inputs)
-        return gemm(target, out, a, b)
+        return a, b
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -93,10 +107,24 @@ class Linear(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One gemm, the bias in its epilogue."""
-        x, weight, *bias = inputs
-        columns = weight.view(weight.shape[::-1], weight.strides[::-1])
-        own = bias[0] if bias else None
-        return gemm(target, outputs[0], x, columns, bias=own, activation=self.activation)
+        return self.product(target, outputs[0], inputs)
+
+    def product(
+        self,
+        target: Target,
+        out: Array,
+        inputs: tuple[Array, ...],
+        finish: Finish | None = None,
+    ) -> list[Launch]:
+        """The gemm, finished by pointwise expressions in a compiled function."""
+        a, b = self.operands(out, inputs)
+        bias = inputs[2] if len(inputs) == 3 else None
+        return gemm(target, out, a, b, bias=bias, activation=self.activation, finish=finish)
+
+    def operands(self, out: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+        """The gemm's operands."""
+        x, weight = inputs[:2]
+        return x, weight.view(weight.shape[::-1], weight.strides[::-1])
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""

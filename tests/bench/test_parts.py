@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from clnet.bench import bandwidth, beside_tinygrad, gemm, profiler, start, step
+from clnet.bench import bandwidth, beside_tinygrad, conv, gemm, profiler, start, step
 from clnet.cli import main
 from clnet.data.fashion_mnist import FOLDERS
 from clnet.data.source import places
@@ -92,6 +92,33 @@ def test_gemm_takes_the_groups_that_are_named(capsys):
     assert [line.split()[6] for line in lines] == ["NT", "TN", "TT"]
     with pytest.raises(ArgumentError, match=r"no such group.*cases=gone.*squares"):
         gemm.main(["--cases", "gone"])
+
+
+def test_conv_takes_a_network_and_a_batch(capsys):
+    options = ["--layers", "resnet-50", "--batch", "2", "--only", "512-2048", "--rounds", "1"]
+    assert main(["bench", "conv", *options, "--against", "nothing", "--json"]) == 0
+    rows = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [row["direction"] for row in rows] == ["forward", "input_grad", "weight_grad"]
+    for row in rows:
+        sizes = {name: row["geometry"][name] for name in ("n", "ic", "h", "oc", "kh", "oh")}
+        assert sizes == {"n": 2, "ic": 512, "h": 7, "oc": 2048, "kh": 1, "oh": 7}
+        assert row["gflops"] == pytest.approx(4 * 49 * 512 * 2048 / row["seconds"] / 1e9)
+    with pytest.raises(ArgumentError, match=r"one image at least.*batch=0"):
+        conv.main(["--batch", "0"])
+
+
+@pytest.mark.parametrize("layout", ["plain", "blocked"])
+def test_conv_ends_with_means_beside_pytorch(capsys, layout):
+    pytest.importorskip("torch")
+    options = ["--layers", "resnet-50", "--batch", "1", "--only", "@7", "--rounds", "1"]
+    assert main(["bench", "conv", *options, "--layout", layout]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    *layers, mean = [line for line in lines if "forward" in line][:3]
+    assert [line[:12] for line in layers] == ["3x3 512-512 ", "1x1 512-2048"]
+    column = {"plain": -1, "blocked": -5}[layout]
+    first, second = (float(line.split()[column]) for line in layers)
+    (wanted,) = re.findall(r"mean(?: of 2:)? +([\d.]+)", mean)
+    assert float(wanted) == pytest.approx((first * second) ** 0.5, abs=0.011)
 
 
 def test_the_same_step_again_has_the_same_bits(device):

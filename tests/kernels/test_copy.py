@@ -9,7 +9,9 @@ import pytest
 from clnet.array import Array
 from clnet.device import HostScalar, device
 from clnet.kernels import copy as copy_module
+from clnet.kernels import repeat as repeat_module
 from clnet.kernels.copy import arange, copy, fill
+from clnet.kernels.reduce import lanes_of
 from tests.kernels.launching import both_shapes, cpu_shaped, on_device, poisoned, run
 
 RNG = np.random.default_rng(1)
@@ -101,6 +103,54 @@ def test_copy_repeats_a_broadcast_array(shaped):
     y = poisoned((3, 40))
     run(copy(shaped(device()), y, row.view((3, 40), (0, 1))))
     np.testing.assert_array_equal(y.numpy(), np.broadcast_to(np.arange(40), (3, 40)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
+@pytest.mark.parametrize("past", [False, True], ids=["", "past the caches"])
+@pytest.mark.parametrize(
+    ("shape", "kept"),
+    [
+        ((40_000,), ()),
+        ((1,), ()),
+        ((3, 16), (0,)),
+        ((3, 5, 17), (0, 1)),
+        ((3, 5, 17), (1,)),
+        ((700, 31), (0,)),
+        ((300, 7, 7), (0,)),
+        ((2, 90, 100), (1, 0)),
+        ((5, 3), (0,)),
+    ],
+    ids=str,
+)
+def test_elements_repeated_along_rows(shape, kept, past, dtype, monkeypatch):
+    target = cpu_shaped(device())
+    if past:
+        monkeypatch.setattr(repeat_module, "STREAM_BYTES", 0)
+        lanes = lanes_of(target, np.dtype(dtype).itemsize)
+        monkeypatch.setattr(repeat_module, "LINE_BYTES", lanes * np.dtype(dtype).itemsize)
+    values = RNG.integers(-(2**20), 2**20, [shape[axis] for axis in kept]).astype(dtype)
+    x, y = on_device(values), poisoned(shape, dtype)
+    steps = dict(zip(kept, x.strides, strict=True))
+    launches = copy(target, y, x.view(shape, tuple(steps.get(a, 0) for a in range(len(shape)))))
+    if y.shape[-1] >= 16:
+        assert [launch.kernel.name for launch in launches] == ["repeat"]
+        assert launches[0].kernel.params.stream == past
+    run(launches)
+    order = sorted(range(len(kept)), key=lambda i: kept[i])
+    there = tuple(shape[a] if a in kept else 1 for a in range(len(shape)))
+    expected = np.broadcast_to(values.transpose(order).reshape(there), shape)
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@both_shapes
+def test_elements_repeated_into_a_slice_leave_the_rest(shaped):
+    whole = on_device(np.full(1000, 7.0, np.float32))
+    values = RNG.normal(size=30).astype(np.float32)
+    rows = on_device(values).view((30, 25), (1, 0))
+    run(copy(shaped(device()), whole.view((30, 25), (25, 1), 3), rows))
+    expected = np.full(1000, 7.0, np.float32)
+    expected[3:753] = values.repeat(25)
+    np.testing.assert_array_equal(whole.numpy(), expected)
 
 
 @both_shapes

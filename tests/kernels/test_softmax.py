@@ -194,6 +194,33 @@ def test_hopeless_scores_have_no_probability(dev, target):
     assert np.isnan(got[1]).all()
 
 
+@pytest.mark.parametrize("n", [10, 64, 150])
+def test_the_largest_score_is_found_wherever_it_is(dev, target, n):
+    values = normal(n, n)
+    np.fill_diagonal(values, 1e4)
+    y, loss, lse = poisoned((n, n)), poisoned(()), poisoned((n,))
+    labels = on_device(np.arange(n))
+    run(softmax(target, y, on_device(values), dim=1))
+    settings = Settings("sum", -100, 0.0, True)
+    run(cross_entropy(target, loss, lse, None, on_device(values), labels, None, settings=settings))
+    np.testing.assert_array_equal(y.numpy(), np.eye(n))
+    np.testing.assert_array_equal(lse.numpy(), np.full(n, 1e4))
+
+
+@pytest.mark.parametrize("at", [0, 70, 127, 149])
+def test_a_score_that_is_not_a_number_spoils_its_row_alone(dev, target, at):
+    values = normal(3, 150)
+    values[1, at] = np.nan
+    y, loss, lse = poisoned((3, 150)), poisoned((3,)), poisoned((3,))
+    run(softmax(target, y, on_device(values), dim=1))
+    settings = Settings("none", -100, 0.0, True)
+    targets = on_device(np.array([1, 2, 3]))
+    run(cross_entropy(target, loss, lse, None, on_device(values), targets, None, settings=settings))
+    for got in (y.numpy().T, loss.numpy(), lse.numpy()):
+        np.testing.assert_array_equal(np.isnan(got).reshape(-1, 3).all(0), [False, True, False])
+        assert np.isfinite(got.reshape(-1, 3)[:, ::2]).all()
+
+
 @pytest.mark.parametrize("rows", [1, 5])
 def test_results_that_go_past_the_caches_have_the_same_bits(dev, monkeypatch, rows):
     traits = replace(dev.traits, dedicated_local_memory=False)

@@ -11,6 +11,7 @@ from clnet.device import Scratch, Target, device
 from clnet.kernels import copy as copy_module
 from clnet.kernels import gather, segment
 from clnet.kernels import order as order_module
+from clnet.kernels import repeat as repeat_module
 from clnet.kernels import sort as sort_module
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.copy import arange, copy, fill
@@ -24,11 +25,12 @@ from clnet.kernels.gather import (
     put_rows,
 )
 from clnet.kernels.order import sort_lines
+from clnet.kernels.repeat import repeat
 from clnet.kernels.sort import sort
 
 from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
-MODULES = (copy_module, gather, order_module, segment, sort_module)
+MODULES = (copy_module, gather, order_module, repeat_module, segment, sort_module)
 
 
 @case()
@@ -46,6 +48,21 @@ def copies(target: Target) -> None:
     run(copy(target, y.view((5, 40), (43, 1), 2), given(x)))
     wide[:, 2:42] = x
     near(y, wide)
+
+
+@case("cpu")
+def elements_repeated(target: Target) -> None:
+    line = 4 * target.traits.simd_width
+    for dtype in REALS:
+        for shape, limit in product(((5, 3, 33), (1, 1, 200), (4, 2, 16)), (0, 2**20)):
+            x, y = normal(*shape[:2], dtype=dtype), output(shape, dtype)
+            given_x = given(x)
+            with constants(repeat_module, STREAM_BYTES=limit, LINE_BYTES=line):
+                run(copy(target, y, given_x.view(shape, (*given_x.strides, 0))))
+            near(y, np.broadcast_to(x[..., None], shape))
+            y = output(shape, dtype)
+            run([repeat(target, y, given_x, (x.size,), (1,), divisor=3)])
+            near(y, np.broadcast_to(x[..., None] / 3, shape))
 
 
 @case("cpu")

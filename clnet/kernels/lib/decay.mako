@@ -4,8 +4,12 @@
 ## has an instruction for both, and what is below 2^-126 is 0.
 ##
 ## param acc: str                    element type; for all but float it is OpenCL's exp
+## param ctype: str                  element type in memory
 ## param lanes: int                  lanes of the vector, 2 or more
 ## numerics at most 2 ulp; arguments as in lib/elementary.mako
+<%namespace name="lib" file="fold.mako"/>
+<%namespace name="ragged" file="ragged.mako"/>
+<%namespace name="prelude" file="prelude.mako"/>
 <%def name="define(acc, lanes)">
 % if acc == "float":
 inline float${lanes} decay(float${lanes} x)
@@ -27,4 +31,43 @@ inline float${lanes} decay(float${lanes} x)
 % else:
 #define decay exp
 % endif
+</%def>
+##
+## Rows of scores: the largest of one, and the sums, lane by lane, of the exponentials less a number,
+## while the row behind it is fetched. What is not a number gets lost among the largest, and stays in
+## the sums: so comparing takes one operation. Four comparisons are under way, since each waits for
+## the one before.
+<%def name="rows(ctype, acc, lanes)">
+<% vector = f"{acc}{lanes}" %>
+${ragged.load(ctype, acc, lanes)}
+${define(acc, lanes)}
+${lib.fold("top", acc, lanes)}
+${prelude.fetch_ahead()}
+inline ${acc} largest(__global const ${ctype} *from, const int n)
+{
+    ${vector} a = -INFINITY;
+    int i = 0;
+    if (n >= ${4 * lanes}) {
+        ${vector} b = a, c = a, d = a;
+        for (; i + ${4 * lanes} <= n; i += ${4 * lanes}) {
+% for k, name in enumerate("abcd"):
+            ${name} = top_join${lanes}(${name}, load_ragged(from + i + ${k * lanes}, ${lanes}, 0));
+% endfor
+        }
+        a = top_join${lanes}(top_join${lanes}(a, b), top_join${lanes}(c, d));
+    }
+    for (; i < n; i += ${lanes})
+        a = top_join${lanes}(a, load_ragged(from + i, n - i, -INFINITY));
+    return top_fold(a);
+}
+inline ${vector} decays(__global const ${ctype} *from, const int n, const ${acc} top)
+{
+    ${vector} sums = 0;
+    int i = 0;
+    for (; i + ${lanes} <= n; i += ${lanes}) {
+        FETCH_AHEAD(from + n + i);
+        sums += decay(load_ragged(from + i, ${lanes}, 0) - top);
+    }
+    return i < n ? sums + decay(load_ragged(from + i, n - i, -INFINITY) - top) : sums;
+}
 </%def>

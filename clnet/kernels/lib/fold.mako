@@ -1,6 +1,6 @@
 ## lib fold: join two partial results, lane by lane, and fold the lanes of a vector into one
 ##
-## param kind: sum|prod|max|min      how two partial results become one
+## param kind: sum|prod|max|min|top  how two partial results become one; top: the largest but NaN
 ## param ctype: str                  type of a partial result
 ## param lanes: int                  lanes of the widest vector, a power of two
 ## param array: str                  local array [reduce_items, kept_items] of partial results
@@ -19,6 +19,8 @@ ${vector} ${kind}_join${width}(${vector} a, ${vector} b)
     return a * b;
 % elif kind == "max":
     return ((b > a) | (b != b)) ? b : a;
+% elif kind == "top":
+    return b > a ? b : a;
 % else:
     return ((b < a) | (b != b)) ? b : a;
 % endif

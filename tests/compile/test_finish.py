@@ -1,0 +1,224 @@
+"""What pointwise steps make of a product's result is computed where the product stores it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import clnet
+import clnet.nn.functional as F
+from clnet import nn
+from clnet.compile import record
+from clnet.compile.finish import apart, finish
+from clnet.compile.passes import PASSES, rewrite
+from clnet.compile.refusal import Refusal
+from clnet.compile.tracer import Action, Step
+from clnet.ops.finished import Finished
+
+pytestmark = pytest.mark.device
+
+BEFORE = tuple(p for p in PASSES[: PASSES.index(finish)])
+
+
+@pytest.fixture(autouse=True)
+def local_memory(monkeypatch):
+    """The device as one whose groups share a local memory, which is what tiles are for."""
+    device = clnet.device()
+    if not device.traits.dedicated_local_memory:
+        traits = replace(
+            device.traits,
+            dedicated_local_memory=True,
+            simd_width=1,
+            max_group_size=256,
+            local_memory_bytes=49152,
+        )
+        monkeypatch.setattr(device, "traits", traits)
+        monkeypatch.setattr(device, "target", replace(device.target, traits=traits))
+
+
+def traced(function, *args):
+    return rewrite(record(function, args, {}, clnet.device()).trace, BEFORE)
+
+
+def finished(trace):
+    steps = [s for s in finish(trace).steps if isinstance(s, Step)]
+    return [s.function for s in steps if isinstance(s.function, Finished)]
+
+
+def refusals(trace):
+    return {why for _, _, why in apart(trace)}
+
+
+def training(*, last, sizes=(300, 320, 272, 10), **options):
+    """A network, and a step of training that forgets its gradients first or last."""
+    clnet.manual_seed(0)
+    layers = [part for n, m in pairwise(sizes) for part in (nn.Linear(n, m), nn.Sigmoid())]
+    model = nn.Sequential(*layers[:-1])
+    optimizer = clnet.optim.SGD(model.parameters(), 0.1, **options)
+
+    def step(x, y):
+        if not last:
+            optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        if last:
+            optimizer.zero_grad()
+        return loss
+
+    return model, step
+
+
+def batch(rows=70, inputs=300):
+    clnet.manual_seed(1)
+    return clnet.randn(rows, inputs), clnet.randint(0, 10, (rows,))
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["gradients kept", "forgotten"])
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.9, "weight_decay": 1e-3}])
+def test_training_keeps_its_bits(last, options):
+    x, y = batch()
+    eager, step = training(last=last, **options)
+    compiled, function = training(last=last, **options)
+    replayed = clnet.compile(function)
+    for _ in range(3):
+        assert step(x, y).item() == replayed(x, y).item()
+    for p, q in zip(eager.parameters(), compiled.parameters(), strict=True):
+        np.testing.assert_array_equal(q.detach().numpy(), p.detach().numpy())
+        assert (p.grad is None) == (q.grad is None) == last
+        if p.grad is not None and q.grad is not None:
+            np.testing.assert_array_equal(q.grad.numpy(), p.grad.numpy())
+    names = replayed.explain()
+    assert "linear+sigmoid " in names
+    assert "linear_backward+sigmoid_backward " in names
+    assert "linear_backward+sgd" in names
+
+
+def test_gradients_that_are_forgotten_take_no_memory():
+    x, y = batch()
+    peaks: list[int] = []
+    for last in (False, True):
+        compiled = clnet.compile(training(last=last)[1])
+        compiled(x, y)
+        (plan,) = compiled.plans
+        peaks.append(plan.peak_bytes)
+    assert peaks[0] - peaks[1] >= 4 * 272 * 320
+
+
+def test_the_rate_is_read_after_it_was_set():
+    x, y = batch()
+    model, function = training(last=True)
+    twin, step = training(last=True)
+    compiled = clnet.compile(function)
+    for _ in range(2):
+        step(x, y), compiled(x, y)
+    # The action that counts steps stands before the first update.
+    trace = finish(traced(function, x, y))
+    first = next(i for i, s in enumerate(trace.steps) if isinstance(s, Action))
+    update = next(
+        i
+        for i, s in enumerate(trace.steps)
+        if isinstance(s, Step) and isinstance(s.function, Finished) and s.function.changed
+    )
+    assert first < update
+    for p, q in zip(twin.parameters(), model.parameters(), strict=True):
+        np.testing.assert_array_equal(q.detach().numpy(), p.detach().numpy())
+
+
+def test_a_schedule_reaches_the_updates():
+    x, y = batch()
+    results = []
+    for compiling in (False, True):
+        clnet.manual_seed(0)
+        model = nn.Linear(300, 300)
+        optimizer = clnet.optim.SGD(model.parameters(), 0.5, momentum=0.5)
+        schedule = clnet.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
+
+        def step(x, y, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = clnet.compile(step) if compiling else step
+        for _ in range(3):
+            run(x, y)
+            schedule.step()
+        results.append(model.weight.detach().numpy())
+    np.testing.assert_array_equal(*results)
+
+
+def test_a_weight_that_is_read_again_is_updated_later():
+    weight = nn.Parameter(clnet.randn(300, 300))
+    optimizer = clnet.optim.SGD([weight], 0.1)
+
+    def function(x):
+        optimizer.zero_grad()
+        y = x @ weight
+        (gradient,) = clnet.autograd.grad(y.square().sum(), [weight])
+        weight.grad = gradient
+        z = (x * 2) @ weight
+        optimizer.step()
+        return z.detach()
+
+    trace = traced(function, clnet.randn(40, 300))
+    assert Refusal.ORDER in refusals(trace)
+    assert not any(f.changed for f in finished(trace))
+
+
+def test_small_weights_are_left_to_the_one_update():
+    x, y = batch(inputs=20)
+    _, function = training(last=False, sizes=(20, 30, 10))
+    trace = traced(function, x, y)
+    assert Refusal.MERGED in refusals(trace)
+    assert not any(f.changed for f in finished(trace))
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x, w, v: (x @ w) * v, Refusal.SHAPE),
+        (lambda x, w, v: (x @ w).T.exp() + 1, Refusal.SHAPE),
+        (lambda x, w, v: (x @ w).double().exp(), Refusal.DTYPE),
+    ],
+    ids=["broadcast", "turned", "dtype"],
+)
+def test_what_is_left_to_a_kernel_of_its_own(function, why):
+    args = clnet.randn(40, 50), clnet.randn(50, 64), clnet.randn(64)
+    trace = traced(function, *args)
+    assert refusals(trace) == {why}
+    assert not finished(trace)
+
+
+@pytest.mark.parametrize(
+    "size", [(1, 1, 1), (5, 3, 7), (33, 66, 17), (64, 64, 32), (130, 12, 2000)]
+)
+def test_results_beside_a_shortcut(size):
+    m, n, k = size
+
+    def function(x, w, shortcut):
+        y = x @ w
+        return (y * 2 + shortcut).tanh(), y
+
+    clnet.manual_seed(2)
+    args = clnet.randn(m, k), clnet.randn(k, n), clnet.randn(m, n)
+    assert len(finished(traced(function, *args))) == 1
+    for found, expected in zip(clnet.compile(function)(*args), function(*args), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_rows_of_more_axes():
+    layer = nn.Linear(40, 24)
+    x, shortcut = clnet.randn(3, 5, 40), clnet.randn(3, 5, 24)
+
+    def function(x, shortcut):
+        return F.relu(layer(x) + shortcut)
+
+    with clnet.no_grad():
+        assert len(finished(traced(function, x, shortcut))) == 1
+        expected = function(x, shortcut).numpy()
+        np.testing.assert_array_equal(clnet.compile(function)(x, shortcut).numpy(), expected)
