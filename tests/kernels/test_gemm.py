@@ -445,7 +445,7 @@ def test_groups_draw_their_blocks(where, monkeypatch, items):
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("n", [96, 100])
 def test_gemm_of_large_panels(where, monkeypatch, n, turned):
-    monkeypatch.setattr(gemm_pack, "STREAM_BYTES", 0)
+    monkeypatch.setattr(gemm_pack, "PACKED_BYTES", 0)
     traits = dataclasses.replace(where.traits, dedicated_local_memory=False, simd_width=16)
     target = dataclasses.replace(where.target, traits=traits)
     a, b = operands((70, 75), (75, n))
