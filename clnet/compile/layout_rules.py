@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..dtypes import float32, int32
 from ..expr import Expr, Input
-from ..kernels.blocked_pool import Means
+from ..kernels.blocked_means import Means
 from ..kernels.norm import normalized, slope
 from ..kernels.reduce import Reduction
 from ..ops.blocked import (

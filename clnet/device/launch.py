@@ -222,7 +222,8 @@ class Launch:
     Attributes:
         kernel: the rendered kernel.
         global_size, local_size: work-items in all and in a group.
-        args: in the kernel's order: Storage or Scratch for a pointer, else a number or a cell.
+        args: in the kernel's order: Storage or Scratch for a pointer, bytes for a vector, else a
+            number or a cell.
         flops, bytes: arithmetic operations, and bytes moved to and from memory at least.
         op, module_path, phase: who asked for it (filled in by who runs the op).
     """

@@ -37,6 +37,7 @@ _SCALARS = {
     "float": np.float32,
     "double": np.float64,
 }
+_VECTORS = {"int16": 64, "long16": 128}  # bytes; a launch gives them as such
 _DECLARATION = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^)]*)\)")
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
 _SHOWN_LINES = 5
@@ -46,9 +47,9 @@ class Signature(NamedTuple):
     """The parameters of a kernel.
 
     Attributes:
-        types: for each its NumPy scalar type, None for a pointer.
+        types: for each its NumPy scalar type, None for a pointer, ``np.void`` for a vector.
         writes: for each, whether it is a pointer that is written.
-        item_bytes: for each the bytes of a scalar, or of an element of what it points to.
+        item_bytes: for each the bytes of a number, or of an element of what it points to.
     """
 
     types: tuple[Any, ...]
@@ -68,7 +69,7 @@ def parse_signature(text: str, name: str) -> Signature:
 
     Raises:
         BuildError: if the source has no such kernel, or a parameter is of another type than
-            scalars and pointers to them.
+            scalars, pointers to them, and vectors of 16 integers.
     """
     found = next((d for d in _DECLARATION.finditer(text) if d.group(1) == name), None)
     if found is None:
@@ -79,10 +80,16 @@ def parse_signature(text: str, name: str) -> Signature:
     for parameter in found.group(2).split(","):
         words = parameter.replace("*", " * ").split()
         pointer = "*" in words
+        vector = next((w for w in words if w in _VECTORS), None)
+        if vector is not None and not pointer:
+            types.append(np.void)
+            writes.append(False)
+            item_bytes.append(_VECTORS[vector])
+            continue
         scalar = next((w for w in words if w in _SCALARS), None)
         if scalar is None:
             raise BuildError(
-                name, "a parameter is no scalar and no pointer to one", found=parameter
+                name, "a parameter is no number and no pointer to one", found=parameter
             )
         types.append(None if pointer else _SCALARS[scalar])
         writes.append(pointer and "const" not in words[: words.index("*")])

@@ -1,9 +1,13 @@
 ## kernel avg_pool_grad: to each element of a plane its share of the gradients of windows' means
 ##
+## layout _strips: `sh` rows of gx are a step. Of a strip of steps the gradients of windows, each over
+##        the elements of its window, come into local memory, with zeros around them where no window
+##        is: so rows have no edges, and a vector of windows gives a vector of columns for each phase.
+##        What is made waits in local memory, too, where a row may run over its ends, and goes from
+##        there to gx in one piece.
+##
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
-## param  unchecked: all|some|none   windows that are taken to lie inside their plane: none, or those
-##                                   that do
 ## param  include_pad: bool          padding counts in the mean
 ## param  divisor: int               what was divided by instead, or 0
 ## param  kh: int                    height of the window
@@ -12,10 +16,18 @@
 ## param  sw: int                    horizontal step
 ## param  ph: int                    rows of padding above the plane
 ## param  pw: int                    columns of padding before it
-## param  lanes: int                 steps of sw columns that are made at once
-## param  rows: int                  rows of windows that lie over a row of the plane
-## param  across: int                windows of such a row that lie over a step of sw columns
-## param  grads: str                 C expression: gradients of windows, row {0} of rows, {1} before i
+## param  lanes: int                 elements of a vector
+## param  room: int                  elements of local memory
+## param  stream: bool               gx goes past the caches; it begins at a line, which a vector fills
+## param  phase: int                 row of a step
+## param  down: int                  windows that begin in different rows and lie over one element
+## param  across: int                windows that begin in different columns and lie over one element
+## param  axis: str                  y or x
+## param  o: str                     C expression, the window's number along the axis
+## param  k: int                     elements of a window along the axis
+## param  s: int                     step from window to window along the axis
+## param  p: int                     padding along the axis
+## param  size: str                  C expression, elements of the plane along the axis
 ## def    avg_pool_gradient
 ## arg    rows: int                  rows of gx
 ## arg    out_h: int
@@ -24,7 +36,10 @@
 ## arg    width: int
 ## arg    gx: out ctype[rows][width]
 ## arg    gy: in ctype
-## def    avg_pool_gradient_planes
+## def    avg_pool_gradient_strips
+## arg    planes: int
+## arg    planes_each: int           planes of an item
+## arg    strip: int                 steps of a strip
 ## arg    out_h: int
 ## arg    out_w: int
 ## arg    height: int
@@ -32,11 +47,12 @@
 ## arg    gx: out ctype
 ## arg    gy: in ctype
 ##
-## launch   one item per element; _planes: one item per plane, groups of one
-## numerics sums in the windows' order (those of a plane: column by column of windows, each times its
-##          share): the same bits every run
+## launch   one item per element; _strips: one item for planes_each, groups of one
+## numerics sums in the windows' order; _strips: along rows of windows, then down, each gradient times
+##          the reciprocal of its window's height and width first: the same bits every run
 <%namespace name="vectors" file="lib/vector.mako"/>
 <%namespace name="plane" file="lib/plane.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="avg_pool_gradient(ctype, real, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 __kernel void avg_pool_gradient(
     const int rows, const int out_h, const int out_w, const int height, const int width,
@@ -46,12 +62,6 @@ __kernel void avg_pool_gradient(
     ${plane.visit(False, "width")}
         const int at_y = row % height;
         __global const ${ctype} *source = gy + gy_offset + row / height * (out_h * out_w);
-        __global ${ctype} *to = gx + gx_offset + row * width;
-        ${gathered(real, include_pad, divisor, kh, kw, sh, sw, ph, pw)}
-    }
-}
-</%def>
-<%def name="gathered(real, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
         const int last_y = min((at_y + ${ph}) / ${sh}, out_h - 1);
         const int last_x = min((column + ${pw}) / ${sw}, out_w - 1);
         ${real} sum = 0;
@@ -61,109 +71,115 @@ __kernel void avg_pool_gradient(
                 if (at_y >= top && at_y < bottom && column >= left && column < right)
                     sum += source[oy * out_w + ox] / count;
             }
-        to[column] = sum;
+        gx[gx_offset + row * width + column] = sum;
+    }
+}
 </%def>
-<%def name="avg_pool_gradient_planes(
-    ctype, unchecked, include_pad, divisor, kh, kw, sh, sw, ph, pw, lanes)">
-<% across, first = (kw - 1) // sw + 1, -(-pw // sw) %>
+<%def name="avg_pool_gradient_strips(
+    ctype, include_pad, divisor, kh, kw, sh, sw, ph, pw, lanes, room, stream)">
+<% down, across = (kh - 1) // sh + 1, (kw - 1) // sw + 1 %>
 ${vectors.types(ctype, lanes)}
 ${vectors.zip(ctype, lanes)}
-__kernel void avg_pool_gradient_planes(
+${prelude.spill(ctype, lanes, stream)}
+${prelude.fetch_ahead()}
+__kernel void avg_pool_gradient_strips(
+    const int planes, const int planes_each, const int strip,
     const int out_h, const int out_w, const int height, const int width,
     __global ${ctype} *restrict gx, const long gx_offset,
     __global const ${ctype} *restrict gy, const long gy_offset)
 {
-    __global const ${ctype} *const source = gy + gy_offset + get_global_id(0) * out_h * out_w;
-% if unchecked != "none":
-    /* [begin, end): steps of ${sw} columns, the windows over which are all there, and of full width. */
-    const int begin = ${max(across - 1, first) if include_pad or divisor else first + across - 1};
-    const int inside = min(out_w, (width + ${pw}) / ${sw});
-    const int end = width < ${kw - pw} ? begin : max(begin, min(inside, (width - ${kw - pw}) / ${sw} + 1));
-    const int before = begin * ${sw} - ${pw}, after = end * ${sw} - ${pw};
-% endif
-    for (int at_y = 0; at_y < height; ++at_y) {
-        __global ${ctype} *const to = gx + gx_offset + (get_global_id(0) * height + at_y) * width;
-% if unchecked == "none":
-        for (int column = 0; column < width; ++column) {
-            ${gathered(ctype, include_pad, divisor, kh, kw, sh, sw, ph, pw)}
-        }
-% else:
-        const int first_y = max((at_y + ${ph + sh - kh}) / ${sh}, 0);
-        switch (min((at_y + ${ph}) / ${sh}, out_h - 1) - first_y + 1) {
-% for rows in range(1, (kh - 1) // sh + 2):
-        case ${rows}: {
-            ${shares(rows, ctype, include_pad, divisor, kh, kw, sh, ph)}
-            ${steps(rows, across, ctype, kw, sw, pw, lanes)}
-            ${edges(rows, ctype, include_pad, divisor, kw, sw, pw)}
-            break;
-        }
-% endfor
-        default:
-            for (int column = 0; column < width; ++column)
-                to[column] = 0;
-        }
-% endif
+    __local ${ctype} memory[${room}] __attribute__((aligned(64)));
+    const int steps_y = (height - 1 + ${ph}) / ${sh} + 1, steps_x = (width - 1 + ${pw}) / ${sw} + 1;
+    /* Windows of a row that reach the plane, and a row of their gradients with zeros around. */
+    const int windows = min(out_w, steps_x), wide = steps_x + ${across + lanes};
+    __local ${ctype} *const shares = memory;
+    __local ${ctype} *const grads = memory + wide + ${across - 1};
+    __local ${ctype} *const made = memory + wide * (strip + ${down}) + ${pw};
+    for (int i = wide; i < wide * (strip + ${down}) + ${pw}; ++i)
+        memory[i] = 0;
+    for (int ox = 0; ox < windows; ++ox) {
+        ${counted("x", "ox", include_pad, divisor, kw, sw, pw, "width")}
+        shares[ox] = 1 / (${ctype})count_x;
     }
+    const int first = get_global_id(0) * planes_each, last = min(first + planes_each, planes);
+    for (int plane = first; plane < last; ++plane)
+        for (int from = 0; from < steps_y; from += strip) {
+            const int steps = min(strip, steps_y - from);
+            for (int r = 0; r < steps + ${down - 1}; ++r) {
+                const int oy = from + r - ${down - 1};
+                __global const ${ctype} *const source = gy + gy_offset + (plane * out_h + oy) * (long)out_w;
+                __local ${ctype} *const to = grads + r * wide;
+                if (oy >= 0 && oy < out_h) {
+                    ${counted("y", "oy", include_pad, False, kh, sh, ph, "height")}
+                    const ${ctype} share = ${f"({ctype})1 / {divisor}" if divisor else f"1 / ({ctype})count_y"};
+                    if (windows >= ${lanes})
+                        for (int at = 0; at < windows; at += ${lanes}) {
+                            const int i = min(at, windows - ${lanes});
+                            FETCH_AHEAD(source + i + 1024);
+                            *(__local vector *)(to + i) = *(__global const vector *)(source + i) * (share * *(__local const vector *)(shares + i));
+                        }
+                    else
+                        for (int i = 0; i < windows; ++i)
+                            to[i] = source[i] * (share * shares[i]);
+                } else
+                    for (int i = 0; i < windows; ++i)
+                        to[i] = 0;
+            }
+            const int begin = max(from * ${sh} - ${ph}, 0), end = min((from + steps) * ${sh} - ${ph}, height);
+            for (int i = 0; i < steps; ++i) {
+                __local const ${ctype} *const over = grads + (i + ${down - 1}) * wide;
+% for phase in range(sh):
+                {
+                    const int row = (from + i) * ${sh} + ${phase - ph};
+                    __local ${ctype} *const to = made + (row - begin) * width;
+                    if (row >= begin && row < end) {
+                        ${made_row(phase, ctype, down, across, kh, kw, sh, sw, pw, lanes)}
+                    }
+                }
+% endfor
+            }
+            spill(gx + gx_offset, (plane * height + begin) * (long)width, made, (end - begin) * width);
+        }
 }
 </%def>
-<%def name="shares(rows, ctype, include_pad, divisor, kh, kw, sh, ph)">
-% for r in range(rows):
-            __global const ${ctype} *const grads_${r} = source + (first_y + ${r}) * out_w;
+##
+## How many elements a window counts along an axis; 1 where all are divided by the same.
+<%def name="counted(axis, o, include_pad, divisor, k, s, p, size)">
 % if divisor:
-            const ${ctype} share_${r} = (${ctype})1 / ${divisor};
+        const int count_${axis} = 1;
 % else:
-            const int top_${r} = (first_y + ${r}) * ${sh} - ${ph};
-            const ${ctype} share_${r} = (${ctype})1 / ((min(top_${r} + ${kh}, height${f" + {ph}" if include_pad else ""}) - ${f"top_{r}" if include_pad else f"max(top_{r}, 0)"}) * ${kw});
+        const int begin_${axis} = ${o} * ${s} - ${p};
+        const int count_${axis} = min(begin_${axis} + ${k}, ${size}${f" + {p}" if include_pad else ""}) - ${f"begin_{axis}" if include_pad else f"max(begin_{axis}, 0)"};
 % endif
-% endfor
 </%def>
 ##
-## Steps between the edges: vectors of them, the last of which overlap, or one by one.
-<%def name="steps(rows, across, ctype, kw, sw, pw, lanes)">
-% if sw <= 2:
-            if (end - begin >= ${lanes})
-                for (int at = begin; at < end; at += ${lanes}) {
-                    const int i = min(at, end - ${lanes});
-                    ${windows(f"{ctype}{lanes}", rows, across, kw, sw, "*(__global const vector *)(grads_{0} + i - {1})")}
-                    __global ${ctype} *const place = to + i * ${sw} - ${pw};
-% if sw == 1:
-                    *(__global vector *)place = step_0;
-% else:
-                    *(__global vector *)place = zip_lo(step_0, step_1);
-                    *(__global vector *)(place + ${lanes}) = zip_hi(step_0, step_1);
-% endif
-                }
-            else
-% endif
-            for (int i = begin; i < end; ++i) {
-                ${windows(ctype, rows, across, kw, sw, "grads_{0}[i - {1}]")}
-% for p in range(sw):
-                to[i * ${sw} + ${p - pw}] = step_${p};
+## A row, vectors of steps at a time. It begins with what lies before the plane: there the row before
+## ends, so that is put back.
+<%def name="made_row(phase, ctype, down, across, kh, kw, sh, sw, pw, lanes)">
+% for q in range(pw):
+                        const ${ctype} before_${q} = to[${q - pw}];
 % endfor
-            }
-</%def>
-<%def name="edges(rows, ctype, include_pad, divisor, kw, sw, pw)">
-            for (int i = 0; i < width - after + before; ++i) {
-                const int column = i < before ? i : i - before + after;
-                const int last_x = min((column + ${pw}) / ${sw}, out_w - 1);
-                ${ctype} sum = 0;
-                for (int ox = max((column + ${pw + sw - kw}) / ${sw}, 0); ox <= last_x; ++ox) {
-                    const ${ctype} part = ${" + ".join(f"grads_{r}[ox] * share_{r}" for r in range(rows))};
-% if divisor:
-                    sum += part;
-% else:
-                    const int left = ox * ${sw} - ${pw};
-                    sum += part * ${kw} / (min(left + ${kw}, width${f" + {pw}" if include_pad else ""}) - ${"left" if include_pad else "max(left, 0)"});
-% endif
-                }
-                to[column] = sum;
-            }
-</%def>
-<%def name="windows(real, rows, across, kw, sw, grads)">
+                        for (int x = 0; x < steps_x; x += ${lanes}) {
 % for j in range(across):
-                const ${real} window_${j} = ${" + ".join(f"{grads.format(r, j)} * share_{r}" for r in range(rows))};
+                            const ${ctype}${lanes} window_${j} = ${" + ".join(f"*(__local const vector *)(over - {r} * wide + x - {j})" for r in range(down) if phase + r * sh < kh) or "0"};
 % endfor
 % for p in range(sw):
-                const ${real} step_${p} = ${" + ".join(f"window_{j}" for j in range(across) if p + j * sw < kw) or "0"};
+                            const ${ctype}${lanes} step_${p} = ${" + ".join(f"window_{j}" for j in range(across) if p + j * sw < kw) or "0"};
+% endfor
+% if sw == 1:
+                            *(__local vector *)(to + x - ${pw}) = step_0;
+% elif sw == 2:
+                            *(__local vector *)(to + 2 * x - ${pw}) = zip_lo(step_0, step_1);
+                            *(__local vector *)(to + 2 * x + ${lanes - pw}) = zip_hi(step_0, step_1);
+% else:
+% for p in range(sw):
+% for lane in range(lanes):
+                            to[x * ${sw} + ${lane * sw + p - pw}] = step_${p}.s${"%x" % lane};
+% endfor
+% endfor
+% endif
+                        }
+% for q in range(pw):
+                        to[${q - pw}] = before_${q};
 % endfor
 </%def>

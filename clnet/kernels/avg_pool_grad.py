@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
+from ..shapes import ceil_div
 from .avg_pool import LAWS
 from .grid import items
 from .kernel import Kernel
 from .reduce import lanes_of
-from .window import Window, by_rows, plane_sizes, planes_of, real_type, unchecked
+from .streaming import LINE_BYTES, STREAM_BYTES, aligned
+from .window import Window, by_rows, plane_sizes, planes_of, real_type
 
 
 class _Gradient(NamedTuple):
@@ -26,9 +28,8 @@ class _Gradient(NamedTuple):
     pw: int
 
 
-class _Planes(NamedTuple):
+class _Strips(NamedTuple):
     ctype: str
-    unchecked: str
     include_pad: bool
     divisor: int
     kh: int
@@ -38,10 +39,18 @@ class _Planes(NamedTuple):
     ph: int
     pw: int
     lanes: int
+    room: int
+    stream: bool
 
 
 _GRADIENT = Kernel("avg_pool_gradient", "avg_pool_grad.mako", constraints=LAWS)
-_GRADIENT_PLANES = Kernel("avg_pool_gradient_planes", "avg_pool_grad.mako", constraints=LAWS)
+_STRIPS = Kernel("avg_pool_gradient_strips", "avg_pool_grad.mako", constraints=LAWS)
+
+# What stays in the nearest cache beside what is read.
+ROOM_BYTES = 2**15
+# Windows over an element that are written out one by one.
+_MOST_UNROLLED = 64
+_ITEMS_PER_UNIT = 32
 
 
 def avg_pool_gradient(
@@ -67,21 +76,37 @@ def avg_pool_gradient(
         "bytes": gx.nbytes + gy.nbytes,
     }
     how = (include_pad, divisor, *window[:6])
-    if by_rows(target):
-        args = (*gy.shape[-2:], *gx.shape[-2:], gx, gy)
-        # Rows are short: with half a vector fewer of them are made one by one.
-        lanes = max(lanes_of(target, gx.dtype.itemsize) // 2, 2)
-        shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
+    strip, room = _strip(target, gx, window)
+    if strip:
+        planes, units = planes_of(gx), target.traits.compute_units
+        each = ceil_div(planes, units * _ITEMS_PER_UNIT)
+        lanes, size = lanes_of(target, gx.dtype.itemsize), gx.dtype.itemsize
+        streams = lanes * size == LINE_BYTES and gx.nbytes >= STREAM_BYTES and aligned([gx])
         return [
-            _GRADIENT_PLANES.launch(
-                _Planes(gx.dtype.ctype, unchecked(target, window, gy, gx), *how, lanes),
-                args,
-                **shape,
+            _STRIPS.launch(
+                _Strips(gx.dtype.ctype, *how, lanes, room, streams),
+                (planes, each, strip, *gy.shape[-2:], *gx.shape[-2:], gx, gy),
+                global_size=(ceil_div(planes, each),),
+                local_size=(1,),
                 **cost,
             )
         ]
     args = (*plane_sizes(gx, gy, gx), gx, gy)
     global_size, local_size = items(target, gx.size)
-    shape = {"global_size": global_size, "local_size": local_size}
+    shape: dict[str, Any] = {"global_size": global_size, "local_size": local_size}
     params = _Gradient(gx.dtype.ctype, real_type(gx), *how)
     return [_GRADIENT.launch(params, args, **shape, **cost)]
+
+
+def _strip(target: Target, gx: Array, window: Window) -> tuple[int, int]:
+    """Steps of a strip, and elements of local memory; zeros where they do not fit, and on GPUs."""
+    height, width = gx.shape[-2:]
+    down, across = (window.kh - 1) // window.sh + 1, (window.kw - 1) // window.sw + 1
+    if not by_rows(target) or down * across > _MOST_UNROLLED:
+        return 0, 0
+    lanes, size = lanes_of(target, gx.dtype.itemsize), gx.dtype.itemsize
+    room = min(ROOM_BYTES, target.traits.local_memory_bytes) // size
+    wide = (width - 1 + window.pw) // window.sw + 1 + across + lanes
+    beside = wide * down + window.pw + (lanes + 1) * window.sw
+    steps = (room - beside) // (wide + window.sh * width)
+    return max(0, min(steps, (height - 1 + window.ph) // window.sh + 1)), room

@@ -1,4 +1,4 @@
-"""Maxima and means over windows of blocked arrays, ``(n, c / b, h, w, b)``, and their gradients."""
+"""Maxima over windows of blocked arrays, ``(n, c / b, h, w, b)``, and their gradients."""
 
 from __future__ import annotations
 
@@ -7,29 +7,11 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch
 from .kernel import Constraint, Kernel
+from .streaming import streams_rows
 from .window import Window
 
-_LANES = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
+BLOCKS = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
 _ONE = (1,)
-
-
-class Means(NamedTuple):
-    """How means are taken.
-
-    Attributes:
-        window: how it lies; None for as many nearly equal parts as there are results.
-        include_pad: padding counts, as zeros.
-        divisor: what sums are divided by, 0 for the number of elements.
-    """
-
-    window: Window | None
-    include_pad: bool = True
-    divisor: int = 0
-
-    def params(self, lanes: int) -> _Mean:
-        """The kernels' parameters."""
-        window = self.window or Window(1, 1, 1, 1)
-        return _Mean(lanes, self.window is None, self.include_pad, self.divisor, *window[:6])
 
 
 class _Max(NamedTuple):
@@ -47,6 +29,7 @@ class _Max(NamedTuple):
 
 class _MaxGradient(NamedTuple):
     lanes: int
+    stream: bool
     kh: int
     kw: int
     sh: int
@@ -57,23 +40,8 @@ class _MaxGradient(NamedTuple):
     dw: int
 
 
-class _Mean(NamedTuple):
-    lanes: int
-    adaptive: bool
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-
-
-MAX = Kernel("blocked_max_pool", "blocked_pool.mako", _LANES)
-MAX_GRADIENT = Kernel("blocked_max_pool_gradient", "blocked_pool.mako", _LANES)
-AVG = Kernel("blocked_avg_pool", "blocked_pool.mako", _LANES)
-AVG_GRADIENT = Kernel("blocked_avg_pool_gradient", "blocked_pool.mako", _LANES)
+MAX = Kernel("blocked_max_pool", "blocked_pool.mako", BLOCKS)
+MAX_GRADIENT = Kernel("blocked_max_pool_gradient", "blocked_pool.mako", BLOCKS)
 
 
 def blocked_max_pool(y: Array, x: Array, *, window: Window, index: Array | None) -> list[Launch]:
@@ -95,7 +63,7 @@ def blocked_max_pool(y: Array, x: Array, *, window: Window, index: Array | None)
         MAX.launch(
             _Max(y.shape[-1], index is not None, *window),
             (x.shape[1], *y.shape[2:4], *x.shape[2:4], *outputs, x, *x.strides[:2]),
-            global_size=(_rows(y),),
+            global_size=(rows_of(y),),
             local_size=_ONE,
             flops=y.size * window.kh * window.kw,
             bytes=x.nbytes + sum(o.nbytes for o in outputs),
@@ -121,9 +89,9 @@ def blocked_max_pool_gradient(
         return []
     return [
         MAX_GRADIENT.launch(
-            _MaxGradient(gx.shape[-1], *window),
+            _MaxGradient(gx.shape[-1], past_caches(gx), *window),
             (*gy.shape[2:4], *gx.shape[2:4], gx, gy, index),
-            global_size=(_rows(gx),),
+            global_size=(rows_of(gx),),
             local_size=_ONE,
             flops=gy.size * window.kh * window.kw,
             bytes=gx.nbytes + gy.nbytes + index.nbytes,
@@ -131,56 +99,11 @@ def blocked_max_pool_gradient(
     ]
 
 
-def blocked_avg_pool(y: Array, x: Array, *, means: Means) -> list[Launch]:
-    """Means over windows, or over nearly equal parts.
-
-    Args:
-        y: ``(n, c / b, oh, ow, b)``, float32, dense.
-        x: ``(n, c / b, h, w, b)``, dense but for its steps over images and blocks.
-        means: of what.
-
-    Returns:
-        One launch; none for no elements.
-    """
-    if y.size == 0:
-        return []
-    return [
-        AVG.launch(
-            means.params(y.shape[-1]),
-            (x.shape[1], *y.shape[2:4], *x.shape[2:4], y, x, *x.strides[:2]),
-            global_size=(_rows(y),),
-            local_size=_ONE,
-            flops=max(x.size, y.size),
-            bytes=x.nbytes + y.nbytes,
-        )
-    ]
-
-
-def blocked_avg_pool_gradient(gx: Array, gy: Array, *, means: Means) -> list[Launch]:
-    """To each element its share of the gradients of the windows that hold it.
-
-    Args:
-        gx: ``(n, c / b, h, w, b)``, dense; written whole.
-        gy: ``(n, c / b, oh, ow, b)``, dense.
-        means: as in :func:`blocked_avg_pool`.
-
-    Returns:
-        One launch; none for no elements.
-    """
-    if gx.size == 0:
-        return []
-    return [
-        AVG_GRADIENT.launch(
-            means.params(gx.shape[-1]),
-            (*gy.shape[2:4], *gx.shape[2:4], gx, gy),
-            global_size=(_rows(gx),),
-            local_size=_ONE,
-            flops=max(gx.size, gy.size),
-            bytes=gx.nbytes + gy.nbytes,
-        )
-    ]
-
-
-def _rows(result: Array) -> int:
-    """Rows of an output: its items."""
+def rows_of(result: Array) -> int:
+    """Rows of an output."""
     return result.size // (result.shape[-1] * result.shape[-2])
+
+
+def past_caches(result: Array) -> bool:
+    """Whether an output's pixels, each a line, are stored past the caches."""
+    return streams_rows(result, result.shape[-1], result.shape[-1])

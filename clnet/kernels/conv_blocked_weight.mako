@@ -7,8 +7,10 @@
 ##
 ##      a_<channel>_<vector> += x[pixel's source][channel] * gy[pixel][vector]
 ##
-## The pixels whose source is outside the image are left out by the bounds of the loops. The chunks'
-## sums are added in their order by conv_blocked_weight_sum, which also puts them in place.
+## The pixels whose source is outside the image are left out by the bounds of the loops. Meanwhile
+## what comes next is brought into the second cache: the next block of x while the first panel reads
+## this one, the next panel of gy a few lines at each pass over the rows. The chunks' sums are added
+## in their order by conv_blocked_weight_sum, which also puts them in place.
 ##
 ## param    width: 4|8|16            channels of a block
 ## param    vectors: int             blocks of output channels of a panel
@@ -45,10 +47,12 @@
 ## launch   conv_blocked_weight: global (chunks, groups of panels), local (1, 1)
 ## launch   conv_blocked_weight_sum: global (in_blocks, panels), local (1, 1)
 ## numerics within a chunk one chain of multiply_add per sum, in the order image, row, column
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%namespace name="vectors_of" file="lib/vector.mako"/>
 <%def name="conv_blocked_weight(width, vectors, channels, together)">
-<% v, lanes = f"float{width}", width * vectors %>
+<% v, lanes, tiles = f"float{width}", width * vectors, width // channels %>
 ${vectors_of.types("float", width)}
+${prelude.fetch_ahead()}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_weight(
     __global float *restrict partial, const long partial_offset,
@@ -65,6 +69,8 @@ __kernel void conv_blocked_weight(
     partial += partial_offset + (long)chunk * panels * in_blocks * block_sums;
     gy += gy_offset;
     x += x_offset;
+    /* of each row of the next panel's gy, fetched ahead at each pass over this one's */
+    const int passes = in_blocks * kh * kw * ${tiles}, lines = (ow + passes - 1) / passes;
     const long first_sum = (long)first_panel * in_blocks * block_sums;
     const long last_sum = (long)last_panel * in_blocks * block_sums;
     for (long i = first_sum; i < last_sum; i += ${width}) *(__global vector *)(partial + i) = 0;
@@ -81,6 +87,10 @@ __kernel void conv_blocked_weight(
             const int right = w - dx > 0 ? min(ow, (w - dx + sw - 1) / sw) : 0;
             for (int c = 0; c < ${width}; c += ${channels}) {
                 __global float *sums = partial + (long)part * ${width * lanes} + c * ${lanes};
+                const int tile = c / ${channels}, pass = part % (in_blocks * kh * kw) * ${tiles} + tile;
+                const int first_line = pass * lines, last_line = min(first_line + lines, ow);
+                const int later = panel + 1 < last_panel ? 0 : turn;
+                const int next_panel = panel + 1 < last_panel ? panel + 1 : first_panel;
 % for i in range(channels):
 % for j in range(vectors):
                 ${v} a${i}_${j} = ((__global vector *)sums)[${i * vectors + j}];
@@ -92,6 +102,20 @@ __kernel void conv_blocked_weight(
                     if ((uint)source >= (uint)h) continue;
                     __global const float *g = gy + ((((long)image * panels + panel) * ${vectors} * oh + i) * ow + left) * ${width};
                     __global const float *b = x + (((long)image * in_blocks + in_block) * h + source) * w * ${width} + (left * sw + dx) * ${width} + c;
+                    if (first_line < last_line) {
+                        const int next_image = (row + later) / oh, next_i = (row + later) % oh;
+                        __global const float *next = gy + ((((long)next_image * panels + next_panel) * ${vectors} * oh + next_i) * ow) * ${width};
+                        for (int line = first_line; line < last_line; line++) {
+% for k in range(vectors):
+                            FETCH_AHEAD(next + (line + ${k} * (long)oh * ow) * ${width});
+% endfor
+                        }
+                    }
+                    if (panel == first_panel) {
+                        __global const float *next = b + (long)h * w * ${width};
+                        for (int line = (right - left) * tile / ${tiles}; line < (right - left) * (tile + 1) / ${tiles}; line++)
+                            FETCH_AHEAD(next + line * sw * ${width});
+                    }
                     const int whole = right - (right - left) % ${together};
                     int j = left;
                     for (; j < whole; j += ${together}, g += ${together * width}, b += ${together} * sw * ${width}) {

@@ -23,6 +23,7 @@
 ## param    outputs: tuple           At: out x side
 ## param    filters: tuple           G: side x k
 ## param    turned: bool             whether the filters are turned around
+## param    stream: bool             filters go past the caches, in whole lines
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
@@ -56,6 +57,7 @@
 ## launch   conv_winograd_pack: global (panels, chunks of ins), local (1, 1)
 ## numerics largest error relative to the largest result: side 4: 1e-6, side 6: 2e-5
 <%namespace name="vectors_of" file="lib/vector.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%namespace name="winograd" file="lib/winograd.mako"/>
 <%def name="conv_winograd(width, tiles, vectors, inputs, outputs, bias, added, activation)">
@@ -198,9 +200,12 @@ __kernel void conv_winograd(
     }
 }
 </%def>
-<%def name="conv_winograd_pack(width, vectors, filters, turned)">
+<%def name="conv_winograd_pack(width, vectors, filters, turned, stream)">
 <% v, side, lanes, size = f"float{width}", len(filters), width * vectors, len(filters[0]) %>
 ${vectors_of.types("float", width)}
+% if stream:
+${prelude.stream("float", width)}
+% endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_winograd_pack(
     __global float *restrict packed, const long packed_offset,
@@ -232,7 +237,11 @@ __kernel void conv_winograd_pack(
                 const ${v} h${s} = ${" + ".join(f"{factor}f * g{r}_{s}" for r, factor in enumerate(filters[i]) if factor)};
 % endfor
 % for j in range(side):
+% if stream:
+                stream(${winograd.combine(filters[j], "h")}, (__global ${v} *)(to + (long)${i * side + j} * ins * ${lanes}));
+% else:
                 *(__global vector *)(to + (long)${i * side + j} * ins * ${lanes}) = ${winograd.combine(filters[j], "h")};
+% endif
 % endfor
             }
 % endfor

@@ -18,6 +18,7 @@ from .blocked_form import (
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_trial import ConvTrial, Operands
 from .kernel import Kernel
+from .streaming import streams_packed
 from .tunable import Tunable
 
 __all__ = [
@@ -55,6 +56,7 @@ class PackParams(NamedTuple):
     vectors: int
     filters: Matrix
     turned: bool
+    stream: bool
 
 
 class Transforms(NamedTuple):
@@ -215,8 +217,9 @@ def pack(
     vectors = vectors_of(outs, form.block)
     panels = outs // (vectors * form.block)
     chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
+    streams = streams_packed(packed, form.block)
     return PACK.launch(
-        PackParams(form.block, vectors, matrices_of(g, form).filters, not forward),
+        PackParams(form.block, vectors, matrices_of(g, form).filters, not forward, streams),
         (packed, weight, ins, w_out, w_in),
         global_size=(panels, chunks),
         local_size=(1, 1),

@@ -10,7 +10,7 @@ from ..dtypes import int32
 from ..shapes import ceil_div, round_up
 from .gemm_problem import Problem
 from .kernel import Kernel
-from .streaming import LINE_BYTES
+from .streaming import LINE_BYTES, PACKED_BYTES
 
 
 class Panels(NamedTuple):
@@ -39,8 +39,6 @@ TICKETS = 1
 # Steps of k that a group packs, of long and of short sums.
 BY_ROWS, BY_COLUMNS = (32, 8), (2048, 512)
 LONG = 1024
-# Panels that go past the caches: more than those of second level hold.
-STREAM_BYTES = 4 * 2**20
 
 
 def place_panels(memory: Scratch, form: Panels, problem: Problem) -> Array:
@@ -84,7 +82,7 @@ def pack(form: Panels, problem: Problem, panels: Array) -> Launch:
     inner_items = b.shape[1] if b.strides[1] != 0 else 1
     nbytes = items * form.elements(problem.n, problem.k) * b.dtype.itemsize
     whole = form.width * b.dtype.itemsize == LINE_BYTES
-    form = form._replace(stream=whole and nbytes > STREAM_BYTES)
+    form = form._replace(stream=whole and nbytes > PACKED_BYTES)
     return PACK.launch(
         form,
         (

@@ -22,41 +22,25 @@
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
 ## param    lanes: int            rows padded to width
 ## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64 bytes)
-## arg      m: int                 rows of out
-## arg      n: int                 columns of out
-## arg      k: int                 length of the sums
+## arg      strides: long16            see lib/product.mako
+## arg      sizes: int16               ... and behind those
+##              slices: parts of the sums, computed by groups of their own
+##              slice_k: slice s sums k in [s * slice_k, (s + 1) * slice_k)
+##              depth: steps of k per panel, a multiple of unroll
+##              blocks: row_blocks * column_blocks * slices * batch items
+##              row_blocks, column_blocks: what rows and columns are cut into
+##              draw: prepacked: 1: groups draw blocks by counting in tickets
 ## arg      out: inout ctype         read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            these two only with a bias
-## arg      bias_step: long                its stride
+## arg      bias: in ctype            only with a bias
 ## arg      alpha: ctype               factor of the product
 ## arg      beta: ctype               factor of what out holds
-## arg      out_m: long                strides of the matrices
-## arg      out_n: long
-## arg      a_m: long
-## arg      a_k: long
-## arg      b_k: long
-## arg      b_n: long
-## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      out_outer: long
-## arg      out_inner: long
-## arg      a_outer: long
-## arg      a_inner: long
-## arg      b_outer: long
-## arg      b_inner: long
-## arg      slices: int                 parts of the sums, computed by groups of their own
-## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
-## arg      out_slice: long                ... into out + s * out_slice
-## arg      depth: int                 steps of k per panel, a multiple of unroll
-## arg      blocks: int                 row_blocks * column_blocks * slices * batch items
-## arg      row_blocks: int                 blocks that the rows are cut into
-## arg      column_blocks: int                 ... and the columns
 ## arg      tickets: inout int           prepacked: 0 before and after; see draw
-## arg      draw: int                 prepacked: 1: groups draw blocks by counting in tickets
 ## launch   global (blocks or fewer, 1, 1), local (1, 1, 1): each takes a block after the other, blocks as even as can be
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
+<%namespace name="product" file="lib/product.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
 <%namespace name="sums" file="lib/sums.mako"/>
 <%namespace name="prelude" file="lib/prelude.mako"/>
@@ -93,24 +77,20 @@ inline int first_of_block(const long block, const int blocks, const int all, con
 
 ONE_BY_ONE
 __kernel void gemm_packed(
-    const int m, const int n, const int k,
+    const long16 strides, const int16 sizes,
     __global ${ctype} *restrict out, const long out_offset,
     __global const ${ctype} *restrict a, const long a_offset,
     __global const ${ctype} *restrict b, const long b_offset,
 % if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+    __global const ${ctype} *restrict bias, const long bias_offset,
 % endif
-    const ${ctype} alpha, const ${ctype} beta,
-    const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
-    const int inner, const long out_outer, const long out_inner,
-    const long a_outer, const long a_inner, const long b_outer, const long b_inner,
-    const int slices, const int slice_k, const long out_slice,
-    const int depth, const int blocks, const int row_blocks, const int column_blocks
+    const ${ctype} alpha, const ${ctype} beta
 % if prepacked:
-    , __global int *tickets, const long tickets_offset, const int draw
+    , __global int *tickets, const long tickets_offset
 % endif
     )
 {
+    ${product.numbers(["slices", "slice_k", "depth", "blocks", "row_blocks", "column_blocks", "draw"])}
     __local ${ctype} a_panels[${a_elements}] __attribute__((aligned(64)));
 % if not prepacked:
     __local ${ctype} b_panel[${b_elements}] __attribute__((aligned(64)));

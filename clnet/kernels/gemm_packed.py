@@ -364,28 +364,20 @@ def _multiply(
     column_blocks = ceil_div(given.n, columns * blocking.column_panels)
     blocks = row_blocks * column_blocks * blocking.slices * given.batch
     draw = params.prepacked and blocks >= LEAST_DRAWN * units
-    counter = (tickets(_form(params), given, given.b), int(draw)) if params.prepacked else ()
+    counter = (tickets(_form(params), given, given.b),) if params.prepacked else ()
     return PACKED.launch(
         params,
         (
-            given.m,
-            given.n,
-            given.k,
+            given.strides(out_slice),
+            given.sizes(
+                blocking.slices, slice_k, blocking.depth, blocks, row_blocks, column_blocks, draw
+            ),
             given.out,
             given.a,
             given.b,
-            *given.bias_args(),
+            *given.bias_array(),
             given.alpha,
             given.beta,
-            *given.matrix_strides(),
-            *given.batch_strides(),
-            blocking.slices,
-            slice_k,
-            out_slice,
-            blocking.depth,
-            blocks,
-            row_blocks,
-            column_blocks,
             *counter,
         ),
         global_size=(blocks, 1, 1),

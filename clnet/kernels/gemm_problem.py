@@ -11,6 +11,7 @@ from ..array import Array
 from ..device import HostScalar, Scratch
 from ..shapes import collapse
 from .finish import Finish, FinishParams
+from .kernel import ints, longs
 
 BATCH_AXES = 2
 
@@ -129,6 +130,10 @@ class Problem:
             finish=None,
         )
 
+    def bias_array(self) -> tuple[Array, ...]:
+        """The kernels' argument ``bias``: none without a bias."""
+        return () if self.bias is None else (self.bias,)
+
     def bias_args(self) -> tuple[Any, ...]:
         """The kernels' arguments ``bias, bias_step``: none without a bias."""
         return () if self.bias is None else (self.bias, self.bias.strides[0])
@@ -140,6 +145,24 @@ class Problem:
     def finish_params(self, width: int) -> FinishParams | None:
         """The kernels' parameter ``finish``, of vectors of so many lanes."""
         return None if self.finish is None else self.finish.params(self.out.dtype.ctype, width)
+
+    def sizes(self, *further: int) -> bytes:
+        """The kernels' argument ``sizes``; see ``lib/product.mako``.
+
+        Args:
+            further: what a kernel has beside the sizes that all have.
+        """
+        return ints(self.m, self.n, self.k, self.out.shape[1], *further)
+
+    def strides(self, out_slice: int = 0) -> bytes:
+        """The kernels' argument ``strides``; see ``lib/product.mako``.
+
+        Args:
+            out_slice: how far slices of sums lie apart.
+        """
+        _, *batch = self.batch_strides()
+        bias_step = 0 if self.bias is None else self.bias.strides[0]
+        return longs(*self.matrix_strides(), *batch, bias_step, out_slice)
 
     def matrix_strides(self) -> tuple[int, ...]:
         """The kernels' arguments ``out_m, out_n, a_m, a_k, b_k, b_n``."""

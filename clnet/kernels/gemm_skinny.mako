@@ -18,53 +18,34 @@
 ## param    place: str           where it goes
 ## param    row: int             its row
 ## def      gemm_skinny_n, gemm_skinny_k
-## arg      m: int                 rows of out
-## arg      n: int                 columns of out
-## arg      k: int                 length of the sums
+## arg      strides: long16            see lib/product.mako
+## arg      sizes: int16               ... and behind those
+##              slices: parts of the sums, computed by groups of their own
+##              slice_k: slice s sums k in [s * slice_k, (s + 1) * slice_k)
+##              columns: that a group computes
 ## arg      out: inout ctype         read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            these two only with a bias
-## arg      bias_step: long                its stride
+## arg      bias: in ctype            only with a bias
 ## arg      alpha: ctype               factor of the product
 ## arg      beta: ctype               factor of what out holds
-## arg      out_m: long                strides of the matrices
-## arg      out_n: long
-## arg      a_m: long
-## arg      a_k: long
-## arg      b_k: long
-## arg      b_n: long
-## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      out_outer: long
-## arg      out_inner: long
-## arg      a_outer: long
-## arg      a_inner: long
-## arg      b_outer: long
-## arg      b_inner: long
-## arg      slices: int                 parts of the sums, computed by groups of their own
-## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
-## arg      out_slice: long                ... into out + s * out_slice
-## arg      columns: int                 columns that a group computes
 ## launch   global (column blocks, slices * batch), local (1, 1)
 ## numerics gemm_skinny_n: sums run over k in order; gemm_skinny_k: `width` sums side by side, added
 ##          as a tree
 <%namespace name="vectors_of" file="lib/vector.mako"/>
+<%namespace name="product" file="lib/product.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%def name="gemm_skinny_n(ctype, width, rows, at_once, bias, activation)">
 ${vectors_of.types(ctype, width)}
 __kernel void gemm_skinny_n(
-    const int m, const int n, const int k,
+    const long16 strides, const int16 sizes,
     __global ${ctype} *restrict out, const long out_offset,
     __global const ${ctype} *restrict a, const long a_offset,
     __global const ${ctype} *restrict b, const long b_offset,
 % if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+    __global const ${ctype} *restrict bias, const long bias_offset,
 % endif
-    const ${ctype} alpha, const ${ctype} beta,
-    const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
-    const int inner, const long out_outer, const long out_inner,
-    const long a_outer, const long a_inner, const long b_outer, const long b_inner,
-    const int slices, const int slice_k, const long out_slice, const int columns)
+    const ${ctype} alpha, const ${ctype} beta)
 {
     ${begin(bias)}
     for (; column + ${at_once * width} <= end; column += ${at_once * width}) {
@@ -89,18 +70,14 @@ inline ${ctype} sum_lanes(const ${ctype}${width} x0)
     return x${width.bit_length() - 2}.lo + x${width.bit_length() - 2}.hi;
 }
 __kernel void gemm_skinny_k(
-    const int m, const int n, const int k,
+    const long16 strides, const int16 sizes,
     __global ${ctype} *restrict out, const long out_offset,
     __global const ${ctype} *restrict a, const long a_offset,
     __global const ${ctype} *restrict b, const long b_offset,
 % if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+    __global const ${ctype} *restrict bias, const long bias_offset,
 % endif
-    const ${ctype} alpha, const ${ctype} beta,
-    const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
-    const int inner, const long out_outer, const long out_inner,
-    const long a_outer, const long a_inner, const long b_outer, const long b_inner,
-    const int slices, const int slice_k, const long out_slice, const int columns)
+    const ${ctype} alpha, const ${ctype} beta)
 {
     ${begin(bias)}
     for (; column < end; column += ${at_once}) {
@@ -139,7 +116,8 @@ __kernel void gemm_skinny_k(
 </%def>
 ##
 <%def name="begin(bias)">
-const int slice = get_global_id(1) % slices, item = get_global_id(1) / slices;
+${product.numbers(["slices", "slice_k", "columns"])}
+    const int slice = get_global_id(1) % slices, item = get_global_id(1) / slices;
     out += out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice;
     a += a_offset + item / inner * a_outer + item % inner * a_inner;
     b += b_offset + item / inner * b_outer + item % inner * b_inner;

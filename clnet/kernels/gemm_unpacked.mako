@@ -20,33 +20,21 @@
 ## param    type: str            type of a sum: a vector, or ctype
 ## param    stored: str          the same at any address
 ## param    lanes: int           rows padded to width
-## arg      m: int                 rows of out
-## arg      n: int                 columns of out
-## arg      k: int                 length of the sums
+## arg      strides: long16            see lib/product.mako
+## arg      sizes: int16               ... and behind those
+##              depth: steps of k in a panel of a
+##              block_rows: rows that a group computes, a multiple of `rows`
+##              block_columns: ... and columns
 ## arg      out: inout ctype         read only where beta != 0, or where depth < k
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            these two only with a bias
-## arg      bias_step: long                its stride
+## arg      bias: in ctype            only with a bias
 ## arg      alpha: ctype               factor of the product
 ## arg      beta: ctype               factor of what out holds
-## arg      out_m: long                strides of the matrices
-## arg      a_m: long
-## arg      a_k: long
-## arg      b_k: long
-## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      out_outer: long
-## arg      out_inner: long
-## arg      a_outer: long
-## arg      a_inner: long
-## arg      b_outer: long
-## arg      b_inner: long
-## arg      depth: int                 steps of k in a panel of a
-## arg      block_rows: int               rows that a group computes, a multiple of `rows`
-## arg      block_columns: int             ... and columns
 ## launch   global (row blocks, column blocks, batch), local (1, 1, 1)
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="lib/vector.mako"/>
+<%namespace name="product" file="lib/product.mako"/>
 <%namespace name="panel" file="lib/panel.mako"/>
 <%namespace name="epilogue" file="lib/epilogue.mako"/>
 <%def name="gemm_unpacked(ctype, width, rows, vectors, a_elements, bias, activation)">
@@ -59,19 +47,16 @@ ${vectors_of.types(ctype, width)}
 ${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
 __kernel void gemm_unpacked(
-    const int m, const int n, const int k,
+    const long16 strides, const int16 sizes,
     __global ${ctype} *restrict out, const long out_offset,
     __global const ${ctype} *restrict a, const long a_offset,
     __global const ${ctype} *restrict b, const long b_offset,
 % if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+    __global const ${ctype} *restrict bias, const long bias_offset,
 % endif
-    const ${ctype} alpha, const ${ctype} beta,
-    const long out_m, const long a_m, const long a_k, const long b_k,
-    const int inner, const long out_outer, const long out_inner,
-    const long a_outer, const long a_inner, const long b_outer, const long b_inner,
-    const int depth, const int block_rows, const int block_columns)
+    const ${ctype} alpha, const ${ctype} beta)
 {
+    ${product.numbers(["depth", "block_rows", "block_columns"])}
     __local ${ctype} a_panel[${a_elements}] __attribute__((aligned(64)));
     const int item = get_global_id(2);
     out += out_offset + item / inner * out_outer + item % inner * out_inner;

@@ -127,27 +127,17 @@ def _multiply(problem: Problem, width: int, cut: Cut) -> Launch:
         problem.bias_axis,
         problem.activation,
     )
-    out_m, _, a_m, a_k, b_k, _ = problem.matrix_strides()
     return UNPACKED.launch(
         params,
         (
-            problem.m,
-            problem.n,
-            problem.k,
+            problem.strides(),
+            problem.sizes(cut.depth, cut.rows, cut.columns),
             problem.out,
             problem.a,
             problem.b,
-            *problem.bias_args(),
+            *problem.bias_array(),
             problem.alpha,
             problem.beta,
-            out_m,
-            a_m,
-            a_k,
-            b_k,
-            *problem.batch_strides(),
-            cut.depth,
-            cut.rows,
-            cut.columns,
         ),
         global_size=(
             ceil_div(problem.m, cut.rows),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # NamedTuple spells its public method with an underscore.
 # pyright: reportPrivateUsage=false
+import struct
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -125,7 +126,8 @@ class Kernel:
         Args:
             params: the def's arguments.
             args: the ``__kernel``'s arguments; an :class:`Array` stands for its pointer and offset,
-                a number or a :class:`HostScalar` for itself.
+                a number or a :class:`HostScalar` for itself, :func:`ints` or :func:`longs` for a
+                vector.
             global_size: work-items in each dimension, multiples of ``local_size``.
             local_size: work-items of a group.
             flops: arithmetic operations it does.
@@ -144,3 +146,13 @@ class Kernel:
         return Launch(
             self.bind(params), global_size, local_size, tuple(flat), flops=flops, bytes=bytes
         )
+
+
+def ints(*numbers: int) -> bytes:
+    """An argument ``int16``: up to 16 numbers that cost a launch no more than one."""
+    return struct.pack("16i", *numbers, *(0,) * (16 - len(numbers)))
+
+
+def longs(*numbers: int) -> bytes:
+    """An argument ``long16``: up to 16 numbers that cost a launch no more than one."""
+    return struct.pack("16q", *numbers, *(0,) * (16 - len(numbers)))

@@ -45,9 +45,11 @@
 ## launch   one item for `some` rows of y, groups of one
 ## numerics maxima exact, the first of equal ones, NaN wins; sums in the window's order
 <%namespace name="vectors" file="lib/vector.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="max_pool_vectors(with_index, lanes, kh, kw, sh, sw, ph, pw, dh, dw)">
 ${vectors.types("float", lanes)}
 ${vectors.second("float", lanes)}
+${prelude.fetch_ahead()}
 typedef int${lanes} __attribute__((aligned(4))) whole;
 __kernel void max_pool_vectors(
     const int rows, const int some,
@@ -69,7 +71,7 @@ __kernel void max_pool_vectors(
         ${vectors_of_row(
             capture(largest, True, with_index, lanes, kw, sw, pw, dw),
             capture(largest, False, with_index, lanes, kw, sw, pw, dw),
-            lanes, kw, sw, pw, dw)}
+            lanes, kw, sh, sw, pw, dw)}
         ${any_lane("strange", lanes)}
         if (any) { left = out_w; right = out_w; }
         ${others_of_row(capture(largest_alone, with_index, sw, pw, dw), sw, pw, dw, kw)}
@@ -80,6 +82,7 @@ __kernel void max_pool_vectors(
 <%def name="avg_pool_vectors(include_pad, divisor, lanes, kh, kw, sh, sw, ph, pw)">
 ${vectors.types("float", lanes)}
 ${vectors.second("float", lanes)}
+${prelude.fetch_ahead()}
 __kernel void avg_pool_vectors(
     const int rows, const int some,
     const int out_h, const int out_w, const int height, const int width,
@@ -92,7 +95,7 @@ __kernel void avg_pool_vectors(
         ${vectors_of_row(
             capture(mean, True, include_pad, divisor, lanes, kh, kw, sw, pw, ph),
             capture(mean, False, include_pad, divisor, lanes, kh, kw, sw, pw, ph),
-            lanes, kw, sw, pw, 1)}
+            lanes, kw, sh, sw, pw, 1)}
         ${others_of_row(capture(mean_alone, include_pad, divisor, kh, kw, sw, pw, ph), sw, pw, 1, kw)}
         ${move_on(sh, ph)}
     }
@@ -125,7 +128,7 @@ __kernel void avg_pool_vectors(
 ##
 ## Windows [left, right) of a row. The first of them may begin before the row, where they find an
 ## element of the row before, if there is one, and leave it out.
-<%def name="vectors_of_row(at_begin, between, lanes, kw, sw, pw, dw)">
+<%def name="vectors_of_row(at_begin, between, lanes, kw, sh, sw, pw, dw)">
         const int inside = (width - ${(kw - 1) * dw + 1 - pw}) / ${sw} + 1;
         int right = inside < out_w ? inside : out_w;
         int left = ${-(-pw // sw)}, at = left;
@@ -139,6 +142,9 @@ __kernel void avg_pool_vectors(
 % endif
         for (; at < right; at += ${lanes}) {
             const int column = at < right - ${lanes} ? at : right - ${lanes};
+% for line in range(lanes * sw * sh // 16):
+            FETCH_AHEAD(source + at * ${sw * sh} + ${2048 + 16 * line});
+% endfor
             ${between}
         }
 </%def>

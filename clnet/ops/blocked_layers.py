@@ -10,8 +10,8 @@ from ..array import Array
 from ..device import HostScalar, Launch, Target
 from ..dtypes import int32
 from ..expr import Expr
-from ..kernels import blocked_norm, blocked_pool
-from ..kernels.blocked_pool import Means
+from ..kernels import blocked_means, blocked_norm, blocked_pool
+from ..kernels.blocked_means import Means
 from ..kernels.reorder import reorder
 from ..kernels.window import Window
 from ..shapes import Shape
@@ -156,7 +156,7 @@ class BlockedAvgPool(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
-        return blocked_pool.blocked_avg_pool(outputs[0], inputs[0], means=self.means)
+        return blocked_means.blocked_avg_pool(outputs[0], inputs[0], means=self.means)
 
 
 class BlockedAvgPoolBackward(Function):
@@ -176,7 +176,8 @@ class BlockedAvgPoolBackward(Function):
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
-        return blocked_pool.blocked_avg_pool_gradient(outputs[0], inputs[0], means=self.means)
+        how = (target, outputs[0], inputs[0])
+        return blocked_means.blocked_avg_pool_gradient(*how, means=self.means)
 
 
 def _sized(x: Array, size: Shape) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import warnings
@@ -13,11 +14,13 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.array import Array
 from clnet.device import Launch, Storage
 from clnet.device.ahead import Ahead
 from clnet.device.program import ProgramCache, parse_signature
 from clnet.device.queue import Queue
 from clnet.errors import BuildError
+from clnet.kernels.kernel import ints, longs
 
 pytestmark = pytest.mark.device
 
@@ -25,6 +28,16 @@ TEXT = """__kernel void plus(__global float *y, const long y_offset, const float
 {
     const int i = (int)get_global_id(0);
     if (i < n) y[y_offset + i] += a;
+}
+"""
+LANES = """__kernel void lanes(
+    const int16 sizes, __global long *y, const long y_offset, const long16 steps)
+{
+    const int size[] = {
+        sizes.s0, sizes.s1, sizes.s2, sizes.s3, sizes.s4, sizes.s5, sizes.s6, sizes.s7,
+        sizes.s8, sizes.s9, sizes.sa, sizes.sb, sizes.sc, sizes.sd, sizes.se, sizes.sf};
+    const long step[16] = {steps.s0, steps.s1, steps.s2};
+    y[y_offset + get_global_id(0)] = size[get_global_id(0)] + step[get_global_id(0)];
 }
 """
 SCRIPT = """
@@ -237,12 +250,39 @@ def test_a_name_that_the_source_lacks_is_refused(tmp_path):
 def test_signatures_tell_types_and_who_writes():
     text = """
 __kernel void mixed(__global const half *restrict x, const long x_offset,
-    __global uchar *y, __global float *const z, const uint n, ulong seed, double a)
+    __global uchar *y, __global float *const z, const uint n, ulong seed, double a,
+    const int16 sizes, long16 steps)
 {"""
     types, writes, item_bytes = parse_signature(text, "mixed")
-    assert types == (None, np.int64, None, None, np.uint32, np.uint64, np.float64)
-    assert writes == (False, False, True, True, False, False, False)
-    assert item_bytes == (2, 8, 1, 4, 4, 8, 8)
+    numbers = (np.uint32, np.uint64, np.float64, np.void, np.void)
+    assert types == (None, np.int64, None, None, *numbers)
+    assert writes == (False, False, True, True, False, False, False, False, False)
+    assert item_bytes == (2, 8, 1, 4, 4, 8, 8, 64, 128)
+
+
+@pytest.mark.parametrize("type_", ["float4", "__global int16 *", "sampler_t"])
+def test_a_parameter_of_another_type_is_refused(type_):
+    with pytest.raises(BuildError, match=r"no number and no pointer to one; got found=.*odd"):
+        parse_signature(f"__kernel void mixed(const int n, {type_} odd) {{", "mixed")
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_numbers_arrive_in_the_lanes_of_vectors(device, bound):
+    out = Array.from_numpy(np.zeros(16, np.int64), device)
+    sizes, steps = ints(*range(16)), longs(2**40, -(2**40), 5)
+    args = (sizes, out.storage, 0, steps)
+    launch = Launch(Source(LANES, "lanes"), (16,), (1,), args, flops=0, bytes=128)
+    if bound:
+        device.queue.replay(device.queue.bind([launch]))
+    else:
+        for _ in range(2):  # the first launch of a kernel goes another way
+            device.queue.launch(launch)
+    assert out.numpy().tolist() == [2**40, 1 - 2**40, 7, *range(3, 16)]
+
+
+def test_more_numbers_than_a_vector_holds_are_refused():
+    with pytest.raises(struct.error):
+        ints(*range(17))
 
 
 def run_script(folder: Path) -> subprocess.Popen[str]:

@@ -11,20 +11,16 @@ from clnet.array import Array
 from clnet.device import device
 from clnet.dtypes import float32
 from clnet.expr import Input, Scalar, exp, where
+from clnet.kernels import streaming
 from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
     avg_pool,
 )
 from clnet.kernels.avg_pool_grad import avg_pool_gradient
+from clnet.kernels.blocked_means import Means, blocked_avg_pool, blocked_avg_pool_gradient
 from clnet.kernels.blocked_norm import blocked_moments, blocked_sums
-from clnet.kernels.blocked_pool import (
-    Means,
-    blocked_avg_pool,
-    blocked_avg_pool_gradient,
-    blocked_max_pool,
-    blocked_max_pool_gradient,
-)
+from clnet.kernels.blocked_pool import blocked_max_pool, blocked_max_pool_gradient
 from clnet.kernels.max_pool import max_pool, max_pool_gradient
 from clnet.kernels.pointwise import pointwise
 from clnet.kernels.reorder import reorder
@@ -220,9 +216,45 @@ def check_means(lanes, plane, out, means, plain):
     run(plain(target, y, on_device(x), gx, on_device(gy)))
     yb, gxb = poisoned((2, 2, *out, lanes)), poisoned((2, 2, *plane, lanes))
     run(blocked_avg_pool(yb, narrowed(x, lanes), means=means))
-    run(blocked_avg_pool_gradient(gxb, on_device(to_blocked(gy, lanes)), means=means))
+    run(blocked_avg_pool_gradient(target, gxb, on_device(to_blocked(gy, lanes)), means=means))
     for found, expected in [(yb, y), (gxb, gx)]:
         np.testing.assert_allclose(to_plain(found.numpy()), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("window", "plane", "out"), [*WINDOWS, (None, (7, 7), (1, 1))], ids=str)
+def test_gradients_of_pooling_past_the_caches_have_the_same_bits(window, plane, out, monkeypatch):
+    target, lanes = cpu_shaped(device()), 16
+    gy = on_device(to_blocked(normal(40, 2 * lanes, *out), lanes))
+    places = np.random.default_rng(2).integers(0, plane[0] * plane[1], gy.shape)
+    index = on_device(places.astype(np.int32))
+
+    def results():
+        means, largest = (poisoned((40, 2, *plane, lanes)) for _ in range(2))
+        launches = blocked_avg_pool_gradient(target, means, gy, means=Means(window))
+        if window is not None:
+            launches += blocked_max_pool_gradient(largest, gy, index, window=window)
+        run(launches)
+        return [launch.kernel.params.stream for launch in launches], means.numpy(), largest.numpy()
+
+    plain, *expected = results()
+    monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
+    past, *found = results()
+    assert not any(plain)
+    assert all(past)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_gradient_that_is_not_a_number_stays_in_its_window():
+    """Windows outside the plane count nothing, not even times zero."""
+    target, lanes = cpu_shaped(device()), 16
+    gy = normal(1, lanes, 4, 4)
+    gy[0, :, 0, 3] = np.nan
+    gx = poisoned((1, 1, 7, 7, lanes))
+    means = Means(Window(3, 3, 2, 2, 1, 1))
+    run(blocked_avg_pool_gradient(target, gx, on_device(to_blocked(gy, lanes)), means=means))
+    expected = np.zeros((7, 7), bool)
+    expected[:2, 5:] = True
+    np.testing.assert_array_equal(np.isnan(gx.numpy()[0, 0]).all(2), expected)
 
 
 def test_no_elements_no_launches():

@@ -9,7 +9,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Target, device
-from clnet.kernels import conv_blocked_direct, conv_winograd_weight
+from clnet.kernels import conv_blocked_direct, conv_winograd_weight, streaming
 from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
 from clnet.kernels.conv_blocked import (
     blocked_forward,
@@ -344,6 +344,18 @@ def test_large_results_go_past_the_caches(direction, where, monkeypatch):
     side = Side(where, target_of(where, 16), Reference(GEOMETRIES["1x1-stride"]), direction, form)
     assert side.launches()[1][-1].kernel.params.stream
     check(side)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.INPUT_GRAD])
+def test_large_transformed_filters_go_past_the_caches(direction, lanes, where, monkeypatch):
+    form = BlockedForm(BlockedAlgorithm.WINOGRAD4, lanes)
+    side = Side(where, target_of(where, lanes), Reference(SMOOTH["3x3"]), direction, form)
+    plainly = side.run()
+    monkeypatch.setattr(streaming, "PACKED_BYTES", 0)
+    monkeypatch.setattr(streaming, "LINE_BYTES", 4 * lanes)
+    assert side.launches()[1][0].kernel.params.stream
+    assert np.array_equal(side.run(), plainly)
 
 
 def test_filters_that_stay_are_worth_larger_transforms(where):

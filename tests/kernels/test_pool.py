@@ -9,7 +9,7 @@ import pytest
 
 from clnet.device import device
 from clnet.errors import TemplateError
-from clnet.kernels import streaming
+from clnet.kernels import avg_pool_grad, streaming
 from clnet.kernels.avg_pool import (
     adaptive_avg_pool,
     adaptive_avg_pool_gradient,
@@ -17,6 +17,7 @@ from clnet.kernels.avg_pool import (
 )
 from clnet.kernels.avg_pool_grad import avg_pool_gradient
 from clnet.kernels.max_pool import ROOM_BYTES, max_pool, max_pool_gradient
+from clnet.kernels.reduce import lanes_of
 from clnet.kernels.window import Window
 from tests.kernels.launching import both_shapes, cpu_shaped, offset, on_device, poisoned, run
 
@@ -218,6 +219,43 @@ def test_avg_pool_and_its_gradient(window, shape, out, include_pad, divisor, sha
     run(avg_pool_gradient(target, gx, offset(gy), window=window, **how))
     expected = planes(matrix.T, gy, shape[2:])
     np.testing.assert_allclose(gx.numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("past", [False, True], ids=["", "past the caches"])
+@pytest.mark.parametrize(("include_pad", "divisor"), [(True, 0), (False, 0), (True, 5)])
+@pytest.mark.parametrize(
+    ("window", "size", "out"),
+    [
+        (Window(3, 3, 2, 2, 1, 1), (21, 55), (11, 28)),
+        (Window(3, 3, 2, 2), (20, 72), (10, 36)),  # ceil_mode
+        (Window(2, 2, 2, 2), (24, 64), (12, 32)),
+        (Window(3, 3, 1, 1, 1, 1), (9, 40), (9, 40)),
+        (Window(5, 4, 3, 3, 2, 1), (17, 60), (6, 20)),
+    ],
+    ids=str,
+)
+def test_gradient_of_means_in_strips(window, size, out, include_pad, divisor, past, monkeypatch):
+    """More planes than items, strips of any height, and the lines of a plane that are not whole."""
+    target, shape = cpu_shaped(device()), (3, 50, *size)
+    how = {"window": window, "include_pad": include_pad, "divisor": divisor}
+    if past:
+        monkeypatch.setattr(avg_pool_grad, "STREAM_BYTES", 0)
+        monkeypatch.setattr(avg_pool_grad, "LINE_BYTES", 4 * lanes_of(target, 4))
+    gy = RNG.normal(size=(3, 50, *out)).astype(np.float32)
+    results = []
+    for room in (2**15, 10_000):
+        monkeypatch.setattr(avg_pool_grad, "ROOM_BYTES", room)
+        gx = poisoned(shape)
+        launches = avg_pool_gradient(target, gx, on_device(gy), **how)
+        assert launches[0].kernel.name == "avg_pool_gradient_strips"
+        assert launches[0].kernel.params.stream == past
+        run(launches)
+        results.append(gx.numpy())
+    matrix = avg_matrix(window, shape, out, include_pad=include_pad, divisor=divisor)
+    tolerance = 4 * EPS * window.kh * window.kw
+    expected = planes(matrix.T, gy, size)
+    np.testing.assert_allclose(results[0], expected, rtol=tolerance, atol=tolerance)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 @both_shapes

@@ -13,6 +13,7 @@ from clnet.kernels import (
     conv_blocked_weight,
     conv_winograd,
     conv_winograd_weight,
+    streaming,
 )
 from clnet.kernels.blocked_form import BlockedForm
 from clnet.kernels.conv_blocked import (
@@ -128,3 +129,7 @@ def winograd(target: Target) -> None:
     check(target, PADDED, BlockedAlgorithm.WINOGRAD2, full=False)
     check(target, PADDED, BlockedAlgorithm.WINOGRAD4, full=True)
     check(target, LARGE, BlockedAlgorithm.WINOGRAD4, full=True)
+    block = block_size(target.traits)
+    assert block is not None
+    with constants(streaming, PACKED_BYTES=0, LINE_BYTES=4 * block):
+        check(target, PADDED, BlockedAlgorithm.WINOGRAD4, full=False)

@@ -10,25 +10,22 @@ from clnet.array import Array
 from clnet.device import Target
 from clnet.dtypes import float32
 from clnet.expr import Input, Scalar, exp, where
+from clnet.kernels import blocked_means as means_module
 from clnet.kernels import blocked_norm as norm_module
 from clnet.kernels import blocked_pool as pool_module
 from clnet.kernels import pointwise_vectors as vectors_module
 from clnet.kernels import reorder as reorder_module
+from clnet.kernels import streaming as streaming_module
+from clnet.kernels.blocked_means import Means, blocked_avg_pool, blocked_avg_pool_gradient
 from clnet.kernels.blocked_norm import blocked_moments, blocked_sums
-from clnet.kernels.blocked_pool import (
-    Means,
-    blocked_avg_pool,
-    blocked_avg_pool_gradient,
-    blocked_max_pool,
-    blocked_max_pool_gradient,
-)
+from clnet.kernels.blocked_pool import blocked_max_pool, blocked_max_pool_gradient
 from clnet.kernels.pointwise import pointwise
 from clnet.kernels.reorder import reorder
 from clnet.kernels.window import Window
 
 from .harness import case, constants, given, near, normal, output, run
 
-MODULES = (norm_module, pool_module, vectors_module, reorder_module)
+MODULES = (norm_module, means_module, pool_module, vectors_module, reorder_module)
 
 PADDED = Window(3, 3, 2, 2, 1, 1)
 
@@ -115,9 +112,11 @@ def maxima(target: Target) -> None:
     run(blocked_max_pool(alone, x_, window=PADDED, index=None))
     near(found, blocked(y, lanes))
     near(alone, blocked(y, lanes))
-    found = output(blocked(x, lanes).shape)
-    run(blocked_max_pool_gradient(found, given(blocked(gy, lanes)), index, window=PADDED))
-    near(found, blocked(gx[:, :, 1:-1, 1:-1], lanes), terms=64)
+    for limit in (0, 2**20):
+        found = output(blocked(x, lanes).shape)
+        with constants(streaming_module, STREAM_BYTES=limit, LINE_BYTES=4 * lanes):
+            run(blocked_max_pool_gradient(found, given(blocked(gy, lanes)), index, window=PADDED))
+        near(found, blocked(gx[:, :, 1:-1, 1:-1], lanes), terms=64)
 
 
 @case("cpu")
@@ -136,11 +135,21 @@ def means(target: Target) -> None:
                 rows, columns = (max(2 * i - 1, 0), 2 * i + 2), (max(2 * j - 1, 0), 2 * j + 2)
             part = share[i, j, rows[0] : rows[1], columns[0] : columns[1]]
             part[:] = 1 / (9 if how.window and how.include_pad else part.size)
-        y, gx = output(blocked(gy, lanes).shape), output(blocked(x, lanes).shape)
+        y = output(blocked(gy, lanes).shape)
         run(blocked_avg_pool(y, given(blocked(x, lanes), before=1), means=how))
         near(y, blocked(np.einsum("ijhw,nchw->ncij", share, x), lanes), terms=64)
-        run(blocked_avg_pool_gradient(gx, given(blocked(gy, lanes)), means=how))
-        near(gx, blocked(np.einsum("ijhw,ncij->nchw", share, gy), lanes), terms=64)
+        for limit in (0, 2**20):
+            gx = output(blocked(x, lanes).shape)
+            with constants(streaming_module, STREAM_BYTES=limit, LINE_BYTES=4 * lanes):
+                run(blocked_avg_pool_gradient(target, gx, given(blocked(gy, lanes)), means=how))
+            near(gx, blocked(np.einsum("ijhw,ncij->nchw", share, gy), lanes), terms=64)
+    for limit in (0, 2**20):
+        gx, one = output(blocked(x, lanes).shape), normal(1, 2 * lanes, 1, 1)
+        with constants(streaming_module, STREAM_BYTES=limit, LINE_BYTES=4 * lanes):
+            run(
+                blocked_avg_pool_gradient(target, gx, given(blocked(one, lanes)), means=Means(None))
+            )
+        near(gx, blocked(np.broadcast_to(one / 35, x.shape), lanes))
 
 
 @case("cpu")

@@ -189,7 +189,7 @@ def blocks_drawn_and_panels_past_the_caches(target: Target) -> None:
     with (
         constants(gemm_packed, LAUNCH_COST=0, PREPACK_COST=0, GROUP_COST=0, LEAST_DRAWN=0),
         constants(gemm_unpacked, MOST_STEPS=0),
-        constants(gemm_pack, STREAM_BYTES=0, LINE_BYTES=16),
+        constants(gemm_pack, PACKED_BYTES=0, LINE_BYTES=16),
     ):
         for dtype in REALS:
             check(target, dtype, 40, 35, 19, turned="b")

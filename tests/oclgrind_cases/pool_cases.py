@@ -21,6 +21,7 @@ from clnet.kernels.avg_pool import (
 )
 from clnet.kernels.avg_pool_grad import avg_pool_gradient
 from clnet.kernels.max_pool import max_pool, max_pool_gradient
+from clnet.kernels.reduce import lanes_of
 from clnet.kernels.window import Window
 from clnet.kernels.window_max import Window3, window_max
 
@@ -177,6 +178,23 @@ def means(target: Target) -> None:
                 options = {"window": window, "include_pad": include_pad, "divisor": divisor}
                 how = (avg_pool, avg_pool_gradient, options)
                 check_mean(target, matrix.reshape(out[0] * out[1], -1), plane, out, dtype, how)
+
+
+@case("cpu")
+def gradients_of_means_past_the_caches(target: Target) -> None:
+    window, plane, out = Window(3, 3, 2, 2, 1, 1), (7, 37), (4, 19)
+    for dtype, room in product(REALS, (2**15, 4000)):
+        lanes = lanes_of(target, np.dtype(dtype).itemsize)
+        line = {"LINE_BYTES": lanes * np.dtype(dtype).itemsize, "STREAM_BYTES": 0}
+        gx, gy = output((3, *plane), dtype), normal(3, *out, dtype=dtype)
+        with constants(avg_grad_module, ROOM_BYTES=room, **line):
+            how = {"window": window, "include_pad": True}
+            run(avg_pool_gradient(target, gx, given(gy, before=1), **how))
+        expected = np.zeros(gx.shape)
+        for i, j in np.ndindex(*out):
+            for y, x in taken(window, plane, i, j):
+                expected[:, y, x] += gy[:, i, j] / 9
+        near(gx, expected, terms=9)
 
 
 @case()

@@ -7,6 +7,7 @@
 ##
 ## param ctype: str           element type
 ## param width: int           elements of a vector of the processor
+## param past: bool           lines go past the caches
 <%def name="stream(ctype, width)">
 #define STREAM(value, place) (*(place) = (value))
 #ifdef __has_builtin
@@ -18,6 +19,31 @@
 inline void stream(const ${ctype}${width} value, __global ${ctype}${width} *place)
 {
     STREAM(value, place);
+}
+</%def>
+##
+## `spill` moves n elements from local memory to where they lie, `start` elements behind a line, in
+## one piece: only what is no whole line at its ends is stored by elements.
+<%def name="spill(ctype, width, past)">
+% if past:
+${stream(ctype, width)}
+% endif
+inline void spill(__global ${ctype} *base, const long start, __local const ${ctype} *from, const int n)
+{
+    typedef ${ctype}${width} __attribute__((aligned(sizeof(${ctype})))) anywhere;
+    __global ${ctype} *const to = base + start;
+    int i = 0;
+% if past:
+    for (; i < n && (start + i) % ${width}; ++i)
+        to[i] = from[i];
+    for (; i + ${width} <= n; i += ${width})
+        stream(*(__local const anywhere *)(from + i), (__global ${ctype}${width} *)(to + i));
+% else:
+    for (; i + ${width} <= n; i += ${width})
+        *(__global anywhere *)(to + i) = *(__local const anywhere *)(from + i);
+% endif
+    for (; i < n; ++i)
+        to[i] = from[i];
 }
 </%def>
 ##
