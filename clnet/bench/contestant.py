@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
@@ -66,9 +67,11 @@ class Ours:
     ) -> None:
         self.workload = workload
         self.where = where
-        with mode.using(device=where):
-            self.model = workload.make()
-        x, y = workload.batch()
+        with ThreadPoolExecutor(1) as drawing:  # NumPy lets Python go on
+            batch = drawing.submit(workload.batch)
+            with mode.using(device=where):
+                self.model = workload.make()
+            x, y = batch.result()
         self._batch = [tensor(x, device=where), tensor(y, device=where)]
         if workload.words:
             zeros = np.zeros((2, x.shape[1], 256), np.float32)

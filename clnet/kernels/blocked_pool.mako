@@ -37,8 +37,10 @@
 ## launch  one item a row of what is written, groups of one
 ## numerics maxima exact, the first of equal ones, NaN wins; sums in the windows' order
 <%namespace name="blocked" file="lib/blocked.mako"/>
+<%namespace name="prelude" file="lib/prelude.mako"/>
 <%def name="blocked_max_pool(lanes, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
 ${blocked.types(lanes)}
+${prelude.fetch_ahead()}
 __kernel void blocked_max_pool(
     const int groups, const int out_h, const int out_w, const int height, const int width,
     __global float *restrict y, const long y_offset,
@@ -61,23 +63,28 @@ __kernel void blocked_max_pool(
     const int inner = min(${-(-pw // sw)}, out_w);
     const int outer = max(min((width + ${pw - dw * (kw - 1) - 1 + sw}) / ${sw}, out_w), inner);
     for (int column = 0; column < inner; column++) {
-        ${window(lanes, with_index, kw, sw, pw, dh, dw, False)}
+        ${window(lanes, with_index, kw, sh, sw, pw, dh, dw, False)}
     }
     for (int column = inner; column < outer; column++) {
-        ${window(lanes, with_index, kw, sw, pw, dh, dw, True)}
+        ${window(lanes, with_index, kw, sh, sw, pw, dh, dw, True)}
     }
     for (int column = outer; column < out_w; column++) {
-        ${window(lanes, with_index, kw, sw, pw, dh, dw, False)}
+        ${window(lanes, with_index, kw, sh, sw, pw, dh, dw, False)}
     }
 }
 </%def>
-<%def name="window(lanes, with_index, kw, sw, pw, dh, dw, inside)">
+<%def name="window(lanes, with_index, kw, sh, sw, pw, dh, dw, inside)">
         const int left = column * ${sw} - ${pw};
 % if inside:
         const int first_x = 0;
 % else:
         const int first_x = left < 0 ? (-left + ${dw - 1}) / ${dw} : 0;
         const int end_x = min(${kw}, (width - 1 - left) / ${dw} + 1);
+% endif
+% if inside:
+% for line in range(sw * sh):
+        FETCH_AHEAD(x + ((long)row * ${sh} * width + column * ${sw * sh} + ${128 + line}) * ${lanes});
+% endfor
 % endif
         const int corner = (top + first_y * ${dh}) * width + left + first_x * ${dw};
         float${lanes} best = *(__global const vector *)(x + (long)corner * ${lanes});

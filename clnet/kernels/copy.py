@@ -12,6 +12,7 @@ from ..dtypes import DType, Kind, bool_
 from ..shapes import Shape, Strides, ceil_div, collapse
 from .grid import items
 from .kernel import Constraint, Kernel
+from .place import place
 from .repeat import repeat, repeats
 from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 
@@ -21,6 +22,8 @@ _GPU_TILE = 32
 _GPU_ROWS = 8
 _LEAST_TURNED = 4
 _LEAST_ROW = 32
+# Rows that are worth work-items of their own.
+_LONG_ROW = 512
 _GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
 
 
@@ -94,6 +97,11 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
     if x_strides[-1] == 0 and y.dtype is x.dtype and repeats(target, y, shape[-1]):
         return [repeat(target, y, x, shape[:-1], x_strides[:-1])]
+    if len(shape) != 1 and (shape[-1] < _LONG_ROW or y.nbytes >= STREAM_BYTES):
+        dense = y.view(shape, y_strides)
+        at_once = place(target, dense, x, shape, x_strides, starts=(0,) * len(shape))
+        if at_once:
+            return at_once
     if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
     params = _Copy(*_types(y, x), len(shape))

@@ -49,13 +49,14 @@ class Function:
     sixteen_bit: ClassVar[bool] = True
     __match_args__: ClassVar[tuple[str, ...]] = ()  # a dataclass's fields
 
-    def __init_subclass__(cls) -> None:
-        """Make a dataclass of it.
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a dataclass of the class, with its first object: a process needs few of a hundred.
 
-        What dataclasses would write for each of a hundred is here once: importing them takes 60 ms
-        less. That fields are not assigned to is for type checkers to see.
+        What dataclasses would write for each is here once. That fields are not assigned to is for
+        type checkers to see.
         """
-        dataclass(eq=False, repr=False)(cls)
+        dataclass(eq=False, repr=False)(type(self))  # gives it an __init__ of its own
+        type(self).__init__(self, *args, **kwargs)
 
     def __eq__(self, other: object, /) -> bool:
         return type(other) is type(self) and other._values() == self._values()

@@ -13,6 +13,7 @@ from ..device import Launch, Target
 from ..dtypes import from_name
 from ..errors import ArgumentError, ShapeError
 from ..expr import Scalar
+from ..kernels import place as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..shapes import Shape
 from .axis_map import Table, map_axis
@@ -44,10 +45,13 @@ class ConstantPad(Function):
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
-        """Fill, then copy into the middle."""
+        """One launch on CPUs; else, and for small arrays, fill, then copy into the middle."""
         (y,), (x,) = outputs, inputs
         compute = from_name(x.dtype.compute)
         value = self.value if x.dtype.is_floating_point else int(self.value)
+        at_once = kernels.place(target, y, x, x.shape, x.strides, starts=self.starts, value=value)
+        if at_once:
+            return at_once
         fill = launch_pointwise(target, [y], (), (Scalar(0),), scalars=(value,), compute=compute)
         place = slice_view(y, self.starts, (1,) * x.ndim, x.shape)
         return fill + copy_launches(target, place, x)

@@ -12,6 +12,7 @@ from ..device import Launch, Target
 from ..dtypes import DType, from_name, promote
 from ..errors import ArgumentError, ShapeError
 from ..expr import Input, ne
+from ..kernels import place as kernels
 from ..kernels.copy import copy, fill
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..shapes import (
@@ -127,8 +128,12 @@ class SliceBackward(Function):
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
-        """Fill, then copy into the slice."""
+        """One launch for neighbours on CPUs; else fill, then copy into the slice."""
         (y,), (x,) = outputs, inputs
+        if set(self.steps) <= {1}:
+            at_once = kernels.place(target, y, x, x.shape, x.strides, starts=self.starts)
+            if at_once:
+                return at_once
         place = slice_view(y, self.starts, self.steps, x.shape)
         return fill(target, y, 0) + copy_launches(target, place, x)
 

@@ -11,6 +11,7 @@ from clnet.device import Scratch, Target, device
 from clnet.kernels import copy as copy_module
 from clnet.kernels import gather, segment
 from clnet.kernels import order as order_module
+from clnet.kernels import place as place_module
 from clnet.kernels import repeat as repeat_module
 from clnet.kernels import sort as sort_module
 from clnet.kernels import streaming as streaming_module
@@ -25,12 +26,14 @@ from clnet.kernels.gather import (
     put_rows,
 )
 from clnet.kernels.order import sort_lines
+from clnet.kernels.place import place
+from clnet.kernels.reduce import lanes_of
 from clnet.kernels.repeat import repeat
 from clnet.kernels.sort import sort
 
 from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
-MODULES = (copy_module, gather, order_module, repeat_module, segment, sort_module)
+MODULES = (copy_module, gather, order_module, place_module, repeat_module, segment, sort_module)
 
 
 @case()
@@ -48,6 +51,24 @@ def copies(target: Target) -> None:
     run(copy(target, y.view((5, 40), (43, 1), 2), given(x)))
     wide[:, 2:42] = x
     near(y, wide)
+
+
+@case("cpu")
+def laid_among_one_value(target: Target) -> None:
+    for dtype, limit in product(REALS, (0, 2**20)):
+        lanes = lanes_of(target, np.dtype(dtype).itemsize)
+        line = lanes * np.dtype(dtype).itemsize
+        x, y = normal(2, 3, 5, 19, dtype=dtype), output((2, 3, 7, 21), dtype)
+        given_x, expected = given(x, before=1), np.full(y.shape, 0.5, dtype)
+        expected[:, :, 1:6, 2:] = x
+        how = {"_LEAST": 0, "_ROOM": 64, "STREAM_BYTES": limit, "LINE_BYTES": line}
+        with constants(place_module, **how):
+            at = (0, 0, 1, 2)
+            run(place(target, y, given_x, x.shape, given_x.strides, starts=at, value=0.5))
+            near(y, expected)
+            y = output((3, 5, 17), dtype)
+            run(place(target, y, given_x, y.shape, given_x.strides[1:], starts=(0, 0, 0)))
+        near(y, x[0, :, :, :17])
 
 
 @case("cpu")
@@ -162,8 +183,8 @@ def along_an_axis(target: Target) -> None:
                 put, last = given(x), x.copy()
                 with constants(gather, _SHORT_LINE=short):
                     run(put_along(few, put, given(gy), index_, dim=dim, wrap=wrap))
-                for place in np.ndindex(*index_shape):
-                    last[(*place[:dim], index[place], *place[dim + 1 :])] = gy[place]
+                for at in np.ndindex(*index_shape):
+                    last[(*at[:dim], index[at], *at[dim + 1 :])] = gy[at]
                 near(put, last)
 
 

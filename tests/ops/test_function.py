@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from clnet.ops.function import Function
 from clnet.ops.pool import AdaptiveAvgPool, AdaptiveAvgPoolBackward
 from clnet.ops.shape import CopyInto, Expand, Permute, Reshape
 from clnet.recompute import Recomputed
@@ -41,3 +42,17 @@ def test_a_function_of_what_cannot_be_compared_equals_itself_alone():
     assert one == one
     assert one != Recomputed(None, 1)
     assert len({one, Recomputed(None, 1)}) == 2
+
+
+def test_a_function_becomes_a_dataclass_with_its_first_object():
+    class Scaled(Function):
+        factor: float
+        offset: float = 1.0
+
+    assert "__init__" not in vars(Scaled)
+    first = Scaled(2.0)
+    assert "__init__" in vars(Scaled)
+    assert first == Scaled(factor=2.0, offset=1.0) != Scaled(2.0, 3.0)
+    assert repr(first) == "Scaled(factor=2.0, offset=1.0)"
+    with pytest.raises(TypeError, match="missing 1 required"):
+        Scaled()
