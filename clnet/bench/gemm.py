@@ -58,6 +58,7 @@ def _linear(name: str, batch: int, inputs: int, outputs: int, *, first: bool = F
 
 SQUARES = tuple(Case(f"square {n}", n, n, n) for n in (256, 512, 1024, 2048))
 LARGE = tuple(Case(f"square {n}", n, n, n) for n in (4096, 8192))
+LAUNCH = (Case("one element", 1, 1, 1),)
 TRANSPOSED = tuple(Case("square", 1024, 1024, 1024, layout) for layout in ("NT", "TN", "TT"))
 NETWORKS = (
     Case("linear 784-128", 64, 128, 784, "NT"),
@@ -100,13 +101,14 @@ SHI = (
     *_linear("LSTM words", 4096, 256, 10000),
 )
 GROUPS = {
+    "launch": LAUNCH,
     "squares": SQUARES,
     "large": LARGE,
     "transposed": TRANSPOSED,
     "others": NETWORKS,
     "shi2016": SHI,
 }
-"""What ``--cases`` names; large squares are for GPUs."""
+"""What ``--cases`` names; large squares are for GPUs. One element is what a launch costs alone."""
 
 
 class Result(NamedTuple):

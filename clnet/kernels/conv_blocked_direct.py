@@ -155,7 +155,8 @@ def forward(
     down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
     right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
     cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
-    return _convolve(target, y, x, packed, bias, added, activation, g, form, down, right, cut)
+    sums = _Sums(y, x, packed, bias, added, activation)
+    return _convolve(target, sums, g, form, (down, right), cut)
 
 
 def input_grad(
@@ -165,38 +166,52 @@ def input_grad(
     down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
     right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
     cut = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
-    return _convolve(target, gx, gy, packed, None, None, None, g, form, down, right, cut)
+    return _convolve(target, _Sums(gx, gy, packed), g, form, (down, right), cut)
+
+
+class _Sums(NamedTuple):
+    """What a direct convolution of either direction adds up, and what becomes of its sums.
+
+    Attributes:
+        y: the result, ``(n, c / block, h, w, block)``.
+        x: what is read, likewise.
+        packed: the filters.
+        bias, added, activation: as of :func:`.conv_blocked.blocked_forward`.
+    """
+
+    y: Array
+    x: Array
+    packed: Array
+    bias: Array | None = None
+    added: Array | None = None
+    activation: str | None = None
 
 
 def _convolve(
     target: Target,
-    y: Array,
-    x: Array,
-    packed: Array,
-    bias: Array | None,
-    added: Array | None,
-    activation: str | None,
+    sums: _Sums,
     g: ConvGeometry,
     form: BlockedForm,
-    down: Walk,
-    right: Walk,
+    sides: tuple[Walk, Walk],
     cut: Split,
 ) -> Launch:
+    y, x, packed, bias, added, activation = sums
     block = form.block
     images, out_blocks, height, width, _ = y.shape
     tile = tile_of(out_blocks * block, block)
     room = room_of(target.traits, tile, block)
+    down, right = sides
     taps = ceil_div(g.kh, down.apart) * ceil_div(g.kw, right.apart)
     turn = min(cut.turn, tile.most)
     part = part_of(blocks_of(room, tile, block, turn), taps, x.shape[1])
-    shared = rows_turn(g, tile, x.shape, y.shape, (down, right), turn, room)
+    shared = rows_turn(g, tile, x.shape, y.shape, sides, turn, room)
     if shared:
         turn, part = shared, (taps, x.shape[1])
     streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
     far = packed.nbytes > NEAR_BYTES
     straight = (
         g.taps == 1
-        and all((side.step, side.phases, side.pad) == (1, 1, 0) for side in (down, right))
+        and all((side.step, side.phases, side.pad) == (1, 1, 0) for side in sides)
         and height * width % tile.pixels == 0
         and out_blocks <= STRAIGHT_PANELS * tile.vectors
     )
@@ -218,7 +233,7 @@ def _convolve(
             width,
             g.kh,
             g.kw,
-            *(side for pair in zip(down, right, strict=True) for side in pair),
+            *(number for pair in zip(*sides, strict=True) for number in pair),
             turn,
             *part,
             ceil_div(block * tile.vectors, turn) if far else 0,

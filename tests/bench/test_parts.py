@@ -90,6 +90,9 @@ def test_gemm_takes_the_groups_that_are_named(capsys):
     assert main(["bench", "gemm", *options, "--cases", "transposed", "--portable"]) == 0
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [line.split()[6] for line in lines] == ["NT", "TN", "TT"]
+    assert main(["bench", "gemm", *options, "--cases", "launch", "--only", "one"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()[1:][1:]
+    assert line.startswith("one element                   1 x 1 x 1 NN ")
     with pytest.raises(ArgumentError, match=r"no such group.*cases=gone.*squares"):
         gemm.main(["--cases", "gone"])
 

@@ -79,6 +79,12 @@ def test_equals_race_for_long_and_the_first_wins():
     assert race.rounds == 25
 
 
+def test_a_convolutions_problem_is_flat_and_holds_its_geometry():
+    assert ConvProblem._fields[2:] == ConvGeometry._fields
+    geometry = ConvGeometry(*range(1, 17))
+    assert ConvProblem("forward", True, *geometry).geometry == geometry
+
+
 def convolution(direction: str, *, winograd: bool = True, **sizes: int) -> ConvProblem:
     """A 3x3 convolution of 16 channels, but for what ``sizes`` say."""
     usual = ConvGeometry(2, 16, 13, 11, 32, 3, 3, 13, 11, ph=1, pw=1)
