@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..array import Array
 from ..expr import Expr, Input, inputs_of, substitute
 from ..kernels.pointwise_many import MOST_ELEMENTS
-from ..ops.finished import Finished, can_finish
+from ..ops.finished import Finished, should_finish
 from ..ops.matmul import Linear, MatMul
 from .form import Form, form_of
 from .refusal import Apart, Refusal
@@ -73,12 +73,11 @@ class _Finish(NamedTuple):
 
 
 def _products(trace: Trace) -> Iterator[tuple[int, Step]]:
-    """Products whose kernels can compute more, with their positions."""
-    for position, step in trace.ops:
-        if isinstance(step.function, MatMul | Linear) and can_finish(
-            trace.device.target, step.function, step.outputs[0], step.inputs
-        ):
-            yield position, step
+    """Products, with their positions; none on CPUs, whose kernels leave results as they are."""
+    if trace.device.target.traits.dedicated_local_memory:
+        for position, step in trace.ops:
+            if isinstance(step.function, MatMul | Linear):
+                yield position, step
 
 
 def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish | Refusal:
@@ -94,6 +93,11 @@ def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish
     against = _against(trace, x, form) or _against_moving(trace, actions, at, reader, form)
     if against is not None:
         return against
+    beside = {a.storage for a in (*form.reads, *form.written)} - {x.storage}
+    if not should_finish(
+        trace.device.target, function, x, product.inputs, operands=len(beside), work=form.work
+    ):
+        return Refusal.UNSUITED
     kept = trace.outlives(x.storage) or len(trace.readers[x.storage]) > 1
     return _Finish(_joined(product, function, form, kept=kept), form.cells)
 

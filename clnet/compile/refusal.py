@@ -24,6 +24,7 @@ class Refusal(Enum):
     TURNED = "too many operands would be read in another order than they lie in"
     ONLY_RELU = "products and convolutions apply a ReLU, blocked ones a sum before, no more"
     LOADED = "sums over plain arrays load what they read"
+    UNSUITED = "a product's kernel could not do it, or would wait longer than a launch takes"
     MERGED = "small updates are one launch together"
     BYTES = "no fewer bytes would be moved"
 

@@ -9,6 +9,7 @@ from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
 from .blocked_form import BlockedForm, vectors_of
 from .conv_geometry import ConvGeometry
+from .copy import copy
 from .kernel import Constraint, Kernel
 
 __all__ = ["fits", "weight_grad"]
@@ -45,6 +46,8 @@ TOGETHER = 4
 TURN_PIXELS = 128
 # Pixels of a row, where an image may be taken for rows of any length.
 ROW_PIXELS = 256
+# Output channels from which on it pays to bring the pixels that a stride reads together before.
+GATHER_OUTS = 768
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 4
 
@@ -58,15 +61,22 @@ def weight_grad(
     target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
 ) -> list[Launch]:
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
+    memory = Scratch.beside(gw.storage, gy.storage, x.storage)
+    gathering: list[Launch] = []
+    if _gathers(target, g):
+        x, gathering = _gathered(target, memory, x, g)
+        g = g._replace(h=g.oh, w=g.ow, sh=1, sw=1)
     if g.pointwise:
         row = _longest_row(g.h * g.w)
         g = g._replace(h=g.h * g.w // row, w=row, oh=g.h * g.w // row, ow=row)
     block = form.block
     vectors = vectors_of(g.oc, block)
     panels, in_blocks = g.oc // (vectors * block), g.ic // block
-    chunks, groups = _split(target, g, panels, x.nbytes + gy.nbytes, gw.nbytes)
+    room = target.workspace_limit - (x.nbytes if gathering else 0)
+    affordable = min((x.nbytes + gy.nbytes) // 2, room) // max(gw.nbytes, 1)
+    chunks, groups = _split(target, g, panels, affordable)
     partial = Array.scratch(
-        Scratch.beside(gw.storage, gy.storage, x.storage),
+        memory,
         (chunks, panels, in_blocks, g.taps, block, vectors * block),
         gw.dtype,
     )
@@ -89,19 +99,42 @@ def weight_grad(
         flops=(chunks - 1) * gw.size,
         bytes=gw.nbytes + partial.nbytes,
     )
-    return [first, last]
+    return [*gathering, first, last]
 
 
 def _longest_row(pixels: int) -> int:
     return next(row for row in range(min(pixels, ROW_PIXELS), 0, -1) if pixels % row == 0)
 
 
-def _split(
-    target: Target, g: ConvGeometry, panels: int, read_bytes: int, sum_bytes: int
-) -> tuple[int, int]:
-    """Chunks of the rows, whose sums are written apart, and groups of panels, which share reads."""
+def _gathers(target: Target, g: ConvGeometry) -> bool:
+    """Whether the pixels that are read are brought together before: rows are short, and strided."""
+    strided = g.taps == 1 and max(g.sh, g.sw) > 1 and not g.ph and not g.pw
+    inside = (g.oh - 1) * g.sh < g.h and (g.ow - 1) * g.sw < g.w
+    together = 4 * g.ic * (g.n * g.oh * g.ow + g.oc)
+    return strided and inside and g.oc >= GATHER_OUTS and together <= target.workspace_limit
+
+
+def _gathered(
+    target: Target, memory: Scratch, x: Array, g: ConvGeometry
+) -> tuple[Array, list[Launch]]:
+    """The pixels of ``x`` that are read, side by side, and the launches that bring them there."""
+    n, blocks, _, _, block = x.shape
+    image, group, row, pixel, _ = x.strides
+    strides = (image, group, g.sh * row, g.sw * pixel, 1)
+    dense = Array.scratch(memory, (n, blocks, g.oh, g.ow, block), x.dtype)
+    return dense, copy(target, dense, x.view(dense.shape, strides))
+
+
+def _split(target: Target, g: ConvGeometry, panels: int, affordable: int) -> tuple[int, int]:
+    """Chunks of the rows, whose sums are written apart, and groups of panels, which share reads.
+
+    Args:
+        target: what the device is like.
+        g: the sizes.
+        panels: of output channels.
+        affordable: how many chunks' sums are no more than half of what is read, and have room.
+    """
     units = target.traits.compute_units
     wanted = min(max(ceil_div(g.flops, GROUP_FLOPS), units), MOST_GROUPS_PER_UNIT * units)
-    affordable = min(read_bytes // 2, target.workspace_limit) // max(sum_bytes, 1)
     chunks = max(1, min(wanted, affordable, g.n * g.oh))
     return chunks, min(panels, ceil_div(wanted, chunks))

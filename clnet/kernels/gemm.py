@@ -12,7 +12,7 @@ from .gemm_any import any_type
 from .gemm_packed import packed, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
-from .gemm_tiled import tiled, tiles_fit
+from .gemm_tiled import finish_pays, tiled, tiles_fit
 from .gemm_unpacked import unpacked
 from .pointwise import pointwise
 
@@ -100,23 +100,26 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
     return ([], None) if found is None else ([found[0]], found[1])
 
 
-def finishes(target: Target, out: Array, a: Array, b: Array) -> bool:
-    """Whether the kernel that multiplies applies expressions, instead of a kernel behind it.
+def finishes(target: Target, out: Array, a: Array, b: Array, *, operands: int, work: int) -> bool:
+    """Whether the kernel that multiplies should apply expressions, not one behind it.
 
     Args:
         target: what the device is like.
         out: as for :func:`gemm`.
         a: as there.
         b: as there.
+        operands: arrays that are read and written beside the result.
+        work: operations for an element.
     """
     parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
-    return out.size > 0 and _finishes(target, parts)
+    return _finishes(target, parts) and finish_pays(target, parts[0], operands, work)
 
 
 def _finishes(target: Target, parts: Sequence[Problem]) -> bool:
     problem = parts[0]
     return (
         len(parts) == 1
+        and problem.out.size > 0
         and problem.k > 0
         and problem.out.dtype in (float32, float64)
         and target.traits.dedicated_local_memory

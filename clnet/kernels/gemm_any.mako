@@ -131,7 +131,7 @@ __kernel void gemm_slices(
 % if width > 1:
 ${vectors_of.types(ctype, width)}
 % endif
-${finishing.functions(finish, ctype, width, "vector", "")}
+${finishing.functions(finish, ctype, width, "vector")}
 __kernel void gemm_slices_dense(
     const int total, const int slices, __global ${ctype} *out, const long out_offset,
     __global const ${ctype} *restrict partial, const long partial_offset,

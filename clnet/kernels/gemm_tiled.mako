@@ -63,7 +63,7 @@
     b_loads = tile.loads(tile.tile_n, b_along, dense=b_dense)
 %>
 ${core.functions(tile, ctype)}
-${finishing.functions(finish, ctype, 4 if out_dense else 1, ctype + '4', '')}
+${finishing.functions(finish, ctype, 4 if out_dense else 1, ctype + '4')}
 ${store_run(ctype, out_dense, bias, activation, finish)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void gemm_tiled(
@@ -155,13 +155,13 @@ __kernel void gemm_tiled(
 <%def name="read_runs(finish, ctype, tile, out_dense, first)">
 % for i in range(first, first + 4):
 % for j in range(tile.item_n // 4):
-    const int valid_${i}_${j} = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4} < m ? n - column0 - self_n - ${j * tile.lanes_n * 4} : 0;
+    const int valid_${i}_${j} = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4} < m${' && team == 0' if tile.teams > 1 else ''} ? n - column0 - self_n - ${j * tile.lanes_n * 4} : 0;
     const long at_${i}_${j} = (row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4}) * out_m + (column0 + self_n + ${j * tile.lanes_n * 4}) * out_n;
 % for r in range(finish.reads):
 % if out_dense:
-    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + (valid_${i}_${j} > 0 ? at_${i}_${j} : 0));
+    const ${ctype}4 v_${i}_${j}_${r} = valid_${i}_${j} > 0 ? *(__global const ${ctype}4 *)(x_${r} + at_${i}_${j}) : (${ctype}4)(0);
 % else:
-    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[valid_{i}_{j} > {lane} ? at_{i}_{j} + {lane} * out_n : 0]" for lane in range(4))});
+    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"valid_{i}_{j} > {lane} ? x_{r}[at_{i}_{j} + {lane} * out_n] : 0" for lane in range(4))});
 % endif
 % endfor
 % endfor

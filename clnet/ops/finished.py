@@ -65,15 +65,24 @@ class Finished(Function):
         return self.product.product(target, out, operands, finish)
 
 
-def can_finish(target: Target, product: Function, out: Array, inputs: tuple[Array, ...]) -> bool:
-    """Whether a step is a product whose kernel can apply expressions to its result.
+def should_finish(
+    target: Target,
+    product: MatMul | Linear,
+    out: Array,
+    inputs: tuple[Array, ...],
+    *,
+    operands: int,
+    work: int,
+) -> bool:
+    """Whether a product's kernel should apply expressions to its result.
 
     Args:
         target: what the device is like.
-        product: the step's op.
+        product: the product.
         out: its result.
         inputs: its inputs.
+        operands: arrays that are read and written beside the result.
+        work: operations for an element.
     """
-    return isinstance(product, MatMul | Linear) and finishes(
-        target, out, *product.operands(out, inputs)
-    )
+    a, b = product.operands(out, inputs)
+    return finishes(target, out, a, b, operands=operands, work=work)

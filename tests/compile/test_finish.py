@@ -222,3 +222,27 @@ def test_rows_of_more_axes():
         assert len(finished(traced(function, x, shortcut))) == 1
         expected = function(x, shortcut).numpy()
         np.testing.assert_array_equal(clnet.compile(function)(x, shortcut).numpy(), expected)
+
+
+def test_large_tiles_are_finished_with_little_only(monkeypatch):
+    """Items with many sums wait for operands, unless sums are short."""
+    device = clnet.device()
+    large = {"asynchronous_copies": True, "large_local_memory_bytes": 200_000, "compute_units": 132}
+    traits = replace(device.traits, **large)
+    monkeypatch.setattr(device, "target", replace(device.target, traits=traits))
+    x, shortcut = clnet.empty(2048, 2048), clnet.empty(2048, 2048)
+
+    def steps(function, k):
+        trace = traced(function, clnet.empty(2048, k), clnet.empty(k, 2048), x, shortcut)
+        return len(finished(trace)), refusals(trace)
+
+    def little(a, b, x, shortcut):
+        return a @ b * x
+
+    def much(a, b, x, shortcut):
+        return (a @ b).sigmoid() * x + shortcut
+
+    with clnet.abstract():
+        assert steps(little, 2048) == (1, set())
+        assert steps(much, 2048) == (0, {Refusal.UNSUITED})
+        assert steps(much, 64) == (1, set())

@@ -9,7 +9,12 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Target, device
-from clnet.kernels import conv_blocked_direct, conv_winograd_weight, streaming
+from clnet.kernels import (
+    conv_blocked_direct,
+    conv_blocked_weight,
+    conv_winograd_weight,
+    streaming,
+)
 from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
 from clnet.kernels.conv_blocked import (
     blocked_forward,
@@ -343,6 +348,24 @@ def test_large_results_go_past_the_caches(direction, where, monkeypatch):
     form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
     side = Side(where, target_of(where, 16), Reference(GEOMETRIES["1x1-stride"]), direction, form)
     assert side.launches()[1][-1].kernel.params.stream
+    check(side)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "gathers"),
+    [("1x1-stride", True), ("1x1", False), ("1x1-padded", False), ("7x7-stride", False)],
+)
+@pytest.mark.parametrize("lanes", LANES)
+def test_weight_grad_gathers_what_a_stride_reads(geometry, gathers, lanes, where, monkeypatch):
+    monkeypatch.setattr(conv_blocked_weight, "GATHER_OUTS", 0)
+    form, target = BlockedForm(BlockedAlgorithm.DIRECT, lanes), target_of(where, lanes)
+    case = Reference(GEOMETRIES[geometry])
+    side = Side(where, target, case, Direction.WEIGHT_GRAD, form)
+    assert len(side.launches()[1]) == 2 + gathers
+    check(side)
+    g = case.g
+    side.target = Target(target.traits, 4 * g.oc * g.ic * g.taps)  # room for the sums alone
+    assert len(side.launches()[1]) == 2
     check(side)
 
 

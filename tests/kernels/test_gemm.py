@@ -13,7 +13,9 @@ import pytest
 from clnet.array import Array
 from clnet.device import Scratch, Target, device
 from clnet.dtypes import float32
+from clnet.expr import Input, Scalar, tanh
 from clnet.kernels import gemm_pack, gemm_packed, gemm_tiled
+from clnet.kernels.finish import Finish
 from clnet.kernels.gemm import gemm, pack_for
 from clnet.kernels.gemm_packed import PackedParams, Work, choose_blocking
 from clnet.kernels.gemm_problem import problems
@@ -528,3 +530,45 @@ def test_every_register_block_fits_its_registers():
     for register, tile in gemm_packed.TILES.items():
         registers = 32 if register == 64 else 16
         assert max(tile.rows) * tile.vectors + tile.vectors + 1 <= registers
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "n", "k"),
+    [((), 1, 1, 3), ((), 13, 32, 16), ((2,), 33, 31, 9), ((), 130, 68, 20), ((), 9, 36, 4001)],
+)
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_product_that_is_finished(target, where, batch, m, n, k, before):
+    """An array is overwritten, another written; by one kernel, or one behind it."""
+    a, b, old, other = operands((*batch, m, k), (*batch, k, n), (*batch, m, n), (*batch, m, n))
+    bias = operands((n,), seed=1)[0]
+    weight, beside, out = (
+        place_behind(values, where, before) for values in (old, other, old * np.nan)
+    )
+    result, held, added = map(Input, range(3))
+    finish = Finish(
+        (held - Scalar(0) * (result + added), tanh(added) * result),
+        (0.25,),
+        (weight, out),
+        (weight, beside),
+    )
+    run(
+        target,
+        where,
+        weight,
+        Array.from_numpy(a, where),
+        Array.from_numpy(b, where),
+        bias=Array.from_numpy(bias, where),
+        finish=finish,
+    )
+    sums = a.astype(np.float64) @ b + bias
+    check(weight.numpy(), old - 0.25 * (sums + other), k)
+    check(out.numpy(), np.tanh(other) * sums, k)
+
+
+def place_behind(values, where, before):
+    """The values, dense, behind so many elements."""
+    flat = Array.from_numpy(
+        np.concatenate([np.full(before, np.nan, np.float32), values.ravel()]), where
+    )
+    strides = [int(np.prod(values.shape[i + 1 :])) for i in range(values.ndim)]
+    return flat.view(values.shape, tuple(strides), before)

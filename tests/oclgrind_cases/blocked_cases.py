@@ -106,6 +106,8 @@ def direct(target: Target) -> None:
     check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
     check(target, WIDE, BlockedAlgorithm.DIRECT, full=True)
     check(target, SIDE_BY_SIDE, BlockedAlgorithm.DIRECT, full=False)
+    with constants(conv_blocked_weight, GATHER_OUTS=0):
+        check(target, WIDE, BlockedAlgorithm.DIRECT, full=False)
     with constants(conv_blocked_direct, TURN_PIXELS=1, ROOM_BYTES=0):
         check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     # Tiles end with rows: those that the taps read are gathered once.

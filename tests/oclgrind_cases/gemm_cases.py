@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from clnet.device import Target
+from clnet.expr import Input, Scalar, tanh
 from clnet.kernels import (
     gemm_any,
     gemm_pack,
@@ -17,6 +18,7 @@ from clnet.kernels import (
     gemm_unpacked,
     tile,
 )
+from clnet.kernels.finish import Finish
 from clnet.kernels.gemm import gemm
 
 from .harness import REALS, case, constants, given, near, normal, output, run, transposed
@@ -124,6 +126,23 @@ def products_of_teams(target: Target) -> None:
         shape = tile.Tile(32, 32, 16, 8, 4, 4, stages, copy, ahead=ahead, teams=2)
         with constants(gemm_tiled, TILINGS=((shape, 1.0),)):
             check(target, np.float32, 33, 36, 70, bias_axis=-1)
+
+
+@case("gpu")
+def products_that_are_finished(target: Target) -> None:
+    product, held, added = map(Input, range(3))
+    teams = (tile.Tile(32, 32, 16, 8, 4, 4, teams=2), 1.0)
+    for m, n, k in ((33, 36, 20), (9, 7, 5), (5, 8, 70)):
+        a, b, old, other = (normal(*shape) for shape in ((m, k), (k, n), (m, n), (m, n)))
+        weight, out = given(old), output((m, n), np.float32)
+        exprs = held - Scalar(0) * product, tanh(product * added)
+        finish = Finish(exprs, (0.5,), (weight, out), (weight, given(other)))
+        tiles = (teams,) if k == 5 else gemm_tiled.TILINGS
+        with constants(gemm_tiled, SLICE_K=8, TILINGS=tiles), constants(tile, _LAUNCH_FLOPS=0):
+            run(gemm(target, weight, given(a), given(b), finish=finish))
+        sums = a.astype(np.float64) @ b
+        near(weight, old - 0.5 * sums, terms=8 * (k + 2))
+        near(out, np.tanh(sums * other), terms=8 * (k + 2))
 
 
 @case("cpu")

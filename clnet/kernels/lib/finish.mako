@@ -9,7 +9,6 @@
 ## param ctype: str           element type
 ## param width: int           lanes of the vectors in which results are stored
 ## param stored: str          type of such a vector in memory
-## param store: str           function of a value and a place that stores a vector; '': a plain store
 ## param printed: Printed     C text of the expressions, of one type
 ## param lanes: int           of their type
 ## param at: str              C expression: where the result lies, in elements from out's begin
@@ -61,19 +60,19 @@
     f", {given.format(j)}" for j in range(finish.reads)) if finish else ""}</%def>
 ##
 ## Functions finish_<lanes>(result, place in out, values, places ...): they write every array.
-<%def name="functions(finish, ctype, width, stored, store)">
+<%def name="functions(finish, ctype, width, stored)">
 % if finish:
 #pragma OPENCL FP_CONTRACT OFF
 % if width > 1:
 ${elementary.define(finish.wide.functions, ctype, width)}
-${function(finish, finish.wide, ctype, width, stored, store)}
+${function(finish, finish.wide, ctype, width, stored)}
 % endif
 ${elementary.define(finish.single.functions, ctype, 1)}
-${function(finish, finish.single, ctype, 1, ctype, "")}
+${function(finish, finish.single, ctype, 1, ctype)}
 #pragma OPENCL FP_CONTRACT ON
 % endif
 </%def>
-<%def name="function(finish, printed, ctype, lanes, stored, store)">
+<%def name="function(finish, printed, ctype, lanes, stored)">
 <% type = ctype if lanes == 1 else f"{ctype}{lanes}" %>
 inline void finish_${lanes}(
     const ${type} result, __global ${ctype} *y_0${values(finish, type)}${places(finish, ctype)})
@@ -85,11 +84,7 @@ inline void finish_${lanes}(
     const ${type} z_${j} = ${value};
 % endfor
 % for j in range(len(printed.results)):
-% if store:
-    ${store}(z_${j}, (__global ${type} *)y_${j});
-% else:
     *(__global ${stored} *)y_${j} = z_${j};
-% endif
 % endfor
 }
 </%def>
