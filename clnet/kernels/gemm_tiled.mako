@@ -99,6 +99,9 @@ __kernel void gemm_tiled(
     ${aim("b", "n", "column0", b_loads)}
     ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}
     ${core.gather(tile, ctype)}
+% if finish:
+    const int inside = row0 + ${tile.tile_m} <= m && column0 + ${tile.tile_n} <= n${' && team == 0' if tile.teams > 1 else ''};
+% endif
 % for i in range(tile.item_m):
 % if finish and i % 4 == 0:
     ${read_runs(finish, ctype, tile, out_dense, i)}
@@ -151,21 +154,44 @@ __kernel void gemm_tiled(
 </%def>
 ##
 ## What four rows of an item are finished with, all asked for before the first is used: a store could
-## change what is read after it, so the compiler would wait for memory once for each run.
+## change what is read after it, so the compiler would wait for memory once for each run. Inside out
+## nothing is checked: behind a branch of its own, each would be waited for, too.
 <%def name="read_runs(finish, ctype, tile, out_dense, first)">
-% for i in range(first, first + 4):
-% for j in range(tile.item_n // 4):
-    const int valid_${i}_${j} = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4} < m${' && team == 0' if tile.teams > 1 else ''} ? n - column0 - self_n - ${j * tile.lanes_n * 4} : 0;
-    const long at_${i}_${j} = (row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4}) * out_m + (column0 + self_n + ${j * tile.lanes_n * 4}) * out_n;
+<%
+    runs = [(i, j) for i in range(first, first + 4) for j in range(tile.item_n // 4)]
+    rows = {i: f"row0 + self_m + {i // 4 * tile.lanes_m * 4 + i % 4}" for i, _ in runs}
+    columns = {j: f"column0 + self_n + {j * tile.lanes_n * 4}" for _, j in runs}
+%>
+% for i, j in runs:
+% for r in range(finish.reads):
+    ${ctype}4 v_${i}_${j}_${r} = 0;
+% endfor
+% endfor
+    if (inside) {
+% for i, j in runs:
+        const long at_${i}_${j} = (${rows[i]}) * out_m + (${columns[j]})${"" if out_dense else " * out_n"};
 % for r in range(finish.reads):
 % if out_dense:
-    const ${ctype}4 v_${i}_${j}_${r} = valid_${i}_${j} > 0 ? *(__global const ${ctype}4 *)(x_${r} + at_${i}_${j}) : (${ctype}4)(0);
+        v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + at_${i}_${j});
 % else:
-    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"valid_{i}_{j} > {lane} ? x_{r}[at_{i}_{j} + {lane} * out_n] : 0" for lane in range(4))});
+        v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[at_{i}_{j} + {lane} * out_n]" for lane in range(4))});
 % endif
 % endfor
 % endfor
+    } else {
+% for i, j in runs:
+        if (${rows[i]} < m${' && team == 0' if tile.teams > 1 else ''}) {
+            const long at = (${rows[i]}) * out_m + (${columns[j]}) * out_n;
+% for lane in range(4):
+            if (${columns[j]} + ${lane} < n) {
+% for r in range(finish.reads):
+                v_${i}_${j}_${r}.s${lane} = x_${r}[at + ${lane} * out_n];
 % endfor
+            }
+% endfor
+        }
+% endfor
+    }
 </%def>
 ##
 <%def name="store_run(ctype, out_dense, bias, activation, finish)">
