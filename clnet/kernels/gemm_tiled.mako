@@ -16,6 +16,8 @@
 ## param    activation: None|str see lib/epilogue.mako
 ## param    finish: FinishParams|None  see lib/finish.mako: applied behind the activation
 ## param    first: int            of four rows of an item
+## param    i: int                row of an item
+## param    j: int                run of four columns in it
 ## param    name: 'a'|'b'        the operand
 ## param    axis: 'm'|'n'        its axis that is not k
 ## param    start: str           where the tile begins along it
@@ -107,11 +109,11 @@ __kernel void gemm_tiled(
     ${read_runs(finish, ctype, tile, out_dense, i)}
 % endif
     {
-        const int row = row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4};
+        const int row = ${row_of(tile, i)};
         if (row < m${' && team == 0' if tile.teams > 1 else ''}) {
 % for j in range(tile.item_n // 4):
             {
-                const int column = column0 + self_n + ${j * tile.lanes_n * 4};
+                const int column = ${column_of(tile, j)};
                 store_run(out + row * out_m + column * out_n, acc_${i}_${j}, n - column, out_n, alpha, beta
                     ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""}
                     ${finishing.of(finish, "v_%d_%d_{}" % (i, j))}${finishing.passed(finish, "row * out_m + column * out_n")});
@@ -157,19 +159,17 @@ __kernel void gemm_tiled(
 ## change what is read after it, so the compiler would wait for memory once for each run. Inside out
 ## nothing is checked: behind a branch of its own, each would be waited for, too.
 <%def name="read_runs(finish, ctype, tile, out_dense, first)">
-<%
-    runs = [(i, j) for i in range(first, first + 4) for j in range(tile.item_n // 4)]
-    rows = {i: f"row0 + self_m + {i // 4 * tile.lanes_m * 4 + i % 4}" for i, _ in runs}
-    columns = {j: f"column0 + self_n + {j * tile.lanes_n * 4}" for _, j in runs}
-%>
-% for i, j in runs:
+% for i in range(first, first + 4):
+% for j in range(tile.item_n // 4):
 % for r in range(finish.reads):
     ${ctype}4 v_${i}_${j}_${r} = 0;
 % endfor
 % endfor
+% endfor
     if (inside) {
-% for i, j in runs:
-        const long at_${i}_${j} = (${rows[i]}) * out_m + (${columns[j]})${"" if out_dense else " * out_n"};
+% for i in range(first, first + 4):
+% for j in range(tile.item_n // 4):
+        const long at_${i}_${j} = (${row_of(tile, i)}) * out_m + (${column_of(tile, j)}) * out_n;
 % for r in range(finish.reads):
 % if out_dense:
         v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + at_${i}_${j});
@@ -178,12 +178,14 @@ __kernel void gemm_tiled(
 % endif
 % endfor
 % endfor
+% endfor
     } else {
-% for i, j in runs:
-        if (${rows[i]} < m${' && team == 0' if tile.teams > 1 else ''}) {
-            const long at = (${rows[i]}) * out_m + (${columns[j]}) * out_n;
+% for i in range(first, first + 4):
+% for j in range(tile.item_n // 4):
+        if (${row_of(tile, i)} < m${' && team == 0' if tile.teams > 1 else ''}) {
+            const long at = (${row_of(tile, i)}) * out_m + (${column_of(tile, j)}) * out_n;
 % for lane in range(4):
-            if (${columns[j]} + ${lane} < n) {
+            if (${column_of(tile, j)} + ${lane} < n) {
 % for r in range(finish.reads):
                 v_${i}_${j}_${r}.s${lane} = x_${r}[at + ${lane} * out_n];
 % endfor
@@ -191,8 +193,13 @@ __kernel void gemm_tiled(
 % endfor
         }
 % endfor
+% endfor
     }
 </%def>
+##
+## The item's i-th row, and the first column of its j-th run.
+<%def name="row_of(tile, i)">row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4}</%def>
+<%def name="column_of(tile, j)">column0 + self_n + ${j * tile.lanes_n * 4}</%def>
 ##
 <%def name="store_run(ctype, out_dense, bias, activation, finish)">
 inline void store_run(
