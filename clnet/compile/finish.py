@@ -93,9 +93,14 @@ def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish
     against = _against(trace, x, form) or _against_moving(trace, actions, at, reader, form)
     if against is not None:
         return against
-    beside = {a.storage for a in (*form.reads, *form.written)} - {x.storage}
+    others = {(a.storage, a.offset) for a in form.reads if a.storage is not x.storage}
     if not should_finish(
-        trace.device.target, function, x, product.inputs, operands=len(beside), work=form.work
+        trace.device.target,
+        function,
+        x,
+        product.inputs,
+        operands=len(others) + len(form.written),
+        light=form.light,
     ):
         return Refusal.UNSUITED
     kept = trace.outlives(x.storage) or len(trace.readers[x.storage]) > 1

@@ -14,6 +14,7 @@ from ..dtypes import DType, Kind, from_name
 from ..expr import (
     Call,
     Const,
+    Domain,
     Expr,
     Input,
     Scalar,
@@ -74,6 +75,12 @@ class Form:
     def work(self) -> int:
         """Operations for one element."""
         return flops(*self.exprs)
+
+    @property
+    def light(self) -> bool:
+        """Whether there is nothing but arithmetic: no division, no transcendental function."""
+        calls = (n for n in topological(self.exprs) if isinstance(n, Call))
+        return all(c.primitive.domain is not Domain.FLOATING for c in calls)
 
     @property
     def num_nodes(self) -> int:

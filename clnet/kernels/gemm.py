@@ -100,7 +100,7 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
     return ([], None) if found is None else ([found[0]], found[1])
 
 
-def finishes(target: Target, out: Array, a: Array, b: Array, *, operands: int, work: int) -> bool:
+def finishes(target: Target, out: Array, a: Array, b: Array, *, operands: int, light: bool) -> bool:
     """Whether the kernel that multiplies should apply expressions, not one behind it.
 
     Args:
@@ -108,11 +108,13 @@ def finishes(target: Target, out: Array, a: Array, b: Array, *, operands: int, w
         out: as for :func:`gemm`.
         a: as there.
         b: as there.
-        operands: arrays that are read and written beside the result.
-        work: operations for an element.
+        operands: arrays that are read, and arrays that are written.
+        light: there is nothing but arithmetic to do.
     """
     parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
-    return _finishes(target, parts) and finish_pays(target, parts[0], operands, work)
+    return _finishes(target, parts) and finish_pays(
+        target, parts[0], operands=operands, light=light
+    )
 
 
 def _finishes(target: Target, parts: Sequence[Problem]) -> bool:

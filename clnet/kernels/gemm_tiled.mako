@@ -156,24 +156,33 @@ __kernel void gemm_tiled(
 </%def>
 ##
 ## What four rows of an item are finished with, all asked for before the first is used: a store could
-## change what is read after it, so the compiler would wait for memory once for each run. Inside out
-## nothing is checked: behind a branch of its own, each would be waited for, too.
+## change what is read after it, so the compiler would wait for memory once for each run. Behind a
+## branch of its own each would be waited for, too: beyond out's edges the first element is read, or
+## nothing where it may be written meanwhile.
 <%def name="read_runs(finish, ctype, tile, out_dense, first)">
 % for i in range(first, first + 4):
 % for j in range(tile.item_n // 4):
-% for r in range(finish.reads):
+    const int valid_${i}_${j} = ${row_of(tile, i)} < m${' && team == 0' if tile.teams > 1 else ''} ? n - (${column_of(tile, j)}) : 0;
+    const long at_${i}_${j} = (${row_of(tile, i)}) * out_m + (${column_of(tile, j)}) * out_n;
+% for r, written in enumerate(finish.reads):
+% if written:
     ${ctype}4 v_${i}_${j}_${r} = 0;
+% elif out_dense:
+    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + (valid_${i}_${j} > 0 ? at_${i}_${j} : 0));
+% else:
+    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[valid_{i}_{j} > {lane} ? at_{i}_{j} + {lane} * out_n : 0]" for lane in range(4))});
+% endif
 % endfor
 % endfor
 % endfor
+% if any(finish.reads):
     if (inside) {
 % for i in range(first, first + 4):
 % for j in range(tile.item_n // 4):
-        const long at_${i}_${j} = (${row_of(tile, i)}) * out_m + (${column_of(tile, j)}) * out_n;
-% for r in range(finish.reads):
-% if out_dense:
+% for r, written in enumerate(finish.reads):
+% if written and out_dense:
         v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + at_${i}_${j});
-% else:
+% elif written:
         v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[at_{i}_{j} + {lane} * out_n]" for lane in range(4))});
 % endif
 % endfor
@@ -182,19 +191,19 @@ __kernel void gemm_tiled(
     } else {
 % for i in range(first, first + 4):
 % for j in range(tile.item_n // 4):
-        if (${row_of(tile, i)} < m${' && team == 0' if tile.teams > 1 else ''}) {
-            const long at = (${row_of(tile, i)}) * out_m + (${column_of(tile, j)}) * out_n;
 % for lane in range(4):
-            if (${column_of(tile, j)} + ${lane} < n) {
-% for r in range(finish.reads):
-                v_${i}_${j}_${r}.s${lane} = x_${r}[at + ${lane} * out_n];
-% endfor
-            }
+        if (${lane} < valid_${i}_${j}) {
+% for r, written in enumerate(finish.reads):
+% if written:
+            v_${i}_${j}_${r}.s${lane} = x_${r}[at_${i}_${j} + ${lane} * out_n];
+% endif
 % endfor
         }
 % endfor
 % endfor
+% endfor
     }
+% endif
 </%def>
 ##
 ## The item's i-th row, and the first column of its j-th run.

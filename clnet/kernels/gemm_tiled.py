@@ -77,8 +77,8 @@ OTHERS = tuple(
 RASTER = 8
 DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 SLICE_K = 256
-# What decides whether a group finishes its results: sums of an item, steps of k, operations.
-MANY_SUMS, SHORT_K, LITTLE_WORK = 64, 256, 8
+# What decides whether a group finishes its results: sums of an item, steps of k, arrays.
+MANY_SUMS, SHORT_K, FEW_OPERANDS = 64, 256, 2
 
 
 def tiles_fit(target: Target, problem: Problem) -> bool:
@@ -87,7 +87,7 @@ def tiles_fit(target: Target, problem: Problem) -> bool:
     return any(tile.fits(target.traits, item_bytes) for tile, _ in TILINGS)
 
 
-def finish_pays(target: Target, problem: Problem, operands: int, work: int) -> bool:
+def finish_pays(target: Target, problem: Problem, *, operands: int, light: bool) -> bool:
     """Whether a product's groups should compute more of its result, not a launch of its own.
 
     Items with many sums are few, and wait where they load and compute what is not part of the sums:
@@ -96,12 +96,12 @@ def finish_pays(target: Target, problem: Problem, operands: int, work: int) -> b
     Args:
         target: what the device is like.
         problem: the product.
-        operands: arrays that are read and written beside the result.
-        work: operations for an element.
+        operands: arrays that are read, and arrays that are written.
+        light: there is nothing but arithmetic to do.
     """
     tiling = TILING.choose(target, problem.product)
     many = tiling.item_m * tiling.item_n > MANY_SUMS and tiling.slices == 1
-    return not many or problem.k <= SHORT_K or (operands <= 2 and work <= LITTLE_WORK)
+    return not many or problem.k <= SHORT_K or (light and operands <= FEW_OPERANDS)
 
 
 def tiled(target: Target, problem: Problem) -> list[Launch]:

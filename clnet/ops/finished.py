@@ -72,7 +72,7 @@ def should_finish(
     inputs: tuple[Array, ...],
     *,
     operands: int,
-    work: int,
+    light: bool,
 ) -> bool:
     """Whether a product's kernel should apply expressions to its result.
 
@@ -81,8 +81,8 @@ def should_finish(
         product: the product.
         out: its result.
         inputs: its inputs.
-        operands: arrays that are read and written beside the result.
-        work: operations for an element.
+        operands: arrays that are read, and arrays that are written.
+        light: there is nothing but arithmetic to do.
     """
     a, b = product.operands(out, inputs)
-    return finishes(target, out, a, b, operands=operands, work=work)
+    return finishes(target, out, a, b, operands=operands, light=light)
