@@ -18,13 +18,13 @@ class FinishParams(NamedTuple):
     Attributes:
         wide: the expressions as C, of vectors.
         single: the same, of one element.
-        reads: for each array that is read, whether it is written, too.
+        reads: arrays that are read.
         scalars: run-time numbers.
     """
 
     wide: Printed
     single: Printed
-    reads: tuple[bool, ...]
+    reads: int
     scalars: int
 
 
@@ -66,7 +66,7 @@ class Finish:
         return FinishParams(
             _printed(self.exprs, wide, given, scalars),
             _printed(self.exprs, ctype, given, scalars),
-            tuple(any(x.storage is y.storage for y in self.written) for x in self.reads),
+            given,
             scalars,
         )
 

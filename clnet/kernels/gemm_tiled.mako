@@ -101,9 +101,6 @@ __kernel void gemm_tiled(
     ${aim("b", "n", "column0", b_loads)}
     ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}
     ${core.gather(tile, ctype)}
-% if finish:
-    const int inside = row0 + ${tile.tile_m} <= m && column0 + ${tile.tile_n} <= n${' && team == 0' if tile.teams > 1 else ''};
-% endif
 % for i in range(tile.item_m):
 % if finish and i % 4 == 0:
     ${read_runs(finish, ctype, tile, out_dense, i)}
@@ -157,53 +154,22 @@ __kernel void gemm_tiled(
 ##
 ## What four rows of an item are finished with, all asked for before the first is used: a store could
 ## change what is read after it, so the compiler would wait for memory once for each run. Behind a
-## branch of its own each would be waited for, too: beyond out's edges the first element is read, or
-## nothing where it may be written meanwhile.
+## branch of its own each would be waited for, too; beyond out's edges something that nobody writes is
+## read instead.
 <%def name="read_runs(finish, ctype, tile, out_dense, first)">
 % for i in range(first, first + 4):
 % for j in range(tile.item_n // 4):
     const int valid_${i}_${j} = ${row_of(tile, i)} < m${' && team == 0' if tile.teams > 1 else ''} ? n - (${column_of(tile, j)}) : 0;
     const long at_${i}_${j} = (${row_of(tile, i)}) * out_m + (${column_of(tile, j)}) * out_n;
-% for r, written in enumerate(finish.reads):
-% if written:
-    ${ctype}4 v_${i}_${j}_${r} = 0;
-% elif out_dense:
-    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + (valid_${i}_${j} > 0 ? at_${i}_${j} : 0));
+% for r in range(finish.reads):
+% if out_dense:
+    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(valid_${i}_${j} > 0 ? x_${r} + at_${i}_${j} : b);
 % else:
-    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[valid_{i}_{j} > {lane} ? at_{i}_{j} + {lane} * out_n : 0]" for lane in range(4))});
+    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"*(valid_{i}_{j} > {lane} ? x_{r} + (at_{i}_{j} + {lane} * out_n) : b)" for lane in range(4))});
 % endif
 % endfor
 % endfor
 % endfor
-% if any(finish.reads):
-    if (inside) {
-% for i in range(first, first + 4):
-% for j in range(tile.item_n // 4):
-% for r, written in enumerate(finish.reads):
-% if written and out_dense:
-        v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(x_${r} + at_${i}_${j});
-% elif written:
-        v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"x_{r}[at_{i}_{j} + {lane} * out_n]" for lane in range(4))});
-% endif
-% endfor
-% endfor
-% endfor
-    } else {
-% for i in range(first, first + 4):
-% for j in range(tile.item_n // 4):
-% for lane in range(4):
-        if (${lane} < valid_${i}_${j}) {
-% for r, written in enumerate(finish.reads):
-% if written:
-            v_${i}_${j}_${r}.s${lane} = x_${r}[at_${i}_${j} + ${lane} * out_n];
-% endif
-% endfor
-        }
-% endfor
-% endfor
-% endfor
-    }
-% endif
 </%def>
 ##
 ## The item's i-th row, and the first column of its j-th run.

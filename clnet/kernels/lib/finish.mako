@@ -22,7 +22,7 @@
 % for j in range(1, len(finish.wide.results)):
     __global ${ctype} *y_${j}, const long y_${j}_offset,
 % endfor
-% for j in range(len(finish.reads)):
+% for j in range(finish.reads):
     __global const ${ctype} *x_${j}, const long x_${j}_offset,
 % endfor
 % for j in range(finish.scalars):
@@ -37,7 +37,7 @@
 % for j in range(1, len(finish.wide.results)):
     y_${j} += y_${j}_offset + ${at};
 % endfor
-% for j in range(len(finish.reads)):
+% for j in range(finish.reads):
     x_${j} += x_${j}_offset + ${at};
 % endfor
 % endif
@@ -55,9 +55,9 @@
 ## What is read beside the result, as parameters of a function of some type, and as its arguments:
 ## `given` is a format with a {} for the operand's number.
 <%def name="values(finish, type)">${"".join(
-    f", const {type} v_{j}" for j in range(len(finish.reads))) if finish else ""}</%def>
+    f", const {type} v_{j}" for j in range(finish.reads)) if finish else ""}</%def>
 <%def name="of(finish, given)">${"".join(
-    f", {given.format(j)}" for j in range(len(finish.reads))) if finish else ""}</%def>
+    f", {given.format(j)}" for j in range(finish.reads)) if finish else ""}</%def>
 ##
 ## Functions finish_<lanes>(result, place in out, values, places ...): they write every array.
 <%def name="functions(finish, ctype, width, stored)">
