@@ -8,7 +8,7 @@ where nobody else wants it, as a gradient that is forgotten before the function 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..array import Array
@@ -137,8 +137,8 @@ def _against_moving(
     product = trace.steps[at]
     own = product.storages if isinstance(product, Step) else ()
 
-    def passed(places: object) -> bool:
-        return isinstance(places, list) and any(at < i < reader for i in places)
+    def passed(places: Sequence[int] | None) -> bool:
+        return any(at < i < reader for i in places or ())
 
     changed = {a.storage for a in form.changed}
     if changed & set(own):  # the product would read what it overwrites
@@ -147,7 +147,7 @@ def _against_moving(
         return Refusal.ORDER
     if any(passed(trace.readers.get(storage)) for storage in changed):
         return Refusal.ORDER
-    last = actions[bisect_right(actions, reader) - 1] if actions else -1
+    last = max((i for i in actions if at < i < reader), default=-1)
     if form.cells and any(cells_of(step.function) for i, step in trace.ops if at <= i < last):
         return Refusal.ORDER
     return None

@@ -154,8 +154,8 @@ __kernel void gemm_tiled(
 ##
 ## What four rows of an item are finished with, all asked for before the first is used: a store could
 ## change what is read after it, so the compiler would wait for memory once for each run. Behind a
-## branch of its own each would be waited for, too; beyond out's edges something that nobody writes is
-## read instead.
+## branch of its own each would be waited for, too; beyond out's edges the begin of b's buffer is read,
+## and not used.
 <%def name="read_runs(finish, ctype, tile, out_dense, first)">
 % for i in range(first, first + 4):
 % for j in range(tile.item_n // 4):

@@ -55,7 +55,10 @@ class Function:
         What dataclasses would write for each is here once. That fields are not assigned to is for
         type checkers to see.
         """
-        dataclass(eq=False, repr=False)(type(self))  # gives it an __init__ of its own
+        # First the names by which objects are compared: once it has an __init__ of its own, another
+        # thread may make one.
+        dataclass(eq=False, repr=False, init=False)(type(self))
+        dataclass(eq=False, repr=False)(type(self))
         type(self).__init__(self, *args, **kwargs)
 
     def __eq__(self, other: object, /) -> bool:

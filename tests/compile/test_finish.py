@@ -128,6 +128,17 @@ def test_the_rate_is_read_after_it_was_set():
         np.testing.assert_array_equal(q.detach().numpy(), p.detach().numpy())
 
 
+def test_what_the_host_does_later_keeps_nothing_back():
+    x, y = batch()
+    trace = traced(training(last=True)[1], x, y)
+    actions = [s for s in trace.steps if isinstance(s, Action)]
+    assert actions
+    later = trace.with_steps([*(s for s in trace.steps if isinstance(s, Step)), *actions])
+    changing = [sum(f.changed for f in finished(t)) for t in (trace, later)]
+    assert changing[0] == changing[1] > 0
+    assert finish(later).steps[-len(actions) :] == tuple(actions)
+
+
 def test_a_schedule_reaches_the_updates():
     x, y = batch()
     results = []

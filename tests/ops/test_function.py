@@ -56,3 +56,19 @@ def test_a_function_becomes_a_dataclass_with_its_first_object():
     assert repr(first) == "Scaled(factor=2.0, offset=1.0)"
     with pytest.raises(TypeError, match="missing 1 required"):
         Scaled()
+
+
+def test_objects_can_be_compared_as_soon_as_they_can_be_made():
+    """Another thread may make one while the class becomes a dataclass."""
+    order: list[str] = []
+
+    class Observed(type):
+        def __setattr__(cls, name, value):
+            order.append(name)
+            super().__setattr__(name, value)
+
+    class Scaled(Function, metaclass=Observed):
+        factor: float
+
+    assert Scaled(2.0) != Scaled(3.0)
+    assert order.index("__match_args__") < order.index("__init__")
