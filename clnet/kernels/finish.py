@@ -35,8 +35,8 @@ class Finish:
     Attributes:
         exprs: ``Input(0)`` is the product's result, ``Input(1 + i)`` is ``reads[i]``.
         scalars: values of ``Scalar(i)``, read at each enqueue.
-        written: of the result's shape and dtype, all dense; the first is the product's ``out``.
-        reads: of the same shape and dtype, dense; one may be written, too.
+        written: of the result's size and dtype, all dense; the first is the product's ``out``.
+        reads: of the same size and dtype, dense; one may be written, too.
     """
 
     exprs: tuple[Expr, ...]

@@ -44,7 +44,8 @@ def gemm(
         bias: ``(n,)``, or ``(m,)`` with ``bias_axis=-2``, or None.
         bias_axis: the axis of ``out`` that ``bias`` lies along.
         activation: None or ``"relu"``.
-        finish: what is made of that and stored instead, in its arrays, of which ``out`` is one.
+        finish: what is made of that and stored instead, in its arrays, of which ``out`` is one;
+            ``beta`` is 0 then.
         panels: of ``b``, from :func:`pack_for`.
 
     Returns:
@@ -131,10 +132,14 @@ def _finishes(target: Target, parts: Sequence[Problem]) -> bool:
 
 def _finished(target: Target, finish: Finish, sums: Array) -> list[Launch]:
     """The launch that makes of a product's result what its kernel cannot."""
+    written, reads = (
+        tuple(array.view(sums.shape, sums.strides) for array in arrays)
+        for arrays in (finish.written, finish.reads)
+    )
     return pointwise(
         target,
-        finish.written,
-        (sums, *finish.reads),
+        written,
+        (sums, *reads),
         finish.exprs,
         scalars=finish.scalars,
         compute=sums.dtype,

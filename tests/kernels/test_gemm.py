@@ -565,6 +565,18 @@ def test_a_product_that_is_finished(target, where, batch, m, n, k, before):
     check(out.numpy(), np.tanh(other) * sums, k)
 
 
+def test_what_finishes_a_product_may_have_another_shape(target, where):
+    a, b, other = operands((12, 5), (5, 8), (3, 4, 8))
+    out, sums = (Array.from_numpy(np.full((3, 4, 8), np.nan, np.float32), where) for _ in range(2))
+    result, added = Input(0), Input(1)
+    finish = Finish((result * added, result), (), (out, sums), (Array.from_numpy(other, where),))
+    left, right = (Array.from_numpy(x, where) for x in (a, b))
+    run(target, where, out.view((12, 8), (8, 1)), left, right, finish=finish)
+    expected = (a.astype(np.float64) @ b).reshape(3, 4, 8)
+    check(out.numpy(), expected * other, 5)
+    check(sums.numpy(), expected, 5)
+
+
 def place_behind(values, where, before):
     """The values, dense, behind so many elements."""
     flat = Array.from_numpy(
