@@ -34,6 +34,9 @@ from .refusal import Refusal
 from .tracer import Step
 
 
+_DIVISIONS = {"fmod", "remainder", "floor_divide", "trunc_divide"}
+
+
 @dataclass(frozen=True)
 class Form:
     """``changed, made = exprs(reads, scalars)``, elementwise over the shape of what is written.
@@ -79,8 +82,8 @@ class Form:
     @property
     def light(self) -> bool:
         """Whether there is nothing but arithmetic: no division, no transcendental function."""
-        calls = (n for n in topological(self.exprs) if isinstance(n, Call))
-        return all(c.primitive.domain is not Domain.FLOATING for c in calls)
+        calls = [n.primitive for n in topological(self.exprs) if isinstance(n, Call)]
+        return not any(p.domain is Domain.FLOATING or p.name in _DIVISIONS for p in calls)
 
     @property
     def num_nodes(self) -> int:

@@ -47,7 +47,7 @@ __kernel void repeat(
 )
 {
     const ${whole}${lanes} lane = (${whole}${lanes})(${", ".join(map(str, range(lanes)))});
-    const int end = min((int)(get_global_id(0) + 1) * share, total);
+    const int end = min((long)(get_global_id(0) + 1) * share, (long)total);
     int at = get_global_id(0) * share, row = at / n, left = n - (at - row * n);
     ${ctype} value, after;
     y += y_offset;
