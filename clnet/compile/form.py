@@ -33,7 +33,6 @@ from ..shapes import broadcast_strides, collapse
 from .refusal import Refusal
 from .tracer import Step
 
-
 _DIVISIONS = {"fmod", "remainder", "floor_divide", "trunc_divide"}
 
 
