@@ -88,12 +88,12 @@ def test_rows_are_repeated():
 @pytest.mark.parametrize(
     ("shape", "strides", "shaped"),
     [
-        ((70, 65), (130, 2), cpu_shaped),  # no neighbours
-        ((700, 7), (10, 1), cpu_shaped),  # short rows
-        ((7, 65), (100, 1), cpu_shaped),  # small
+        ((70, 65), (130, 2), cpu_shaped),
+        ((700, 7), (10, 1), cpu_shaped),
+        ((7, 65), (100, 1), cpu_shaped),
         ((70, 65), (100, 1), gpu_shaped),
     ],
-    ids=str,
+    ids=["no neighbours", "short rows", "small", "on a GPU"],
 )
 def test_what_is_left_to_other_kernels(shape, strides, shaped):
     x = on_device(np.zeros(prod(shape) * 3, np.float32)).view(shape, strides)
