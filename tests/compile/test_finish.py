@@ -78,9 +78,9 @@ def batch(rows=70, inputs=300):
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["gradients kept", "forgotten"])
-@pytest.mark.parametrize("options", [{}, {"momentum": 0.9, "weight_decay": 1e-3}])
-def test_training_keeps_its_bits(last, options):
+def test_training_keeps_its_bits(last):
     x, y = batch()
+    options = {"momentum": 0.9, "weight_decay": 1e-3}
     eager, step = training(last=last, **options)
     compiled, function = training(last=last, **options)
     replayed = clnet.compile(function)
@@ -205,9 +205,7 @@ def test_what_is_left_to_a_kernel_of_its_own(function, why):
     assert not finished(trace)
 
 
-@pytest.mark.parametrize(
-    "size", [(1, 1, 1), (5, 3, 7), (33, 66, 17), (64, 64, 32), (130, 12, 2000)]
-)
+@pytest.mark.parametrize("size", [(1, 1, 1), (33, 66, 17), (130, 12, 2000)])
 def test_results_beside_a_shortcut(size):
     m, n, k = size
 

@@ -533,10 +533,15 @@ def test_every_register_block_fits_its_registers():
 
 
 @pytest.mark.parametrize(
-    ("batch", "m", "n", "k"),
-    [((), 1, 1, 3), ((), 13, 32, 16), ((2,), 33, 31, 9), ((), 130, 68, 20), ((), 9, 36, 4001)],
+    ("batch", "m", "n", "k", "before"),
+    [
+        ((), 1, 1, 3, 0),
+        ((2,), 33, 31, 9, 0),
+        ((), 130, 68, 20, 0),
+        ((), 13, 32, 16, 3),
+        ((), 9, 36, 4001, 0),
+    ],
 )
-@pytest.mark.parametrize("before", [0, 3])
 def test_a_product_that_is_finished(target, where, batch, m, n, k, before):
     """An array is overwritten, another written; by one kernel, or one behind it."""
     a, b, old, other = operands((*batch, m, k), (*batch, k, n), (*batch, m, n), (*batch, m, n))
