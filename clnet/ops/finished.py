@@ -62,7 +62,7 @@ class Finished(Function):
         operands = inputs[self.reads :]
         (result,) = self.product.infer(*operands)
         out = written[0].view(result.shape, result.strides)
-        return self.product.product(target, out, operands, finish)
+        return self.product.lower(target, (out,), operands, finish)
 
 
 def should_finish(

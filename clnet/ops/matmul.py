@@ -44,19 +44,14 @@ class MatMul(Function):
         return (Array.abstract((*batch, a.shape[-2], b.shape[-1]), a.dtype, a.device),)
 
     def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
-        """One gemm, over all batches at once."""
-        return self.product(target, outputs[0], inputs)
-
-    def product(
         self,
         target: Target,
-        out: Array,
+        outputs: tuple[Array, ...],
         inputs: tuple[Array, ...],
         finish: Finish | None = None,
     ) -> list[Launch]:
-        """The gemm, finished by pointwise expressions in a compiled function."""
+        """One gemm, over all batches at once; finished in compiled functions."""
+        (out,) = outputs
         return gemm(target, out, *self.operands(out, inputs), finish=finish)
 
     def operands(self, out: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
@@ -104,19 +99,14 @@ class Linear(Function):
         return (Array.abstract((x.shape[0], weight.shape[0]), x.dtype, x.device),)
 
     def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
-        """One gemm, the bias in its epilogue."""
-        return self.product(target, outputs[0], inputs)
-
-    def product(
         self,
         target: Target,
-        out: Array,
+        outputs: tuple[Array, ...],
         inputs: tuple[Array, ...],
         finish: Finish | None = None,
     ) -> list[Launch]:
-        """The gemm, finished by pointwise expressions in a compiled function."""
+        """One gemm, the bias in its epilogue; finished in compiled functions."""
+        (out,) = outputs
         a, b = self.operands(out, inputs)
         bias = inputs[2] if len(inputs) == 3 else None
         return gemm(target, out, a, b, bias=bias, activation=self.activation, finish=finish)
