@@ -10,8 +10,9 @@ from ..device import Launch, Scratch, Target
 from ..dtypes import int64
 from ..errors import ArgumentError
 from ..shapes import Shape, Strides, ceil_div, collapse
+from .grid import lanes_of
 from .kernel import Kernel
-from .reduce import Reduction, accumulator, lanes_of
+from .reduce import Reduction, accumulator
 
 
 class VectorParams(NamedTuple):

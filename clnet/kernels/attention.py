@@ -9,8 +9,8 @@ from ..device import Launch, Target
 from ..dtypes import Kind, from_name
 from ..errors import ArgumentError
 from ..shapes import ceil_div, round_up
+from .grid import lanes_of
 from .kernel import Constraint, Kernel
-from .reduce import lanes_of
 
 
 class AttentionParams(NamedTuple):

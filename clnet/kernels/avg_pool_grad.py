@@ -8,9 +8,8 @@ from ..array import Array
 from ..device import Launch, Target
 from ..shapes import ceil_div
 from .avg_pool import LAWS
-from .grid import items
+from .grid import items, lanes_of
 from .kernel import Kernel
-from .reduce import lanes_of
 from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 from .window import Window, by_rows, plane_sizes, planes_of, real_type
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..device import DeviceTraits
 from ..shapes import Shape
 from .conv_geometry import ConvGeometry
+from .obstacle import Obstacle
 
 LEAST_BLOCK, _MOST_BLOCK = 4, 16
 _MOST_ELEMENTS = 2**31 - 1
@@ -31,20 +32,6 @@ class BlockedAlgorithm(Enum):
     FEW = "few"
     WINOGRAD2 = "winograd2"
     WINOGRAD4 = "winograd4"
-
-
-class Obstacle(Enum):
-    """What keeps a convolution from an algorithm; the value says it to a reader of a plan."""
-
-    DEVICE = "plain values are faster on this device"
-    GROUPS = "it has groups of channels"
-    CHANNELS = "its channels are no whole number of blocks"
-    SIZE = "it has no elements, or more than an int counts"
-    FILTERS = "transforms are for small square filters with stride and dilation 1"
-    PIXELS = "it is too small to pay for transforms"
-    WORKSPACE = "its scratch memory is more than the workspace limit"
-    FORBIDDEN = "no_winograd() forbids it"
-    MEASURED = "another form was measured to be faster"
 
 
 class BlockedForm(NamedTuple):

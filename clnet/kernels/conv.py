@@ -15,8 +15,8 @@ from ..dtypes import DType
 from ..errors import ArgumentError
 from . import conv_depthwise, conv_direct, conv_implicit, conv_implicit_weight, im2col
 from . import winograd as transforms
-from .blocked_form import Obstacle
 from .conv_geometry import ConvGeometry, Direction
+from .obstacle import Obstacle
 
 __all__ = [
     "Algorithm",

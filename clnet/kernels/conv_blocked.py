@@ -20,9 +20,10 @@ from . import (
     conv_winograd,
     conv_winograd_weight,
 )
-from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle, block_size, unblockable
+from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, unblockable
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_trial import ConvTrial, Operands
+from .obstacle import Obstacle
 from .tunable import Tunable
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from ..array import Array
 from ..device import Device, Launch, Target
 from ..dtypes import float32
 from . import conv_depthwise, im2col
-from .blocked_form import BlockedForm
 from .conv_geometry import ConvProblem, Direction
 
 # Copies of the operands take so many bytes together: more than most caches hold.
@@ -19,6 +18,20 @@ ROTATED_BYTES = 64 * 2**20
 MOST_TURNS = 8
 # Winograd's transforms of 6x6 tiles stay below this, relative to the largest result.
 _ERROR = 5e-5
+
+
+class Layout(Protocol):
+    """Which operands are blocked, and how, as far as a comparison has to know."""
+
+    @property
+    def block(self) -> int:
+        """Channels of a block."""
+        ...
+
+    @property
+    def plain_x(self) -> bool:
+        """Whether ``x`` is plain."""
+        ...
 
 
 class Operands:
@@ -73,7 +86,7 @@ class ConvTrial:
         self,
         where: Device,
         problem: ConvProblem,
-        form: BlockedForm | None,
+        form: Layout | None,
         lower: Callable[[Target, Operands, Any], list[Launch]],
     ) -> None:
         self._where, self._lower = where, lower

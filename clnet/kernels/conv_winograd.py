@@ -7,17 +7,11 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
-from .blocked_form import (
-    LEAST_BLOCK,
-    BlockedAlgorithm,
-    BlockedForm,
-    Obstacle,
-    block_size,
-    vectors_of,
-)
+from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size, vectors_of
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_trial import ConvTrial, Operands
 from .kernel import Kernel
+from .obstacle import Obstacle
 from .streaming import streams_packed
 from .tunable import Tunable
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
-from .blocked_form import BlockedAlgorithm, BlockedForm, Obstacle, vectors_of
+from .blocked_form import BlockedAlgorithm, BlockedForm, vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_geometry import ConvGeometry
 from .conv_winograd import Matrix, matrices_of, misshapen
 from .kernel import Constraint, Kernel
+from .obstacle import Obstacle
 
 __all__ = ["obstacle", "pays", "weight_grad"]
 

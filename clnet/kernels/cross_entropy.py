@@ -12,8 +12,9 @@ from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..dtypes import from_name
 from ..shapes import ceil_div
+from .grid import lanes_of
 from .kernel import Constraint, Kernel
-from .reduce import Reduction, lanes_of, reduce
+from .reduce import Reduction, reduce
 from .softmax import Lines
 from .streaming import streams_rows
 

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from .grid import items
+from .grid import items, lanes_of
 from .kernel import Constraint, Kernel
 from .pool_vectors import lanes_inside, max_pool_vectors
-from .reduce import lanes_of
 from .streaming import streams_rows
 from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type, unchecked
 

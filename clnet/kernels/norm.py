@@ -16,10 +16,10 @@ from ..dtypes import DType, from_name
 from ..errors import ArgumentError
 from ..expr import Expr, Input, Scalar
 from ..shapes import ceil_div, round_up
+from .grid import lanes_of
 from .kernel import Kernel
 from .norm_runs import part_fits, runs
 from .pointwise import pointwise
-from .reduce import lanes_of
 
 
 class PartsParams(NamedTuple):

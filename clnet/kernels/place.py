@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Target
 from ..shapes import Shape, Strides, ceil_div, round_up
+from .grid import lanes_of
 from .kernel import Constraint, Kernel
-from .reduce import lanes_of
 from .streaming import LINE_BYTES, STREAM_BYTES, aligned
 
 

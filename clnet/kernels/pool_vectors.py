@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from ..array import Array
 from ..device import Launch, Target
 from ..shapes import ceil_div
+from .grid import lanes_of
 from .kernel import Constraint, Kernel
-from .reduce import lanes_of
 from .window import Window, by_rows
 
 __all__ = ["avg_pool_vectors", "lanes_inside", "max_pool_vectors"]

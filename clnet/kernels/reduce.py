@@ -15,6 +15,7 @@ from ..device import Launch, Scratch, Target
 from ..dtypes import DType, Kind, from_name, int32, int64
 from ..errors import ArgumentError
 from ..shapes import ceil_div
+from .grid import lanes_of
 from .kernel import Constraint, Kernel
 
 
@@ -142,12 +143,6 @@ class _Problem(NamedTuple):
     def columns(self) -> bool:
         """Whether neighbours in memory belong to different outputs."""
         return self.kept[-1].x == 1 and self.kept[-1].size > 1
-
-
-def lanes_of(target: Target, itemsize: int) -> int:
-    """Lanes of a vector of ``itemsize`` bytes an element: a power of two from 2 to 16."""
-    wanted = max(2, min(16, target.traits.simd_width * 4 // itemsize))
-    return 1 << (wanted.bit_length() - 1)
 
 
 def accumulator(reduction: Reduction, dtype: DType) -> DType:

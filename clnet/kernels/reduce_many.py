@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div
+from .grid import lanes_of
 from .kernel import Constraint, Kernel
-from .reduce import Reduction, lanes_of, reduce
+from .reduce import Reduction, reduce
 
 _ARGUMENT_BYTES = 1024
 """What OpenCL promises a kernel's arguments may take."""

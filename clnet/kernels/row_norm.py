@@ -8,8 +8,8 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError
 from ..shapes import ceil_div, round_up
+from .grid import lanes_of
 from .kernel import Kernel
-from .reduce import lanes_of
 from .streaming import streams_rows
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
+from .grid import lanes_of
 from .kernel import Kernel
-from .reduce import Reduction, lanes_of, reduce
+from .reduce import Reduction, reduce
 from .row_norm import AT_ONCE, group_shape, require_dense, rows_per_item
 from .streaming import streams_rows
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from ..array import Array
 from ..device import Launch, Target
 from ..shapes import ceil_div
+from .grid import lanes_of
 from .kernel import Kernel
-from .reduce import lanes_of
 from .streaming import streams_rows
 
 __all__ = ["carry_lines", "scan_parts"]

@@ -10,8 +10,8 @@ from ..device import Launch, Target
 from ..dtypes import from_name
 from ..errors import ArgumentError
 from ..shapes import ceil_div
+from .grid import lanes_of
 from .kernel import Kernel
-from .reduce import lanes_of
 from .streaming import streams_rows
 
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from ..array import Array
 from ..device import Launch, Scratch, Target
 from ..shapes import ceil_div, round_up
-from .blocked_form import Obstacle
 from .conv_geometry import ConvGeometry, Direction
 from .gemm import gemm
 from .kernel import Constraint, Kernel
+from .obstacle import Obstacle
 
 _TILE = 4
 _SIZES = (3, 5)

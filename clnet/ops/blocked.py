@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..array import Array
 from ..device import Launch, Target
-from ..kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
+from ..kernels.blocked_form import BlockedAlgorithm, BlockedForm
 from ..kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
@@ -19,6 +19,7 @@ from ..kernels.conv_blocked import (
     packed_size,
 )
 from ..kernels.conv_geometry import ConvGeometry, Direction
+from ..kernels.obstacle import Obstacle
 from .function import Function
 
 __all__ = [

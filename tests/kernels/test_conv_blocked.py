@@ -15,7 +15,7 @@ from clnet.kernels import (
     conv_winograd_weight,
     streaming,
 )
-from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
+from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm
 from clnet.kernels.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
@@ -26,6 +26,7 @@ from clnet.kernels.conv_blocked import (
     packed_size,
 )
 from clnet.kernels.conv_geometry import ConvGeometry, Direction
+from clnet.kernels.obstacle import Obstacle
 from tests.kernels.test_conv import Reference, poisoned
 
 LANES = (16, 8, 4)

@@ -11,7 +11,7 @@ from clnet.device import HostScalar, device
 from clnet.kernels import copy as copy_module
 from clnet.kernels import repeat as repeat_module
 from clnet.kernels.copy import arange, copy, fill
-from clnet.kernels.reduce import lanes_of
+from clnet.kernels.grid import lanes_of
 from tests.kernels.launching import both_shapes, cpu_shaped, on_device, poisoned, run
 
 RNG = np.random.default_rng(1)

@@ -10,8 +10,8 @@ import pytest
 from clnet.device import device
 from clnet.kernels import place as place_module
 from clnet.kernels.copy import copy
+from clnet.kernels.grid import lanes_of
 from clnet.kernels.place import place
-from clnet.kernels.reduce import lanes_of
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
 
 RNG = np.random.default_rng(3)

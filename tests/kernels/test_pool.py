@@ -16,8 +16,8 @@ from clnet.kernels.avg_pool import (
     avg_pool,
 )
 from clnet.kernels.avg_pool_grad import avg_pool_gradient
+from clnet.kernels.grid import lanes_of
 from clnet.kernels.max_pool import ROOM_BYTES, max_pool, max_pool_gradient
-from clnet.kernels.reduce import lanes_of
 from clnet.kernels.window import Window
 from tests.kernels.launching import both_shapes, cpu_shaped, offset, on_device, poisoned, run
 

@@ -25,9 +25,9 @@ from clnet.kernels.gather import (
     put_along,
     put_rows,
 )
+from clnet.kernels.grid import lanes_of
 from clnet.kernels.order import sort_lines
 from clnet.kernels.place import place
-from clnet.kernels.reduce import lanes_of
 from clnet.kernels.repeat import repeat
 from clnet.kernels.sort import sort
 

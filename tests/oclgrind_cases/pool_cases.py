@@ -20,8 +20,8 @@ from clnet.kernels.avg_pool import (
     avg_pool,
 )
 from clnet.kernels.avg_pool_grad import avg_pool_gradient
+from clnet.kernels.grid import lanes_of
 from clnet.kernels.max_pool import max_pool, max_pool_gradient
-from clnet.kernels.reduce import lanes_of
 from clnet.kernels.window import Window
 from clnet.kernels.window_max import Window3, window_max
 
