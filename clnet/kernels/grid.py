@@ -1,4 +1,4 @@
-"""Global and local sizes of kernels that take one work-item per element, and lanes of their vectors."""
+"""Sizes of kernels that take one work-item an element, and lanes of a vector; nothing is launched."""
 
 from __future__ import annotations
 
