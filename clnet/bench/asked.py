@@ -5,16 +5,15 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from .. import mode
 from ..array import Array
 from ..device import AbsentDevice, Device
-from ..dtypes import float32
 from ..errors import ArgumentError
+from ..kernels.conv import ConvGeometry, ConvProblem, Operands
 from ..kernels.conv_blocked import Direction, FormChoice, choose_form, with_packing
-from ..kernels.conv_geometry import ConvGeometry, ConvProblem
-from ..kernels.conv_trial import Operands
 from ..kernels.gemm import gemm
 from ..kernels.tunables import TUNABLES
+from ..values import mode
+from ..values.dtypes import float32
 from . import gemm as gemm_bench
 from .contestant import Ours
 from .conv_layers import LAYERS

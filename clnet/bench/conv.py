@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..device import Device, device
-from ..dtypes import float32
 from ..errors import ArgumentError
 from ..kernels.conv import Algorithm, ConvGeometry, Direction, choose, fits
+from ..values.dtypes import float32
 from . import conv_blocked
 from .bound import placed, replaying
 from .conv_layers import GROUPS, Layer

@@ -13,8 +13,7 @@ from ..bench.workload import chosen
 from ..device import Device, device
 from ..device.tunings import Database, Entry
 from ..errors import ArgumentError
-from ..kernels.race import GAIN
-from ..kernels.tuner import SECONDS, Tuner
+from ..kernels.tuning import GAIN, SECONDS, Tuner
 from .options import described
 
 

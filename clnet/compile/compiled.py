@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import mode
 from ..array import Array
-from ..collector import paused_collector
 from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
+from ..values import mode
+from ..values.collector import paused_collector
 from .memory import alive_bytes, memory_is_short
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..device import Target
-from ..dtypes import float32
-from ..kernels.conv import against_winograd
-from ..kernels.conv_geometry import ConvGeometry
-from ..ops.blocked import (
+from ..kernels.conv import ConvGeometry, against_winograd
+from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..ops.rewritten.blocked import (
     BlockedConvWeightGrad,
     BlockedForm,
     Direction,
@@ -17,7 +16,7 @@ from ..ops.blocked import (
     choose_form,
     considered,
 )
-from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..values.dtypes import float32
 from .trace import Trace
 from .tracer import Step
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from ..array import Array
 from ..expr import Input, where
-from ..ops.blocked import BlockedConv2d
 from ..ops.conv import Conv2d
-from ..ops.fused import Fused
+from ..ops.machinery.fused import Fused
+from ..ops.machinery.pointwise import Pointwise
 from ..ops.matmul import Linear
-from ..ops.pointwise import Pointwise
+from ..ops.rewritten.blocked import BlockedConv2d
 from .form import same_view
 from .refusal import Apart, Refusal
 from .trace import Trace

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ..array import Array
 from ..expr import Expr, Input, inputs_of, substitute
-from ..kernels.pointwise_many import MOST_ELEMENTS
-from ..ops.finished import Finished, should_finish
+from ..kernels.pointwise import MOST_ELEMENTS
 from ..ops.matmul import Linear, MatMul
+from ..ops.rewritten.finished import Finished, should_finish
 from .form import Form, form_of
 from .refusal import Apart, Refusal
 from .simplify import cells_of

@@ -12,8 +12,8 @@ from dataclasses import replace
 from ..array import Array
 from ..expr import Input, Scalar, rsqrt
 from ..ops.conv import Conv2d
+from ..ops.machinery.pointwise import Pointwise
 from ..ops.norm import by_statistics
-from ..ops.pointwise import Pointwise
 from .form import same_view
 from .trace import Trace
 from .tracer import Action, Step

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..array import Array
 from ..device import HostScalar
-from ..dtypes import DType, Kind, from_name
 from ..expr import (
     Call,
     Const,
@@ -25,11 +24,12 @@ from ..expr import (
     topological,
 )
 from ..ops.create import Full, MakeInto
-from ..ops.fused import Fused
-from ..ops.pointwise import Overwrite, Pointwise
+from ..ops.machinery.fused import Fused
+from ..ops.machinery.pointwise import Overwrite, Pointwise
+from ..ops.machinery.update import Update
 from ..ops.shape import CopyInto
-from ..ops.update import Update
-from ..shapes import broadcast_strides, collapse
+from ..values.dtypes import DType, Kind, from_name
+from ..values.shapes import broadcast_strides, collapse
 from .refusal import Refusal
 from .tracer import Step
 

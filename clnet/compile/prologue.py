@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from ..array import Array
 from ..device import Storage
-from ..dtypes import float32
-from ..ops.blocked_layers import BlockedSums
 from ..ops.reduce import Reduce
-from ..shapes import is_contiguous
+from ..ops.rewritten.blocked_layers import BlockedSums
+from ..values.dtypes import float32
+from ..values.shapes import is_contiguous
 from .form import Form, compose, form_of, same_view
 from .refusal import Apart, Refusal
 from .trace import Trace

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import takewhile
 
-from ..ops.blocked import (
+from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..ops.rewritten.blocked import (
     BlockedAlgorithm,
     BlockedConv2d,
     BlockedConvInputGrad,
@@ -19,7 +20,6 @@ from ..ops.blocked import (
     Obstacle,
     considered,
 )
-from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
 from . import epilogue, finish, fuse, prologue, update
 from .convolution import convolution_of, learns
 from .refusal import Apart

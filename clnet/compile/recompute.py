@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from ..array import Array
 from ..device import Storage
-from ..ops.fused import Fused
-from ..ops.pointwise import Pointwise
+from ..ops.machinery.fused import Fused
+from ..ops.machinery.pointwise import Pointwise
 from .simplify import cells_of
 from .trace import Trace
 from .tracer import Action, Step

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..array import Array
-from ..dtypes import from_name
 from ..expr import Expr
 from ..kernels.norm import normalized, slope, spread
+from ..ops.machinery.pointwise import Pointwise
 from ..ops.norm import BatchNorm, BatchNormBackward, BatchNormStatistics
-from ..ops.pointwise import Pointwise
+from ..values.dtypes import from_name
 from .trace import Trace
 from .tracer import Action, Step
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .. import mode
 from ..array import Array
 from ..device import Storage
-from ..ops.function import Function
+from ..ops.machinery.function import Function
+from ..values import mode
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 from ..array import Array
 from ..device import HostScalar, Storage
 from ..expr import Expr, Input, inputs_of, substitute
-from ..kernels.pointwise_many import MOST_ELEMENTS, most_segments
-from ..ops.fused import Fused, UpdateMany
+from ..kernels.pointwise import MOST_ELEMENTS, most_segments
+from ..ops.machinery.fused import Fused, UpdateMany
 from .form import form_of
 from .trace import Trace
 from .tracer import Action, Step

@@ -11,8 +11,8 @@ from dataclasses import replace
 from ..array import Array
 from ..device import Storage
 from ..ops.create import MakeInto
-from ..ops.function import Function
-from ..ops.pointwise import Overwrite
+from ..ops.machinery.function import Function
+from ..ops.machinery.pointwise import Overwrite
 from .simplify import Places, moved, with_places
 from .trace import Trace
 from .tracer import Action, Step

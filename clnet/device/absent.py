@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..errors import DeviceError
-from ..settings import SETTINGS
+from ..values.settings import SETTINGS
 from .device import Device, workspace_limit
 from .launch import Launch, Scratch, Storage
 from .pool import BufferPool

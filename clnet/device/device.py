@@ -13,9 +13,9 @@ from typing import Any
 
 import pyopencl as cl
 
-from .. import mode
 from ..errors import ArgumentError, DeviceError
-from ..settings import SETTINGS
+from ..values import mode
+from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .discovery import Found, discover, identity_of, select, traits_of
 from .pool import BufferPool

@@ -1,9 +1,9 @@
-"""Sizes of kernels that take one work-item an element, and lanes of a vector; nothing is launched."""
+"""Sizes of grids of kernels with one work-item an element, and lanes of a vector."""
 
 from __future__ import annotations
 
 from ..device import Target
-from ..shapes import round_up
+from ..values.shapes import round_up
 
 _GPU_GROUP = 256
 _CPU_GROUPS = (64, 1024)

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..autodiff.hook import Table
 from ..errors import ArgumentError
-from ..hook import Table
-from ..ops.boundary import boundary
+from ..ops.machinery.boundary import boundary
 from ..tensor import Tensor
 
 if TYPE_CHECKING:

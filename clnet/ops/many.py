@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from .. import mode
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import DType, from_name
-from ..kernels.pointwise_many import MOST_ELEMENTS, most_segments
-from ..kernels.reduce_many import Measure, reduce_many
-from .function import Function, apply, require_floating
-from .fused import UpdateMany
-from .pointwise import result_type
+from ..kernels.pointwise import MOST_ELEMENTS, most_segments
+from ..kernels.reduce import Measure, reduce_many
+from ..values import mode
+from ..values.dtypes import DType, from_name
+from .machinery.function import Function, apply, require_floating
+from .machinery.fused import UpdateMany
+from .machinery.pointwise import result_type
+from .machinery.update import Body, symbolic, update
 from .reduce import widened
 from .shape import contiguous, expand, reshape, stack, to_dtype
-from .update import Body, symbolic, update
 from .vector import norm
 
 if TYPE_CHECKING:

@@ -10,20 +10,20 @@ from functools import partial
 from math import sqrt
 from typing import Any
 
-from .. import mode
 from ..array import Array
+from ..autodiff.recompute import checkpoint, checkpoint_sequential
+from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
 from ..creation import zeros
 from ..device import AbsentDevice, Device, DeviceTraits, traits_for
-from ..dtypes import DType, float32, int64
 from ..errors import OutOfDeviceMemory
-from ..generator import Generator
 from ..nn import Module, ModuleList, Sequential
 from ..ops import cross_entropy
 from ..optim import Optimizer
-from ..recompute import checkpoint, checkpoint_sequential
-from ..tape import no_grad
 from ..tensor import Tensor
+from ..values import mode
+from ..values.dtypes import DType, float32, int64
+from ..values.generator import Generator
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Make = Callable[[Iterable[Tensor]], Optimizer]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import mode
 from ..compile import compile as compiled
 from ..data import DataLoader
 from ..errors import ArgumentError
 from ..nn import Module
 from ..optim import Optimizer
 from ..tensor import tensor
+from ..values import mode
 from .state import on_host
 from .steps import Loss, training_step
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import mode
 from ..compile import compile as compiled
 from ..data import DataLoader
 from ..errors import ArgumentError, CheckpointError, NonFiniteError
@@ -20,6 +19,7 @@ from ..nn import Module
 from ..optim import Optimizer
 from ..optim.lr_scheduler import LRScheduler
 from ..tensor import Tensor, tensor
+from ..values import mode
 from .callback import Callback
 from .history import History, Means
 from .interrupt import Interrupt

@@ -17,8 +17,8 @@ from clnet.compile.reasons import reasons
 from clnet.compile.refusal import Refusal
 from clnet.device import Prepared
 from clnet.errors import ArgumentError, TraceError
-from clnet.kernels.blocked_form import block_size
-from clnet.kernels.obstacle import Obstacle
+from clnet.kernels.conv.obstacle import Obstacle
+from clnet.kernels.conv_blocked.blocked_form import block_size
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device

@@ -16,7 +16,7 @@ from clnet.compile.finish import apart, finish
 from clnet.compile.passes import PASSES, rewrite
 from clnet.compile.refusal import Refusal
 from clnet.compile.tracer import Action, Step
-from clnet.ops.finished import Finished
+from clnet.ops.rewritten.finished import Finished
 
 pytestmark = pytest.mark.device
 

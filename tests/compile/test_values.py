@@ -12,7 +12,7 @@ from clnet import nn, ops
 from clnet.compile.compiled import Compiled
 from clnet.compile.record import record
 from clnet.compile.values import as_values
-from clnet.ops.pointwise import Overwrite
+from clnet.ops.machinery.pointwise import Overwrite
 
 pytestmark = pytest.mark.device
 

@@ -9,14 +9,16 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Target, device
-from clnet.kernels import (
+from clnet.kernels import streaming
+from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
+from clnet.kernels.conv.obstacle import Obstacle
+from clnet.kernels.conv_blocked import (
     conv_blocked_direct,
     conv_blocked_weight,
-    conv_winograd_weight,
-    streaming,
+    conv_blocked_winograd_weight,
 )
-from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm
-from clnet.kernels.conv_blocked import (
+from clnet.kernels.conv_blocked.blocked_form import BlockedAlgorithm, BlockedForm
+from clnet.kernels.conv_blocked.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
@@ -25,8 +27,6 @@ from clnet.kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
-from clnet.kernels.conv_geometry import ConvGeometry, Direction
-from clnet.kernels.obstacle import Obstacle
 from tests.kernels.test_conv import Reference, poisoned
 
 LANES = (16, 8, 4)
@@ -215,9 +215,9 @@ def test_winograd_weight_grad_in_many_parts(where, monkeypatch):
     """Blocks of a few tiles, chunks of blocks, and groups of panels where the sums are large."""
     case = Reference(ConvGeometry(13, 48, 17, 19, 32, 3, 3, 17, 19, 1, 1, 1, 1))
     form = BlockedForm(BlockedAlgorithm.WINOGRAD4, 8)
-    monkeypatch.setattr(conv_winograd_weight, "MOST_TILES", 7)
+    monkeypatch.setattr(conv_blocked_winograd_weight, "MOST_TILES", 7)
     for sum_bytes in (2**30, 2**18):
-        monkeypatch.setattr(conv_winograd_weight, "SUM_BYTES", sum_bytes)
+        monkeypatch.setattr(conv_blocked_winograd_weight, "SUM_BYTES", sum_bytes)
         side = Side(where, target_of(where, 8), case, Direction.WEIGHT_GRAD, form)
         check(side, WINOGRAD[form.algorithm])
 

@@ -20,9 +20,9 @@ import clnet.kernels
 from clnet.array import Array
 from clnet.device import Launch, Scratch, Target, device
 from clnet.device import pool as pool_module
-from clnet.dtypes import DType
 from clnet.kernels.kernel import Kernel, Rendered
-from clnet.shapes import contiguous_strides
+from clnet.values.dtypes import DType
+from clnet.values.shapes import contiguous_strides
 
 RNG = np.random.default_rng(17)
 REALS = (np.float32, np.float64)

@@ -9,9 +9,9 @@ import pytest
 
 import clnet
 from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, ShapeError
-from clnet.gradient import grad
-from clnet.ops.function import apply
+from clnet.ops.machinery.function import apply
 from clnet.ops.shape import Slice, to_dtype
 from tests.opcase import OpCase, booleans, every_check, integers, normal, sliced, transposed
 

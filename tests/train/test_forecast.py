@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode, nn
+from clnet import nn
 from clnet.device import AbsentDevice, DeviceTraits, traits_for
 from clnet.errors import ArgumentError, DeviceError, OutOfDeviceMemory
 from clnet.nn import functional as F
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 
