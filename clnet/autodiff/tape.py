@@ -37,7 +37,7 @@ class Edge(NamedTuple):
 
 
 class SavedTensors(NamedTuple):
-    """What an op's backward reads; see :class:`clnet.ops.function.Saved`."""
+    """What an op's backward reads; see :class:`clnet.ops.machinery.function.Saved`."""
 
     inputs: dict[int, Any]
     outputs: dict[int, Any]

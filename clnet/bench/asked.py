@@ -8,8 +8,8 @@ from typing import Any
 from ..array import Array
 from ..device import AbsentDevice, Device
 from ..errors import ArgumentError
-from ..kernels.conv import ConvGeometry, ConvProblem, Operands
-from ..kernels.conv_blocked import Direction, FormChoice, choose_form, with_packing
+from ..kernels.conv import ConvGeometry, ConvProblem, Direction, Operands
+from ..kernels.conv_blocked import FormChoice, choose_form, with_packing
 from ..kernels.gemm import gemm
 from ..kernels.tunables import TUNABLES
 from ..values import mode

@@ -65,7 +65,7 @@ class Action:
 
 
 class Tracer:
-    """What :mod:`clnet.mode` holds while a function is traced.
+    """What :mod:`clnet.values.mode` holds while a function is traced.
 
     Attributes:
         steps: what was recorded, in order.
@@ -89,7 +89,7 @@ class Tracer:
         self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase))
 
     def record_action(self, action: Callable[[], None]) -> None:
-        """Called by :func:`clnet.ops.function.host_action` instead of acting."""
+        """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""
         self.steps.append(Action(action))
 
     def watch(self, versioned: Any) -> None:

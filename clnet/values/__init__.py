@@ -1,1 +1,1 @@
-"""What everything may know: dtypes, shapes, settings, the mode, streams of random numbers, files."""
+"""What everything may know: dtypes, shapes, settings, the mode, random streams, whole files."""

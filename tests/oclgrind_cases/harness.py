@@ -171,7 +171,7 @@ def kernels_of(*modules: ModuleType) -> list[Kernel]:
 def kernel_modules() -> list[ModuleType]:
     """Every module of kernels that defines one."""
     names = (
-        f"clnet.kernels.{found.name}" for found in pkgutil.iter_modules(clnet.kernels.__path__)
+        found.name for found in pkgutil.walk_packages(clnet.kernels.__path__, "clnet.kernels.")
     )
     return [module for module in map(import_module, names) if kernels_of(module)]
 

@@ -10,7 +10,6 @@ import numpy as np
 from clnet.device import Target
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.norm import norm_runs as runs_module
-from clnet.kernels.norm import row_norm_grad as row_grad_module
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
@@ -32,6 +31,7 @@ from .harness import (
 loss_module = import_module("clnet.kernels.softmax.cross_entropy")
 norm_module = import_module("clnet.kernels.norm.norm")
 row_module = import_module("clnet.kernels.norm.row_norm")
+row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
 softmax_module = import_module("clnet.kernels.softmax.softmax")
 
 MODULES = (

@@ -1,4 +1,4 @@
-## kernel winograd: convolutions of plain images by transforms around a batch of matrix products
+## kernel conv_winograd: convolutions of plain images by transforms around a batch of matrix products
 ##
 ## Images are cut into tiles of 4x4 results. The pixels that a tile reads, 6x6 for filters of 3x3,
 ## are transformed to as many numbers, so are filters, and result = transform back(sum over channels

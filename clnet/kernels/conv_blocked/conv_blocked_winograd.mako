@@ -1,4 +1,4 @@
-## kernel conv_winograd: k x k convolution with stride 1 between blocked arrays, by Winograd's transforms
+## kernel conv_blocked_winograd: k x k convolution with stride 1 between blocked arrays, by Winograd's transforms
 ##
 ##      y tile = At (sum over channels of (G f Gt) * (Bt x_tile B)) A
 ##

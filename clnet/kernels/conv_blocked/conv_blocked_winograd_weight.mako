@@ -1,4 +1,4 @@
-## kernel conv_winograd_weight: gradient of k x k filters between blocked arrays, by Winograd's transforms
+## kernel conv_blocked_winograd_weight: gradient of k x k filters between blocked arrays, by Winograd's transforms
 ##
 ##      gradient of f = Gt (sum over tiles of (A gy_tile At) * (Bt x_tile B)) G
 ##
