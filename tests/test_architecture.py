@@ -186,14 +186,21 @@ def check_layers(root: Path) -> list[str]:
 
 def check_rooms(root: Path) -> list[str]:
     """From outside, a room of kernels is imported as a whole: what its ``__init__`` names."""
+    named = {
+        f"{source.module}.{alias.asname or alias.name}"
+        for source in clnet_sources(root)
+        if PurePosixPath(source.path).match("kernels/*/__init__.py")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    rooms = {name.rpartition(".")[0] for name in named}
     bad: list[str] = []
     for source, name, _ in library_imports(root):
-        room = name.split(".")[:3]
-        inside = ".".join(source.package[:3]) == ".".join(room)
-        if room[:2] != ["clnet", "kernels"] or inside or source.path in ROOMS_ARE_OPEN_TO:
-            continue
-        if name.count(".") > 2 and (root / "clnet" / "kernels" / room[2]).is_dir():
-            bad.append(f"{source.path}: {name} is a matter of {'.'.join(room)} alone")
+        room = ".".join(name.split(".")[:3])
+        outside = room in rooms and ".".join(source.package[:3]) != room
+        if outside and name not in named | {room} and source.path not in ROOMS_ARE_OPEN_TO:
+            bad.append(f"{source.path}: {name} is a matter of {room} alone")
     return bad
 
 
