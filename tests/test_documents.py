@@ -18,6 +18,7 @@ FOLDERS = ("", "clnet", "clnet/ops", "clnet/kernels", "examples")
 SOURCES = {".py", ".mako", ".toml", ".sh", ".yml", ".jsonl", ""}
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PATH = re.compile(r"(?:[\w.-]+/)+(?:[\w-]+\.\w+)?|[\w-]+\.(?:py|mako|md|sh)")
+PICTURE = re.compile(r"^ *```text\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 NAME = re.compile(r"(?!cl_)_?[a-z][a-z0-9]*(_[a-z0-9]+)+|(CLNET|_?POCL)_\w+")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HASH = re.compile(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b")
@@ -59,12 +60,13 @@ def check_width(page: Path) -> list[str]:
 
 
 def check_paths(page: Path) -> list[str]:
-    """Every path in code, such as ``device/queue.py`` or ``kernels/``, is there."""
+    """Every path in code or in a picture, ``device/queue.py`` or ``kernels/``, is there."""
     places = [page.parent, *(CHECKOUT / folder for folder in FOLDERS)]
-    text = without_blocks(page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    drawn = [word.strip(",:") for picture in PICTURE.findall(text) for word in picture.split()]
     return [
         f"{page.name}: there is no {code}"
-        for code in CODE.findall(text)
+        for code in (*CODE.findall(without_blocks(text)), *drawn)
         if PATH.fullmatch(code) and not any((place / code).exists() for place in places)
     ]
 
@@ -118,6 +120,7 @@ def test_the_table_of_passes_is_theirs():
         (check_width, "short\n" + "x" * 121, ":2: 121 columns"),
         (check_paths, "see `device/lost.py`", "there is no device/lost.py"),
         (check_paths, "in `attic/`", "there is no attic/"),
+        (check_paths, "```text\ncli/ -> cellar/\n```", "there is no cellar/"),
         (check_names, "by `gemm_of_yesterday`", "nothing is called gemm_of_yesterday"),
         (check_links, "[a](lost.md)", "the link lost.md"),
         (check_links, "# One thing\n[a](#another)", "the link #another"),
@@ -135,7 +138,7 @@ def test_planted_mistake_is_reported(check, text, complaint, tmp_path):
     ("check", "text"),
     [
         (check_width, "x" * 120),
-        (check_paths, "`device/queue.py`, `kernels/gemm/`, `a / b`\n```text\nlost/a.py\n```"),
+        (check_paths, "`device/queue.py`, `kernels/gemm/`, `a / b`\n```sh\nlost/a.py\n```"),
         (check_names, "`gemm_packed`, `CLNET_TUNE`, `relu_` and `cl_khr_fp16`"),
         (check_links, "# A `b` c\n[a](#a-b-c) [b](https://example.org/x.md)"),
         (check_hashes, "in 1024x10x1024 of 20261122"),
