@@ -10,8 +10,8 @@ import pytest
 
 import clnet
 from clnet import nn, ops
-from clnet.compile.memory import MemoryPlan, lower, plan_memory
 from clnet.compile.record import record
+from clnet.compile.regions import MemoryPlan, lower, plan_memory
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device
