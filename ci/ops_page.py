@@ -158,7 +158,7 @@ def order(case: OpCase, dtype: DType) -> str:
 
 
 def kernels(function: Function) -> set[str]:
-    """The kernel modules of a function, by the names in its ``lower`` and in its settings."""
+    """The rooms of kernels that a function uses: names in its ``lower`` and in its settings."""
     found = {_family(value) for value in vars(function).values() if callable(value)}
     for value in vars(function).values():
         if isinstance(value, Function):  # which lowers that
@@ -168,7 +168,7 @@ def kernels(function: Function) -> set[str]:
 
 def _family(value: Any) -> str:
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return name.rpartition(".")[2] if name and name.startswith("clnet.kernels.") else ""
+    return name.split(".")[2] if name and name.startswith("clnet.kernels.") else ""
 
 
 def _mentioned(function: Any, seen: set[CodeType]) -> Iterator[str]:
