@@ -55,6 +55,8 @@ class Settings:
         data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
         tunings_dir: ``CLNET_TUNINGS``, where measured choices of kernels' parameters are kept.
         tune: ``CLNET_TUNE``, whether what no choice was measured for is measured at first use.
+        poison: ``CLNET_POISON``, whether memory is filled with NaN before it is written, so that a
+            kernel that reads what nobody wrote shows; clnet's own tests set it.
     """
 
     device: str | None
@@ -66,6 +68,7 @@ class Settings:
     data_dir: Path | None
     tunings_dir: Path
     tune: bool
+    poison: bool
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -96,10 +99,13 @@ class Settings:
                 raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
             return int(value)
 
+        def switch(name: str) -> bool:
+            value = text(name)
+            if value not in (None, "0", "1"):
+                raise ArgumentError(name, "is 0 or 1", value=repr(value))
+            return value == "1"
+
         cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
-        tune = text("CLNET_TUNE")
-        if tune not in (None, "0", "1"):
-            raise ArgumentError("CLNET_TUNE", "is 0 or 1", value=repr(tune))
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=count("CLNET_THREADS", 1),
@@ -109,7 +115,8 @@ class Settings:
             cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
             data_dir=None if data is None else Path(data),
             tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
-            tune=tune == "1",
+            tune=switch("CLNET_TUNE"),
+            poison=switch("CLNET_POISON"),
         )
 
 

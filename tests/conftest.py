@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import hypothesis
 import numpy as np
 import pytest
 
-import clnet
-from clnet.errors import DeviceError
+# Before clnet reads its settings: memory nobody has written is NaN (CLNET_POISON=0 leaves it out).
+os.environ.setdefault("CLNET_POISON", "1")
+
+import clnet  # noqa: E402
+from clnet.errors import DeviceError  # noqa: E402
 
 hypothesis.settings.register_profile(
     "reproducible",

@@ -62,10 +62,11 @@ def test_every_variable_is_read():
             "CLNET_DATA": "/data",
             "CLNET_TUNINGS": "/tunings",
             "CLNET_TUNE": "1",
+            "CLNET_POISON": "1",
         }
     )
     folders = (Path("/cache"), Path("/data"), Path("/tunings"))
-    assert settings == Settings("pocl:1", 2, 2**30, 2**26, 0, *folders, tune=True)
+    assert settings == Settings("pocl:1", 2, 2**30, 2**26, 0, *folders, tune=True, poison=True)
 
 
 def test_nothing_is_tuned_unless_asked():
