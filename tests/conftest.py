@@ -11,8 +11,8 @@ import pytest
 # Before clnet reads its settings: memory nobody has written is NaN (CLNET_POISON=0 leaves it out).
 os.environ.setdefault("CLNET_POISON", "1")
 
-import clnet  # noqa: E402
-from clnet.errors import DeviceError  # noqa: E402
+import clnet
+from clnet.errors import DeviceError
 
 hypothesis.settings.register_profile(
     "reproducible",

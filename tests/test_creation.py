@@ -11,9 +11,9 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, GradientError, ShapeError
+from tests.torchcase import torch
 
 pytestmark = pytest.mark.device
-torch = pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize(

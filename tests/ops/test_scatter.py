@@ -10,9 +10,9 @@ from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
 from clnet.nn import functional as F
 from tests.opcase import OpCase, booleans, dense, every_check, integers, normal
+from tests.torchcase import torch
 
 pytestmark = pytest.mark.device
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(11)
 

@@ -9,9 +9,9 @@ import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, BoundsError
 from tests.opcase import OpCase, distinct, every_check, integers
+from tests.torchcase import torch
 
 pytestmark = pytest.mark.device
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(6)
 EDGES = [((0, 3),), ((3, 1),), ((1, 1),)]
