@@ -11,7 +11,7 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, GradientError, ShapeError
-from tests.torchcase import torch
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
 

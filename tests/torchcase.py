@@ -1,6 +1,6 @@
 """Cases whose reference is PyTorch in float64, for ops that would be long in NumPy.
 
-PyTorch is asked for when a case runs, so that without it only these tests are skipped.
+PyTorch is asked when a case runs; without it the case goes by what it said (:mod:`tests.answers`).
 """
 
 from __future__ import annotations
@@ -9,27 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 
 from clnet.ops.function import PUBLIC_OPS
+from tests.answers import torch
 from tests.opcase import Draw, OpCase
-
-ORACLE = 'the oracle is PyTorch: make test TORCH=1, or pip install "clnet[torch]"'
-
-
-class _Oracle:
-    """PyTorch, imported when a test asks it for something; a test that does is skipped without it.
-
-    So a module whose tests ask it now and then is collected without it, and its other tests run.
-    """
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # what collectors ask of every name in a module
-            raise AttributeError(name)
-        return getattr(pytest.importorskip("torch", reason=ORACLE), name)
-
-
-torch: Any = _Oracle()
 
 
 def torch_case(name: str, inputs: Sequence[Draw], *args: Any, **settings: Any) -> OpCase:

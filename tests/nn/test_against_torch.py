@@ -13,7 +13,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from tests.torchcase import torch
+from tests.answers import torch
 
 RELATIVE = 1e-4
 

@@ -14,7 +14,7 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.nn import functional as F
-from tests.torchcase import torch
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
 

@@ -9,8 +9,8 @@ import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
 from clnet.nn import functional as F
+from tests.answers import torch
 from tests.opcase import OpCase, booleans, dense, every_check, integers, normal
-from tests.torchcase import torch
 
 pytestmark = pytest.mark.device
 

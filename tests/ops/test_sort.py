@@ -8,8 +8,8 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, BoundsError
+from tests.answers import torch
 from tests.opcase import OpCase, distinct, every_check, integers
-from tests.torchcase import torch
 
 pytestmark = pytest.mark.device
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import clnet
 from clnet.errors import ArgumentError, BoundsError, GradientError, ShapeError
+from tests.answers import torch
 from tests.opcase import OpCase, every_check, normal
-from tests.torchcase import torch
 
 pytestmark = pytest.mark.device
 
