@@ -47,6 +47,8 @@ class Settings:
     Attributes:
         device: ``CLNET_DEVICE``, the default device, as :func:`clnet.device` takes it.
         threads: ``CLNET_THREADS``, how many compute units of a CPU to use.
+        simd_width: ``CLNET_SIMD_WIDTH``, how many floats the vectors of CPUs hold in kernels; None: as
+            many as the driver compiles for.
         memory_limit: ``CLNET_MEMORY_LIMIT`` in bytes, a cap on each device's pool.
         build_processes: ``CLNET_BUILD_PROCESSES``, how many processes build a plan's kernels at the
             same time; 0 or 1: this one does.
@@ -61,6 +63,7 @@ class Settings:
 
     device: str | None
     threads: int | None
+    simd_width: int | None
     memory_limit: int | None
     workspace_limit: int | None
     build_processes: int | None
@@ -99,6 +102,12 @@ class Settings:
                 raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
             return int(value)
 
+        def width(name: str) -> int | None:
+            value = text(name)
+            if value not in (None, "1", "2", "4", "8", "16"):
+                raise ArgumentError(name, "is 1, 2, 4, 8 or 16", value=repr(value))
+            return None if value is None else int(value)
+
         def switch(name: str) -> bool:
             value = text(name)
             if value not in (None, "0", "1"):
@@ -109,6 +118,7 @@ class Settings:
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=count("CLNET_THREADS", 1),
+            simd_width=width("CLNET_SIMD_WIDTH"),
             memory_limit=size("CLNET_MEMORY_LIMIT"),
             workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
             build_processes=count("CLNET_BUILD_PROCESSES", 0),
