@@ -47,8 +47,8 @@ class Settings:
     Attributes:
         device: ``CLNET_DEVICE``, the default device, as :func:`clnet.device` takes it.
         threads: ``CLNET_THREADS``, how many compute units of a CPU to use.
-        simd_width: ``CLNET_SIMD_WIDTH``, how many floats the vectors of CPUs hold in kernels; None: as
-            many as the driver compiles for.
+        simd_width: ``CLNET_SIMD_WIDTH``, how many floats the vectors of CPUs hold in kernels; None:
+            as many as the driver compiles for.
         memory_limit: ``CLNET_MEMORY_LIMIT`` in bytes, a cap on each device's pool.
         build_processes: ``CLNET_BUILD_PROCESSES``, how many processes build a plan's kernels at the
             same time; 0 or 1: this one does.

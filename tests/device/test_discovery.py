@@ -9,9 +9,10 @@ import pyopencl._cl as driver
 import pytest
 
 import clnet
-from clnet.device import DeviceKind
+from clnet.device import DeviceKind, discovery
 from clnet.device.discovery import discover, select
 from clnet.errors import ArgumentError, DeviceError
+from clnet.settings import Settings
 
 pytestmark = pytest.mark.device
 
