@@ -13,6 +13,7 @@ os.environ.setdefault("CLNET_POISON", "1")
 
 import clnet
 from clnet.errors import DeviceError
+from tests.reporting import pytest_configure, pytest_terminal_summary  # noqa: F401 - hooks
 
 hypothesis.settings.register_profile(
     "reproducible",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 # Bytes FF 7F: NaN as float16, bfloat16, float32 and float64, large as an integer.
-_POISON = np.uint16(0x7FFF)
+_POISON = np.full(1, 0x7FFF, np.uint16)
 _CALLS = {
     "upload": "clEnqueueWriteBuffer",
     "download": "clEnqueueReadBuffer",

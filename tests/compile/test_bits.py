@@ -69,6 +69,7 @@ def trained(name: str, passes, *, steps: int = 3) -> list[np.ndarray]:
         return function if passes is None else clnet.compile(function, passes=passes)
 
     run, rng, found = compiled(step), np.random.default_rng(0), []
+    x = clnet.zeros(shape)
     for _ in range(steps):
         x = clnet.tensor(rng.standard_normal(shape).astype(np.float32))
         found.append(run(x, clnet.tensor(rng.integers(0, 10, shape[0]))).numpy())
