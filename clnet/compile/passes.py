@@ -35,6 +35,17 @@ PASSES: tuple[Pass, ...] = (
 )
 """From what was recorded to what is planned: the one list, in order."""
 
+MAY_ROUND: tuple[Pass, ...] = (fold, layout, prologue)
+"""Those after which results may differ in their last bits from what eager execution gives.
+
+``fold`` multiplies filters instead of results, ``layout`` brings other algorithms for convolutions
+(Winograd's, blocks of channels) with other orders of their sums and those of batch norms, and
+``prologue`` other orders for sums that compute what they read. All others keep every bit.
+"""
+
+KEEPING_BITS: tuple[Pass, ...] = tuple(p for p in PASSES if p not in MAY_ROUND)
+"""What to compile with for the bits of eager execution."""
+
 SAVING: tuple[Pass, ...] = (recompute, fuse)
 """What follows where memory is short: less of it for some more work."""
 
