@@ -5,8 +5,8 @@ INTRODUCTION = """
 
 Written by `python ci/ops_page.py`; a test compares it with what the code does. `F` is
 `clnet.nn.functional`. *dtypes* are those of the operands that hold numbers. *gradients* says how
-often an op can be differentiated. *kernels* are the modules of `clnet/kernels` that the op's own
-functions launch (none of a view's); an op that is composed of others shows theirs.
+often an op can be differentiated. *kernels* are the rooms of `clnet/kernels` that the op's own
+functions launch from (none of a view's); an op that is composed of others shows theirs.
 
 What holds for all of them, beside PyTorch's documentation:
 
@@ -27,18 +27,18 @@ What holds for all of them, beside PyTorch's documentation:
 """
 
 NOTES = {
-    "cdist": "`compute_mode` changes nothing: differences are always taken one by one",
+    "cdist": "`compute_mode` changes nothing: differences one by one",
     "cross_entropy": "settings are given by name",
-    "ctc_loss": "targets one after another wait for the device if their lengths are a tensor",
+    "ctc_loss": "targets in a row: reads lengths",
     "cumprod": "second derivatives only where no factor is 0",
     "dropout": "takes a `generator`",
     "gumbel_softmax": "`eps` changes nothing",
-    "multinomial": "without replacement, categories of weight 0 come last instead of an error",
+    "multinomial": "weight 0 comes last, no error",
     "nll_loss": "settings are given by name",
     "scaled_dot_product_attention": "a row for which no key counts is 0, not NaN",
-    "inverse": "a singular matrix gives infinities or NaN, no error, which would have to wait",
+    "inverse": "singular: infinities or NaN",
     "linalg.qr": "R's diagonal is positive",
-    "linalg.solve": "a singular matrix gives infinities or NaN",
+    "linalg.solve": "singular: infinities or NaN",
     "Tensor.unfold": "a copy",
     "unique": "elements, not slices: `dim` is None",
 }

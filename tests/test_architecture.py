@@ -23,32 +23,23 @@ else:
 
 CHECKOUT = Path(__file__).parents[1]
 
-# From the ground up. A unit is a file or a folder directly in clnet/; it may import what lies
-# below. Within a layer only UNITS_THAT_MEET may import each other (without a circle).
-LAYERS = (
-    {"errors", "values", "expr"},
-    {"device"},
-    {"array"},
-    {"kernels"},
-    {"ops"},
-    {
-        "autodiff",
-        "autograd",
-        "creation",
-        "inspection",
-        "random",
-        "tensor",
-    },
-    {"compile", "nn", "linalg"},
-    {"optim", "data", "io", "parallel"},
-    {"train", "models", "onnx", "profiling"},
-    {"bench"},
-    {"cli"},
-    {"__main__"},
-)
-RANK = {unit: rank for rank, units in enumerate(LAYERS) for unit in units}
-UNITS_THAT_MEET = LAYERS[0] | LAYERS[5]
-ABOVE_THE_GROUND = set(RANK) - LAYERS[0]
+CONTRIBUTING = "CONTRIBUTING.md"
+LAYER = re.compile(r"\| (\d+) \| ((?:`\w+` ?)+)\| (.+) \|")
+MAY_MEET = "may import each other"
+
+
+def table_of_layers(page: str) -> list[tuple[int, list[str], str]]:
+    """The rows of the table of layers: rank, units (files or folders of clnet/), what they own."""
+    rows = (LAYER.fullmatch(line) for line in page.splitlines())
+    return [(int(row[1]), re.findall(r"\w+", row[2]), row[3]) for row in rows if row]
+
+
+# A unit may import what lies below; within a layer only units of a row that says so, without a
+# circle, import each other.
+TABLE = table_of_layers((CHECKOUT / CONTRIBUTING).read_text(encoding="utf-8"))
+RANK = {unit: rank for rank, units, _ in TABLE for unit in units}
+UNITS_THAT_MEET = {unit for _, units, owns in TABLE if MAY_MEET in owns for unit in units}
+ABOVE_THE_GROUND = {unit for unit, rank in RANK.items() if rank > 0}
 
 # What a unit must not import although it lies below.
 FORBIDDEN = {
@@ -62,7 +53,7 @@ FORBIDDEN = {
 RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 
 # Packages of the extras: imported inside the function that needs them, with an install hint.
-OPTIONAL = {"PIL", "matplotlib", "onnx", "pooch", "requests", "sklearn", "tensorboard"}
+OPTIONAL = {"PIL", "matplotlib", "pooch", "requests", "sklearn", "tensorboard"}
 OPTIONAL |= {"tinygrad", "torch"}  # peers of benchmarks
 MAY_BE_LAZY = OPTIONAL | {"mako", "tqdm"}
 
@@ -166,6 +157,19 @@ def check_units(root: Path) -> list[str]:
             bad.append(f"{source.path}: belongs to no layer")
         if PurePosixPath(source.path).stem in VAGUE_NAMES:
             bad.append(f"{source.path}: the name does not say what the file owns")
+    return bad
+
+
+def check_table(root: Path) -> list[str]:
+    """The table of layers names each unit once, and none that is not there."""
+    rows = table_of_layers((root / CONTRIBUTING).read_text(encoding="utf-8"))
+    there = {source.unit for source in clnet_sources(root)}
+    named = [unit for _, units, _ in rows for unit in units]
+    ranks = [rank for rank, _, _ in rows]
+    bad = [f"{CONTRIBUTING}: {unit} is no unit of clnet" for unit in named if unit not in there]
+    bad += [f"{CONTRIBUTING}: {u} has two layers" for u in set(named) if named.count(u) > 1]
+    if ranks != list(range(len(ranks)))[::-1]:
+        bad.append(f"{CONTRIBUTING}: layers are numbered from the top down to 0; got {ranks}")
     return bad
 
 
@@ -340,6 +344,7 @@ def check_examples(root: Path) -> list[str]:
 
 CHECKS = [
     check_units,
+    check_table,
     check_layers,
     check_rooms,
     check_cycles,
@@ -380,6 +385,9 @@ def body(lines: int) -> str:
 VIOLATIONS = [
     (check_units, {"clnet/newcomer.py": ""}, "newcomer.py: belongs to no layer"),
     (check_units, {"clnet/ops/utils.py": ""}, "utils.py: the name does not say"),
+    (check_table, {CONTRIBUTING: "| 0 | `lost` | x |", "clnet/a.py": ""}, "lost is no unit"),
+    (check_table, {CONTRIBUTING: "| 0 | `a` `a` | x |", "clnet/a.py": ""}, "a has two layers"),
+    (check_table, {CONTRIBUTING: "| 2 | `a` | x |", "clnet/a.py": ""}, "got [2]"),
     (check_layers, {"clnet/ops/act.py": "from ..tensor import Tensor"}, "clnet.tensor lies above"),
     (check_layers, {"clnet/ops/act.py": "from .. import tensor"}, "clnet.tensor lies above"),
     (check_layers, {"clnet/ops/act.py": "from clnet.nn.linear import L"}, "nn.linear lies above"),
@@ -469,6 +477,13 @@ ALLOWED = [
     (
         check_units,
         {"clnet/ops/activation.py": "", "clnet/__init__.py": "", "clnet/__main__.py": ""},
+    ),
+    (
+        check_table,
+        {
+            CONTRIBUTING: "| 1 | `b` `c` | x |\n| 0 | `a` | y |",
+            **dict.fromkeys(("clnet/a.py", "clnet/b.py", "clnet/c/d.py"), ""),
+        },
     ),
     (check_layers, {"clnet/__init__.py": "from .tensor import Tensor"}),
     (check_layers, {"clnet/values/dtypes.py": "from ..errors import DtypeError"}),

@@ -86,22 +86,6 @@ class Profile:
         """
         return table.activity(self.totals(key), self.common_limits, share)
 
-    def call_table(self, *, share: float = 1.0) -> str:
-        """The totals of the host's calls as text.
-
-        Args:
-            share: leave out rows beyond this share of the time.
-        """
-        return table.calls(self.call_totals(), share)
-
-    def layer_table(self, *, share: float = 1.0) -> str:
-        """Device time by module and phase, with launches, allocations and rates.
-
-        Args:
-            share: leave out rows beyond this share of the time.
-        """
-        return table.layers(self.commands, self.common_limits, share)
-
     def summary(self, share: float = _SHARE) -> str:
         """Everything worth a look: two tables of the dearest, layers, ops, start-up and memory.
 
