@@ -93,7 +93,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from . import io as io
     from . import train as train
     from .ops import *
-    from .train.forecast import plan as plan
+    from .train.memory_plan import plan as plan
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 
@@ -104,7 +104,7 @@ def __getattr__(name: str) -> Any:
     """What a training step does without is imported when it is asked for."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .train.forecast import plan  # noqa: PLC0415 - brings data, io and train along
+    from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
 
     globals()["plan"] = plan
     return globals()[name]

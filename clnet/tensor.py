@@ -11,9 +11,9 @@ import numpy as np
 
 from . import ops
 from .array import Array
-from .autodiff.hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .autodiff.overwrite import overwrite, refresh
 from .autodiff.tape import Node, root_gradient, run_backward
+from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError

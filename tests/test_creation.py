@@ -12,9 +12,9 @@ import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, GradientError, ShapeError
 from clnet.values import dtypes
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
-torch = pytest.importorskip("torch")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ..ops.create import ones_like
 from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
-from .hook import GradientHooks, LeafHooks
+from .tensor_hook import GradientHooks, LeafHooks
 
 _SEQUENCE = count()
 

@@ -23,7 +23,7 @@ from ..kernels.conv_blocked import (
 )
 from ..kernels.moving import copy
 from ..values.dtypes import float32
-from .bound import placed, replaying
+from .bound_launches import placed, replaying
 from .conv_layers import Layer
 from .peer import Peer
 from .timing import Waits, seconds

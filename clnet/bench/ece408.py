@@ -26,8 +26,8 @@ from ..io import load_state, save_state
 from ..nn import functional as F
 from ..optim import Adam
 from ..profiling import Profile, profile
-from ..profiling.explain import kernels_against_calls
 from ..profiling.table import duration, module_of, size
+from ..profiling.two_tables import kernels_against_calls
 from ..tensor import Tensor, tensor
 from ..train import Trainer, accuracy
 from ..values import mode

@@ -13,10 +13,10 @@ from ..ops import contiguous
 from ..tensor import Tensor
 from ..values import mode
 from ..values.collector import paused_collector
-from .memory import alive_bytes, memory_is_short
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
+from .regions import alive_bytes, memory_is_short
 
 _MOST_PLANS = 16
 _MOST_TURNS = 4

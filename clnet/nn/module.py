@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autodiff.gradient import forget_gradients
-from ..autodiff.hook import HookHandle
+from ..autodiff.tensor_hook import HookHandle
 from ..autograd import no_grad
 from ..errors import ArgumentError, CheckpointError, ClnetError
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.dtypes import DType, bfloat16, float16, float32, float64, from_numpy
-from .hook import Hooks
+from .module_hook import Hooks
 
 
 class Parameter(Tensor):

@@ -13,7 +13,7 @@ from ..creation import zeros
 from ..errors import ArgumentError, ShapeError
 from ..expr import maximum, minimum
 from ..ops.machinery.update import update
-from ..ops.many import norm_of_all, update_many
+from ..ops.multi_tensor import norm_of_all, update_many
 from ..tensor import Tensor
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
 from . import parametrizations as parametrizations

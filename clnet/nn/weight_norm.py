@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from .. import ops
-from ..autodiff.hook import HookHandle
+from ..autodiff.tensor_hook import HookHandle
 from ..autograd import no_grad
 from ..creation import empty
 from ..errors import ArgumentError

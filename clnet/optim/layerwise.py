@@ -11,7 +11,7 @@ from ..device import HostScalar
 from ..ops import norm
 from ..ops.machinery.pointwise import evaluate
 from ..ops.machinery.update import Body, update
-from ..ops.many import update_many
+from ..ops.multi_tensor import update_many
 from ..tensor import Tensor
 from .optimizer import Group, Optimizer, require_betas, require_rates
 

@@ -14,7 +14,7 @@ from ..errors import ArgumentError, CheckpointError
 from ..ops import zeros_like
 from ..ops.machinery.function import host_action
 from ..ops.machinery.update import Body
-from ..ops.many import update_many
+from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
 

@@ -18,7 +18,7 @@ from ..nn import Module
 from ..optim import Optimizer
 from ..tensor import tensor
 from ..values import mode
-from .state import on_host
+from .host_state import on_host
 from .steps import Loss, training_step
 
 _SMOOTH = 0.9  # of the mean so far, in the mean that moves along

@@ -22,10 +22,10 @@ from ..tensor import Tensor, tensor
 from ..values import mode
 from .callback import Callback
 from .history import History, Means
+from .host_state import on_host
 from .interrupt import Interrupt
 from .metrics import Metric
 from .progress import Bar, epoch_line
-from .state import on_host
 from .steps import Loss, Step, evaluation_step, training_step
 
 _LAST = "last.safetensors"

@@ -47,6 +47,8 @@ class Settings:
     Attributes:
         device: ``CLNET_DEVICE``, the default device, as :func:`clnet.device` takes it.
         threads: ``CLNET_THREADS``, how many compute units of a CPU to use.
+        simd_width: ``CLNET_SIMD_WIDTH``, how many floats the vectors of CPUs hold in kernels; None:
+            as many as the driver compiles for.
         memory_limit: ``CLNET_MEMORY_LIMIT`` in bytes, a cap on each device's pool.
         build_processes: ``CLNET_BUILD_PROCESSES``, how many processes build a plan's kernels at the
             same time; 0 or 1: this one does.
@@ -55,10 +57,13 @@ class Settings:
         data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
         tunings_dir: ``CLNET_TUNINGS``, where measured choices of kernels' parameters are kept.
         tune: ``CLNET_TUNE``, whether what no choice was measured for is measured at first use.
+        poison: ``CLNET_POISON``, whether memory is filled with NaN before it is written, so that a
+            kernel that reads what nobody wrote shows; clnet's own tests set it.
     """
 
     device: str | None
     threads: int | None
+    simd_width: int | None
     memory_limit: int | None
     workspace_limit: int | None
     build_processes: int | None
@@ -66,6 +71,7 @@ class Settings:
     data_dir: Path | None
     tunings_dir: Path
     tune: bool
+    poison: bool
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -96,20 +102,31 @@ class Settings:
                 raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
             return int(value)
 
+        def width(name: str) -> int | None:
+            value = text(name)
+            if value not in (None, "1", "2", "4", "8", "16"):
+                raise ArgumentError(name, "is 1, 2, 4, 8 or 16", value=repr(value))
+            return None if value is None else int(value)
+
+        def switch(name: str) -> bool:
+            value = text(name)
+            if value not in (None, "0", "1"):
+                raise ArgumentError(name, "is 0 or 1", value=repr(value))
+            return value == "1"
+
         cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
-        tune = text("CLNET_TUNE")
-        if tune not in (None, "0", "1"):
-            raise ArgumentError("CLNET_TUNE", "is 0 or 1", value=repr(tune))
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=count("CLNET_THREADS", 1),
+            simd_width=width("CLNET_SIMD_WIDTH"),
             memory_limit=size("CLNET_MEMORY_LIMIT"),
             workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
             build_processes=count("CLNET_BUILD_PROCESSES", 0),
             cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
             data_dir=None if data is None else Path(data),
             tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
-            tune=tune == "1",
+            tune=switch("CLNET_TUNE"),
+            poison=switch("CLNET_POISON"),
         )
 
 

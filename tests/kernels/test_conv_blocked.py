@@ -11,7 +11,7 @@ from clnet.array import Array
 from clnet.device import Target, device
 from clnet.kernels import streaming
 from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
-from clnet.kernels.conv.obstacle import Obstacle
+from clnet.kernels.conv.conv_obstacle import ConvObstacle
 from clnet.kernels.conv_blocked import (
     conv_blocked_direct,
     conv_blocked_weight,
@@ -205,7 +205,7 @@ LARGER = {
 def test_winograd_of_larger_filters_matches_reference(geometry, lanes, direction, where):
     case, target = Reference(LARGER[geometry]), target_of(where, lanes)
     small = BlockedForm(BlockedAlgorithm.WINOGRAD2, lanes)
-    assert obstacle(target, case.g, direction, small) is Obstacle.FILTERS
+    assert obstacle(target, case.g, direction, small) is ConvObstacle.FILTERS
     form = BlockedForm(BlockedAlgorithm.WINOGRAD4, lanes)
     assert obstacle(target, case.g, direction, form) is None
     check(Side(where, target, case, direction, form), WINOGRAD[form.algorithm])

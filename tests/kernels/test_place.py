@@ -69,7 +69,7 @@ def test_an_array_among_elements_of_one_value(shape, x_shape, starts, dtype, pas
     ids=str,
 )
 def test_a_part_becomes_dense(shape, at, past, monkeypatch):
-    monkeypatch.setattr("clnet.kernels.copy.STREAM_BYTES", 0)
+    monkeypatch.setattr("clnet.kernels.moving.copy.STREAM_BYTES", 0)
     values = RNG.normal(size=shape).astype(np.float32)
     part = values[at]
     whole, y = on_device(values), poisoned(part.shape)

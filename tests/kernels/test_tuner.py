@@ -17,8 +17,8 @@ from clnet.device.tunings import SHIPPED, Database, Entry, Subject, load
 from clnet.kernels.conv.conv_geometry import ConvGeometry, ConvProblem
 from clnet.kernels.conv_blocked.conv_blocked import (
     BlockedAlgorithm,
+    ConvObstacle,
     Direction,
-    Obstacle,
     choose_form,
     considered,
 )
@@ -166,7 +166,7 @@ def test_a_measured_form_is_taken_and_others_say_why_not(device):
         pytest.skip("the device has no blocked arrays")
     assert form.algorithm is BlockedAlgorithm.WINOGRAD2
     against = {f.algorithm: why for f, why in considered(target, *given)}
-    assert against[BlockedAlgorithm.WINOGRAD4] is Obstacle.MEASURED
+    assert against[BlockedAlgorithm.WINOGRAD4] is ConvObstacle.MEASURED
     forbidden = choose_form(target, *given, winograd=False)
     assert forbidden.algorithm is BlockedAlgorithm.DIRECT
 
@@ -253,8 +253,9 @@ def test_nothing_is_measured_on_a_device_that_is_not_open(device, monkeypatch):
 
 SCRIPT = """
 import numpy as np, clnet
-a, b = np.ones((24, 32), np.float32), np.ones((32, 40), np.float32)
-assert (clnet.tensor(a) @ clnet.tensor(b)).sum().item() == 24 * 32 * 40
+# Rows and terms enough for a kernel that is tuned, whatever vectors hold.
+a, b = np.ones((24, 300), np.float32), np.ones((300, 40), np.float32)
+assert (clnet.tensor(a) @ clnet.tensor(b)).sum().item() == 24 * 300 * 40
 """
 
 

@@ -10,7 +10,7 @@ from clnet.kernels import streaming
 from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
 from clnet.kernels.conv_blocked import (
     conv_blocked_direct,
-    conv_blocked_few,
+    conv_blocked_few_channels,
     conv_blocked_pack,
     conv_blocked_weight,
     conv_blocked_winograd,
@@ -33,7 +33,7 @@ from .harness import case, constants, given, near, normal, output, run
 
 MODULES = (
     conv_blocked_direct,
-    conv_blocked_few,
+    conv_blocked_few_channels,
     conv_blocked_pack,
     conv_blocked_weight,
     conv_blocked_winograd,
@@ -121,7 +121,7 @@ def direct(target: Target) -> None:
 
 @case("cpu")
 def few_channels(target: Target) -> None:
-    with constants(conv_blocked_few, MOST_FLOATS=2**10):
+    with constants(conv_blocked_few_channels, MOST_FLOATS=2**10):
         check(target, FEW, BlockedAlgorithm.FEW, full=True)
         check(target, FEW, BlockedAlgorithm.FEW, full=False)
 

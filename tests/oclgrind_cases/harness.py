@@ -19,7 +19,7 @@ import pyopencl as cl
 import clnet.kernels
 from clnet.array import Array
 from clnet.device import Launch, Scratch, Target, device
-from clnet.device import pool as pool_module
+from clnet.device import buffer_pool as pool_module
 from clnet.kernels.kernel import Kernel, Rendered
 from clnet.values.dtypes import DType
 from clnet.values.shapes import contiguous_strides

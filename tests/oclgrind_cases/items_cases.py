@@ -10,10 +10,10 @@ from clnet.device import HostScalar, Target
 from clnet.expr import Input, Scalar, exp, where
 from clnet.kernels.pointwise import pointwise_runs as runs_module
 from clnet.kernels.pointwise import pointwise_small as small_module
-from clnet.kernels.pointwise import random as random_module
+from clnet.kernels.pointwise import random_numbers as random_module
 from clnet.kernels.pointwise.pointwise import pointwise
 from clnet.kernels.pointwise.pointwise_many import pointwise_many
-from clnet.kernels.pointwise.random import (
+from clnet.kernels.pointwise.random_numbers import (
     bernoulli,
     dropout,
     integers,

@@ -22,18 +22,18 @@ from . import (
     conv_winograd,
 )
 from .conv_geometry import ConvGeometry, Direction
-from .obstacle import Obstacle
+from .conv_obstacle import ConvObstacle
 
 __all__ = [
     "Algorithm",
     "ConvGeometry",
     "Direction",
-    "against_winograd",
     "choose",
     "conv_forward",
     "conv_input_grad",
     "conv_weight_grad",
     "fits",
+    "winograd_obstacle",
 ]
 
 
@@ -215,14 +215,14 @@ def choose(
     )
 
 
-def against_winograd(
+def winograd_obstacle(
     target: Target,
     geometry: ConvGeometry,
     direction: Direction,
     dtype: DType,
     *,
     winograd: bool = True,
-) -> Obstacle | None:
+) -> ConvObstacle | None:
     """What stands against Winograd's transforms of a plain convolution, on a GPU; None: nothing.
 
     Args:
@@ -233,11 +233,11 @@ def against_winograd(
         winograd: whether they may be used.
     """
     if not winograd:
-        return Obstacle.FORBIDDEN
+        return ConvObstacle.FORBIDDEN
     found = conv_winograd.obstacle(target, geometry, direction, dtype.itemsize)
     if found is not None:
         return found
-    return None if conv_winograd.pays(geometry, direction) else Obstacle.PIXELS
+    return None if conv_winograd.pays(geometry, direction) else ConvObstacle.PIXELS
 
 
 def fits(
@@ -276,7 +276,7 @@ def _preferred(
         if min(geometry.icg, geometry.ocg) < 4 and geometry.groups > 1:
             return (Algorithm.DEPTHWISE,)
         direct = (Algorithm.IMPLICIT, Algorithm.DEPTHWISE)
-        against = against_winograd(target, geometry, direction, dtype, winograd=winograd)
+        against = winograd_obstacle(target, geometry, direction, dtype, winograd=winograd)
         return (Algorithm.WINOGRAD, *direct) if against is None else direct
     return (Algorithm.DIRECT, Algorithm.IM2COL, Algorithm.DEPTHWISE)
 

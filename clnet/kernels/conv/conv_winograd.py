@@ -18,7 +18,7 @@ from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..kernel import Constraint, Kernel
 from .conv_geometry import ConvGeometry, Direction
-from .obstacle import Obstacle
+from .conv_obstacle import ConvObstacle
 
 _TILE = 4
 _SIZES = (3, 5)
@@ -166,13 +166,13 @@ GRADIENT = Kernel("winograd_gradient", "conv/conv_winograd.mako")
 
 def obstacle(
     target: Target, g: ConvGeometry, direction: Direction, itemsize: int
-) -> Obstacle | None:
+) -> ConvObstacle | None:
     """Why a convolution has not this form, or its numbers do not fit; None: it is computed so."""
     if g.groups != 1:
-        return Obstacle.GROUPS
+        return ConvObstacle.GROUPS
     if g.kh != g.kw or g.kh not in _SIZES or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
-        return Obstacle.FILTERS
-    return Obstacle.WORKSPACE if _images(target, g, direction, itemsize) == 0 else None
+        return ConvObstacle.FILTERS
+    return ConvObstacle.WORKSPACE if _images(target, g, direction, itemsize) == 0 else None
 
 
 def pays(g: ConvGeometry, direction: Direction) -> bool:

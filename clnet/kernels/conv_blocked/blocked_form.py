@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ...device import DeviceTraits
 from ...values.shapes import Shape
-from ..conv import ConvGeometry, Obstacle
+from ..conv import ConvGeometry, ConvObstacle
 
 LEAST_BLOCK, _MOST_BLOCK = 4, 16
 _MOST_ELEMENTS = 2**31 - 1
@@ -80,7 +80,7 @@ def vectors_of(channels: int, block: int) -> int:
     return 2 if channels % (2 * block) == 0 else 1
 
 
-def unblockable(g: ConvGeometry, block: int) -> Obstacle | None:
+def unblockable(g: ConvGeometry, block: int) -> ConvObstacle | None:
     """What about a convolution's sizes forbids every blocked form; elements are counted in ints.
 
     Args:
@@ -88,8 +88,8 @@ def unblockable(g: ConvGeometry, block: int) -> Obstacle | None:
         block: channels of a block.
     """
     if g.groups != 1:
-        return Obstacle.GROUPS
+        return ConvObstacle.GROUPS
     if g.oc % block:
-        return Obstacle.CHANNELS
+        return ConvObstacle.CHANNELS
     largest = max(g.n * g.ic * g.h * g.w, g.n * g.oc * g.oh * g.ow, g.oc * g.icg * g.taps * 4)
-    return None if g.flops > 0 and largest <= _MOST_ELEMENTS else Obstacle.SIZE
+    return None if g.flops > 0 and largest <= _MOST_ELEMENTS else ConvObstacle.SIZE

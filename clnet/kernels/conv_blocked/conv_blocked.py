@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
-from ..conv import ConvGeometry, ConvProblem, ConvTrial, Direction, Obstacle, Operands
+from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
 from ..tuning import Tunable
 from . import (
     conv_blocked_direct,
-    conv_blocked_few,
+    conv_blocked_few_channels,
     conv_blocked_weight,
     conv_blocked_winograd,
     conv_blocked_winograd_weight,
@@ -27,8 +27,8 @@ from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, unblockable
 __all__ = [
     "BlockedAlgorithm",
     "BlockedForm",
+    "ConvObstacle",
     "Direction",
-    "Obstacle",
     "block_size",
     "blocked_forward",
     "blocked_input_grad",
@@ -96,7 +96,7 @@ def considered(
     *,
     winograd: bool = True,
     packing: bool = True,
-) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+) -> Iterator[tuple[BlockedForm, ConvObstacle | None]]:
     """The forms, the fastest first, each with what stands against it; the first free one is taken.
 
     Args:
@@ -116,7 +116,7 @@ def considered(
         if form == taken:
             yield form, None
             return
-        yield form, against or Obstacle.MEASURED
+        yield form, against or ConvObstacle.MEASURED
     yield taken, None
 
 
@@ -127,33 +127,33 @@ def _ruled(
     *,
     winograd: bool,
     packing: bool = True,
-) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+) -> Iterator[tuple[BlockedForm, ConvObstacle | None]]:
     """The forms by the rules that hold where nothing was measured."""
     block = block_size(target.traits)
-    general = Obstacle.DEVICE if block is None else unblockable(geometry, block)
+    general = ConvObstacle.DEVICE if block is None else unblockable(geometry, block)
     forms = [BlockedForm(algorithm, block or 1) for algorithm in _PREFERRED]
     if general is not None:
         yield from ((form, general) for form in forms)
         return
-    against = {form: _against(target, geometry, direction, form, winograd) for form in forms}
+    against = {form: _obstacle(target, geometry, direction, form, winograd) for form in forms}
     able = [form for form in forms if against[form] is None]
     cheapest = min(able, key=lambda form: _cost(geometry, direction, form, packing), default=None)
     for form in forms:
         transformed = form.algorithm in conv_blocked_winograd.ALGORITHMS
         dear = transformed and against[form] is None and form != cheapest
-        yield form, Obstacle.PIXELS if dear else against[form]
+        yield form, ConvObstacle.PIXELS if dear else against[form]
 
 
-def _against(
+def _obstacle(
     target: Target,
     geometry: ConvGeometry,
     direction: Direction,
     form: BlockedForm,
     winograd: bool,  # noqa: FBT001 - private
-) -> Obstacle | None:
+) -> ConvObstacle | None:
     """What forbids a form."""
     if form.algorithm in conv_blocked_winograd.ALGORITHMS and not winograd:
-        return Obstacle.FORBIDDEN
+        return ConvObstacle.FORBIDDEN
     return obstacle(target, geometry, direction, form)
 
 
@@ -175,7 +175,7 @@ def _cost(
 
 def obstacle(
     target: Target, geometry: ConvGeometry, direction: Direction, form: BlockedForm
-) -> Obstacle | None:
+) -> ConvObstacle | None:
     """Why a form does not compute a convolution within the target's scratch memory; None: it does.
 
     Args:
@@ -189,12 +189,12 @@ def obstacle(
             return conv_blocked_winograd_weight.obstacle(target, geometry, form)
         return conv_blocked_winograd.obstacle(target, geometry, direction, form)
     if form.plain_x:
-        few = conv_blocked_few.fits(target, geometry, direction)
-        return None if few else Obstacle.CHANNELS
+        few = conv_blocked_few_channels.fits(target, geometry, direction)
+        return None if few else ConvObstacle.CHANNELS
     if geometry.ic % form.block:
-        return Obstacle.CHANNELS
+        return ConvObstacle.CHANNELS
     if direction is Direction.WEIGHT_GRAD and not conv_blocked_weight.fits(target, geometry):
-        return Obstacle.WORKSPACE
+        return ConvObstacle.WORKSPACE
     return None
 
 
@@ -235,7 +235,7 @@ def pack_filters(
     if form.algorithm in conv_blocked_winograd.ALGORITHMS:
         return [conv_blocked_winograd.pack(target, packed, weight, geometry, direction, form)]
     if form.plain_x:
-        return [conv_blocked_few.pack(packed, weight, geometry, form)]
+        return [conv_blocked_few_channels.pack(packed, weight, geometry, form)]
     return [conv_blocked_direct.pack(target, packed, weight, geometry, direction, form)]
 
 
@@ -277,7 +277,7 @@ def blocked_forward(
             )
         ]  # fmt: skip
     if form.plain_x:
-        few = conv_blocked_few.forward
+        few = conv_blocked_few_channels.forward
         return [few(target, y, x, packed, bias, geometry, form, activation=activation)]
     direct = conv_blocked_direct.forward
     return [direct(target, y, x, packed, bias, geometry, form, added=added, activation=activation)]
@@ -324,7 +324,7 @@ def blocked_weight_grad(
     Returns:
         The launches, in order.
     """
-    algorithm = conv_blocked_few if form.plain_x else conv_blocked_weight
+    algorithm = conv_blocked_few_channels if form.plain_x else conv_blocked_weight
     if form.algorithm in conv_blocked_winograd.ALGORITHMS:
         algorithm = conv_blocked_winograd_weight
     return algorithm.weight_grad(target, gw, gy, x, geometry, form)

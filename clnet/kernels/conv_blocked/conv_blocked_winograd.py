@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..conv import ConvGeometry, ConvProblem, ConvTrial, Direction, Obstacle, Operands
+from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
 from ..kernel import Kernel
 from ..streaming import streams_packed
 from ..tuning import Tunable
@@ -145,20 +145,20 @@ class Cut(NamedTuple):
 
 def obstacle(
     target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm
-) -> Obstacle | None:
+) -> ConvObstacle | None:
     """Why these transforms do not compute a convolution; None if they do."""
     if (found := misshapen(g, form)) is not None:
         return found
     cut = _cut(target, g, direction, form)
-    return None if 4 * cut.chunks * cut.slot <= target.workspace_limit else Obstacle.WORKSPACE
+    return None if 4 * cut.chunks * cut.slot <= target.workspace_limit else ConvObstacle.WORKSPACE
 
 
-def misshapen(g: ConvGeometry, form: BlockedForm) -> Obstacle | None:
+def misshapen(g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
     """What about a convolution's shape these transforms do not have."""
     square = g.kh == g.kw and (form.algorithm, g.kh) in _TRANSFORMS
     if not square or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
-        return Obstacle.FILTERS
-    return Obstacle.CHANNELS if g.ic % form.block else None
+        return ConvObstacle.FILTERS
+    return ConvObstacle.CHANNELS if g.ic % form.block else None
 
 
 def matrices_of(g: ConvGeometry, form: BlockedForm) -> Transforms:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
-from ..conv import ConvGeometry, Obstacle
+from ..conv import ConvGeometry, ConvObstacle
 from ..kernel import Constraint, Kernel
 from .blocked_form import BlockedAlgorithm, BlockedForm, vectors_of
 from .conv_blocked_weight import CHANNELS
@@ -69,13 +69,13 @@ SUM_BYTES = 2**20
 LEAST_PIXELS = {BlockedAlgorithm.WINOGRAD2: 150, BlockedAlgorithm.WINOGRAD4: 300}
 
 
-def obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> Obstacle | None:
+def obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
     """Why these transforms do not compute the gradient; None if they do."""
     if (found := misshapen(g, form)) is not None:
         return found
     cut = _cut(target, g, form)
     needed = 4 * (cut.chunks * cut.groups * cut.slot + cut.sums)
-    return None if needed <= target.workspace_limit else Obstacle.WORKSPACE
+    return None if needed <= target.workspace_limit else ConvObstacle.WORKSPACE
 
 
 def pays(g: ConvGeometry, form: BlockedForm) -> bool:

@@ -10,8 +10,8 @@ from .pointwise import pointwise as pointwise
 from .pointwise_many import MOST_ELEMENTS as MOST_ELEMENTS
 from .pointwise_many import most_segments as most_segments
 from .pointwise_many import pointwise_many as pointwise_many
-from .random import bernoulli as bernoulli
-from .random import dropout as dropout
-from .random import integers as integers
-from .random import normal as normal
-from .random import uniform as uniform
+from .random_numbers import bernoulli as bernoulli
+from .random_numbers import dropout as dropout
+from .random_numbers import integers as integers
+from .random_numbers import normal as normal
+from .random_numbers import uniform as uniform

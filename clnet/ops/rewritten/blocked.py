@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Target
-from ...kernels.conv import ConvGeometry, Direction, Obstacle
+from ...kernels.conv import ConvGeometry, ConvObstacle, Direction
 from ...kernels.conv_blocked import (
     BlockedAlgorithm,
     BlockedForm,
@@ -28,8 +28,8 @@ __all__ = [
     "BlockedConvInputGrad",
     "BlockedConvWeightGrad",
     "BlockedForm",
+    "ConvObstacle",
     "Direction",
-    "Obstacle",
     "PackFilters",
     "choose_form",
     "considered",

@@ -7,11 +7,11 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.compile.memory import lower, memory_is_short, plan_memory
 from clnet.compile.passes import PASSES, rewrite
-from clnet.compile.recompute import recompute
 from clnet.compile.record import record
-from clnet.compile.split import split
+from clnet.compile.regions import lower, memory_is_short, plan_memory
+from clnet.compile.rematerialize import recompute
+from clnet.compile.split_batch_norm import split
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..autodiff.hook import Table
+from ..autodiff.tensor_hook import Table
 from ..errors import ArgumentError
 from ..ops.machinery.boundary import boundary
 from ..tensor import Tensor

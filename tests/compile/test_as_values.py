@@ -9,9 +9,9 @@ import pytest
 
 import clnet
 from clnet import nn, ops
+from clnet.compile.as_values import as_values
 from clnet.compile.compiled import Compiled
 from clnet.compile.record import record
-from clnet.compile.values import as_values
 from clnet.ops.machinery.pointwise import Overwrite
 
 pytestmark = pytest.mark.device

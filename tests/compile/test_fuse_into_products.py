@@ -12,15 +12,15 @@ import clnet
 import clnet.nn.functional as F
 from clnet import nn
 from clnet.compile import record
-from clnet.compile.finish import apart, finish
+from clnet.compile.fuse_into_products import fuse_into_products, unfused_pairs
+from clnet.compile.fusion_obstacle import FusionObstacle
 from clnet.compile.passes import PASSES, rewrite
-from clnet.compile.refusal import Refusal
 from clnet.compile.tracer import Action, Step
 from clnet.ops.rewritten.finished import Finished
 
 pytestmark = pytest.mark.device
 
-BEFORE = tuple(p for p in PASSES[: PASSES.index(finish)])
+BEFORE = tuple(p for p in PASSES[: PASSES.index(fuse_into_products)])
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +44,12 @@ def traced(function, *args):
 
 
 def finished(trace):
-    steps = [s for s in finish(trace).steps if isinstance(s, Step)]
+    steps = [s for s in fuse_into_products(trace).steps if isinstance(s, Step)]
     return [s.function for s in steps if isinstance(s.function, Finished)]
 
 
 def refusals(trace):
-    return {why for _, _, why in apart(trace)}
+    return {why for _, _, why in unfused_pairs(trace)}
 
 
 def training(*, last, sizes=(300, 320, 272, 10), **options):
@@ -116,7 +116,7 @@ def test_the_rate_is_read_after_it_was_set():
     for _ in range(2):
         step(x, y), compiled(x, y)
     # The action that counts steps stands before the first update.
-    trace = finish(traced(function, x, y))
+    trace = fuse_into_products(traced(function, x, y))
     first = next(i for i, s in enumerate(trace.steps) if isinstance(s, Action))
     update = next(
         i
@@ -136,7 +136,7 @@ def test_what_the_host_does_later_keeps_nothing_back():
     later = trace.with_steps([*(s for s in trace.steps if isinstance(s, Step)), *actions])
     changing = [sum(f.changed for f in finished(t)) for t in (trace, later)]
     assert changing[0] == changing[1] > 0
-    assert finish(later).steps[-len(actions) :] == tuple(actions)
+    assert fuse_into_products(later).steps[-len(actions) :] == tuple(actions)
 
 
 def test_a_schedule_reaches_the_updates():
@@ -177,7 +177,7 @@ def test_a_weight_that_is_read_again_is_updated_later():
         return z.detach()
 
     trace = traced(function, clnet.randn(40, 300))
-    assert Refusal.ORDER in refusals(trace)
+    assert FusionObstacle.ORDER in refusals(trace)
     assert not any(f.changed for f in finished(trace))
 
 
@@ -185,16 +185,16 @@ def test_small_weights_are_left_to_the_one_update():
     x, y = batch(inputs=20)
     _, function = training(last=False, sizes=(20, 30, 10))
     trace = traced(function, x, y)
-    assert Refusal.MERGED in refusals(trace)
+    assert FusionObstacle.MERGED in refusals(trace)
     assert not any(f.changed for f in finished(trace))
 
 
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (lambda x, w, v: (x @ w) * v, Refusal.SHAPE),
-        (lambda x, w, v: (x @ w).T.exp() + 1, Refusal.SHAPE),
-        (lambda x, w, v: (x @ w).double().exp(), Refusal.DTYPE),
+        (lambda x, w, v: (x @ w) * v, FusionObstacle.SHAPE),
+        (lambda x, w, v: (x @ w).T.exp() + 1, FusionObstacle.SHAPE),
+        (lambda x, w, v: (x @ w).double().exp(), FusionObstacle.DTYPE),
     ],
     ids=["broadcast", "turned", "dtype"],
 )
@@ -257,5 +257,5 @@ def test_large_tiles_are_finished_with_little_only(monkeypatch):
     with clnet.abstract():
         assert steps(little, 2048) == (1, set())
         for function in (more, heavy):
-            assert steps(function, 2048) == (0, {Refusal.UNSUITED})
+            assert steps(function, 2048) == (0, {FusionObstacle.UNSUITED})
             assert steps(function, 64) == (1, set())

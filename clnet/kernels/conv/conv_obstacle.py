@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Obstacle(Enum):
+class ConvObstacle(Enum):
     """What keeps a convolution from an algorithm; the value says it to a reader of a plan."""
 
     DEVICE = "plain values are faster on this device"

@@ -30,14 +30,14 @@ from ..ops.machinery.update import Update
 from ..ops.shape import CopyInto
 from ..values.dtypes import DType, Kind, from_name
 from ..values.shapes import broadcast_strides, collapse
-from .refusal import Refusal
+from .fusion_obstacle import FusionObstacle
 from .tracer import Step
 
 _DIVISIONS = {"fmod", "remainder", "floor_divide", "trunc_divide"}
 
 
 @dataclass(frozen=True)
-class Form:
+class PointwiseStep:
     """``changed, made = exprs(reads, scalars)``, elementwise over the shape of what is written.
 
     Attributes:
@@ -106,27 +106,29 @@ class Form:
         return Step(function, tuple(inputs), self.made, like.module_path, like.phase)
 
 
-def form_of(step: Step) -> Form | None:
+def as_pointwise(step: Step) -> PointwiseStep | None:
     """A pointwise step in common form, None for another."""
     function, inputs, outputs = step.function, step.inputs, step.outputs
     name = (function.name,)
     if isinstance(function, Pointwise):
-        return Form(name, function.exprs, function.scalars, function.compute, inputs, (), outputs)
+        return PointwiseStep(
+            name, function.exprs, function.scalars, function.compute, inputs, (), outputs
+        )
     if isinstance(function, Overwrite):
         of = function.function
-        return Form(name, of.exprs, of.scalars, of.compute, inputs[1:], inputs[:1], ())
+        return PointwiseStep(name, of.exprs, of.scalars, of.compute, inputs[1:], inputs[:1], ())
     if isinstance(function, Update):
         changed = inputs[: len(function.exprs)]
         compute = from_name(inputs[0].dtype.compute)
-        return Form(name, function.exprs, function.scalars, compute, inputs, changed, ())
+        return PointwiseStep(name, function.exprs, function.scalars, compute, inputs, changed, ())
     if isinstance(function, Fused):
         changed, compute = inputs[: function.changed], function.compute
-        return Form(
+        return PointwiseStep(
             function.parts, function.exprs, function.scalars, compute, inputs, changed, outputs
         )
     if isinstance(function, CopyInto) and inputs[0].dtype is inputs[1].dtype:
         compute = from_name(inputs[1].dtype.compute)
-        return Form(name, (Input(0),), (), compute, inputs[1:], inputs[:1], ())
+        return PointwiseStep(name, (Input(0),), (), compute, inputs[1:], inputs[:1], ())
     if isinstance(function, Full):
         return _constant(name, function, (), outputs)
     if isinstance(function, MakeInto) and isinstance(function.function, Full):
@@ -134,7 +136,9 @@ def form_of(step: Step) -> Form | None:
     return None
 
 
-def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | Refusal:
+def compose(
+    producer: PointwiseStep, consumer: PointwiseStep, keep: Sequence[Array]
+) -> PointwiseStep | FusionObstacle:
     """The consumer with the producer's outputs computed in place instead of read.
 
     Args:
@@ -143,15 +147,15 @@ def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | Ref
         keep: those of the producer's outputs that are still wanted; the new form makes them, too.
 
     Returns:
-        One form, or a refusal where that would not give the same bits, or the producer writes
+        One step, or an obstacle where that would not give the same bits, or the producer writes
         something that is left and the iteration spaces differ.
     """
     compute = producer.compute or consumer.compute
     if compute is None or consumer.compute is not compute:
-        return Refusal.DTYPE
+        return FusionObstacle.DTYPE
     only_same = bool(keep) or bool(producer.changed)
     if only_same and producer.shape != consumer.shape:
-        return Refusal.SHAPE
+        return FusionObstacle.SHAPE
     reads, scalars = list(consumer.reads), (*consumer.scalars, *producer.scalars)
     shifted: dict[Expr, Expr] = {
         s: Scalar(s.index + len(consumer.scalars)) for s in scalars_of(*producer.exprs)
@@ -166,13 +170,13 @@ def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | Ref
         value = stored(producer.exprs[len(producer.changed) + made[view.storage]], whole, compute)
         operands = seen_through(view, whole, producer.reads)
         if value is None:
-            return Refusal.DTYPE
+            return FusionObstacle.DTYPE
         if only_same and not same_view(view, whole):
-            return Refusal.SHAPE
+            return FusionObstacle.SHAPE
         if operands is None:
-            return Refusal.VIEW
+            return FusionObstacle.VIEW
         if isinstance(value, Const) and _raises(consumer):
-            return Refusal.EXPONENT
+            return FusionObstacle.EXPONENT
         replaced[leaf] = substitute(value, {**shifted, **_added(producer, operands, reads)})
     exprs = [substitute(e, replaced) for e in consumer.exprs]
     leaves = {**shifted, **(_added(producer, producer.reads, reads) if only_same else {})}
@@ -180,7 +184,7 @@ def compose(producer: Form, consumer: Form, keep: Sequence[Array]) -> Form | Ref
     split, first = len(producer.changed), len(consumer.changed)
     kept = [own[split + made[y.storage]] for y in keep]
     return _trimmed(
-        Form(
+        PointwiseStep(
             (*producer.parts, *consumer.parts),
             (*own[:split], *exprs[:first], *kept, *exprs[first:]),
             scalars,
@@ -260,25 +264,29 @@ def _constant(
     function: Full,
     changed: tuple[Array, ...],
     outputs: tuple[Array, ...],
-) -> Form | None:
+) -> PointwiseStep | None:
     value, dtype = function.value, function.dtype
     if isinstance(value, HostScalar):
-        return Form(name, (Scalar(0),), (value,), from_name(dtype.compute), (), changed, outputs)
+        return PointwiseStep(
+            name, (Scalar(0),), (value,), from_name(dtype.compute), (), changed, outputs
+        )
     number = np.array(value, dtype.numpy).item()
     if isinstance(number, bool) or (number in (0, 1, -1) and str(number) != "-0.0"):
-        return Form(name, (Const(number),), (), None, (), changed, outputs)
+        return PointwiseStep(name, (Const(number),), (), None, (), changed, outputs)
     if not dtype.is_floating_point:
         return None
-    return Form(name, (Scalar(0),), (number,), from_name(dtype.compute), (), changed, outputs)
+    return PointwiseStep(
+        name, (Scalar(0),), (number,), from_name(dtype.compute), (), changed, outputs
+    )
 
 
-def _raises(form: Form) -> bool:
+def _raises(form: PointwiseStep) -> bool:
     """Whether a constant might become an exponent, which is computed otherwise than a variable."""
     nodes = topological(form.exprs)
     return any(isinstance(n, Call) and n.primitive.name == "pow" for n in nodes)
 
 
-def _added(form: Form, operands: Sequence[Array], reads: list[Array]) -> dict[Expr, Expr]:
+def _added(form: PointwiseStep, operands: Sequence[Array], reads: list[Array]) -> dict[Expr, Expr]:
     """Where a form's inputs are among ``reads``, which grow by those that are not."""
     places = {_view(a): k for k, a in enumerate(reads)}
     leaves: dict[Expr, Expr] = {}
@@ -291,13 +299,13 @@ def _added(form: Form, operands: Sequence[Array], reads: list[Array]) -> dict[Ex
     return leaves
 
 
-def _trimmed(form: Form) -> Form:
+def _trimmed(form: PointwiseStep) -> PointwiseStep:
     """Without operands and scalars that no expression names."""
     reads: list[Array] = []
     leaves = _added(form, form.reads, reads)
     scalars = scalars_of(*form.exprs)
     leaves |= {s: Scalar(k) for k, s in enumerate(scalars)}
-    return Form(
+    return PointwiseStep(
         form.parts,
         tuple(substitute(e, leaves) for e in form.exprs),
         tuple(form.scalars[s.index] for s in scalars),

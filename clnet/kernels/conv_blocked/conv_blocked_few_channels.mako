@@ -1,4 +1,4 @@
-## kernel conv_blocked_few: convolution of plain images of few channels to blocked ones
+## kernel conv_blocked_few_channels: convolution of plain images of few channels to blocked ones
 ##
 ## One work-item per group copies the rows that a strip of output rows reads into local memory, with
 ## their padding, so that tiles need not look where an image ends,

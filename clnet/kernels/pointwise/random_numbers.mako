@@ -1,4 +1,4 @@
-## kernel random: random numbers from a seed and a counter, and dropout
+## kernel random_numbers: random numbers from a seed and a counter, and dropout
 ##
 ## param  ctype: str                 type of y's elements
 ## param  real: str                  float or double, the type arithmetic is done in

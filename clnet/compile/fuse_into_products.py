@@ -16,8 +16,8 @@ from ..expr import Expr, Input, inputs_of, substitute
 from ..kernels.pointwise import MOST_ELEMENTS
 from ..ops.matmul import Linear, MatMul
 from ..ops.rewritten.finished import Finished, should_finish
-from .form import Form, form_of
-from .refusal import Apart, Refusal
+from .fusion_obstacle import FusionObstacle, UnfusedPair
+from .pointwise_step import PointwiseStep, as_pointwise
 from .simplify import cells_of
 from .trace import Trace
 from .tracer import Action, Step
@@ -26,7 +26,7 @@ _MOST_OPERANDS = 8
 _MOST_NODES = 64
 
 
-def finish(trace: Trace) -> Trace:
+def fuse_into_products(trace: Trace) -> Trace:
     """The trace with pointwise steps computed by the products whose results they read.
 
     A step moves up to its product. What the host does for it, such as counting an optimiser's
@@ -53,15 +53,15 @@ def finish(trace: Trace) -> Trace:
     return trace.with_steps([step for group in steps for step in group])
 
 
-def apart(trace: Trace) -> Iterator[Apart]:
+def unfused_pairs(trace: Trace) -> Iterator[UnfusedPair]:
     """Pointwise steps that are not computed by the product whose result they read, and why."""
     actions = [i for i, step in enumerate(trace.steps) if isinstance(step, Action)]
     for at, product in _products(trace):
         for reader in trace.readers.get(product.outputs[0].storage, ()):
             step = trace.steps[reader]
-            if isinstance(step, Step) and form_of(step) is not None:
+            if isinstance(step, Step) and as_pointwise(step) is not None:
                 found = _finished(trace, actions, at, reader)
-                if isinstance(found, Refusal):
+                if isinstance(found, FusionObstacle):
                     yield at, reader, found
 
 
@@ -80,17 +80,17 @@ def _products(trace: Trace) -> Iterator[tuple[int, Step]]:
                 yield position, step
 
 
-def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish | Refusal:
+def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish | FusionObstacle:
     """A product at ``at`` with a pointwise step that reads its result, as one step."""
     product, step = trace.steps[at], trace.steps[reader]
-    form = form_of(step) if isinstance(step, Step) else None
+    form = as_pointwise(step) if isinstance(step, Step) else None
     if form is None or not isinstance(product, Step):
-        return Refusal.CHANGED
+        return FusionObstacle.CHANGED
     function = product.function
     if not isinstance(function, MatMul | Linear):
-        return Refusal.CHANGED
+        return FusionObstacle.CHANGED
     (x,) = product.outputs
-    against = _against(trace, x, form) or _against_moving(trace, actions, at, reader, form)
+    against = _obstacle(trace, x, form) or _obstacle_to_moving(trace, actions, at, reader, form)
     if against is not None:
         return against
     others = {(a.storage, a.offset) for a in form.reads if a.storage is not x.storage}
@@ -102,37 +102,37 @@ def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish
         operands=len(others) + len(form.written),
         light=form.light,
     ):
-        return Refusal.UNSUITED
+        return FusionObstacle.UNSUITED
     kept = trace.outlives(x.storage) or len(trace.readers[x.storage]) > 1
     return _Finish(_joined(product, function, form, kept=kept), form.cells)
 
 
-def _against(trace: Trace, x: Array, form: Form) -> Refusal | None:
+def _obstacle(trace: Trace, x: Array, form: PointwiseStep) -> FusionObstacle | None:
     """Why a product's kernel cannot compute a form of its result ``x``."""
     arrays = (*form.reads, *form.written)
     if form.compute is not x.dtype or any(a.dtype is not x.dtype for a in arrays):
-        return Refusal.DTYPE
+        return FusionObstacle.DTYPE
     if any(a.size != x.size or not a.contiguous for a in arrays):
-        return Refusal.SHAPE
+        return FusionObstacle.SHAPE
     if any(a.storage is x.storage and a.offset != x.offset for a in arrays):
-        return Refusal.VIEW
+        return FusionObstacle.VIEW
     if not trace.is_value(x.storage) or any(not trace.is_value(y.storage) for y in form.made):
-        return Refusal.CHANGED
+        return FusionObstacle.CHANGED
     changed = {a.storage for a in form.changed}
     if len(changed) < len(form.changed) or any(
         a.storage is b.storage and a.offset != b.offset for a in form.changed for b in form.reads
     ):
-        return Refusal.OVERLAP
+        return FusionObstacle.OVERLAP
     if form.changed and x.size <= MOST_ELEMENTS:
-        return Refusal.MERGED
+        return FusionObstacle.MERGED
     if len(arrays) > _MOST_OPERANDS:
-        return Refusal.OPERANDS
-    return Refusal.LENGTH if form.num_nodes > _MOST_NODES else None
+        return FusionObstacle.OPERANDS
+    return FusionObstacle.LENGTH if form.num_nodes > _MOST_NODES else None
 
 
-def _against_moving(
-    trace: Trace, actions: list[int], at: int, reader: int, form: Form
-) -> Refusal | None:
+def _obstacle_to_moving(
+    trace: Trace, actions: list[int], at: int, reader: int, form: PointwiseStep
+) -> FusionObstacle | None:
     """Why a step cannot be done as early as its product."""
     product = trace.steps[at]
     own = product.storages if isinstance(product, Step) else ()
@@ -142,18 +142,18 @@ def _against_moving(
 
     changed = {a.storage for a in form.changed}
     if changed & set(own):  # the product would read what it overwrites
-        return Refusal.ORDER
+        return FusionObstacle.ORDER
     if any(passed(trace.writers.get(a.storage)) for a in (*form.reads, *form.changed)):
-        return Refusal.ORDER
+        return FusionObstacle.ORDER
     if any(passed(trace.readers.get(storage)) for storage in changed):
-        return Refusal.ORDER
+        return FusionObstacle.ORDER
     last = max((i for i in actions if at < i < reader), default=-1)
     if form.cells and any(cells_of(step.function) for i, step in trace.ops if at <= i < last):
-        return Refusal.ORDER
+        return FusionObstacle.ORDER
     return None
 
 
-def _joined(product: Step, function: MatMul | Linear, form: Form, *, kept: bool) -> Step:
+def _joined(product: Step, function: MatMul | Linear, form: PointwiseStep, *, kept: bool) -> Step:
     """A product and a form of its result as one step, at the product's place."""
     (x,) = product.outputs
     reads: list[Array] = list(form.changed)

@@ -10,8 +10,9 @@ import pytest
 
 import clnet
 from clnet import nn, ops
-from clnet.compile.memory import MemoryPlan, lower, plan_memory
+from clnet.compile.passes import KEEPING_BITS
 from clnet.compile.record import record
+from clnet.compile.regions import MemoryPlan, lower, plan_memory
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device
@@ -167,7 +168,7 @@ def test_planned_memory_is_less_than_eager_needs(device):
     clnet.reset_peak_memory_stats()
     eager.step(*given)
     on_top = clnet.max_memory_allocated() - before
-    step = clnet.compile(job.step)
+    step = clnet.compile(job.step, passes=KEEPING_BITS)
     step(*given)
     memory = step.plans[0].memory
     assert memory.arena_bytes < on_top + device.queue.workspace.nbytes
@@ -195,7 +196,7 @@ def test_steps_of_a_plan_do_not_use_the_queues_workspace(device):
 def test_gradients_outlive_the_plan():
     eager, job, given = Job(), Job(), images(0)
     eager.step(*given)
-    step = clnet.compile(job.step)
+    step = clnet.compile(job.step, passes=KEEPING_BITS)
     step(*given)
     del step
     gc.collect()
@@ -208,7 +209,7 @@ def test_gradients_outlive_the_plan():
 
 def test_replays_while_inputs_and_results_are_in_use():
     job, eager = Job(), Job()
-    step = clnet.compile(job.step)
+    step = clnet.compile(job.step, passes=KEEPING_BITS)
     given = [images(seed) for seed in range(6)]
     found = [step(*pair) for pair in given]  # nothing is waited for in between
     expected = [eager.step(*pair) for pair in given]
@@ -272,7 +273,8 @@ def test_plans_share_what_lasts_no_longer_than_a_replay(device):
     gc.collect()
     before = clnet.memory_allocated()
     job = Job()
-    step, forward = clnet.compile(job.step), clnet.compile(clnet.no_grad()(job.model))
+    step = clnet.compile(job.step, passes=KEEPING_BITS)
+    forward = clnet.compile(clnet.no_grad()(job.model), passes=KEEPING_BITS)
     x, target = images(0)
     eager = Job()
     expected = [eager.step(x, target).item() for _ in range(2)]

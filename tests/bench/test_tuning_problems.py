@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from clnet.bench import asked, gemm
+from clnet.bench import gemm, tuning_problems
 from clnet.bench.workload import WORKLOADS
 from clnet.kernels.tunables import TUNABLES
 
 
 def test_products_of_the_benchmark_are_asked_for(device):
-    problems = asked.of_op("gemm", device)
+    problems = tuning_problems.of_op("gemm", device)
     sizes = {(p["m"], p["n"], p["k"]) for _, p in problems}
     assert {(case.m, case.n, case.k) for case in gemm.SQUARES} <= sizes
     assert all(TUNABLES[name].problem(**problem) for name, problem in problems)
 
 
 def test_convolutions_of_the_benchmark_are_asked_for(device):
-    problems = asked.of_op("conv", device)
+    problems = tuning_problems.of_op("conv", device)
     if device.traits.dedicated_local_memory:
         assert problems == []
         return
@@ -26,6 +26,6 @@ def test_convolutions_of_the_benchmark_are_asked_for(device):
 
 
 def test_networks_ask_for_what_their_step_computes(device):
-    problems = asked.of_network(WORKLOADS["fashion-cnn"], device)
+    problems = tuning_problems.of_network(WORKLOADS["fashion-cnn"], device)
     sizes = {frozenset((p["m"], p["n"], p["k"])) for name, p in problems if "gemm" in name}
     assert frozenset((64, 128, 3136)) in sizes

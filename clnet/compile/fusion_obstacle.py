@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Refusal(Enum):
+class FusionObstacle(Enum):
     """What keeps a step from being computed with the one that reads its result."""
 
     READ_TWICE = "others read it, too"
@@ -29,5 +29,5 @@ class Refusal(Enum):
     BYTES = "no fewer bytes would be moved"
 
 
-Apart = tuple[int, int, Refusal]
+UnfusedPair = tuple[int, int, FusionObstacle]
 """The positions of two steps that stay apart, the earlier one first, and why."""

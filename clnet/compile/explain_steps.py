@@ -17,22 +17,22 @@ from ..ops.rewritten.blocked import (
     BlockedConvInputGrad,
     BlockedConvWeightGrad,
     BlockedForm,
-    Obstacle,
+    ConvObstacle,
     considered,
 )
-from . import epilogue, finish, fuse, prologue, update
+from . import epilogue, fuse, fuse_into_products, prologue, update
 from .convolution import convolution_of, learns
-from .refusal import Apart
+from .fusion_obstacle import UnfusedPair
 from .trace import Trace
 from .tracer import Step
 
 _MOST_PLACES = 8
 
-_APART: tuple[tuple[str, Callable[[Trace], Iterator[Apart]]], ...] = (
-    ("fuse", fuse.apart),
-    ("epilogue", epilogue.apart),
-    ("finish", finish.apart),
-    ("prologue", prologue.apart),
+_UNFUSED: tuple[tuple[str, Callable[[Trace], Iterator[UnfusedPair]]], ...] = (
+    ("fuse", fuse.unfused_pairs),
+    ("epilogue", epilogue.unfused_pairs),
+    ("fuse_into_products", fuse_into_products.unfused_pairs),
+    ("prologue", prologue.unfused_pairs),
 )
 
 
@@ -60,8 +60,8 @@ def reasons(trace: Trace) -> list[str]:
         text = _convolution(trace, step)
         if text:
             tell(text, _name(trace, position))
-    for name, apart in _APART:
-        for first, second, why in apart(trace) if name in trace.passes else ():
+    for name, unfused_pairs in _UNFUSED:
+        for first, second, why in unfused_pairs(trace) if name in trace.passes else ():
             pair = f"{_name(trace, first)} into {_name(trace, second)}"
             tell(f"not fused ({why.value})", pair)
     if "merge_updates" in trace.passes:
@@ -80,7 +80,7 @@ def _convolution(trace: Trace, step: Step) -> str:
         faster = takewhile(lambda found: found[0] != function.form, forms)
         # A faster form that nothing stands against was forbidden; larger transforms say enough.
         against = (
-            _against(form, obstacle or Obstacle.FORBIDDEN)
+            _obstacle(form, obstacle or ConvObstacle.FORBIDDEN)
             for form, obstacle in faster
             if form.algorithm is not BlockedAlgorithm.WINOGRAD2
         )
@@ -93,19 +93,19 @@ def _convolution(trace: Trace, step: Step) -> str:
     if convolution is None:
         return f"plain; blocked convolutions are of float32, not {step.inputs[0].dtype.name}"
     if target.traits.dedicated_local_memory:
-        obstacle = convolution.against_winograd(target)
+        obstacle = convolution.winograd_obstacle(target)
         return "by winograd" if obstacle is None else f"not winograd ({obstacle.value})"
     if convolution.form(target) is not None:
         return "plain; its result is changed in place, or no dense image"
     forms = (
-        _against(form, obstacle)
+        _obstacle(form, obstacle)
         for form, obstacle in convolution.considered(target)
         if obstacle is not None and form.algorithm is not BlockedAlgorithm.WINOGRAD2
     )
     return "; ".join(("plain", *forms))
 
 
-def _against(form: BlockedForm, obstacle: Obstacle) -> str:
+def _obstacle(form: BlockedForm, obstacle: ConvObstacle) -> str:
     return f"not {form.algorithm.value} ({obstacle.value})"
 
 

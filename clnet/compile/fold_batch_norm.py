@@ -14,7 +14,7 @@ from ..expr import Input, Scalar, rsqrt
 from ..ops.conv import Conv2d
 from ..ops.machinery.pointwise import Pointwise
 from ..ops.norm import by_statistics
-from .form import same_view
+from .pointwise_step import same_view
 from .trace import Trace
 from .tracer import Action, Step
 

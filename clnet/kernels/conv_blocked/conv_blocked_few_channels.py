@@ -45,9 +45,9 @@ class FewSumParams(NamedTuple):
     terms: int
 
 
-FEW = Kernel("conv_blocked_few", "conv_blocked/conv_blocked_few.mako")
-FEW_WEIGHT = Kernel("conv_blocked_few_weight", "conv_blocked/conv_blocked_few.mako")
-FEW_SUM = Kernel("conv_blocked_few_sum", "conv_blocked/conv_blocked_few.mako")
+FEW = Kernel("conv_blocked_few", "conv_blocked/conv_blocked_few_channels.mako")
+FEW_WEIGHT = Kernel("conv_blocked_few_weight", "conv_blocked/conv_blocked_few_channels.mako")
+FEW_SUM = Kernel("conv_blocked_few_sum", "conv_blocked/conv_blocked_few_channels.mako")
 
 # Channels of x that are too few for blocks of their own.
 MOST_CHANNELS = 4

@@ -69,6 +69,8 @@ class BufferPool:
         max_block: the device's largest single buffer.
         limit: bytes the pool may take from the device, or None for no limit of ours.
         watch: who looks on; None: one of its own.
+        poison: fills so many bytes of a buffer, in its turn, so that nobody reads what was not
+            written; None: blocks are left as they are.
     """
 
     def __init__(
@@ -79,8 +81,10 @@ class BufferPool:
         max_block: int,
         limit: int | None,
         watch: Watch | None = None,
+        poison: Callable[[Any, int], None] | None = None,
     ) -> None:
         self._create = create
+        self._poison = poison
         self._finish = finish
         self._max_block = max_block
         self._watch = watch or Watch()
@@ -120,6 +124,8 @@ class BufferPool:
         """Return a block; ``nbytes`` is what was asked for when it was taken."""
         capacity = size_class(nbytes)
         with self._lock:
+            if self._poison is not None:
+                self._poison(buffer, capacity)
             self._free[capacity].append(buffer)
             self._held[nbytes] -= 1
             self._allocated -= capacity
@@ -163,6 +169,8 @@ class BufferPool:
             buffer = self._try(capacity)
         if buffer is None:
             raise self._error(wanted, "the device has no room left")
+        if self._poison is not None:
+            self._poison(buffer, capacity)
         self._reserved += capacity
         self._num_device_allocations += 1
         self._peak_reserved = max(self._peak_reserved, self._reserved)

@@ -36,12 +36,12 @@ class _Kind(NamedTuple):
     ctype: str
 
 
-_BITS = Kernel("random_bits", "pointwise/random.mako")
-_UNIFORM = Kernel("random_uniform", "pointwise/random.mako")
-_NORMAL = Kernel("random_normal", "pointwise/random.mako")
-_BERNOULLI = Kernel("random_bernoulli", "pointwise/random.mako")
-_INTEGER = Kernel("random_integer", "pointwise/random.mako")
-_DROPOUT = Kernel("dropout", "pointwise/random.mako")
+_BITS = Kernel("random_bits", "pointwise/random_numbers.mako")
+_UNIFORM = Kernel("random_uniform", "pointwise/random_numbers.mako")
+_NORMAL = Kernel("random_normal", "pointwise/random_numbers.mako")
+_BERNOULLI = Kernel("random_bernoulli", "pointwise/random_numbers.mako")
+_INTEGER = Kernel("random_integer", "pointwise/random_numbers.mako")
+_DROPOUT = Kernel("dropout", "pointwise/random_numbers.mako")
 
 
 def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[Launch]:
