@@ -423,15 +423,15 @@ def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
 
 
 def _at_least(x, low):
-    return e.maximum(x, low)
+    return e.where(e.logical_or(x < low, e.isnan(low)), low, x)
 
 
 def _at_most(x, high):
-    return e.minimum(x, high)
+    return e.where(e.logical_or(x > high, e.isnan(high)), high, x)
 
 
 def _between(x, low, high):
-    return e.minimum(e.maximum(x, low), high)
+    return _at_most(_at_least(x, low), high)
 
 
 # At a bound the gradient is the operand's; a NaN is inside of nothing.

@@ -245,9 +245,7 @@ def lerp(x: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) 
     if x.dtype is not end.dtype or not x.dtype.is_floating_point:
         raise DtypeError("lerp", "both ends have one floating dtype", x=x.dtype, end=end.dtype)
     operands = [x, end, weight]
-    return evaluate(
-        "lerp", _lerp, operands, promoted=[x, end], gradient=_lerp_gradient, out=out
-    )
+    return evaluate("lerp", _lerp, operands, promoted=[x, end], gradient=_lerp_gradient, out=out)
 
 
 def _add_product(x, first, second, value):

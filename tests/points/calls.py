@@ -77,7 +77,13 @@ _KINKED = {
     "float": ["a.float()"],
     "double": ["a.double()"],
 }
-_ORDERS = {"hardsigmoid": 1, "multi_margin_loss": 1, "multilabel_margin_loss": 1, "floor_divide": 0, "heaviside": 0}
+_ORDERS = {
+    "hardsigmoid": 1,
+    "multi_margin_loss": 1,
+    "multilabel_margin_loss": 1,
+    "floor_divide": 0,
+    "heaviside": 0,
+}
 """How often PyTorch differentiates, where that is less than twice."""
 _PAIRS = {
     "add": ["m.add(a, b)", "m.add(a, b, alpha=2)"],
@@ -87,7 +93,11 @@ _PAIRS = {
         "m.div(a, b, rounding_mode='trunc')",
     ],
     "pow": ["m.pow(a, b)"],
-    "where": ["m.where(a > 0, a, b)", "m.where(a > 0, a / a, b / b)", "m.where(a != 0, a.log(), b)"],
+    "where": [
+        "m.where(a > 0, a, b)",
+        "m.where(a > 0, a / a, b / b)",
+        "m.where(a != 0, a.log(), b)",
+    ],
     "masked_fill": ["m.masked_fill(a * b, b > 0, 2.0)"],
     "isclose": ["m.isclose(a, b)", "m.isclose(a, b, equal_nan=True)"],
     "prelu": ["m.prelu(a[:, None], b[:1]).flatten()"],

@@ -76,9 +76,7 @@ def run(package: Any, point: Point, dtype: str, *, compiled: bool = False) -> di
     return {n: _numpy(package, v) for n, v in zip(keys, values, strict=True)}
 
 
-def _derivatives(
-    package: Any, text: str, given: Any, count: int, orders: int
-) -> dict[str, Any]:
+def _derivatives(package: Any, text: str, given: Any, count: int, orders: int) -> dict[str, Any]:
     leaves = [x.detach().requires_grad_(orders > 0 and i < count) for i, x in enumerate(given[:-1])]
     wanted, cotangent = leaves[:count], given[-1]
     names = dict(zip(NAMES, leaves, strict=False))
