@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
-# Everything that must hold before a change lands, in a fresh environment (.venv-ci): formatting,
-# lint, types, then the README's test command with PyTorch as the oracle. Oclgrind is installed
-# where this may be done; elsewhere its tests say why they are skipped.
+# Everything that must hold before a change lands, in a fresh environment (.venv-ci):
+#
+#   1. the README's own command, `make test`: without PyTorch, slow tests included;
+#   2. the tests that asked PyTorch in it, with PyTorch;
+#   3. kernels and compiled functions once more, on narrower vectors than this CPU's;
+#   beside them formatting, lint and types.
+#
+# So every test runs somewhere here, but for those marked perf or gpu. Oclgrind is installed where
+# this may be done; elsewhere its tests say why they are skipped. All parts run, then the exit
+# status says whether one failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,17 +17,42 @@ if ! command -v oclgrind >/dev/null && command -v apt-get >/dev/null && [[ $(id 
     DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends oclgrind
 fi
 
-rm -rf .venv-ci
-in_venv() { make --no-print-directory VENV=.venv-ci TORCH=1 "$@"; }
-in_venv environment
-# Beside the tests, which leave cores idle now and then.
-in_venv lint >.venv-ci/lint.log 2>&1 &
+export VENV=.venv-ci MAKEFLAGS=--no-print-directory
+rm -rf "$VENV"
+make environment
+
+failed=()
+part() { # what it is called, and a command
+    local start=$SECONDS
+    echo "== $1"
+    "${@:2}" || failed+=("$1")
+    echo "== $1: $((SECONDS - start)) s"
+}
+
+# Beside the tests, which leave cores idle now and then; types are checked with what is installed.
+make lint >"$VENV/lint.log" 2>&1 &
 lint=$!
-# What is marked slow (Oclgrind, examples, whole trainings) would take longer than CI has; it is part of
-# a plain `make test`.
-tests=0
-in_venv test ARGS="-m 'not perf and not gpu and not slow'" || tests=$?
-linted=0
-wait "$lint" || linted=$?
-cat .venv-ci/lint.log
-exit $((tests ? tests : linted))
+
+asked=$PWD/$VENV/asked-pytorch
+part "make test" env CLNET_TESTS_ASKED_PYTORCH="$asked" make test
+part "make lint" wait "$lint"
+cat "$VENV/lint.log"
+
+if [[ -s $asked ]]; then
+    part "make test TORCH=1, of what was skipped" make test TORCH=1 ARGS="@$asked"
+fi
+
+native=$("$VENV/bin/python" -c "import clnet; print(clnet.device().traits.simd_width)")
+narrow="tests/compile tests/kernels/test_conv_blocked.py tests/kernels/test_blocked.py
+    tests/kernels/test_gemm.py tests/kernels/test_reduce.py tests/kernels/test_norm.py"
+for width in 8 4; do
+    if ((width < native)); then
+        part "make test, vectors of $width floats" env CLNET_SIMD_WIDTH=$width \
+            make test ARGS="${narrow//$'\n'/ } -m 'not perf and not gpu and not slow'"
+    fi
+done
+
+if ((${#failed[@]})); then
+    printf 'failed: %s\n' "${failed[@]}" >&2
+    exit 1
+fi

@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
 from ci.ops_notes import INTRODUCTION, NOTES
-from clnet import mode
 from clnet.autograd import grad
 from clnet.compile.tracer import Step, Tracer
-from clnet.dtypes import ALL, DType, Kind
 from clnet.errors import ClnetError, TraceError
 from clnet.ops import PUBLIC_OPS, Face
-from clnet.ops.function import Function
+from clnet.ops.machinery.function import Function
+from clnet.values import mode
+from clnet.values.dtypes import ALL, DType, Kind
 from tests.opcase import OpCase, normal
 
 ROOT = Path(__file__).parents[1]
@@ -158,7 +158,7 @@ def order(case: OpCase, dtype: DType) -> str:
 
 
 def kernels(function: Function) -> set[str]:
-    """The kernel modules of a function, by the names in its ``lower`` and in its settings."""
+    """The rooms of kernels that a function uses: names in its ``lower`` and in its settings."""
     found = {_family(value) for value in vars(function).values() if callable(value)}
     for value in vars(function).values():
         if isinstance(value, Function):  # which lowers that
@@ -168,7 +168,7 @@ def kernels(function: Function) -> set[str]:
 
 def _family(value: Any) -> str:
     name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-    return name.rpartition(".")[2] if name and name.startswith("clnet.kernels.") else ""
+    return name.split(".")[2] if name and name.startswith("clnet.kernels.") else ""
 
 
 def _mentioned(function: Any, seen: set[CodeType]) -> Iterator[str]:

@@ -61,7 +61,7 @@ def page() -> str:
 
 def record() -> None:
     """Write PyTorch's answers."""
-    import torch
+    import torch  # noqa: PLC0415 - only here
 
     warnings.simplefilter("ignore")
     found: Answers = {

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import hypothesis
 import numpy as np
 import pytest
 
+# Before clnet reads its settings: memory nobody has written is NaN (CLNET_POISON=0 leaves it out).
+os.environ.setdefault("CLNET_POISON", "1")
+
 import clnet
 from clnet.errors import DeviceError
+from tests.reporting import pytest_configure, pytest_terminal_summary  # noqa: F401 - hooks
 
 hypothesis.settings.register_profile(
     "reproducible",

@@ -286,7 +286,8 @@ def measured_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(where, "target", Target(where.traits, 2**26, tunings))
     problem = {"dtype": "float32", "m": 24, "n": 40, "k": 32, "batch": 1, "items": 1}
     product = {**problem, "layout": "NN"}
-    monkeypatch.setattr("clnet.bench.asked.of_op", lambda op, on: [("gemm_packed", product)] * 2)
+    asked = [("gemm_packed", product)] * 2
+    monkeypatch.setattr("clnet.bench.tuning_problems.of_op", lambda op, on: asked)
 
 
 @pytest.mark.device

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import clnet
-from clnet.collector import paused_collector
+from clnet.values.collector import paused_collector
 
 
 @pytest.fixture
@@ -37,6 +37,7 @@ def test_a_collector_that_was_off_stays_off(collecting):
 
 
 def test_what_was_made_meanwhile_is_old_afterwards(collecting):
+    gc.unfreeze()  # what another package may have frozen
     gc.enable()
     with paused_collector():
         made = [[] for _ in range(10_000)]

@@ -10,7 +10,8 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import DtypeError, GradientError, ShapeError, TraceError
-from clnet.ops.update import update
+from clnet.ops.machinery.boundary import boundary
+from clnet.ops.machinery.update import update
 
 pytestmark = pytest.mark.device
 
@@ -282,7 +283,7 @@ def test_a_view_that_repeats_elements_is_refused():
 
 def test_a_relative_that_no_one_knows_is_refused():
     x = leaf(1.0, 2.0)
-    ahead, behind = ops.boundary.boundary([x * 1, x * 2], lambda grads: grads)
+    ahead, behind = boundary([x * 1, x * 2], lambda grads: grads)
     h = clnet.checkpoint(lambda v: (v * 2).view(2), x)
     assert h.source is None
     with pytest.raises(GradientError, match=r"view=boundary"):

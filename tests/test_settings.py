@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clnet.errors import ArgumentError
-from clnet.settings import Settings, parse_bytes
+from clnet.values.settings import Settings, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,7 @@ def test_every_variable_is_read():
         {
             "CLNET_DEVICE": "pocl:1",
             "CLNET_THREADS": "2",
+            "CLNET_SIMD_WIDTH": "8",
             "CLNET_MEMORY_LIMIT": "1G",
             "CLNET_WORKSPACE_LIMIT": "64M",
             "CLNET_BUILD_PROCESSES": "0",
@@ -62,10 +63,11 @@ def test_every_variable_is_read():
             "CLNET_DATA": "/data",
             "CLNET_TUNINGS": "/tunings",
             "CLNET_TUNE": "1",
+            "CLNET_POISON": "1",
         }
     )
     folders = (Path("/cache"), Path("/data"), Path("/tunings"))
-    assert settings == Settings("pocl:1", 2, 2**30, 2**26, 0, *folders, tune=True)
+    assert settings == Settings("pocl:1", 2, 8, 2**30, 2**26, 0, *folders, tune=True, poison=True)
 
 
 def test_nothing_is_tuned_unless_asked():
@@ -91,3 +93,9 @@ def test_build_processes_is_a_whole_number():
     law = "CLNET_BUILD_PROCESSES: is a whole number, 0 or more"
     with pytest.raises(ArgumentError, match=f"^{law}; got value='-1'$"):
         Settings.read({"CLNET_BUILD_PROCESSES": "-1"})
+
+
+def test_a_width_is_one_that_vectors_have():
+    assert Settings.read({"CLNET_SIMD_WIDTH": "4"}).simd_width == 4
+    with pytest.raises(ArgumentError, match="CLNET_SIMD_WIDTH: is 1, 2, 4, 8 or 16; got value='3'"):
+        Settings.read({"CLNET_SIMD_WIDTH": "3"})

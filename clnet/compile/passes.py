@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from .as_values import as_values
 from .epilogue import epilogue
-from .finish import finish
-from .fold import fold
+from .fold_batch_norm import fold
 from .fuse import fuse
+from .fuse_into_products import fuse_into_products
 from .layout import layout
 from .prologue import prologue
-from .recompute import recompute
+from .rematerialize import recompute
 from .simplify import simplify, with_constants
-from .split import split
+from .split_batch_norm import split
 from .trace import Trace
 from .update import merge_updates
-from .values import as_values
 
 Pass = Callable[[Trace], Trace]
 
@@ -28,12 +28,23 @@ PASSES: tuple[Pass, ...] = (
     split,
     epilogue,
     fuse,
-    finish,
+    fuse_into_products,
     prologue,
     merge_updates,
     with_constants,
 )
 """From what was recorded to what is planned: the one list, in order."""
+
+MAY_ROUND: tuple[Pass, ...] = (fold, layout, prologue)
+"""Those after which results may differ in their last bits from what eager execution gives.
+
+``fold`` multiplies filters instead of results, ``layout`` brings other algorithms for convolutions
+(Winograd's, blocks of channels) with other orders of their sums and those of batch norms, and
+``prologue`` other orders for sums that compute what they read. All others keep every bit.
+"""
+
+KEEPING_BITS: tuple[Pass, ...] = tuple(p for p in PASSES if p not in MAY_ROUND)
+"""What to compile with for the bits of eager execution."""
 
 SAVING: tuple[Pass, ...] = (recompute, fuse)
 """What follows where memory is short: less of it for some more work."""

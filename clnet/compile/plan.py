@@ -8,8 +8,8 @@ from ..array import Array
 from ..device import Launch, Scratch, Storage, size_class
 from ..errors import ArgumentError
 from .explain import as_graphviz, as_mermaid, as_text
-from .memory import Lowered, MemoryPlan, lower, lowered, plan_memory
-from .reasons import reasons
+from .explain_steps import reasons
+from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
 from .replay import Replay
 from .trace import Trace
 from .tracer import Action, Tracer
@@ -123,6 +123,7 @@ class Plan:
             argument.take(given, apart=apart)
             self._replay.rebind(argument.storage)
         try:
+            self._poison()
             self._replay.run()
         finally:  # an exception half-way leaves some of them changed
             for storage in self._mutated:
@@ -130,6 +131,12 @@ class Plan:
         for leaf, grad in self._grads_after:
             leaf.grad = grad
         return [self._copied(result) for result in self._results]
+
+    def _poison(self) -> None:
+        """Where ``CLNET_POISON`` asks for it, no value of the last replay is left for this one."""
+        if self.device.poison is not None:
+            for arena in self._arenas:
+                self.device.poison(arena.buffer, size_class(arena.nbytes))
 
     def _copied(self, result: Array) -> Array:
         copy = Array(

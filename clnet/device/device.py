@@ -13,12 +13,12 @@ from typing import Any
 
 import pyopencl as cl
 
-from .. import mode
 from ..errors import ArgumentError, DeviceError
-from ..settings import SETTINGS
+from ..values import mode
+from ..values.settings import SETTINGS
 from .ahead import Ahead
+from .buffer_pool import BufferPool
 from .discovery import Found, discover, identity_of, select, traits_of
-from .pool import BufferPool
 from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
@@ -41,10 +41,13 @@ class Device:
 
     Attributes:
         open_start, open_seconds: when its context was created, and how long that took.
+        poison: fills memory nobody has written yet, where ``CLNET_POISON`` asks for it.
 
     Raises:
         DeviceError: if the runtime refuses to open it.
     """
+
+    poison: Callable[[Any, int], None] | None = None
 
     def __init__(self, found: Found, threads: int | None) -> None:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
@@ -71,6 +74,8 @@ class Device:
         self.programs = ProgramCache(context, handle, self.identity.key, folder, watch, ahead)
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch)
+        if SETTINGS.poison:
+            self.poison = self.queue.poison
         limit = SETTINGS.memory_limit
         if limit is None and self.traits.unified_memory:
             limit = self.traits.global_memory_bytes
@@ -80,6 +85,7 @@ class Device:
             max_block=self.traits.max_allocation_bytes,
             limit=limit,
             watch=watch,
+            poison=self.poison,
         )
         self.arenas = Arenas(self)
         tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)

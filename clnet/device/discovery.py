@@ -10,6 +10,7 @@ from typing import Any
 import pyopencl as cl
 
 from ..errors import ArgumentError, DeviceError
+from ..values.settings import SETTINGS
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 
 _INSTALL_HINT = (
@@ -19,6 +20,15 @@ _INSTALL_HINT = (
 )
 # Platforms are called by the first word of their name, but for those whose first word says nothing.
 _ALIASES = {"portable": "pocl", "advanced": "amd"}
+# Floats in a vector of the CPUs that LLVM knows. One that it does not know, being newer, it takes
+# for an older one, while the driver still reports the vectors that are there: PoCL 3.0 says 16 on
+# AMD's Zen 4, compiles for znver3, and LLVM 14 crashes in kernels of 16-wide vectors.
+_LANES = {
+    4: "x86-64 x86-64-v2 generic core2 penryn nehalem westmere silvermont goldmont btver1 amdfam10",
+    8: "x86-64-v3 sandybridge ivybridge haswell broadwell skylake alderlake raptorlake meteorlake "
+    "arrowlake lunarlake sierraforest bdver1 bdver2 bdver3 bdver4 btver2 znver1 znver2 znver3",
+}
+_LANES_OF = {name: lanes for lanes, names in _LANES.items() for name in names.split()}
 _KINDS = {
     cl.device_type.CPU: DeviceKind.CPU,
     cl.device_type.GPU: DeviceKind.GPU,
@@ -126,7 +136,7 @@ def traits_of(handle: Any) -> DeviceTraits:
     return DeviceTraits(
         kind=device_kind(handle),
         compute_units=handle.max_compute_units,
-        simd_width=max(handle.native_vector_width_float, handle.preferred_vector_width_float, 1),
+        simd_width=_lanes(handle),
         max_group_size=handle.max_work_group_size,
         local_memory_bytes=handle.local_mem_size,
         dedicated_local_memory=handle.local_mem_type == cl.device_local_mem_type.LOCAL,
@@ -137,6 +147,18 @@ def traits_of(handle: Any) -> DeviceTraits:
         float16="cl_khr_fp16" in extensions,
         float64="cl_khr_fp64" in extensions or bool(handle.double_fp_config),
     )
+
+
+def _lanes(handle: Any) -> int:
+    """Floats in the vectors that kernels should use: those the driver's compiler has."""
+    reported = max(handle.native_vector_width_float, handle.preferred_vector_width_float, 1)
+    if device_kind(handle) is not DeviceKind.CPU:
+        return reported
+    if SETTINGS.simd_width is not None:
+        return SETTINGS.simd_width
+    # PoCL's version ends in the target: "... HSTR: pthread-x86_64-unknown-linux-gnu-znver3".
+    target = re.search(r"-(?:x86_64|i686)-.*?-gnu-(\S+)", handle.version)
+    return reported if target is None else min(reported, _LANES_OF.get(target[1], reported))
 
 
 def identity_of(handle: Any) -> DeviceIdentity:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..errors import DeviceError
 
 if TYPE_CHECKING:
+    from .buffer_pool import BufferPool
     from .device import Device
-    from .pool import BufferPool
 
 
 class Storage:
@@ -151,7 +151,7 @@ class HostScalar:
 def values_of(
     args: Sequence[Any],
     item_bytes: Sequence[int],
-    lend: Callable[[int], Storage] | None = None,
+    lend: Callable[[Scratch], Storage] | None = None,
 ) -> list[Any]:
     """What OpenCL gets for a launch's arguments: buffers, and numbers as they are now.
 
@@ -176,7 +176,7 @@ def values_of(
             values.append(arg.buffer)
             shift = arg.begin // item if arg.begin else 0
         elif kind is Scratch and lend is not None:
-            values.append(lend(arg.nbytes).buffer)
+            values.append(lend(arg).buffer)
         else:
             value = arg.value if kind is HostScalar else arg
             values.append(value + shift if shift else value)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
-from .. import mode
 from ..errors import DeviceError
+from ..values import mode
 from .backing import Backing
 from .bound import BoundLaunches
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .program import CompiledKernel, Prepared, ProgramCache
     from .workspace import Workspace
 
+# Bytes FF 7F: NaN as float16, bfloat16, float32 and float64, large as an integer.
+_POISON = np.full(1, 0x7FFF, np.uint16)
 _CALLS = {
     "upload": "clEnqueueWriteBuffer",
     "download": "clEnqueueReadBuffer",
@@ -72,7 +74,7 @@ class Queue:
         if self._watch.observers or not kernel.launched:
             self._launch_watched(launch, kernel)
             return
-        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.lend))
+        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.serve))
         cl.enqueue_nd_range_kernel(
             self._queue, kernel.handle, launch.global_size, launch.local_size
         )
@@ -194,6 +196,15 @@ class Queue:
         cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint8), 0, 1)
         return buffer
 
+    def poison(self, buffer: Any, nbytes: int) -> None:
+        """Fill a buffer's first bytes with what nobody may read: see ``CLNET_POISON``.
+
+        Args:
+            buffer: the ``pyopencl.Buffer``.
+            nbytes: how many; even, as all blocks and regions are.
+        """
+        cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
+
     @contextmanager
     def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
         """A buffer's bytes, to be written; does not wait for what was enqueued before."""
@@ -287,7 +298,7 @@ class Queue:
     def _launch_watched(self, launch: Launch, kernel: CompiledKernel) -> None:
         """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
         start = time.perf_counter()
-        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.lend))
+        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.serve))
         self._watch.call("clSetKernelArg", start)
         enqueue = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from .launch import Storage
+from .launch import Scratch, Storage
 from .traits import DeviceKind
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Workspace:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._storage: Storage | None = None
+        self._served: Scratch | None = None
         self.requests = 0
         self.requested_bytes = 0
 
@@ -59,6 +60,22 @@ class Workspace:
             storage.materialize()
             self._storage = storage
         return self._storage
+
+    def serve(self, scratch: Scratch) -> Storage:
+        """The block for a launch of the op whose scratch memory this is.
+
+        Args:
+            scratch: the same for all launches of one op; the block keeps what they leave in it.
+
+        Raises:
+            OutOfDeviceMemory: if the device has no room for it.
+        """
+        storage = self.lend(scratch.nbytes)
+        poison = self._device.poison
+        if poison is not None and scratch is not self._served:
+            self._served = scratch
+            poison(storage.buffer, scratch.nbytes)
+        return storage
 
     def release(self) -> None:
         """Give the block back to the pool."""

@@ -13,16 +13,16 @@ from ..expr import erf, exp, expm1, logical_and, logical_or, where
 from ..expr import sigmoid as sigmoid_of
 from ..expr import softplus as softplus_of
 from ..expr import tanh as tanh_of
-from ..shapes import normalize_dim
-from .function import Face, op
-from .pointwise import Result, evaluate, pointwise
+from ..values.shapes import normalize_dim
+from .machinery.function import Face, op
+from .machinery.pointwise import Result, evaluate, pointwise
 from .random import random_like
 from .shape import narrow, reshape
 from .softmax import softmax
 
 if TYPE_CHECKING:
-    from ..dtypes import DType
     from ..tensor import Tensor
+    from ..values.dtypes import DType
 
 _SQRT_HALF = 0.7071067811865476
 _SQRT_2_OVER_PI = 0.7978845608028654

@@ -9,9 +9,10 @@ import pyopencl._cl as driver
 import pytest
 
 import clnet
-from clnet.device import DeviceKind
+from clnet.device import DeviceKind, discovery
 from clnet.device.discovery import discover, select
 from clnet.errors import ArgumentError, DeviceError
+from clnet.values.settings import Settings
 
 pytestmark = pytest.mark.device
 
@@ -207,3 +208,33 @@ def test_threads_limit_the_compute_units(device, part_of_device):
 def test_threads_outside_the_device_are_refused(device, threads):
     with pytest.raises(ArgumentError, match=rf"threads lies in \[1, \d+\]; got threads={threads}$"):
         clnet.device(threads=threads)
+
+
+POCL = "OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-"
+
+
+@pytest.mark.parametrize(
+    ("version", "reported", "lanes"),
+    [
+        (POCL + "znver3", 16, 8),  # how LLVM 14 compiles for Zen 4, whose vectors PoCL counts
+        (POCL + "generic", 16, 4),
+        (POCL + "haswell", 4, 4),
+        (POCL + "skylake-avx512", 16, 16),
+        (POCL + "a-cpu-to-come", 16, 16),
+        ("OpenCL 3.0 PoCL HSTR: cpu-x86_64-pc-linux-gnu-znver4", 16, 16),
+        ("OpenCL 3.0 (Build 0)", 16, 16),
+    ],
+)
+def test_vectors_are_those_that_the_compiler_has(version, reported, lanes, monkeypatch):
+    monkeypatch.setattr(discovery, "SETTINGS", Settings.read({}))
+    handle = SimpleNamespace(
+        type=cl.device_type.CPU,
+        version=version,
+        native_vector_width_float=reported,
+        preferred_vector_width_float=reported,
+    )
+    assert discovery._lanes(handle) == lanes
+    monkeypatch.setattr(discovery, "SETTINGS", Settings.read({"CLNET_SIMD_WIDTH": "2"}))
+    assert discovery._lanes(handle) == 2
+    handle.type = cl.device_type.GPU
+    assert discovery._lanes(handle) == reported

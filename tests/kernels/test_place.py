@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import prod
 
 import numpy as np
 import pytest
 
 from clnet.device import device
-from clnet.kernels import place as place_module
-from clnet.kernels.copy import copy
-from clnet.kernels.place import place
-from clnet.kernels.reduce import lanes_of
+from clnet.kernels.grid import lanes_of
+from clnet.kernels.moving.copy import copy
+from clnet.kernels.moving.place import place
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
+
+place_module = import_module("clnet.kernels.moving.place")
 
 RNG = np.random.default_rng(3)
 
@@ -67,7 +69,7 @@ def test_an_array_among_elements_of_one_value(shape, x_shape, starts, dtype, pas
     ids=str,
 )
 def test_a_part_becomes_dense(shape, at, past, monkeypatch):
-    monkeypatch.setattr("clnet.kernels.copy.STREAM_BYTES", 0)
+    monkeypatch.setattr("clnet.kernels.moving.copy.STREAM_BYTES", 0)
     values = RNG.normal(size=shape).astype(np.float32)
     part = values[at]
     whole, y = on_device(values), poisoned(part.shape)

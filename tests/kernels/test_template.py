@@ -15,7 +15,8 @@ from clnet.errors import TemplateError
 from clnet.kernels import template
 from clnet.kernels.template import render
 
-NAME, PARAMS = "copy.mako", {"ctype": "float", "source": "float", "to_bool": False, "ndim": 1}
+NAME = "moving/copy.mako"
+PARAMS = {"ctype": "float", "source": "float", "to_bool": False, "ndim": 1}
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_a_template_is_translated_once(tmp_path, rendered, monkeypatch):
 def test_other_templates_have_another_folder(tmp_path, rendered, monkeypatch):
     text = rendered(tmp_path)
     other = tmp_path / "version" / NAME
-    other.parent.mkdir()
+    other.parent.mkdir(parents=True)
     other.write_text('<%def name="copy_rows(**given)">another</%def>')
     with monkeypatch.context() as patch:
         patch.setattr(template, "FOLDER", other.parent)

@@ -13,8 +13,7 @@ import pytest
 
 import clnet
 from clnet import nn
-
-torch = pytest.importorskip("torch", reason='PyTorch is the oracle: pip install "clnet[torch]"')
+from tests.answers import torch
 
 RELATIVE = 1e-4
 

@@ -14,13 +14,16 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.nn import functional as F
+from tests.answers import torch
 
-torch = pytest.importorskip("torch", reason='PyTorch is the oracle: pip install "clnet[torch]"')
 pytestmark = pytest.mark.device
 
 RELATIVE = 1e-4
 OURS = SimpleNamespace(lib=clnet, nn=nn, F=F)
-THEIRS = SimpleNamespace(lib=torch, nn=torch.nn, F=torch.nn.functional)
+
+
+def pytorchs() -> SimpleNamespace:
+    return SimpleNamespace(lib=torch, nn=torch.nn, F=torch.nn.functional)
 
 
 def conv(n: Any, a: int, b: int, size: int = 3, **options: Any) -> Any:
@@ -273,7 +276,7 @@ def relative(a: Any, b: Any) -> float:
 def test_models_agree_with_pytorch(name, training):
     make, kind = MODELS[name]
     torch.manual_seed(0)
-    theirs, ours = make(THEIRS).train(training), make(OURS).train(training)
+    theirs, ours = make(pytorchs()).train(training), make(OURS).train(training)
     if name == "VGG":
         keep_signals(theirs)
     assert list(ours.state_dict()) == list(theirs.state_dict())
@@ -302,7 +305,7 @@ def test_models_agree_with_pytorch(name, training):
 
 def test_a_difference_is_seen():
     torch.manual_seed(0)
-    theirs, ours = vgg(THEIRS), vgg(OURS)
+    theirs, ours = vgg(pytorchs()), vgg(OURS)
     ours.load_state_dict({k: v.numpy() for k, v in theirs.state_dict().items()})
     theirs.features[0].weight.data *= 1.02
     x = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype("f4")

@@ -8,9 +8,8 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, ShapeError
+from tests.answers import torch
 from tests.nn.test_against_torch import Layer, agree, both, step
-
-torch = pytest.importorskip("torch", reason='PyTorch is the oracle: pip install "clnet[torch]"')
 
 PLANE, ROWS, IMAGES, VOLUMES = (5, 6), (3, 4, 9), (3, 4, 9, 8), (2, 4, 5, 6, 7)
 OF = {1: ROWS, 2: IMAGES, 3: VOLUMES}

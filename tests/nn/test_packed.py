@@ -8,9 +8,9 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, ShapeError
+from tests.answers import torch
 
 rnn = nn.utils.rnn
-torch = pytest.importorskip("torch", reason='PyTorch is the oracle: pip install "clnet[torch]"')
 pytestmark = pytest.mark.device
 
 LENGTHS = [3, 5, 1, 3]

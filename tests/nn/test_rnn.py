@@ -8,8 +8,8 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, ShapeError
+from tests.answers import torch
 
-torch = pytest.importorskip("torch", reason='PyTorch is the oracle: pip install "clnet[torch]"')
 pytestmark = pytest.mark.device
 
 KINDS = {

@@ -8,6 +8,7 @@ import pytest
 import clnet
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.nn import functional as F
+from tests.answers import torch
 from tests.opcase import OpCase, distinct, every_check, uniform
 from tests.torchcase import by_torch
 
@@ -20,7 +21,6 @@ def case(name, shape, kernel, size, **checks):
                              count), grad=False)  # fmt: skip
 
     def reference(x, drawn):
-        torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
         return by_torch(name, kernel, size, _random_samples=torch.tensor(drawn))(x)
 
     return OpCase(

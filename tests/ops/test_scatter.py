@@ -9,10 +9,10 @@ import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, DtypeError, GradientError, ShapeError
 from clnet.nn import functional as F
+from tests.answers import torch
 from tests.opcase import OpCase, booleans, dense, every_check, integers, normal
 
 pytestmark = pytest.mark.device
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(11)
 

@@ -8,10 +8,10 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import ArgumentError, BoundsError
+from tests.answers import torch
 from tests.opcase import OpCase, distinct, every_check, integers
 
 pytestmark = pytest.mark.device
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(6)
 EDGES = [((0, 3),), ((3, 1),), ((1, 1),)]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import clnet
 from clnet.errors import ArgumentError, BoundsError, GradientError, ShapeError
+from tests.answers import torch
 from tests.opcase import OpCase, every_check, normal
 
 pytestmark = pytest.mark.device
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(12)
 SHAPE = (4, 3, 5)

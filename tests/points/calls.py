@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import importlib
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from clnet import mode
+import numpy as np
+
 from clnet.compile.tracer import Step, Tracer
-from clnet.dtypes import float32, int64
 from clnet.errors import ClnetError, TraceError
 from clnet.ops import PUBLIC_OPS, Face
-from clnet.ops.pointwise import Pointwise
+from clnet.ops.machinery.pointwise import Pointwise
+from clnet.tensor import tensor
+from clnet.values import mode
+from clnet.values.dtypes import float32, int64
 from tests.opcase import OpCase
 from tests.points.sweep import DEFAULTS, Point
 
@@ -165,10 +169,8 @@ def _kinks(text: str) -> tuple[float, ...]:
     """The numbers that a call's text mentions, for these may be kinks."""
     found: list[float] = []
     for word in text.replace("(", " ").replace(")", " ").replace(",", " ").split():
-        try:
+        with suppress(ValueError):
             found.append(float(word))
-        except ValueError:
-            continue
     return (*found, *(-x for x in found))
 
 
@@ -242,10 +244,10 @@ ROWS = [
          "triple", "triple", "target", fixed=1),
     _row("triplet_margin_loss", f"F.triplet_margin_loss({_PAIR}, {_OTHER}, {_PAIR} * 2, "
          "reduction='none')", "few", "few", "few"),
-    _row("cosine_embedding_loss", f"F.cosine_embedding_loss({_PAIR}, m.stack((b, b * 0 + 2), 1), c, "
-         "reduction='none')", "few", "few", "label", fixed=1),
-    _row("multilabel_soft_margin_loss", f"F.multilabel_soft_margin_loss({_PAIR}, m.stack((c, 1 - c), 1), "
-         "reduction='none')", "triple", "triple", "target", fixed=1),
+    _row("cosine_embedding_loss", f"F.cosine_embedding_loss({_PAIR}, "
+         "m.stack((b, b * 0 + 2), 1), c, reduction='none')", "few", "few", "label", fixed=1),
+    _row("multilabel_soft_margin_loss", f"F.multilabel_soft_margin_loss({_PAIR}, "
+         "m.stack((c, 1 - c), 1), reduction='none')", "triple", "triple", "target", fixed=1),
 ]  # fmt: skip
 
 
@@ -276,13 +278,9 @@ def _functions(case: OpCase) -> set[type]:
 
 def inputs(case: OpCase, dtype: Any) -> list[Any]:
     """A case's inputs."""
-    import numpy as np
-
-    import clnet
-
     rng = np.random.default_rng(0)
     drawn = [np.asarray(d.sample(rng, d.shape)) for d in case.inputs]
-    return [clnet.tensor(h.astype(dtype.numpy) if h.dtype.kind == "f" else h) for h in drawn]
+    return [tensor(h.astype(dtype.numpy) if h.dtype.kind == "f" else h) for h in drawn]
 
 
 @cache

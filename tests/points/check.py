@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 import clnet
-from clnet import mode
 from clnet.device import Device
+from clnet.values import mode
 from tests.points.answers import key, read
 from tests.points.differences import explained
 from tests.points.sweep import Point, differs, run

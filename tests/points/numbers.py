@@ -1,4 +1,4 @@
-"""The points: zeros, ones, kinks, saturation, the ends of the number line, and what is no number."""
+"""The points: zeros, ones, kinks, saturation, the ends of the number line, infinities and NaN."""
 
 from __future__ import annotations
 

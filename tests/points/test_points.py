@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -82,7 +83,5 @@ def test_a_planted_error_is_found(device):
 
 def test_differences_name_calls():
     texts = [p.text for p in points()]
-    import re
-
     for line in DIFFERENCES:
         assert any(re.search(line.calls, text) for text in texts), line.calls
