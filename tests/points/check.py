@@ -11,7 +11,7 @@ from clnet.device import Device
 from clnet.values import mode
 from tests.points.answers import key, read
 from tests.points.differences import explained
-from tests.points.sweep import Point, differs, run
+from tests.points.sweep import Point, differs, run, spread
 
 
 class Outcome(NamedTuple):
@@ -38,7 +38,7 @@ def check(point: Point, dtype: str, device: Device, *, compiled: bool = False) -
         points += wrong.size
         different += int(wrong.sum())
         for i in np.flatnonzero(wrong & ~explained(point.text, name, hosts, wrong.size))[:4]:
-            given = ", ".join(f"{h[i % h.size]!s}" for h in hosts)
+            given = ", ".join(f"{spread(h, wrong.size)[i]!s}" for h in hosts)
             unlisted.append(f"{name}({given}) = {got[i]!s}, not {want[i]!s}")
     return Outcome(points, different, tuple(unlisted))
 

@@ -130,6 +130,11 @@ def _numpy(package: Any, value: Any) -> np.ndarray:
     return host.astype(np.float32) if host.dtype.name == "bfloat16" else host
 
 
+def spread(values: np.ndarray, size: int) -> np.ndarray:
+    """Values of the points for the numbers of a result, which has one or more for each point."""
+    return np.resize(np.repeat(values, max(size // max(len(values), 1), 1)), size)
+
+
 def differs(
     name: str, actual: np.ndarray, expected: np.ndarray, dtype: str, hosts: list[np.ndarray]
 ) -> np.ndarray:
@@ -151,5 +156,5 @@ def differs(
         return ~same | ((a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b)))
     if order == 2:
         for host in hosts:
-            same |= np.resize(~np.isfinite(host.astype(np.float64)), same.shape)
+            same |= spread(~np.isfinite(host.astype(np.float64)), same.size)
     return ~same
