@@ -8,7 +8,11 @@ import warnings
 import numpy as np
 import pytest
 
+import clnet
+from clnet.autograd import grad
+from clnet.nn import functional as F
 from clnet.ops import PUBLIC_OPS
+from clnet.tensor import tensor
 from tests.points.answers import DTYPES, key, read
 from tests.points.calls import UNSWEPT, belonging, points
 from tests.points.check import check, kept
@@ -79,6 +83,52 @@ def test_a_planted_error_is_found(device):
             assert differs(name, broken, stored[name], "float32", hosts).sum() == 1
     assert differs("y", np.float32([-0.0]), np.float32([0.0]), "float32", [np.ones(1)]).all()
     assert check(point, "float32", device).points > 500
+
+
+@pytest.mark.parametrize("pos_weight", [None, 3.0])
+def test_a_head_that_begins_with_zeros_learns(pos_weight):
+    factor = None if pos_weight is None else tensor(np.full(3, pos_weight, np.float32))
+    x = tensor(np.zeros(3, np.float32)).requires_grad_()
+    target = tensor(np.array([0, 0.5, 1], np.float32))
+    loss = F.binary_cross_entropy_with_logits(x, target, pos_weight=factor, reduction="sum")
+    loss.backward()
+    wanted = [0.5, 0.25 - 0.25 * (pos_weight or 1), -0.5 * (pos_weight or 1)]
+    np.testing.assert_allclose(x.grad.numpy(), wanted, atol=1e-7)
+
+
+def test_certain_probabilities_have_gradients():
+    x = tensor(np.array([0, 1, 0, 1], np.float32)).requires_grad_()
+    target = tensor(np.array([0, 1, 1, 0], np.float32))
+    F.binary_cross_entropy(x, target, reduction="sum").backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0, 0, -1e12, 1e12], rtol=1e-6)
+
+
+def test_losses_of_nothing():
+    nothing = tensor(np.zeros((0, 3), np.float32)).requires_grad_()
+    for loss in (F.mse_loss, F.l1_loss, F.huber_loss, F.smooth_l1_loss, F.kl_div):
+        assert loss(nothing, nothing.detach(), reduction="sum").item() == 0
+        assert np.isnan(loss(nothing, nothing.detach(), reduction="mean").item())
+        assert loss(nothing, nothing.detach(), reduction="none").shape == (0, 3)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    "point", [p for p in points() if "'none').flatten()" in p.text and not p.fixed], ids=str
+)
+def test_reductions_are_of_the_losses(point, reduction):
+    hosts, _ = point.inputs("float32")
+    keep = np.all([np.isfinite(h) & (np.abs(h) < 50) for h in hosts], axis=0)
+    leaves = [tensor(h[keep]).requires_grad_() for h in hosts]
+    names = {"m": clnet, "F": F, **dict(zip("abc", leaves, strict=False))}
+    each = eval(point.text, names)
+    whole = eval(point.text.replace("'none').flatten()", f"'{reduction}')"), names)
+    share = 1 if reduction == "sum" else 1 / each.numel()
+    total = np.asarray(each.detach().numpy(), np.float64).sum() * share
+    np.testing.assert_allclose(whole.item(), total, rtol=1e-5)
+    found = grad(whole, leaves)
+    wanted = grad(each, leaves, clnet.full_like(each.detach(), share))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_differences_name_calls():
