@@ -71,6 +71,8 @@ MEANING = {
     "erf": _per_element(math.erf),
     "erfc": _per_element(math.erfc),
     "fma": lambda a, b, c: a * b + c,
+    "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
+    "softplus": lambda a: np.logaddexp(a, 0),
     "number": lambda a: a,
 }
 

@@ -21,7 +21,7 @@ from .pointwise_step import same_view
 from .trace import Trace
 from .tracer import Action, Step
 
-_RELU = where(Input(0) <= 0, 0, Input(0))
+_RELU = where(Input(0) < 0, 0, Input(0))
 _SUM = Input(0) + Input(1)
 
 

@@ -21,6 +21,7 @@ from .functions import (
     logical_and,
     logical_or,
     rsqrt,
+    sigmoid,
     sign,
     sin,
     sinh,
@@ -65,6 +66,8 @@ def vjp(
     reaches = _reaching(order, wrt)
     gradients: dict[Expr, Expr] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
+        if cotangent is Const(0) or (not isinstance(cotangent, Expr) and cotangent == 0):
+            continue  # nothing arrives: a product with 0 would be NaN where the slope is infinite
         _accumulate(gradients, output, as_number(cotangent))
     for node in reversed(order):
         if not isinstance(node, Call) or node not in gradients:
@@ -199,6 +202,8 @@ RULES: dict[str, tuple[Rule | None, ...]] = {
     "log10": (lambda g, y, x: g / (x * _LN10),),
     "sqrt": (lambda g, y, x: g / (y * 2),),
     "rsqrt": (lambda g, y, x: g * -0.5 * (y * y * y),),
+    "sigmoid": (lambda g, y, x: g * (y * (1 - y)),),
+    "softplus": (lambda g, y, x: g * sigmoid(x),),
     "erf": (lambda g, y, x: _gauss(g, x),),
     "erfc": (lambda g, y, x: -_gauss(g, x),),
     "sin": (lambda g, y, x: g * cos(x),),

@@ -75,6 +75,9 @@ def _primitives() -> dict[str, Primitive]:
     add("number", "b>n", Domain.ANY, 0)
     add("exp exp2 expm1 log log1p log2 log10 sqrt rsqrt erf erfc", "n>n", Domain.FLOATING)
     add("sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh", "n>n", Domain.FLOATING)
+    # Written as one so that their derivatives hold everywhere: no kink at 0, no overflow.
+    add("sigmoid", "n>n", Domain.FLOATING, 4)
+    add("softplus", "n>n", Domain.FLOATING, 6)
     add("div pow atan2 hypot copysign", "nn>n", Domain.FLOATING)
     add("bitwise_not", "n>n", Domain.INTEGER)
     add("bitwise_and bitwise_or bitwise_xor left_shift right_shift", "nn>n", Domain.INTEGER)
@@ -427,7 +430,8 @@ def _fold_where(condition: Expr, a: Expr, b: Expr) -> Expr | None:
 
 
 def _fold_pow(a: Expr, b: Expr) -> Expr | None:
-    # The exponents PyTorch computes without pow.
+    # Roots and quotients stay powers until they are printed: their derivatives are powers, which
+    # are right at 0, where those of a product's quotient would be NaN.
     if not isinstance(b, Const):
         return None
     rules: dict[float, Callable[[], Expr]] = {
@@ -435,13 +439,13 @@ def _fold_pow(a: Expr, b: Expr) -> Expr | None:
         1: lambda: a,
         2: lambda: a * a,
         3: lambda: a * a * a,
-        0.5: lambda: call("sqrt", a),
-        -0.5: lambda: call("rsqrt", a),
-        -1: lambda: 1 / a,
-        -2: lambda: 1 / (a * a),
     }
     rule = rules.get(b.value)
     return None if rule is None else rule()
+
+
+def _fold_abs(a: Expr) -> Expr | None:
+    return call("abs", a.args[0]) if isinstance(a, Call) and a.primitive.name == "neg" else None
 
 
 _FOLDS: dict[str, Callable[..., Expr | None]] = {
@@ -450,6 +454,7 @@ _FOLDS: dict[str, Callable[..., Expr | None]] = {
     "mul": _fold_mul,
     "div": _fold_div,
     "neg": _fold_neg,
+    "abs": _fold_abs,
     "logical_not": _fold_not,
     "where": _fold_where,
     "pow": _fold_pow,

@@ -247,11 +247,26 @@ def _floor_divide_integer(a: Expr, b: Expr) -> Expr:
     return trunc_divide(a, b) - as_number(logical_and(ne(rest, 0), logical_xor(b < 0, rest < 0)))
 
 
+def _power(a: Expr, b: Expr) -> Expr:
+    # The exponents PyTorch computes without pow.
+    rules: dict[float, Callable[[], Expr]] = {
+        0.5: lambda: call("sqrt", a),
+        -0.5: lambda: call("rsqrt", a),
+        -1: lambda: 1 / a,
+        -2: lambda: 1 / (a * a),
+    }
+    rule = rules.get(b.value) if isinstance(b, Const) else None
+    return call("pow", a, b) if rule is None else rule()
+
+
 # Primitives whose C would be long, in terms of others.
 _LOWER_FLOATING: dict[str, Callable[..., Expr]] = {
     "remainder": _remainder,
     "floor_divide": _floor_divide_floating,
     "trunc_divide": lambda a, b: trunc(a / b),
+    "pow": _power,
+    "sigmoid": lambda x: 1 / (1 + call("exp", -x)),
+    "softplus": lambda x: call("log1p", call("exp", -abs(x))) + where(x > 0, x, 0),
 }
 _LOWER_INTEGER: dict[str, Callable[..., Expr]] = {
     "remainder": _remainder,

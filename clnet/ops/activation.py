@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
-from ..expr import erf, exp, expm1, log1p, logical_and, maximum, minimum, where
+from ..expr import erf, exp, expm1, logical_and, logical_or, where
+from ..expr import sigmoid as sigmoid_of
+from ..expr import softplus as softplus_of
 from ..expr import tanh as tanh_of
 from ..values.shapes import normalize_dim
 from .machinery.function import Face, op
@@ -32,7 +34,7 @@ _SOFT = Face.FUNCTION | Face.FUNCTIONAL
 @pointwise(gradient=lambda g, y: where(y <= 0, 0, g), inplace=True)
 def relu(x):
     """``max(x, 0)``; its gradient at 0 is 0."""
-    return where(x <= 0, 0, x)  # NaN stays NaN
+    return where(x < 0, 0, x)  # NaN stays NaN, and -0 stays -0
 
 
 @pointwise(result=Result.floating, gradient=lambda g, y: g * (1 - y * y))
@@ -44,7 +46,7 @@ def tanh(x):
 @pointwise(result=Result.floating, gradient=lambda g, y: g * (y * (1 - y)))
 def sigmoid(x):
     """``1 / (1 + exp(-x))``."""
-    return 1 / (1 + exp(-x))
+    return sigmoid_of(x)
 
 
 @pointwise(face=Face.FUNCTIONAL, inplace=True)
@@ -53,18 +55,30 @@ def leaky_relu(x, negative_slope=0.01):
     return where(x > 0, x, negative_slope * x)
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def _elu_gradient(g, y, x, alpha):
+    return where(x > 0, g, g * (alpha * exp(_below(x))))
+
+
+def _below(x):
+    return where(x >= 0, 0, x)  # at 0 it ends: second derivatives are PyTorch's there
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_elu_gradient)
 def elu(x, alpha=1.0):
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al. 2015)."""
     below = where(x > 0, 0, x)  # so that no overflow reaches the gradient of large x
     return where(x > 0, x, alpha * expm1(below))
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def _silu_gradient(g, y, x):
+    s = sigmoid_of(x)
+    return g * (s * (1 + x * (1 - s)))
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_silu_gradient)
 def silu(x):
     """``x * sigmoid(x)``."""
-    e = exp(where(x >= 0, -x, x))  # at most 1: neither it nor its gradient overflows
-    return x * (where(x >= 0, 1, e) / (1 + e))
+    return x * sigmoid_of(x)
 
 
 @pointwise(face=Face.FUNCTIONAL, result=Result.floating)
@@ -76,8 +90,7 @@ def softsign(x):
 @pointwise(face=Face.FUNCTIONAL)
 def softplus(x, beta=1.0, threshold=20.0):
     """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x`` is above ``threshold``."""
-    bent = log1p(exp(-abs(beta * x))) / beta + maximum(x, 0)
-    return where(beta * x > threshold, x, bent)
+    return where(beta * x > threshold, x, softplus_of(beta * x) / beta)
 
 
 def _gelu(x):
@@ -110,48 +123,74 @@ def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     return evaluate("gelu", bodies[approximate], [x], result=Result.floating)
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def _held_gradient(g, y, x, low=0, high=6):
+    return where(logical_or(x <= low, x >= high), 0, g)
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=lambda g, y, x: _held_gradient(g, y, x))
 def relu6(x):
     """``min(max(x, 0), 6)``."""
     return _held(x, 0, 6)
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_held_gradient)
 def hardtanh(x, min_val=-1.0, max_val=1.0):
     """``min(max(x, min_val), max_val)``; its gradient at a bound is 0."""
     return _held(x, min_val, max_val)
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def _hardsigmoid_gradient(g, y, x):
+    return where(logical_and(x > -3, x < 3), g * (1 / 6), 0)
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_hardsigmoid_gradient)
 def hardsigmoid(x):
     """``min(max(x + 3, 0), 6) / 6``."""
     return where(x <= -3, 0, where(x >= 3, 1, x * (1 / 6) + 0.5))
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def _hardswish_gradient(g, y, x):
+    return where(x <= -3, 0, where(x >= 3, g, g * (x * (1 / 3) + 0.5)))
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_hardswish_gradient)
 def hardswish(x):
     """``x * hardsigmoid(x)`` (Howard et al. 2019)."""
-    return where(x <= -3, 0, where(x >= 3, x, x * (x * (1 / 6) + 0.5)))
+    # Below it is x times 0: PyTorch's -0, and NaN for -infinity.
+    return where(x <= -3, x * 0, where(x >= 3, x, x * (x * (1 / 6) + 0.5)))
 
 
-@pointwise(face=_SOFT, inplace=True)
+def _selu_gradient(g, y, x):
+    return g * where(x > 0, _SELU_SCALE, _SELU_SCALE * _SELU_ALPHA * exp(_below(x)))
+
+
+@pointwise(face=_SOFT, inplace=True, gradient=_selu_gradient)
 def selu(x):
     """A scaled :func:`elu` that keeps mean 0 and variance 1 (Klambauer et al. 2017)."""
     below = where(x > 0, 0, x)
     return _SELU_SCALE * where(x > 0, x, _SELU_ALPHA * expm1(below))
 
 
-@pointwise(face=_SOFT, inplace=True)
+def _celu_gradient(g, y, x, alpha):
+    return where(x > 0, g, g * exp(_below(x) / alpha))
+
+
+@pointwise(face=_SOFT, inplace=True, gradient=_celu_gradient)
 def celu(x, alpha=1.0):
     """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere (Barron 2017)."""
     below = where(x > 0, 0, x)
     return where(x > 0, x, alpha * expm1(below / alpha))
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True)
+def _mish_gradient(g, y, x):
+    t = tanh_of(softplus_of(x))
+    return g * (t + x * (sigmoid_of(x) * (1 - t * t)))
+
+
+@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_mish_gradient)
 def mish(x):
     """``x * tanh(softplus(x))`` (Misra 2019)."""
-    return x * tanh_of(log1p(exp(-abs(x))) + maximum(x, 0))
+    return x * tanh_of(softplus_of(x))
 
 
 @pointwise(face=Face.FUNCTIONAL)
@@ -163,7 +202,7 @@ def tanhshrink(x):
 @pointwise(face=Face.FUNCTIONAL)
 def logsigmoid(x):
     """``log(1 / (1 + exp(-x)))``, stable for large ``|x|``."""
-    return minimum(x, 0) - log1p(exp(-abs(x)))
+    return 0 - softplus_of(-x)  # 0 for large x, not -0
 
 
 @pointwise(face=_SOFT | Face.METHOD)
@@ -175,11 +214,11 @@ def hardshrink(x, lambd=0.5):
 @pointwise(face=Face.FUNCTIONAL)
 def softshrink(x, lambd=0.5):
     """``x`` drawn towards 0 by ``lambd``: 0 where ``|x| <= lambd``."""
-    return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x * 0))  # NaN stays NaN
+    return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x - x))  # NaN stays NaN
 
 
 def _held(x, low, high):
-    return where(x <= low, low, where(x >= high, high, x))
+    return where(x < low, low, where(x > high, high, x))
 
 
 def _threshold(x, threshold, value):
@@ -286,8 +325,7 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
 
 
 def _gated(a, b):
-    e = exp(-abs(b))
-    return a * (where(b >= 0, 1, e) / (1 + e))
+    return a * sigmoid_of(b)
 
 
 @op(Face.FUNCTIONAL)

@@ -423,15 +423,38 @@ def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
 
 
 def _at_least(x, low):
-    return e.where(x < low, low, x)
+    return e.where(e.logical_or(x < low, e.isnan(low)), low, x)
 
 
 def _at_most(x, high):
-    return e.where(x > high, high, x)
+    return e.where(e.logical_or(x > high, e.isnan(high)), high, x)
 
 
 def _between(x, low, high):
     return _at_most(_at_least(x, low), high)
+
+
+# At a bound the gradient is the operand's; a NaN is inside of nothing.
+def _at_least_gradient(g, y, x, low):
+    return e.where(x >= low, g, 0), e.where(low > x, g, 0)
+
+
+def _at_most_gradient(g, y, x, high):
+    return e.where(x <= high, g, 0), e.where(high < x, g, 0)
+
+
+def _between_gradient(g, y, x, low, high):
+    inside = e.logical_and(x >= low, x <= high)
+    below = e.logical_and(low < high, x < low)
+    above = e.logical_or(x > high, high < low)
+    return e.where(inside, g, 0), e.where(below, g, 0), e.where(above, g, 0)
+
+
+_HELD = {
+    (True, False): (_at_least, _at_least_gradient),
+    (False, True): (_at_most, _at_most_gradient),
+    (True, True): (_between, _between_gradient),
+}
 
 
 @op(_BOTH)
@@ -459,5 +482,5 @@ def clamp(
     bounds = [b for b in (min, max) if b is not None]
     if not bounds:
         raise ArgumentError("clamp", "min or max is given")
-    body = _between if len(bounds) == 2 else _at_most if min is None else _at_least
-    return evaluate("clamp", body, [x, *bounds], out=out)
+    body, gradient = _HELD[min is not None, max is not None]
+    return evaluate("clamp", body, [x, *bounds], gradient=gradient, out=out)

@@ -274,13 +274,14 @@ def _elementwise(
     reduction: str,
     options: Sequence[float] = (),
     weight: Tensor | None = None,
+    gradient: Callable[..., Any] | None = None,
 ) -> Tensor:
     """The loss of every element, weighted, then its reduction."""
     check_reduction(name, reduction)
     x, target = operands[:2]
     if x.shape != target.shape:
         raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
-    losses = evaluate(name, body, operands, options, result=Result.floating)
+    losses = evaluate(name, body, operands, options, result=Result.floating, gradient=gradient)
     if weight is not None:
         losses = losses * weight
     return reduced(losses, reduction)
@@ -349,12 +350,25 @@ def smooth_l1_loss(
         raise ArgumentError("smooth_l1_loss", "beta is 0 or more", beta=beta)
     if beta == 0:
         return l1_loss(x, target, reduction=reduction)
-    return _elementwise("smooth_l1_loss", _smooth_l1_loss, [x, target], reduction, [beta])
+    return _elementwise(
+        "smooth_l1_loss",
+        _smooth_l1_loss,
+        [x, target],
+        reduction,
+        [beta],
+        gradient=_smooth_l1_gradient,
+    )
 
 
 def _smooth_l1_loss(x, target, beta):
     d = builtins.abs(x - target)
     return e.where(d < beta, 0.5 * d * d / beta, d - 0.5 * beta)
+
+
+def _smooth_l1_gradient(g, y, x, target, beta):
+    d = x - target
+    slope = g * e.where(d <= -beta, -1, e.where(d >= beta, 1, d / beta))
+    return slope, -slope
 
 
 @op(Face.FUNCTIONAL)
@@ -376,12 +390,20 @@ def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: flo
     """
     if delta <= 0:
         raise ArgumentError("huber_loss", "delta is above 0", delta=delta)
-    return _elementwise("huber_loss", _huber_loss, [x, target], reduction, [delta])
+    return _elementwise(
+        "huber_loss", _huber_loss, [x, target], reduction, [delta], gradient=_huber_gradient
+    )
 
 
 def _huber_loss(x, target, delta):
     d = builtins.abs(x - target)
     return e.where(d < delta, 0.5 * d * d, delta * (d - 0.5 * delta))
+
+
+def _huber_gradient(g, y, x, target, delta):
+    d = x - target
+    slope = g * e.where(d <= -delta, -delta, e.where(d >= delta, delta, d))
+    return slope, -slope
 
 
 @op(Face.FUNCTIONAL)
@@ -403,14 +425,26 @@ def binary_cross_entropy(
         ShapeError: if the shapes differ.
     """
     return _elementwise(
-        "binary_cross_entropy", _binary_cross_entropy, [x, target], reduction, weight=weight
+        "binary_cross_entropy",
+        _binary_cross_entropy,
+        [x, target],
+        reduction,
+        weight=weight,
+        gradient=_binary_cross_entropy_gradient,
     )
 
 
 def _binary_cross_entropy(x, target):
-    hit, miss = e.log(x), e.log(1 - x)
+    hit, miss = e.log(x), e.log1p(-x)
     hit, miss = e.where(hit < -100, -100.0, hit), e.where(miss < -100, -100.0, miss)
     return (target - 1) * miss - target * hit
+
+
+def _binary_cross_entropy_gradient(g, y, x, target):
+    # The logarithms are held, their slopes are not: at 0 and 1 a wrong answer is still corrected.
+    spread = x * (1 - x)
+    slope = g * ((x - target) / e.where(spread < 1e-12, 1e-12, spread))
+    return slope, g * (e.log1p(-x) - e.log(x))
 
 
 @op(Face.FUNCTIONAL)
@@ -445,9 +479,16 @@ def binary_cross_entropy_with_logits(
         operands,
         reduction,
         weight=weight,
+        gradient=_binary_cross_entropy_with_logits_gradient,
     )
 
 
 def _binary_cross_entropy_with_logits(x, target, pos_weight):
-    softplus = e.log1p(e.exp(-builtins.abs(x))) + e.where(x < 0, -x, 0)  # log(1 + exp(-x))
-    return (1 - target) * x + (1 + (pos_weight - 1) * target) * softplus
+    return (1 - target) * x + (1 + (pos_weight - 1) * target) * e.softplus(-x)
+
+
+def _binary_cross_entropy_with_logits_gradient(g, y, x, target, pos_weight):
+    # A sure and right answer, of either sign, has the small slope it should have, not 1 - 1.
+    miss, hit = e.softplus(x), e.softplus(-x)
+    slope = (1 - target) * e.sigmoid(x) - pos_weight * target * e.sigmoid(-x)
+    return g * slope, g * (pos_weight * hit - miss), g * (target * hit)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
-import builtins
 from collections.abc import Callable
 from math import log as number_log
 from math import pi
@@ -32,12 +31,18 @@ _HALF_LOG_TAU = 0.5 * number_log(2 * pi)
 
 
 def _broadcast(
-    name: str, body: Callable[..., Any], operands: list[Any], options: list[float], reduction: str
+    name: str,
+    body: Callable[..., Any],
+    operands: list[Any],
+    options: list[float],
+    reduction: str,
+    gradient: Callable[..., Any] | None = None,
 ) -> Tensor:
     """The loss of every element of the operands' common shape, then its reduction."""
     check_reduction(name, reduction)
     broadcast_shapes(name, *(x.shape for x in operands))
-    return reduced(evaluate(name, body, operands, options, result=Result.floating), reduction)
+    losses = evaluate(name, body, operands, options, result=Result.floating, gradient=gradient)
+    return reduced(losses, reduction)
 
 
 def _hinge(z):
@@ -64,10 +69,10 @@ def kl_div(
         ArgumentError: if ``reduction`` is none of these.
         ShapeError: if the shapes do not broadcast.
     """
-    body = _kl_of_logs if log_target else _kl
+    body, gradient = (_kl_of_logs, None) if log_target else (_kl, _kl_gradient)
     if reduction != "batchmean":
-        return _broadcast("kl_div", body, [x, target], [], reduction)
-    total = _broadcast("kl_div", body, [x, target], [], "sum")
+        return _broadcast("kl_div", body, [x, target], [], reduction, gradient)
+    total = _broadcast("kl_div", body, [x, target], [], "sum", gradient)
     return total / (x.shape[0] if x.ndim else 1)
 
 
@@ -76,6 +81,12 @@ def _kl(x, target):
     return e.where(e.eq(target, 0), 0, target * e.log(e.where(target < 0, target, safe))) - (
         target * x
     )
+
+
+def _kl_gradient(g, y, x, target):
+    zero = e.eq(target, 0)
+    slope = e.where(zero, 0, e.log(e.where(zero, 1, target)) + 1)
+    return -(g * target), g * (slope - x)
 
 
 def _kl_of_logs(x, target):
@@ -211,12 +222,21 @@ def hinge_embedding_loss(
         ArgumentError: if ``reduction`` is none of these.
         ShapeError: if the shapes do not broadcast.
     """
-    return _broadcast("hinge_embedding_loss", _hinge_embedding, [x, target], [margin], reduction)
+    name = "hinge_embedding_loss"
+    return _broadcast(
+        name, _hinge_embedding, [x, target], [margin], reduction, _hinge_embedding_gradient
+    )
 
 
 def _hinge_embedding(x, target, margin):
     far = e.where(e.eq(target, 1), 0, _hinge(margin - x))
     return far + e.where(e.eq(target, -1), 0, x)
+
+
+def _hinge_embedding_gradient(g, y, x, target, margin):
+    # A NaN is beyond the margin, as PyTorch's clamp has it.
+    far = e.where(e.logical_and(e.ne(target, 1), margin - x >= 0), -1, 0)
+    return g * (far + e.where(e.eq(target, -1), 0, 1)), e.as_number(0)
 
 
 @op(Face.FUNCTIONAL)
@@ -245,11 +265,24 @@ def margin_ranking_loss(
         ShapeError: if the shapes do not broadcast.
     """
     operands = [input1, input2, target]
-    return _broadcast("margin_ranking_loss", _margin_ranking, operands, [margin], reduction)
+    return _broadcast(
+        "margin_ranking_loss",
+        _margin_ranking,
+        operands,
+        [margin],
+        reduction,
+        _margin_ranking_gradient,
+    )
 
 
 def _margin_ranking(x, other, target, margin):
     return _hinge(margin - target * (x - other))
+
+
+def _margin_ranking_gradient(g, y, x, other, target, margin):
+    loses = margin - target * (x - other) >= 0
+    slope = e.where(loses, g * target, 0)
+    return -slope, slope, e.where(loses, -(g * (x - other)), 0)
 
 
 @op(Face.FUNCTIONAL)
@@ -264,11 +297,7 @@ def soft_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> T
 
 
 def _soft_margin(x, target):
-    return _softplus(-target * x)
-
-
-def _softplus(z):
-    return e.log1p(e.exp(-builtins.abs(z))) + e.maximum(z, 0)
+    return e.softplus(-target * x)
 
 
 @op(Face.FUNCTIONAL)
@@ -440,22 +469,43 @@ def multi_margin_loss(
                          target=target.shape)  # fmt: skip
     classes = unsqueeze(to_dtype(target, int64), -1)
     others = one_hot(classes, x.shape[-1], x.ndim - 1)
-    body = _margins if p == 1 else _square_margins
+    body, gradient = _MARGINS[p]
     right = gather(x, -1, classes)
-    losses = evaluate(name, body, [x, right, others], [margin], result=Result.floating)
+    operands = [x, right, others]
+    losses = evaluate(name, body, operands, [margin], result=Result.floating, gradient=gradient)
     if weight is not None:
         rows = expand(reshape(weight, (1,) * (x.ndim - 1) + weight.shape), x.shape)
         losses = losses * gather(rows, -1, classes)
     return reduced(losses.sum(-1) / x.shape[-1], reduction)
 
 
+def _positive(z):
+    return e.where(z > 0, z, 0)  # its gradient at 0 is 0, and NaN counts nothing, as PyTorch's
+
+
 def _margins(x, right, is_target, margin):
-    return e.where(is_target, 0, _hinge(margin - right + x))
+    return e.where(is_target, 0, _positive(margin - right + x))
 
 
 def _square_margins(x, right, is_target, margin):
-    z = _hinge(margin - right + x)
+    z = _positive(margin - right + x)
     return e.where(is_target, 0, z * z)
+
+
+def _margins_gradient(g, y, x, right, is_target, margin):
+    exceeds = e.logical_and(e.logical_not(is_target), margin - right + x > 0)
+    slope = e.where(exceeds, g, 0)
+    return slope, -slope, e.as_number(0)
+
+
+def _square_margins_gradient(g, y, x, right, is_target, margin):
+    z = margin - right + x
+    exceeds = e.logical_and(e.logical_not(is_target), z > 0)
+    slope = e.where(exceeds, 2 * g * z, 0)
+    return slope, -slope, e.as_number(0)
+
+
+_MARGINS = {1: (_margins, _margins_gradient), 2: (_square_margins, _square_margins_gradient)}
 
 
 @op(Face.FUNCTIONAL)
@@ -494,7 +544,7 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean"
 
 
 def _label_margin(label, other, counts):
-    return e.where(counts, _hinge(1 - label + other), 0)
+    return e.where(counts, _positive(1 - label + other), 0)
 
 
 @op(Face.FUNCTIONAL)
@@ -525,4 +575,4 @@ def multilabel_soft_margin_loss(
 
 
 def _logistic(x, target):
-    return _softplus(x) - target * x
+    return target * e.softplus(-x) + (1 - target) * e.softplus(x)

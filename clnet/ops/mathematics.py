@@ -133,7 +133,11 @@ def copysign(x, other):
     return e.copysign(x, other)
 
 
-@pointwise(face=_BOTH, result=Result.floating)
+def _logaddexp_gradient(g, y, x, other):
+    return g * e.sigmoid(x - other), g * e.sigmoid(other - x)
+
+
+@pointwise(face=_BOTH, result=Result.floating, gradient=_logaddexp_gradient)
 def logaddexp(x, other):
     """``log(exp(x) + exp(other))`` without overflow."""
     larger = e.maximum(x, other)
@@ -142,7 +146,12 @@ def logaddexp(x, other):
     return e.where(equal, x, larger + e.log1p(e.exp(-abs(x - other))))
 
 
-@pointwise(face=_BOTH, result=Result.floating)
+def _xlogy_gradient(g, y, x, other):
+    nothing = e.logical_and(e.eq(x, 0), other <= 0)
+    return g * e.where(nothing, 0, e.log(other)), g * (x / other)
+
+
+@pointwise(face=_BOTH, result=Result.floating, gradient=_xlogy_gradient)
 def xlogy(x, other):
     """``x * log(other)``, 0 where ``x`` is 0; NaN where ``other`` is."""
     # Where x is 0 and the logarithm is finite, the product is 0 (and not -0) and its gradient
@@ -164,6 +173,16 @@ def _logit(x):
     return e.log(x / (1 - x))
 
 
+def _logit_gradient(g, y, x):
+    outside = e.logical_or(x < 0, x > 1)
+    return e.where(outside, float("nan"), g / (x * (1 - x)))
+
+
+def _clamped_logit_gradient(g, y, x, eps):
+    inside = e.logical_and(x >= eps, x <= 1 - eps)
+    return e.where(inside, g / (x * (1 - x)), 0)
+
+
 def _clamped_logit(x, eps):
     held = e.where(x < eps, eps, x)
     return _logit(e.where(held > 1 - eps, 1 - eps, held))
@@ -182,8 +201,18 @@ def logit(x: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> 
         The same shape; NaN outside [0, 1] without ``eps``.
     """
     if eps is None:
-        return evaluate("logit", _logit, [x], result=Result.floating, out=out)
-    return evaluate("logit", _clamped_logit, [x], [eps], result=Result.floating, out=out)
+        return evaluate(
+            "logit", _logit, [x], result=Result.floating, gradient=_logit_gradient, out=out
+        )
+    return evaluate(
+        "logit",
+        _clamped_logit,
+        [x],
+        [eps],
+        result=Result.floating,
+        gradient=_clamped_logit_gradient,
+        out=out,
+    )
 
 
 def _lerp(x, end, weight):
@@ -191,6 +220,10 @@ def _lerp(x, end, weight):
     step = end - x
     near = e.where(weight < 0, -weight, weight) < 0.5
     return e.where(near, x + weight * step, end - step * (1 - weight))
+
+
+def _lerp_gradient(g, y, x, end, weight):
+    return g * (1 - weight), g * weight, g * (end - x)
 
 
 @op(_BOTH)
@@ -211,7 +244,8 @@ def lerp(x: Tensor, end: Tensor, weight: Operand, *, out: Tensor | None = None) 
     """
     if x.dtype is not end.dtype or not x.dtype.is_floating_point:
         raise DtypeError("lerp", "both ends have one floating dtype", x=x.dtype, end=end.dtype)
-    return evaluate("lerp", _lerp, [x, end, weight], promoted=[x, end], out=out)
+    operands = [x, end, weight]
+    return evaluate("lerp", _lerp, operands, promoted=[x, end], gradient=_lerp_gradient, out=out)
 
 
 def _add_product(x, first, second, value):

@@ -19,7 +19,7 @@ from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, maximum, minimum, where
 from .create import positions
 from .machinery.function import Function, Saved, apply, op, require_floating
-from .shape import expand, reshape, to_dtype
+from .shape import cat, expand, narrow, permute, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -98,6 +98,23 @@ class Reduce(Function):
             return (g * self._others(x, y),)
         found = to_dtype(eq(x, y), g.dtype)
         return (found * (g / found.sum(self.dims, keepdim=True)),)
+
+    @property
+    def decompose(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - of products alone
+        """A product in products of two, whose gradients of any order are right beside zeros."""
+        return self._in_pairs if self.kind is Reduction.PROD else None
+
+    def _in_pairs(self, x: Tensor) -> tuple[Any, ...]:
+        kept = [d for d in range(x.ndim) if d not in self.dims]
+        sizes = [x.shape[d] for d in kept]
+        rest = reshape(permute(x, (*kept, *self.dims)), (*sizes, -1)) if x.numel() else x
+        while x.numel() and rest.shape[-1] > 1:
+            half = rest.shape[-1] // 2
+            pairs = narrow(rest, -1, 0, half) * narrow(rest, -1, half, half)
+            over = narrow(rest, -1, 2 * half, rest.shape[-1] - 2 * half)
+            rest = cat((pairs, over), -1) if over.numel() else pairs
+        shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
+        return (reshape(rest, shape) if x.numel() else apply(self, x),)
 
     def _spread(self, result: Tensor, shape: Shape) -> Tensor:
         """A result with the reduced axes put back, of size 1."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _BOTH = Face.FUNCTION | Face.METHOD
+_LN2 = math.log(2)
 
 
 @pointwise(face=_BOTH, result=Result.floating)
@@ -30,7 +31,15 @@ def rad2deg(x):
     return x * (180 / math.pi)
 
 
-@pointwise(face=_BOTH, result=Result.floating)
+def _sinc_gradient(g, y, x):
+    # Where x * x is 0, so is the slope; the quotient would be 0 / 0.
+    square = x * x
+    angle = x * math.pi
+    apart = e.where(e.eq(square, 0), 1, square * math.pi)
+    return e.where(e.eq(square, 0), 0, g * ((angle * e.cos(angle) - e.sin(angle)) / apart))
+
+
+@pointwise(face=_BOTH, result=Result.floating, gradient=_sinc_gradient)
 def sinc(x):
     """``sin(pi x) / (pi x)``, 1 at 0."""
     apart = e.where(e.eq(x, 0), 1, x * math.pi)
@@ -69,7 +78,11 @@ def isneginf(x):
     return e.logical_and(e.isinf(x), x < 0)
 
 
-@pointwise(face=_BOTH, result=Result.floating)
+def _logaddexp2_gradient(g, y, x, other):
+    return g * e.sigmoid((x - other) * _LN2), g * e.sigmoid((other - x) * _LN2)
+
+
+@pointwise(face=_BOTH, result=Result.floating, gradient=_logaddexp2_gradient)
 def logaddexp2(x, other):
     """``log2(2**x + 2**other)``, without overflow."""
     high, low = e.maximum(x, other), e.minimum(x, other)

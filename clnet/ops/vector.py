@@ -36,6 +36,15 @@ def _power(x: Any, exponent: Any) -> Any:
     return e.where(e.eq(x, 0), 0, e.where(e.eq(x, 0), 1, x) ** exponent)
 
 
+def _raised(x: Any, exponent: Any) -> Any:
+    return x**exponent
+
+
+def _raised_gradient(g: Any, y: Any, x: Any, exponent: Any) -> Any:
+    zero = e.eq(x, 0)
+    return e.where(zero, 0, g * (exponent * e.where(zero, 1, x) ** (exponent - 1)))
+
+
 def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     """``sum(|x| ** p) ** (1 / p)`` and its limits, over vectors."""
     require_floating(name, x.array)
@@ -51,7 +60,8 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     if p == 1:
         return total(magnitude(x), given, keepdim)
     if p < 0:
-        return power(total(power(magnitude(x), p), given, keepdim), 1 / p)
+        raised = evaluate(name, _raised, [magnitude(x)], [p], gradient=_raised_gradient)
+        return power(total(raised, given, keepdim), 1 / p)
     powers = total(evaluate(name, _power, [magnitude(x)], [p]), given, keepdim)
     return evaluate(name, _power, [powers], [1 / p])
 

@@ -5,7 +5,7 @@
 ## param type: str                 OpenCL scalar or vector type
 <%def name="activate(activation, value, type)">
 % if activation == "relu":
-((${value}) <= 0 ? (${type})(0) : (${value}))
+((${value}) < 0 ? (${type})(0) : (${value}))
 % else:
 (${value})
 % endif

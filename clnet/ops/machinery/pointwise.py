@@ -159,7 +159,9 @@ def _gradients(
     if gradient is None:
         derived = vjp(exprs, cotangents, wrt=[symbols[i] for i in positions])
     else:
-        derived = (as_number(gradient(cotangents[0], Input(first_result))),)
+        found = gradient(cotangents[0], Input(first_result))
+        each = found if isinstance(found, tuple) else (found,)
+        derived = tuple(as_number(each[i if len(each) > 1 else 0]) for i in positions)
     used = {i.index for i in inputs_of(*derived)}
     saved_inputs = tuple(i for i in range(count) if i in used)
     saved_outputs = tuple(k for k in range(len(exprs)) if first_result + k in used)
@@ -212,7 +214,9 @@ def pointwise(
         face: where the op is exported.
         result: the dtypes to compute in and to return for a promoted operand dtype.
         gradient: ``gradient(g, y)``, for an op of one operand whose derivative is simpler in terms
-            of its result; only the result is saved then.
+            of its result; only the result is saved then. Or ``gradient(g, y, *operands,
+            *options)``, a tuple where there are several operands: for an op whose derived gradient
+            would not be PyTorch's at a kink, in saturation or at infinity.
         inplace: the op also takes PyTorch's ``inplace``, which overwrites the first operand.
 
     Returns:
@@ -299,6 +303,8 @@ def evaluate(
     if not tensors:
         raise DtypeError(name, "one operand is a tensor", operands=tuple(operands))
     expr = _symbolic(body, kinds, len(options))
+    if gradient is not None:
+        gradient = _explicit(gradient, kinds, len(options))
     compute, returned = result(result_type(*(operands if promoted is None else promoted)))
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
     if out is None:
@@ -353,6 +359,30 @@ def _operand_kind(name: str, operand: Operand) -> str:
 @lru_cache(maxsize=4096)
 def _symbolic(body: Callable[..., Any], kinds: tuple[str, ...], options: int) -> Expr:
     """The op's expression for operands that are arrays, boolean arrays or numbers."""
+    return body(*_symbols(kinds, options))
+
+
+@lru_cache(maxsize=4096)
+def _explicit(
+    gradient: Callable[..., Any], kinds: tuple[str, ...], options: int
+) -> Callable[..., Any]:
+    """``gradient`` as a function of the arriving gradient and the result, for those operands.
+
+    One that takes more has the operands and options, too; what it gives for numbers is dropped.
+    """
+    if len(inspect.signature(gradient).parameters) == 2:
+        return gradient
+    symbols = _symbols(kinds, options)
+
+    def of_arrays(g: Expr, y: Expr) -> tuple[Any, ...]:
+        found = gradient(g, y, *symbols)
+        each = found if isinstance(found, tuple) else (found,)
+        return tuple(e for e, kind in zip(each, kinds, strict=True) if kind != "number")
+
+    return of_arrays
+
+
+def _symbols(kinds: tuple[str, ...], options: int) -> list[Expr]:
     arrays = scalars = 0
     symbols: list[Expr] = []
     for kind in kinds:
@@ -362,5 +392,4 @@ def _symbolic(body: Callable[..., Any], kinds: tuple[str, ...], options: int) ->
         else:
             symbols.append(Input(arrays, kind == "boolean"))
             arrays += 1
-    symbols += [Scalar(scalars + i) for i in range(options)]
-    return body(*symbols)
+    return symbols + [Scalar(scalars + i) for i in range(options)]

@@ -1,0 +1,127 @@
+"""What stays different from PyTorch at the special points, and why.
+
+Each line names calls and quantities (regular expressions; ``y`` is the result, ``da`` its gradient
+to the first operand, ``dab`` that one's to the second) and, where it can be said, at which points.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.points.sweep import spread
+
+Where = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Points at which a difference is meant.
+
+    Attributes:
+        calls: which calls, by their text.
+        quantities: which of their results.
+        reason: why it stays.
+        where: at which operands; None for all.
+    """
+
+    calls: str
+    quantities: str
+    reason: str
+    where: Where | None = None
+
+    def covers(self, text: str, quantity: str, hosts: Sequence[np.ndarray], size: int) -> Any:
+        """Where this line speaks of a result."""
+        if not (re.search(self.calls, text) and re.fullmatch(self.quantities, quantity)):
+            return np.zeros(size, bool)
+        if self.where is None:
+            return np.ones(size, bool)
+        with np.errstate(all="ignore"):
+            found = self.where(*(h.astype(np.float64) for h in hosts))
+        return spread(found, size)
+
+
+def _has_nan(*x: Any) -> Any:
+    return np.any([np.isnan(v) for v in x], axis=0)
+
+
+def _infinite(*x: Any) -> Any:
+    return np.any([~np.isfinite(v) for v in x], axis=0)
+
+
+def _huge(*x: Any) -> Any:
+    return np.any([~(np.abs(v) < 100) for v in x], axis=0)
+
+
+def _zero(*x: Any) -> Any:
+    return np.any([v == 0 for v in x], axis=0)
+
+
+FUSED = "PyTorch multiplies and adds in one rounding, where the processor can"
+OVERFLOW = "PyTorch's formula overflows on the way to a number that is in range"
+POSITION = "PyTorch's own answer for NaN depends on where in memory the element lies"
+UNDEFINED = "there is no second derivative there; each takes another side"
+SECOND = "PyTorch's second derivative is NaN there; clnet's is the limit, or 0"
+
+DIFFERENCES = [
+    Difference(r"(add|sub|rsub)\(a, b, alpha", "y", FUSED, _huge),
+    Difference(r"addcmul", "y", FUSED, _huge),
+    Difference(r"lerp", "y", f"{FUSED}: the sign of a zero", lambda a, b, *c: b == 0),
+    Difference(r"addcdiv", "dc|dcc", f"{OVERFLOW}: it squares the divisor", None),
+    Difference(r"\b(asinh|atanh|erf|erfc|gelu)\(", "daa", OVERFLOW, _huge),
+    Difference(r"mish", "daa", OVERFLOW, lambda a: np.abs(a) > 80),
+    Difference(r"\b(logaddexp|logaddexp2)\(", "d..", OVERFLOW, None),
+    Difference(r"\b(cosh|sinh)\(a\)", "y|d.*", f"{OVERFLOW}: at 89 it says infinity",
+               lambda a: np.abs(a) > 80),
+    Difference(r"clamp.*\(a, b", "y", "of two zeros either may be given", _zero),
+    Difference(r"erfinv", "y|d.*",
+               "float64 within 1e-12 of the ends: one step of Newton's from float32 is too little; "
+               "it is off by 10%", lambda a: 1 - np.abs(a) < 1e-12),
+    Difference(r"hardsigmoid", "da", "PyTorch's 1 / 6 is a float32, in float64, too", None),
+    Difference(r"signbit", "y", "NaN has a sign, which arithmetic does not keep", _has_nan),
+    Difference(r"pow\(a, -?0\.5\)", "y", "a root, also in float16, where PyTorch calls pow",
+               lambda a: _infinite(a) | (a == 0)),
+    Difference(r"hardswish", "y", OVERFLOW, _huge),
+    Difference(r"gelu\(a\)", "y", "infinity times 0.5 times 2 is NaN in PyTorch's vectors", _huge),
+    Difference(r"soft_margin_loss\(a, b, red", "y|d.*", OVERFLOW, _huge),
+    Difference(r"soft_margin_loss\(a, b, red", "y|d.*", OVERFLOW, lambda a, b: np.abs(a) > 80),
+    Difference(r"ldexp", "d.*", "another order of products: one of them overflows", _huge),
+    Difference(r"pow\(a, 2\)|square|a \*\* 2", "da", "g a + g a for g (2 a): no overflow", _huge),
+    Difference(r"pow\(a, 1\.5\)", "d.*", "a root of -infinity or -0, by pow and by sqrt",
+               lambda a: _infinite(a) | (a == 0)),
+    Difference(r"\b(fmod|remainder)\(", "y", "exact, where PyTorch subtracts a rounded multiple"),
+    Difference(r"\b(fmax|fmin)\(", "y", "of two zeros either may be given", _zero),
+    Difference(r"hardtanh|hardshrink|relu6|softshrink|hardswish|elu|selu|celu", "d.*", POSITION,
+               _has_nan),
+    Difference(r"sinc|normalize|cosine_similarity|dist\(", "d..", SECOND, None),
+    Difference(r"norm\(|var\(", "d.", "a length or variance that is infinite or NaN", _infinite),
+    Difference(r"cosine_similarity", "d.", "infinity over the least length", _infinite),
+    Difference(r"binary_cross_entropy\(", "d..",
+               "the slope is held within 1e-12 of 0 and 1; PyTorch's second derivative is not that "
+               "one's derivative",
+               lambda a, *b: (a * (1 - a) < 1e-6)),
+    Difference(r"kl_div", "d.*", "NaN in PyTorch where the target or its inverse is 0 or infinite",
+               lambda a, b: (np.abs(b) < 1e-30) | _infinite(b)),
+    Difference(r"prelu", "dab|dba", f"{UNDEFINED} (0)", None),
+    Difference(r"softplus\(a, ", "daa", f"{UNDEFINED} (the threshold)",
+               lambda a: (a == 2.5) | (a == -2)),
+    Difference(r"softplus\(a\)", "daa", f"{UNDEFINED} (the threshold)", lambda a: a == 20),
+    Difference(r"nll_loss|cross_entropy\(m", "y", "a loss of 0 has no sign", None),
+    Difference(r"log_softmax|logsumexp|cross_entropy\(m", "y|d.*",
+               "the logarithm of the sum is rounded beside 1e30", _huge),
+    Difference(r"prod\(", "d.*", "a product with infinity or NaN in it", _infinite),
+    Difference(r"softmax|softmin|cosine|pairwise|triplet|norm", "d..",
+               "differences of nearly equal numbers, by their rounding", None),
+]  # fmt: skip
+
+
+def explained(text: str, quantity: str, hosts: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Which points of a result some line speaks of."""
+    found = np.zeros(size, bool)
+    for line in DIFFERENCES:
+        found |= line.covers(text, quantity, hosts, size)
+    return found
