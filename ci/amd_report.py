@@ -20,11 +20,11 @@ from typing import NamedTuple
 
 from clnet.array import Array
 from clnet.device import Launch, Target, device
-from clnet.dtypes import float32
-from clnet.kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
-from clnet.kernels.gemm import gemm
-from clnet.kernels.norm import batch_norm, batch_norm_grad
-from clnet.kernels.softmax import softmax
+from clnet.kernels.conv.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
+from clnet.kernels.gemm.gemm import gemm
+from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
+from clnet.kernels.softmax.softmax import softmax
+from clnet.values.dtypes import float32
 
 TARGETS = ("gfx803", "gfx906", "gfx1030", "gfx1100")
 CLANG = "clang-19"

@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
 from ci.ops_notes import INTRODUCTION, NOTES
-from clnet import mode
 from clnet.autograd import grad
 from clnet.compile.tracer import Step, Tracer
-from clnet.dtypes import ALL, DType, Kind
 from clnet.errors import ClnetError, TraceError
 from clnet.ops import PUBLIC_OPS, Face
-from clnet.ops.function import Function
+from clnet.ops.machinery.function import Function
+from clnet.values import mode
+from clnet.values.dtypes import ALL, DType, Kind
 from tests.opcase import OpCase, normal
 
 ROOT = Path(__file__).parents[1]

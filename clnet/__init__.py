@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .collector import paused_collector
+from .values.collector import paused_collector
 
 with paused_collector():
     from . import autograd as autograd
@@ -11,6 +11,8 @@ with paused_collector():
     from . import nn as nn
     from . import ops as ops
     from . import optim as optim
+    from .autodiff.recompute import checkpoint as checkpoint
+    from .autodiff.recompute import checkpoint_sequential as checkpoint_sequential
     from .autograd import enable_grad as enable_grad
     from .autograd import inference_mode as inference_mode
     from .autograd import is_grad_enabled as is_grad_enabled
@@ -44,18 +46,6 @@ with paused_collector():
     from .device import reset_peak_memory_stats as reset_peak_memory_stats
     from .device import set_memory_limit as set_memory_limit
     from .device import synchronize as synchronize
-    from .dtypes import DType as DType
-    from .dtypes import bfloat16 as bfloat16
-    from .dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
-    from .dtypes import float16 as float16
-    from .dtypes import float32 as float32
-    from .dtypes import float64 as float64
-    from .dtypes import int8 as int8
-    from .dtypes import int16 as int16
-    from .dtypes import int32 as int32
-    from .dtypes import int64 as int64
-    from .dtypes import uint8 as uint8
-    from .generator import Generator as Generator
     from .inspection import broadcast_shapes as broadcast_shapes
     from .inspection import can_cast as can_cast
     from .inspection import finfo as finfo
@@ -68,7 +58,7 @@ with paused_collector():
     from .inspection import promote_types as promote_types
     from .inspection import result_type as result_type
     from .ops.conv import no_winograd as no_winograd
-    from .ops.function import PUBLIC_OPS, Face
+    from .ops.machinery.function import PUBLIC_OPS, Face
     from .profiling import profile as profile
     from .random import get_rng_state as get_rng_state
     from .random import initial_seed as initial_seed
@@ -82,18 +72,28 @@ with paused_collector():
     from .random import randn_like as randn_like
     from .random import randperm as randperm
     from .random import set_rng_state as set_rng_state
-    from .recompute import checkpoint as checkpoint
-    from .recompute import checkpoint_sequential as checkpoint_sequential
     from .tensor import Tensor as Tensor
     from .tensor import full as full
     from .tensor import tensor as tensor
+    from .values.dtypes import DType as DType
+    from .values.dtypes import bfloat16 as bfloat16
+    from .values.dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .values.dtypes import float16 as float16
+    from .values.dtypes import float32 as float32
+    from .values.dtypes import float64 as float64
+    from .values.dtypes import int8 as int8
+    from .values.dtypes import int16 as int16
+    from .values.dtypes import int32 as int32
+    from .values.dtypes import int64 as int64
+    from .values.dtypes import uint8 as uint8
+    from .values.generator import Generator as Generator
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
     from . import data as data
     from . import io as io
     from . import train as train
     from .ops import *
-    from .train.forecast import plan as plan
+    from .train.memory_plan import plan as plan
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 
@@ -104,7 +104,7 @@ def __getattr__(name: str) -> Any:
     """What a training step does without is imported when it is asked for."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .train.forecast import plan  # noqa: PLC0415 - brings data, io and train along
+    from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
 
     globals()["plan"] = plan
     return globals()[name]

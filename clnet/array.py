@@ -9,9 +9,9 @@ from math import prod
 import numpy as np
 
 from .device import Device, Scratch, Storage
-from .dtypes import DType, from_numpy
 from .errors import DtypeError
-from .shapes import Shape, Strides, contiguous_strides, is_contiguous
+from .values.dtypes import DType, from_numpy
+from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous
 
 
 class Array:

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from . import mode
 from .device import Device, current_device
 from .device import device as open_device
-from .dtypes import DType, Kind, float32, from_name, int64, of_scalar
 from .errors import ArgumentError, ShapeError
 from .expr import where
 from .ops.create import Arange, Eye, made, uninitialized
-from .ops.pointwise import evaluate
+from .ops.machinery.pointwise import evaluate
 from .ops.shape import sizes_of, to_dtype
 from .tensor import Tensor, full, tensor
+from .values import mode
+from .values.dtypes import DType, Kind, float32, from_name, int64, of_scalar
 
 __all__ = [
     "abstract",

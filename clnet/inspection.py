@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from . import shapes
-from .dtypes import DType, Kind, float32, promote
 from .errors import DtypeError
-from .ops.pointwise import result_type as result_type
+from .ops.machinery.pointwise import result_type as result_type
 from .tensor import Tensor
+from .values import shapes
+from .values.dtypes import DType, Kind, float32, promote
 
 __all__ = [
     "broadcast_shapes",

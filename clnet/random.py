@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from . import mode, ops
+from . import ops
 from .creation import empty
 from .device import current_device
 from .device import device as open_device
-from .dtypes import DType, int64
 from .errors import ArgumentError
-from .generator import Generator
 from .ops.permutation import NUMBERS_PER_ELEMENT, Permutation
 from .ops.random import Counter
-from .shapes import broadcast_shapes
 from .tensor import Tensor
+from .values import mode
+from .values.dtypes import DType, int64
+from .values.generator import Generator
+from .values.shapes import broadcast_shapes
 
 __all__ = [
     "get_rng_state",

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import mode, ops
+from . import ops
 from .array import Array
+from .autodiff.overwrite import overwrite, refresh
+from .autodiff.tape import Node, root_gradient, run_backward
+from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device
 from .device import device as open_device
-from .dtypes import DType, bool_, float32, from_numpy, int64
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
-from .hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .ops.create import Full, MakeInto
-from .ops.execution import execute
-from .ops.function import PUBLIC_OPS, Face, Function
+from .ops.machinery.execution import execute
+from .ops.machinery.function import PUBLIC_OPS, Face, Function
+from .ops.machinery.update import accumulate
 from .ops.shape import CopyInto, to_dtype
-from .ops.update import accumulate
-from .overwrite import overwrite, refresh
-from .tape import Node, root_gradient, run_backward
+from .values import mode
+from .values.dtypes import DType, bool_, float32, from_numpy, int64
 
 Number = bool | int | float
 

@@ -22,13 +22,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from clnet import mode
+from clnet.autodiff.gradient import grad
 from clnet.device import Device
-from clnet.dtypes import DType, float32, from_name, from_numpy
-from clnet.gradient import grad
-from clnet.ops.function import PUBLIC_OPS, apply
+from clnet.ops.machinery.function import PUBLIC_OPS, apply
 from clnet.ops.shape import Slice
 from clnet.tensor import Tensor, tensor
+from clnet.values import mode
+from clnet.values.dtypes import DType, float32, from_name, from_numpy
 
 Shape = tuple[int, ...]
 

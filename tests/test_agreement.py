@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode
 from clnet.data import DataLoader, Digits, Normalize
 from clnet.models import CNN, MLP
 from clnet.ops import cross_entropy
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

@@ -26,24 +26,18 @@ CHECKOUT = Path(__file__).parents[1]
 # From the ground up. A unit is a file or a folder directly in clnet/; it may import what lies
 # below. Within a layer only UNITS_THAT_MEET may import each other (without a circle).
 LAYERS = (
-    {"errors", "dtypes", "shapes", "expr", "settings", "generator", "mode", "atomic", "collector"},
+    {"errors", "values", "expr"},
     {"device"},
     {"array"},
     {"kernels"},
     {"ops"},
     {
-        "tape",
-        "overwrite",
-        "tensor",
+        "autodiff",
+        "autograd",
         "creation",
         "inspection",
         "random",
-        "hook",
-        "gradient",
-        "gradcheck",
-        "autograd",
-        "recompute",
-        "custom",
+        "tensor",
     },
     {"compile", "nn", "linalg"},
     {"optim", "data", "io", "parallel"},
@@ -71,6 +65,9 @@ RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 OPTIONAL = {"PIL", "matplotlib", "onnx", "pooch", "requests", "sklearn", "tensorboard"}
 OPTIONAL |= {"tinygrad", "torch"}  # peers of benchmarks
 MAY_BE_LAZY = OPTIONAL | {"mako", "tqdm"}
+
+# Gathers the declarations of all tunable kernels.
+ROOMS_ARE_OPEN_TO = {"kernels/tunables.py"}
 
 MAX_FILE, MAX_FUNCTION, MAX_TEMPLATE = 600, 60, 300
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "misc", "common"}
@@ -187,6 +184,26 @@ def check_layers(root: Path) -> list[str]:
     return bad
 
 
+def check_rooms(root: Path) -> list[str]:
+    """From outside, a room of kernels is imported as a whole: what its ``__init__`` names."""
+    named = {
+        f"{source.module}.{alias.asname or alias.name}"
+        for source in clnet_sources(root)
+        if PurePosixPath(source.path).match("kernels/*/__init__.py")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    rooms = {name.rpartition(".")[0] for name in named}
+    bad: list[str] = []
+    for source, name, _ in library_imports(root):
+        room = ".".join(name.split(".")[:3])
+        outside = room in rooms and ".".join(source.package[:3]) != room
+        if outside and name not in named | {room} and source.path not in ROOMS_ARE_OPEN_TO:
+            bad.append(f"{source.path}: {name} is a matter of {room} alone")
+    return bad
+
+
 def check_cycles(root: Path) -> list[str]:
     graph: dict[str, set[str]] = {source.module: set() for source in clnet_sources(root)}
     for source, name, _ in library_imports(root):
@@ -259,13 +276,13 @@ def check_one_door(root: Path) -> list[str]:
 def check_environment(root: Path) -> list[str]:
     bad: list[str] = []
     for source in clnet_sources(root):
-        if source.path == "settings.py":
+        if source.path == "values/settings.py":
             continue
         for node in ast.walk(source.tree):
             name = getattr(node, "attr", None) or getattr(node, "name", None)
             if name in {"environ", "environb", "getenv", "putenv"}:
                 bad.append(
-                    f"{source.path}:{getattr(node, 'lineno', 0)}: {name} outside settings.py"
+                    f"{source.path}:{getattr(node, 'lineno', 0)}: {name} outside values/settings.py"
                 )
     return bad
 
@@ -324,6 +341,7 @@ def check_examples(root: Path) -> list[str]:
 CHECKS = [
     check_units,
     check_layers,
+    check_rooms,
     check_cycles,
     check_packages,
     check_dynamic_imports,
@@ -378,6 +396,15 @@ VIOLATIONS = [
     (check_layers, {"clnet/data/x.py": "from ..tensor import T"}, "is not for data"),
     (check_layers, {"clnet/data/x.py": "from ..device import D"}, "is not for data"),
     (
+        check_rooms,
+        {
+            "clnet/ops/a.py": "from ..kernels.gemm.skinny import x",
+            "clnet/kernels/gemm/__init__.py": "from .skinny import y",
+            "clnet/kernels/gemm/skinny.py": "",
+        },
+        "skinny is a matter of clnet.kernels.gemm alone",
+    ),
+    (
         check_cycles,
         {"clnet/ops/a.py": "from .b import x", "clnet/ops/b.py": "def f():\n    from .a import y"},
         "clnet.ops.a <- clnet.ops.b",
@@ -418,7 +445,7 @@ VIOLATIONS = [
         "clEnqueueNDRangeKernel",
     ),
     (check_environment, {"clnet/array.py": "import os\nos.environ['A']"}, "array.py:2: environ"),
-    (check_environment, {"clnet/array.py": "from os import getenv"}, "getenv outside settings"),
+    (check_environment, {"clnet/array.py": "from os import getenv"}, "getenv outside values"),
     (check_lengths, {"clnet/array.py": "x = 1\n" * 601}, "array.py: 601 lines, at most 600"),
     (check_lengths, {"tests/test_x.py": "x = 1\n" * 601}, "test_x.py: 601 lines"),
     (check_lengths, {"clnet/array.py": body(61)}, "array.py: f has 61 lines, at most 60"),
@@ -431,13 +458,22 @@ VIOLATIONS = [
 
 ALLOWED = [
     (
+        check_rooms,
+        {
+            "clnet/ops/a.py": "from ..kernels.gemm import x\nfrom ..kernels.grid import y",
+            "clnet/kernels/gemm/__init__.py": "from .skinny import x",
+            "clnet/kernels/gemm/skinny.py": "",
+            "clnet/kernels/grid.py": "",
+        },
+    ),
+    (
         check_units,
         {"clnet/ops/activation.py": "", "clnet/__init__.py": "", "clnet/__main__.py": ""},
     ),
     (check_layers, {"clnet/__init__.py": "from .tensor import Tensor"}),
-    (check_layers, {"clnet/dtypes.py": "from .errors import DtypeError"}),
-    (check_layers, {"clnet/tensor.py": "from .tape import Node\nfrom . import ops"}),
-    (check_layers, {"clnet/data/x.py": "from ..settings import SETTINGS"}),
+    (check_layers, {"clnet/values/dtypes.py": "from ..errors import DtypeError"}),
+    (check_layers, {"clnet/tensor.py": "from .autodiff.tape import Node\nfrom . import ops"}),
+    (check_layers, {"clnet/data/x.py": "from ..values.settings import SETTINGS"}),
     (
         check_layers,
         {"clnet/ops/a.py": "if TYPE_CHECKING:\n    from ..tensor import T\nelse:\n    T = 1"},
@@ -451,7 +487,7 @@ ALLOWED = [
     (check_packages, {"clnet/data/x.py": "def f():\n    import pooch\n    from tqdm import tqdm"}),
     (check_one_door, {"clnet/device/queue.py": "cl.enqueue_copy(q, a, b)"}),
     (check_one_door, {"clnet/array.py": "queue.launch(k)\n'we never call enqueue_copy here'"}),
-    (check_environment, {"clnet/settings.py": "import os\nos.environ"}),
+    (check_environment, {"clnet/values/settings.py": "import os\nos.environ"}),
     (check_lengths, {"clnet/array.py": body(60), "clnet/a.py": "x = 1\n" * 600}),
     (check_lengths, {"clnet/array.py": body(60).replace("\n", "\n    '''a\n    b\n    '''\n", 1)}),
     (

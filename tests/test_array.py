@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import array_shapes
 
 import clnet
 from clnet.array import Array
-from clnet.dtypes import ALL, float32, float64
 from clnet.errors import DtypeError
+from clnet.values.dtypes import ALL, float32, float64
 
 pytestmark = pytest.mark.device
 

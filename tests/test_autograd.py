@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import autograd, mode, nn, ops
+from clnet import autograd, nn, ops
 from clnet.autograd import grad
 from clnet.device import size_class
 from clnet.errors import GradientError
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

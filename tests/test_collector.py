@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import clnet
-from clnet.collector import paused_collector
+from clnet.values.collector import paused_collector
 
 
 @pytest.fixture

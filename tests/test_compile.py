@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode, nn, ops
+from clnet import nn, ops
 from clnet.autograd import grad
 from clnet.errors import DeviceError, GradientError, ShapeError, TraceError
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

@@ -11,6 +11,7 @@ import pytest
 import clnet
 from clnet import nn
 from clnet.errors import ArgumentError, GradientError, ShapeError
+from clnet.values import dtypes
 
 pytestmark = pytest.mark.device
 torch = pytest.importorskip("torch")
@@ -166,7 +167,7 @@ def test_shared_weights_stay_shared_in_a_copy():
     assert other[0].weight is not net[0].weight
 
 
-@pytest.mark.parametrize("dtype", [d for d in clnet.dtypes.ALL if d is not clnet.float64], ids=repr)
+@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if d is not clnet.float64], ids=repr)
 def test_pickles_keep_elements_and_dtype(dtype):
     x = clnet.tensor(np.array([[0, 1, 1], [1, 0, 3]]).T, dtype=dtype)
     y = pickle.loads(pickle.dumps(x.T))

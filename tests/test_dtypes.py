@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from clnet import dtypes
-from clnet.dtypes import ALL, Kind, from_name, from_numpy, of_scalar, promote, promote_scalar
 from clnet.errors import DtypeError
+from clnet.values import dtypes
+from clnet.values.dtypes import ALL, Kind, from_name, from_numpy, of_scalar, promote, promote_scalar
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=repr)

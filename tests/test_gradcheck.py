@@ -10,7 +10,7 @@ from clnet import nn
 from clnet.autograd import gradcheck
 from clnet.errors import ArgumentError, GradcheckError
 from clnet.ops.activation import relu
-from clnet.ops.function import Function, apply
+from clnet.ops.machinery.function import Function, apply
 
 
 def drawn(*shape, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clnet import ops
-from clnet.ops.pointwise import evaluate
+from clnet.ops.machinery.pointwise import evaluate
 from clnet.tensor import Tensor
 from tests.opcase import (
     OpCase,

@@ -10,7 +10,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import DtypeError, GradientError, ShapeError, TraceError
-from clnet.ops.update import update
+from clnet.ops.machinery.update import update
 
 pytestmark = pytest.mark.device
 

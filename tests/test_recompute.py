@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode, nn, ops
+from clnet import nn, ops
 from clnet.autograd import grad
 from clnet.errors import ArgumentError, GradientError
 from clnet.nn import functional as F
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

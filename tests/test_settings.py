@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clnet.errors import ArgumentError
-from clnet.settings import Settings, parse_bytes
+from clnet.values.settings import Settings, parse_bytes
 
 
 @pytest.mark.parametrize(

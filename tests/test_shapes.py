@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import BroadcastableShapes, mutually_broadcastable_shapes
 
 from clnet.errors import BoundsError, ShapeError
-from clnet.shapes import (
+from clnet.values.shapes import (
     broadcast_shapes,
     broadcast_strides,
     collapse,

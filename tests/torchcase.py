@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clnet.ops.function import PUBLIC_OPS
+from clnet.ops.machinery.function import PUBLIC_OPS
 from tests.opcase import Draw, OpCase
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
 from ..data import DataLoader, FashionMNIST, Normalize
 from ..device import Device, device
 from ..models import CNN
 from ..nn import functional as F
 from ..optim import SGD
-from ..tape import no_grad
 from ..tensor import Tensor, tensor
 from . import torch_networks
 from .peer import Peer, peer_on

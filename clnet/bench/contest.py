@@ -14,7 +14,7 @@ import numpy as np
 from ..device import Device, max_memory_allocated, reset_peak_memory_stats
 from ..errors import ArgumentError
 from ..profiling import measured_limits, profile
-from ..profiling.start import peak_resident_bytes
+from ..profiling.startup import peak_resident_bytes
 from .contestant import Contestant, Ours, Theirs
 from .peer import Peer, peer_on
 from .timing import settle

@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import mode
+from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
 from ..device import Device
 from ..errors import ArgumentError
 from ..nn import functional as F
 from ..nn.parameters import clip_grad_norm_
 from ..optim import SGD
-from ..tape import no_grad
 from ..tensor import Tensor, tensor
+from ..values import mode
 from . import torch_networks
 from .peer import Peer
 from .workload import Workload

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..device import Device, device
-from ..dtypes import float32
 from ..errors import ArgumentError
 from ..kernels.conv import Algorithm, ConvGeometry, Direction, choose, fits
+from ..values.dtypes import float32
 from . import conv_blocked
-from .bound import placed, replaying
+from .bound_launches import placed, replaying
 from .conv_layers import GROUPS, Layer
 from .peer import Peer, peer_on
 from .timing import seconds

@@ -11,9 +11,9 @@ import numpy as np
 
 from ..array import Array
 from ..device import Device, Launch
-from ..dtypes import float32
-from ..kernels.blocked_form import BlockedForm
+from ..kernels.conv import ConvGeometry, Direction
 from ..kernels.conv_blocked import (
+    BlockedForm,
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
@@ -21,9 +21,9 @@ from ..kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
-from ..kernels.conv_geometry import ConvGeometry, Direction
-from ..kernels.copy import copy
-from .bound import placed, replaying
+from ..kernels.moving import copy
+from ..values.dtypes import float32
+from .bound_launches import placed, replaying
 from .conv_layers import Layer
 from .peer import Peer
 from .timing import Waits, seconds

@@ -17,7 +17,7 @@ from ..kernels.conv import (
     conv_input_grad,
     conv_weight_grad,
 )
-from ..shapes import window_size
+from ..values.shapes import window_size
 from .peer import Peer
 
 

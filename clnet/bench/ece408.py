@@ -17,21 +17,22 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import data, mode, models
+from .. import data, models
+from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
 from ..device import Device, device, synchronize
 from ..errors import ArgumentError
-from ..generator import Generator
 from ..io import load_state, save_state
 from ..nn import functional as F
 from ..optim import Adam
 from ..profiling import Profile, profile
-from ..profiling.explain import kernels_against_calls
 from ..profiling.table import duration, module_of, size
-from ..settings import SETTINGS
-from ..tape import no_grad
+from ..profiling.two_tables import kernels_against_calls
 from ..tensor import Tensor, tensor
 from ..train import Trainer, accuracy
+from ..values import mode
+from ..values.generator import Generator
+from ..values.settings import SETTINGS
 
 _BAR = 0.8236
 _BATCH, _LR = 100, 1e-3

@@ -19,7 +19,7 @@ from ..array import Array
 from ..device import Device, DeviceKind, Target, device
 from ..errors import ArgumentError
 from ..kernels.gemm import gemm, pack_for
-from .bound import placed, replaying
+from .bound_launches import placed, replaying
 from .peer import Peer, peer_on
 from .timing import seconds
 

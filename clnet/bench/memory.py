@@ -16,9 +16,9 @@ from ..device import (
     memory_allocated,
     reset_peak_memory_stats,
 )
-from ..dtypes import int64
 from ..nn import functional as F
 from ..tensor import full
+from ..values.dtypes import int64
 
 _DEPTH, _CHANNELS, _BATCH, _SIZE = 24, 16, 32, 32
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..device import device
-from ..profiling.start import seconds_since_process_start
+from ..profiling.startup import seconds_since_process_start
 from ..profiling.table import aligned
 from .contestant import Ours
 from .workload import OTHERS, WORKLOADS, chosen

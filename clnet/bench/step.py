@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import mode, nn
+from .. import nn
 from ..compile import compile as compiled
 from ..compile.passes import PASSES, Pass
 from ..device import Device, device
-from ..generator import Generator
 from ..models import CNN, GPT, LSTMLanguageModel, resnet20, resnet56
 from ..nn import functional as F
 from ..optim import SGD, Adam
 from ..tensor import Tensor, tensor
+from ..values import mode
+from ..values.generator import Generator
 from .timing import seconds
 
 Batch = tuple[np.ndarray, np.ndarray]

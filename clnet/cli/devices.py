@@ -11,7 +11,7 @@ from typing import Any
 
 from ..device import devices
 from ..device.discovery import Found, identity_of, select, traits_of
-from ..settings import SETTINGS
+from ..values.settings import SETTINGS
 
 _HEADER = (
     *("", "name", "device", "platform", "driver"),

@@ -9,7 +9,6 @@ from .. import optim
 from ..data import DataLoader
 from ..device import Device, device
 from ..errors import ArgumentError
-from ..generator import Generator
 from ..nn import Module
 from ..train import (
     Callback,
@@ -20,6 +19,7 @@ from ..train import (
     Trainer,
     find_learning_rate,
 )
+from ..values.generator import Generator
 
 # By name: the class, how its usual learning rate relates to Adam's, and its settings.
 OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, float | bool]]] = {

@@ -14,7 +14,7 @@ from .. import models, optim
 from ..device import DeviceTraits, traits_for
 from ..errors import ArgumentError
 from ..nn import Module
-from ..train.forecast import Make, plan
+from ..train.memory_plan import Make, plan
 
 _IMAGENET, _CIFAR = (3, 224, 224), (3, 32, 32)
 NETWORKS: dict[str, tuple[int, ...]] = {

@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from .. import mode
 from ..device import device, opened_devices
 from ..errors import ArgumentError
 from ..profiling import Profile, measured_limits, profile
+from ..values import mode
 
 Main = Callable[[Sequence[str]], int]
 

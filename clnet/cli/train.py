@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import mode, models
+from .. import models
 from ..data import (
     CIFAR10,
     MNIST,
@@ -34,6 +34,7 @@ from ..models import CNN, MLP
 from ..nn import Module
 from ..ops import cross_entropy
 from ..train import Trainer, accuracy
+from ..values import mode
 from . import options, train_text
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .. import mode
 from ..data import DataLoader, Vocabulary, Windows, columns, load_text
 from ..data.text import LEVELS
 from ..device import Device
@@ -13,6 +12,7 @@ from ..errors import ArgumentError
 from ..models import GPT, LSTMLanguageModel
 from ..nn import Module
 from ..train import Carried, Perplexity, Trainer, continuation, perplexity, token_loss
+from ..values import mode
 from . import options
 
 _RATES = {"lstm": 2e-3, "gpt": 1e-3}  # Adam's

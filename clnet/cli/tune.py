@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..bench import asked
+from ..bench import tuning_problems
 from ..bench.workload import chosen
 from ..device import Device, device
 from ..device.tunings import Database, Entry
 from ..errors import ArgumentError
-from ..kernels.race import GAIN
-from ..kernels.tuner import SECONDS, Tuner
+from ..kernels.tuning import GAIN, SECONDS, Tuner
 from .options import described
 
 
@@ -38,7 +37,10 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     add("--device", help="such as nvidia:0, pocl, cpu, gpu (see: clnet devices)")
     add("--threads", type=int, help="compute units of a CPU to use")
     add("--net", help="networks of clnet bench shi2016, with commas, or all")
-    add("--op", help=f"ops, with commas, of {', '.join(asked.OPS)}; default, without --net: all")
+    add(
+        "--op",
+        help=f"ops, with commas, of {', '.join(tuning_problems.OPS)}; default, without --net: all",
+    )
     add("--seconds", type=float, help="stop after so many; a later run goes on")
     add("--again", action="store_true", help="measure what was measured before, too")
     add("--simd-width", type=int, metavar="FLOATS", help="choose kernels as for a narrower CPU")
@@ -90,7 +92,7 @@ def row(entry: Entry) -> str:
     return f"{entry.kernel} {problem:40} {entry.us:10.1f} us {gain:5.2f}x the default  {choice}"
 
 
-def export(where: Device, path: Path, problems: list[asked.Problem]) -> None:
+def export(where: Device, path: Path, problems: list[tuning_problems.Problem]) -> None:
     """Write what was measured for problems and beats the defaults.
 
     Args:
@@ -118,21 +120,23 @@ def _narrow(where: Device, simd_width: int) -> None:
     where.narrow(simd_width)
 
 
-def _problems(arguments: argparse.Namespace, where: Device) -> Iterator[asked.Problem]:
+def _problems(arguments: argparse.Namespace, where: Device) -> Iterator[tuning_problems.Problem]:
     if arguments.net is not None:
         for workload in chosen(arguments.net):
-            yield from asked.of_network(workload, where)
-    ops = arguments.op or ("" if arguments.net else ",".join(asked.OPS))
+            yield from tuning_problems.of_network(workload, where)
+    ops = arguments.op or ("" if arguments.net else ",".join(tuning_problems.OPS))
     for op in filter(None, ops.split(",")):
-        yield from asked.of_op(op, where)
+        yield from tuning_problems.of_op(op, where)
 
 
-def _keyed(problems: Iterator[asked.Problem]) -> Iterator[tuple[str, asked.Problem]]:
+def _keyed(
+    problems: Iterator[tuning_problems.Problem],
+) -> Iterator[tuple[str, tuning_problems.Problem]]:
     return ((repr(problem), problem) for problem in problems)
 
 
 def _known(where: Device, kernel: str, problem: dict[str, Any]) -> bool:
-    tunable = asked.TUNABLES[kernel]
+    tunable = tuning_problems.TUNABLES[kernel]
     found = where.target.tunings.find(kernel, problem)
     return any(own and tunable.reading(entry) is not None for own, entry in found)
 

@@ -6,17 +6,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import mode
 from ..array import Array
-from ..collector import paused_collector
 from ..device import Device, current_device
 from ..errors import DeviceError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
-from .memory import alive_bytes, memory_is_short
+from ..values import mode
+from ..values.collector import paused_collector
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
+from .regions import alive_bytes, memory_is_short
 
 _MOST_PLANS = 16
 _MOST_TURNS = 4

@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..device import Target
-from ..dtypes import float32
-from ..kernels.conv import against_winograd
-from ..kernels.conv_geometry import ConvGeometry
-from ..ops.blocked import (
+from ..kernels.conv import ConvGeometry, winograd_obstacle
+from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..ops.rewritten.blocked import (
     BlockedConvWeightGrad,
     BlockedForm,
+    ConvObstacle,
     Direction,
-    Obstacle,
     choose_form,
     considered,
 )
-from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
+from ..values.dtypes import float32
 from .trace import Trace
 from .tracer import Step
 
@@ -47,13 +46,13 @@ class Convolution:
             target, self.geometry, self.direction, winograd=self.winograd, packing=packing
         )
 
-    def considered(self, target: Target) -> Iterator[tuple[BlockedForm, Obstacle | None]]:
+    def considered(self, target: Target) -> Iterator[tuple[BlockedForm, ConvObstacle | None]]:
         """The forms, the fastest first, each with what stands against it."""
         return considered(target, self.geometry, self.direction, winograd=self.winograd)
 
-    def against_winograd(self, target: Target) -> Obstacle | None:
+    def winograd_obstacle(self, target: Target) -> ConvObstacle | None:
         """What stands against Winograd's transforms where it stays plain, on a GPU."""
-        return against_winograd(
+        return winograd_obstacle(
             target, self.geometry, self.direction, float32, winograd=self.winograd
         )
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from ..array import Array
 from ..expr import Input, where
-from ..ops.blocked import BlockedConv2d
 from ..ops.conv import Conv2d
-from ..ops.fused import Fused
+from ..ops.machinery.fused import Fused
+from ..ops.machinery.pointwise import Pointwise
 from ..ops.matmul import Linear
-from ..ops.pointwise import Pointwise
-from .form import same_view
-from .refusal import Apart, Refusal
+from ..ops.rewritten.blocked import BlockedConv2d
+from .fusion_obstacle import FusionObstacle, UnfusedPair
+from .pointwise_step import same_view
 from .trace import Trace
 from .tracer import Action, Step
 
@@ -42,7 +42,7 @@ def _applied(trace: Trace, wanted: Any) -> Trace:
             continue
         if step is not trace.steps[position] or not _computes(step, wanted):
             continue
-        if _refusal(trace, made, position) is None:
+        if _obstacle(trace, made, position) is None:
             function: Any = producer.function
             change = {"added": True} if wanted is _SUM else {"activation": "relu"}
             others = tuple(x for x in step.inputs if x.storage is not producer.outputs[0].storage)
@@ -56,10 +56,10 @@ def _applied(trace: Trace, wanted: Any) -> Trace:
     return trace.with_steps([s for s in steps if s is not None])
 
 
-def apart(trace: Trace) -> Iterator[Apart]:
+def unfused_pairs(trace: Trace) -> Iterator[UnfusedPair]:
     """Pointwise steps that are not applied by the product whose result they read, and why."""
     for made, position in _pairs(trace):
-        found = _refusal(trace, made, position)
+        found = _obstacle(trace, made, position)
         if found is not None:
             yield made, position, found
 
@@ -75,27 +75,27 @@ def _pairs(trace: Trace) -> Iterator[tuple[int, int]]:
                     yield made, position
 
 
-def _refusal(trace: Trace, made: int, position: int) -> Refusal | None:
+def _obstacle(trace: Trace, made: int, position: int) -> FusionObstacle | None:
     producer, step = trace.steps[made], trace.steps[position]
     if not (isinstance(producer, Step) and isinstance(step, Step)):
-        return Refusal.ONLY_RELU
+        return FusionObstacle.ONLY_RELU
     (x,) = producer.outputs
     if len(trace.readers[x.storage]) > 1:
-        return Refusal.READ_TWICE
+        return FusionObstacle.READ_TWICE
     if trace.outlives(x.storage):
-        return Refusal.RETURNED
+        return FusionObstacle.RETURNED
     others = [a for a in step.inputs if a.storage is not x.storage]
     if not _computes(step, _RELU) and not (_computes(step, _SUM) and _adds(producer, others)):
-        return Refusal.ONLY_RELU
+        return FusionObstacle.ONLY_RELU
     (operand,), (y,) = (a for a in step.inputs if a.storage is x.storage), step.outputs
     if any(a.dtype is not x.dtype for a in (y, *others)):
-        return Refusal.DTYPE
+        return FusionObstacle.DTYPE
     if not trace.is_value(y.storage):
-        return Refusal.CHANGED
+        return FusionObstacle.CHANGED
     writes = (w for a in producer.inputs for w in trace.writers.get(a.storage, ()))
     if any(made < w < position for w in writes):
-        return Refusal.ORDER
-    return None if same_view(operand, x) and operand.strides == y.strides else Refusal.VIEW
+        return FusionObstacle.ORDER
+    return None if same_view(operand, x) and operand.strides == y.strides else FusionObstacle.VIEW
 
 
 def _computes(step: Step, expr: Any) -> bool:

@@ -7,7 +7,7 @@ from math import prod
 
 from ..array import Array
 from ..device import Prepared, Storage
-from .memory import Lowered, MemoryPlan
+from .regions import Lowered, MemoryPlan
 from .tracer import Action, Step
 
 _MIB = 2**20

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from ..array import Array
 from ..device import Storage
-from .form import Form, compose, form_of, same_view
-from .refusal import Apart, Refusal
+from .fusion_obstacle import FusionObstacle, UnfusedPair
+from .pointwise_step import PointwiseStep, as_pointwise, compose, same_view
 from .trace import Trace
 from .tracer import Action, Step
 
@@ -33,13 +33,13 @@ def fuse(trace: Trace) -> Trace:
     return _Fusion(trace).run()
 
 
-def apart(trace: Trace) -> Iterator[Apart]:
+def unfused_pairs(trace: Trace) -> Iterator[UnfusedPair]:
     """Pointwise steps that are not fused with those whose results they read, and why."""
     fusion = _Fusion(trace)
     for at in sorted(fusion.forms):
         for producer in fusion.producers(at):
             found = fusion.joined(producer, at)
-            if isinstance(found, Refusal):
+            if isinstance(found, FusionObstacle):
                 yield producer, at, found
 
 
@@ -52,7 +52,7 @@ class _Joined(NamedTuple):
         stays: whether the producer, a constant, is left for others.
     """
 
-    form: Form
+    form: PointwiseStep
     place: int
     stays: bool
 
@@ -63,13 +63,13 @@ class _Fusion:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.steps: list[Step | Action | None] = list(trace.steps)
-        self.forms: dict[int, Form] = {}
+        self.forms: dict[int, PointwiseStep] = {}
         self.readers = {s: set(at) for s, at in trace.readers.items()}
         self.writers = {s: set(at) for s, at in trace.writers.items()}
         self.actions = [i for i, s in enumerate(self.steps) if isinstance(s, Action)]
         self.made_by: dict[Storage, int] = {}
         for position, step in trace.ops:
-            form = form_of(step)
+            form = as_pointwise(step)
             if form is not None and form.written[0].size > 0:
                 self.forms[position] = form
                 self.made_by.update({y.storage: position for y in form.made if self._value(y)})
@@ -99,11 +99,11 @@ class _Fusion:
         found = {self.made_by[s] for s in reads if s in self.made_by}
         return sorted((p for p in found if p < at), reverse=True)
 
-    def joined(self, p: int, c: int) -> _Joined | Refusal:
+    def joined(self, p: int, c: int) -> _Joined | FusionObstacle:
         """A step together with one that reads what it makes."""
         producer, consumer = self.forms[p], self.forms[c]
         if any(y.storage not in self.made_by for y in producer.made):
-            return Refusal.CHANGED
+            return FusionObstacle.CHANGED
         others = {r for y in producer.made for r in self.readers.get(y.storage, ())} - {c}
         keep = [
             y
@@ -114,15 +114,15 @@ class _Fusion:
         if constant:
             fused, place = compose(producer, consumer, ()), c  # repeated at will
         elif self._far(p, c) and (keep or _bytes(producer.reads) > _bytes(producer.made)):
-            return Refusal.FAR
+            return FusionObstacle.FAR
         else:
             place = self._meeting(p, c, others)
             if place is None:
-                return Refusal.ORDER
+                return FusionObstacle.ORDER
             fused = compose(producer, consumer, keep)
-        if isinstance(fused, Refusal):
+        if isinstance(fused, FusionObstacle):
             return fused
-        against = _against(producer, consumer, fused)
+        against = _obstacle(producer, consumer, fused)
         return against or _Joined(fused, place, stays=bool(keep) and constant)
 
     def _far(self, p: int, c: int) -> bool:
@@ -146,7 +146,7 @@ class _Fusion:
         )
         return p if ready and self._moves(consumer, p, c) else None
 
-    def _moves(self, form: Form, low: int, high: int) -> bool:
+    def _moves(self, form: PointwiseStep, low: int, high: int) -> bool:
         """Whether nothing between two places reads what a form changes or writes what it uses."""
 
         def between(places: set[int] | None) -> bool:
@@ -186,30 +186,32 @@ class _Fusion:
         del self.forms[at]
 
 
-def _against(producer: Form, consumer: Form, fused: Form) -> Refusal | None:
+def _obstacle(
+    producer: PointwiseStep, consumer: PointwiseStep, fused: PointwiseStep
+) -> FusionObstacle | None:
     """Why one launch instead of two would not be sound, or no faster."""
     if len(fused.reads) + len(fused.written) > _MOST_OPERANDS:
-        return Refusal.OPERANDS
+        return FusionObstacle.OPERANDS
     if fused.num_nodes > _MOST_NODES:
-        return Refusal.LENGTH
+        return FusionObstacle.LENGTH
     if not _safe(fused):
-        return Refusal.OVERLAP
+        return FusionObstacle.OVERLAP
     if not producer.reads:
         return None
     elements, own = consumer.written[0].size, producer.written[0].size
     if elements > own and producer.work * (elements - own) > _MOST_REPEATED_WORK:
-        return Refusal.REPEATED
+        return FusionObstacle.REPEATED
     made = {y.storage: y for y in producer.made}
     views = [x for x in consumer.reads if x.storage in made]
     as_made = all(same_view(x, made[x.storage]) for x in views)
-    return None if as_made or len(producer.reads) <= _MOST_READS_TURNED else Refusal.TURNED
+    return None if as_made or len(producer.reads) <= _MOST_READS_TURNED else FusionObstacle.TURNED
 
 
 def _bytes(arrays: Sequence[Array]) -> int:
     return sum({a.storage: a.nbytes for a in arrays}.values())
 
 
-def _safe(form: Form) -> bool:
+def _safe(form: PointwiseStep) -> bool:
     """Whether every element is read before its place is written, by the same work-item."""
     places: Sequence[Array] = form.changed
     if len({a.storage for a in places}) < len(places):

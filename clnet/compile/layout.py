@@ -13,10 +13,10 @@ from typing import Any
 from ..array import Array
 from ..device import Storage, Target
 from ..kernels.conv_blocked import block_size
-from ..ops.blocked_layers import Reorder
-from ..ops.function import Function
+from ..ops.machinery.function import Function
+from ..ops.rewritten.blocked_layers import Reorder
 from ..ops.shape import Copy
-from ..shapes import Shape, contiguous_strides, is_contiguous
+from ..values.shapes import Shape, contiguous_strides, is_contiguous
 from .convolution import convolution_of, learns
 from .layout_rules import RULES
 from .trace import Trace

@@ -12,32 +12,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
-from ..dtypes import float32, int32
 from ..expr import Expr, Input
-from ..kernels.blocked_means import Means
 from ..kernels.norm import normalized, slope
+from ..kernels.pool import Means
 from ..kernels.reduce import Reduction
-from ..ops.blocked import (
-    BlockedConv2d,
-    BlockedConvInputGrad,
-    BlockedConvWeightGrad,
-    BlockedForm,
-    Direction,
-    PackFilters,
-)
-from ..ops.blocked_layers import (
-    BlockedAvgPool,
-    BlockedAvgPoolBackward,
-    BlockedMaxPool,
-    BlockedMaxPoolBackward,
-    BlockedMoments,
-    BlockedSums,
-)
 from ..ops.conv import Conv2d, ConvInputGrad, ConvWeightGrad
-from ..ops.function import Function
+from ..ops.machinery.function import Function
+from ..ops.machinery.pointwise import Pointwise
 from ..ops.norm import BatchNorm, BatchNormBackward
 from ..ops.padding import ConstantPad
-from ..ops.pointwise import Pointwise
 from ..ops.pool import (
     AdaptiveAvgPool,
     AdaptiveAvgPoolBackward,
@@ -47,7 +30,24 @@ from ..ops.pool import (
     MaxPoolBackward,
 )
 from ..ops.reduce import Reduce
+from ..ops.rewritten.blocked import (
+    BlockedConv2d,
+    BlockedConvInputGrad,
+    BlockedConvWeightGrad,
+    BlockedForm,
+    Direction,
+    PackFilters,
+)
+from ..ops.rewritten.blocked_layers import (
+    BlockedAvgPool,
+    BlockedAvgPoolBackward,
+    BlockedMaxPool,
+    BlockedMaxPoolBackward,
+    BlockedMoments,
+    BlockedSums,
+)
 from ..ops.shape import Cat, Copy, SliceBackward
+from ..values.dtypes import float32, int32
 from .convolution import convolution_of
 from .tracer import Step
 

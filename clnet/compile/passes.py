@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from .as_values import as_values
 from .epilogue import epilogue
-from .finish import finish
-from .fold import fold
+from .fold_batch_norm import fold
 from .fuse import fuse
+from .fuse_into_products import fuse_into_products
 from .layout import layout
 from .prologue import prologue
-from .recompute import recompute
+from .rematerialize import recompute
 from .simplify import simplify, with_constants
-from .split import split
+from .split_batch_norm import split
 from .trace import Trace
 from .update import merge_updates
-from .values import as_values
 
 Pass = Callable[[Trace], Trace]
 
@@ -28,7 +28,7 @@ PASSES: tuple[Pass, ...] = (
     split,
     epilogue,
     fuse,
-    finish,
+    fuse_into_products,
     prologue,
     merge_updates,
     with_constants,

@@ -8,8 +8,8 @@ from ..array import Array
 from ..device import Launch, Scratch, Storage, size_class
 from ..errors import ArgumentError
 from .explain import as_graphviz, as_mermaid, as_text
-from .memory import Lowered, MemoryPlan, lower, lowered, plan_memory
-from .reasons import reasons
+from .explain_steps import reasons
+from .regions import Lowered, MemoryPlan, lower, lowered, plan_memory
 from .replay import Replay
 from .trace import Trace
 from .tracer import Action, Tracer

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from ..array import Array
 from ..device import Storage
-from ..dtypes import float32
-from ..ops.blocked_layers import BlockedSums
 from ..ops.reduce import Reduce
-from ..shapes import is_contiguous
-from .form import Form, compose, form_of, same_view
-from .refusal import Apart, Refusal
+from ..ops.rewritten.blocked_layers import BlockedSums
+from ..values.dtypes import float32
+from ..values.shapes import is_contiguous
+from .fusion_obstacle import FusionObstacle, UnfusedPair
+from .pointwise_step import PointwiseStep, as_pointwise, compose, same_view
 from .trace import Trace
 from .tracer import Action, Step
 
@@ -35,7 +35,7 @@ def prologue(trace: Trace) -> Trace:
     return trace
 
 
-def apart(trace: Trace) -> Iterator[Apart]:
+def unfused_pairs(trace: Trace) -> Iterator[UnfusedPair]:
     """Pointwise steps that sums do not compute instead of reading their results, and why."""
     for position, step in trace.ops:
         if not isinstance(step.function, BlockedSums | Reduce):
@@ -43,11 +43,11 @@ def apart(trace: Trace) -> Iterator[Apart]:
         for storage in dict.fromkeys(x.storage for x in step.inputs):
             at = trace.producer(storage)
             producer = None if at is None else trace.steps[at]
-            if at is None or not isinstance(producer, Step) or form_of(producer) is None:
+            if at is None or not isinstance(producer, Step) or as_pointwise(producer) is None:
                 continue
             blocked = isinstance(step.function, BlockedSums)
-            found = _absorbed(trace, storage) if blocked else Refusal.LOADED
-            if isinstance(found, Refusal):
+            found = _absorbed(trace, storage) if blocked else FusionObstacle.LOADED
+            if isinstance(found, FusionObstacle):
                 yield at, position, found
 
 
@@ -55,7 +55,9 @@ Changes = dict[int, Step | None]
 """Steps by position that take the place of others; None of none."""
 
 
-def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | Refusal]) -> Trace:
+def _changed_once(
+    trace: Trace, change: Callable[[Trace, Storage], Changes | FusionObstacle]
+) -> Trace:
     """The trace after the changes that have no step in common; the same if there is none."""
     changed: Changes = {}
     read_anew: set[Storage] = set()
@@ -66,7 +68,7 @@ def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | Ref
             if made in read_anew:
                 continue
             found = change(trace, made)
-            if isinstance(found, Refusal) or not changed.keys().isdisjoint(found):
+            if isinstance(found, FusionObstacle) or not changed.keys().isdisjoint(found):
                 continue
             changed |= found
             read_anew |= {a.storage for s in found.values() if s is not None for a in s.inputs}
@@ -76,44 +78,44 @@ def _changed_once(trace: Trace, change: Callable[[Trace, Storage], Changes | Ref
     return trace.with_steps([s for s in steps if s is not None])
 
 
-def _absorbed(trace: Trace, made: Storage) -> Changes | Refusal:
+def _absorbed(trace: Trace, made: Storage) -> Changes | FusionObstacle:
     """The steps that read a value as they compute it, and none that makes it."""
     at = trace.producer(made)
     producer = None if at is None else _pure(trace.steps[at])
     if at is None or producer is None:
-        return Refusal.CHANGED
+        return FusionObstacle.CHANGED
     if trace.outlives(made):
-        return Refusal.RETURNED
+        return FusionObstacle.RETURNED
     (whole,) = producer.made
     readers = {r: _form(trace.steps[r]) for r in trace.readers[made]}
     if not all(f is not None and _reads_whole(f, whole) for f in readers.values()):
-        return Refusal.READ_TWICE
+        return FusionObstacle.READ_TWICE
     found: Changes = {at: None}
     before, after = _traffic(producer) + _WRITE * whole.nbytes, 0
     for reader, form in readers.items():
         step = trace.steps[reader]
         if not isinstance(step, Step) or form is None:
-            return Refusal.READ_TWICE
+            return FusionObstacle.READ_TWICE
         fused = compose(producer, form, ())
-        if isinstance(fused, Refusal):
+        if isinstance(fused, FusionObstacle):
             return fused
         if not _unchanged(trace, producer.reads, at, reader):
-            return Refusal.ORDER
+            return FusionObstacle.ORDER
         fused = _recomputed(trace, fused, reader)
         found[reader] = _step(step, fused)
         if found[reader] is None:
-            return Refusal.OPERANDS
+            return FusionObstacle.OPERANDS
         before += _traffic(form)
         after += _traffic(fused)
-    return found if after < before else Refusal.BYTES
+    return found if after < before else FusionObstacle.BYTES
 
 
-def _made_with(trace: Trace, made: Storage) -> Changes | Refusal:
+def _made_with(trace: Trace, made: Storage) -> Changes | FusionObstacle:
     """A value that others read, too, made in the same pass as what is summed of it."""
     at = trace.producer(made)
     producer = None if at is None else _pure(trace.steps[at])
     if at is None or producer is None:
-        return Refusal.CHANGED
+        return FusionObstacle.CHANGED
     (whole,) = producer.made
     for reader in trace.readers[made]:
         step, form = trace.steps[reader], _form(trace.steps[reader])
@@ -122,52 +124,52 @@ def _made_with(trace: Trace, made: Storage) -> Changes | Refusal:
         if not _reads_whole(form, whole) or not _unchanged(trace, form.reads, at, reader):
             continue
         fused = compose(producer, form, (whole,))
-        joined = fused if isinstance(fused, Form) else None
+        joined = fused if isinstance(fused, PointwiseStep) else None
         found = None if joined is None else _step(step, joined, (whole, *step.outputs))
         if found is not None:
             return {at: found, reader: None}
-    return Refusal.READ_TWICE
+    return FusionObstacle.READ_TWICE
 
 
-def _pure(step: Step | Action) -> Form | None:
+def _pure(step: Step | Action) -> PointwiseStep | None:
     """A pointwise step with one output that changes nothing and reads no cell."""
-    form = form_of(step) if isinstance(step, Step) else None
+    form = as_pointwise(step) if isinstance(step, Step) else None
     if form is None or form.changed or form.cells or len(form.made) != 1:
         return None
     return form
 
 
-def _recomputed(trace: Trace, form: Form, reader: int) -> Form:
+def _recomputed(trace: Trace, form: PointwiseStep, reader: int) -> PointwiseStep:
     """A form that computes what it can from what it reads anyway."""
     for x in form.reads:
         at = trace.producer(x.storage)
         step = None if at is None else trace.steps[at]
-        source = form_of(step) if isinstance(step, Step) else None
+        source = as_pointwise(step) if isinstance(step, Step) else None
         if at is None or source is None or source.changed or source.cells or x.shape != form.shape:
             continue
         if _traffic(form, source) < _traffic(form) and _unchanged(trace, source.reads, at, reader):
             fused = compose(source, form, ())
-            if isinstance(fused, Form) and _traffic(fused) < _traffic(form):
+            if isinstance(fused, PointwiseStep) and _traffic(fused) < _traffic(form):
                 return _recomputed(trace, fused, reader)
     return form
 
 
-def _form(step: Step | Action | None) -> Form | None:
+def _form(step: Step | Action | None) -> PointwiseStep | None:
     """A pointwise step or sums of one in common form; of sums, what is summed stands as made."""
     if not isinstance(step, Step):
         return None
     if not isinstance(step.function, BlockedSums):
-        return form_of(step)
+        return as_pointwise(step)
     function = step.function
     x = next(a for a in step.inputs if a.ndim == 5)
     reads = tuple(a if a.ndim == 5 else _spread(a, x.shape[-1]) for a in step.inputs)
     summed = [Array.abstract(x.shape, x.dtype, x.device) for _ in function.exprs[function.made :]]
     written = (*step.outputs[: function.made], *summed)
     name = (function.op_name,)
-    return Form(name, function.exprs, function.scalars, x.dtype, reads, (), written)
+    return PointwiseStep(name, function.exprs, function.scalars, x.dtype, reads, (), written)
 
 
-def _step(step: Step, form: Form, outputs: tuple[Array, ...] | None = None) -> Step | None:
+def _step(step: Step, form: PointwiseStep, outputs: tuple[Array, ...] | None = None) -> Step | None:
     """A step as its new form says, or None where there is no such step.
 
     Args:
@@ -192,7 +194,7 @@ def _step(step: Step, form: Form, outputs: tuple[Array, ...] | None = None) -> S
     return replace(step, function=function, inputs=inputs, outputs=written)
 
 
-def _is_blocked(array: Array, form: Form) -> bool:
+def _is_blocked(array: Array, form: PointwiseStep) -> bool:
     return array.shape == form.shape and is_contiguous(array.shape[2:], array.strides[2:])
 
 
@@ -210,7 +212,7 @@ def _channels(spread: Array) -> Array:
     return spread.view((spread.size,), (1,))
 
 
-def _reads_whole(form: Form, made: Array) -> bool:
+def _reads_whole(form: PointwiseStep, made: Array) -> bool:
     return all(same_view(x, made) for x in form.reads if x.storage is made.storage)
 
 
@@ -219,7 +221,7 @@ def _unchanged(trace: Trace, reads: Sequence[Array], low: int, high: int) -> boo
     return not any(low < w < high for x in reads for w in trace.writers.get(x.storage, ()))
 
 
-def _traffic(form: Form, source: Form | None = None) -> int:
+def _traffic(form: PointwiseStep, source: PointwiseStep | None = None) -> int:
     """Bytes of whole arrays read by a form; a value for each channel is nothing beside them.
 
     Args:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import mode
 from ..array import Array
 from ..device import Device
 from ..errors import TraceError
 from ..tensor import Tensor
+from ..values import mode
 from .trace import Trace
 from .tracer import Tracer
 

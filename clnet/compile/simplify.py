@@ -12,7 +12,7 @@ from typing import Any
 from ..array import Array
 from ..device import HostScalar, Storage
 from ..expr import Input
-from ..ops.pointwise import Pointwise
+from ..ops.machinery.pointwise import Pointwise
 from ..ops.shape import Copy
 from .trace import Trace
 from .tracer import Action, Step

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .. import mode
 from ..array import Array
 from ..device import Storage
-from ..ops.function import Function
+from ..ops.machinery.function import Function
+from ..values import mode
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Action:
 
 
 class Tracer:
-    """What :mod:`clnet.mode` holds while a function is traced.
+    """What :mod:`clnet.values.mode` holds while a function is traced.
 
     Attributes:
         steps: what was recorded, in order.
@@ -89,7 +89,7 @@ class Tracer:
         self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase))
 
     def record_action(self, action: Callable[[], None]) -> None:
-        """Called by :func:`clnet.ops.function.host_action` instead of acting."""
+        """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""
         self.steps.append(Action(action))
 
     def watch(self, versioned: Any) -> None:

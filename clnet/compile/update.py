@@ -9,9 +9,9 @@ from typing import Any
 from ..array import Array
 from ..device import HostScalar, Storage
 from ..expr import Expr, Input, inputs_of, substitute
-from ..kernels.pointwise_many import MOST_ELEMENTS, most_segments
-from ..ops.fused import Fused, UpdateMany
-from .form import form_of
+from ..kernels.pointwise import MOST_ELEMENTS, most_segments
+from ..ops.machinery.fused import Fused, UpdateMany
+from .pointwise_step import as_pointwise
 from .trace import Trace
 from .tracer import Action, Step
 
@@ -54,7 +54,7 @@ def merge_updates(trace: Trace) -> Trace:
 def alone(trace: Trace) -> Iterator[int]:
     """Where updates are that keep a launch of their own because they are large."""
     for position, step in trace.ops:
-        form = form_of(step)
+        form = as_pointwise(step)
         if form is not None and not form.made and form.changed[0].size > MOST_ELEMENTS:
             yield position
 
@@ -136,7 +136,7 @@ class _Group:
 
 def _member(step: Step) -> _Member | None:
     """A step as a member, if it only overwrites small dense arrays from others of their size."""
-    form = form_of(step)
+    form = as_pointwise(step)
     if form is None or form.made or not form.changed:
         return None
     whole = form.step(step)

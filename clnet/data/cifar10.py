@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 import numpy as np
 from numpy.typing import NDArray
 
-from ..atomic import replacing
 from ..errors import DataError
+from ..values.atomic import replacing
 from . import source
 from .dataset import ArrayDataset
 from .idx import check_labels

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ..errors import DataError
-from ..settings import SETTINGS
+from ..values.settings import SETTINGS
 
 Root: TypeAlias = "str | os.PathLike[str] | None"
 

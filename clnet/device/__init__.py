@@ -2,10 +2,11 @@
 
 from .absent import AbsentDevice
 from .bound import BoundLaunches
+from .buffer_pool import BufferPool, PoolStatistics, size_class
 from .device import Device, current_device, device, devices, on_open, opened_devices, traits_for
 from .discovery import Found
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
-from .memory import (
+from .memory_figures import (
     empty_cache,
     max_memory_allocated,
     max_memory_reserved,
@@ -15,10 +16,9 @@ from .memory import (
     set_memory_limit,
     synchronize,
 )
-from .pool import BufferPool, PoolStatistics, size_class
-from .profiler import Call, Command, Recorder
 from .program import Prepared, ProgramStatistics
 from .queue import Queue
+from .recorder import Call, Command, Recorder
 from .target import Target
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 from .tunings import Tunings

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from ..errors import DeviceError
-from ..settings import SETTINGS
+from ..values.settings import SETTINGS
+from .buffer_pool import BufferPool
 from .device import Device, workspace_limit
 from .launch import Launch, Scratch, Storage
-from .pool import BufferPool
 from .program import Prepared
 from .target import Target
 from .traits import DeviceIdentity, DeviceTraits

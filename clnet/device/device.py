@@ -13,12 +13,12 @@ from typing import Any
 
 import pyopencl as cl
 
-from .. import mode
 from ..errors import ArgumentError, DeviceError
-from ..settings import SETTINGS
+from ..values import mode
+from ..values.settings import SETTINGS
 from .ahead import Ahead
+from .buffer_pool import BufferPool
 from .discovery import Found, discover, identity_of, select, traits_of
-from .pool import BufferPool
 from .probe import probe
 from .program import ProgramCache
 from .queue import Queue

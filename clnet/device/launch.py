@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..errors import DeviceError
 
 if TYPE_CHECKING:
+    from .buffer_pool import BufferPool
     from .device import Device
-    from .pool import BufferPool
 
 
 class Storage:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from ..atomic import replacing
+from ..values.atomic import replacing
 from .discovery import discover, select
 
 # Asynchronous copies came with the first target of this number.

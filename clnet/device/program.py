@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from ..atomic import replacing
 from ..errors import BuildError
+from ..values.atomic import replacing
 from .ahead import Ahead, Request
 from .watch import Watch
 

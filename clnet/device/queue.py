@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyopencl as cl
 
-from .. import mode
 from ..errors import DeviceError
+from ..values import mode
 from .backing import Backing
 from .bound import BoundLaunches
 from .launch import Launch, Scratch, Storage, abstract_error, values_of

@@ -16,7 +16,7 @@ from math import inf, log2
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..atomic import replacing
+from ..values.atomic import replacing
 from .traits import DeviceIdentity, DeviceTraits
 
 SHIPPED = Path(__file__).parents[1] / "tunings"

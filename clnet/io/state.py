@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from ..atomic import replacing
 from ..errors import CheckpointError
+from ..values.atomic import replacing
 
 RESERVED_NAME = "__metadata__"  # safetensors keeps the metadata under this name, beside the arrays
 _CHECKSUM = "clnet.crc32"

@@ -1,9 +1,9 @@
-"""Global and local sizes of kernels that take one work-item per element; it launches nothing."""
+"""Sizes of grids of kernels with one work-item an element, and lanes of a vector."""
 
 from __future__ import annotations
 
 from ..device import Target
-from ..shapes import round_up
+from ..values.shapes import round_up
 
 _GPU_GROUP = 256
 _CPU_GROUPS = (64, 1024)
@@ -29,3 +29,9 @@ def items(target: Target, count: int) -> tuple[tuple[int], tuple[int]]:
         wanted = long if count >= long * target.traits.compute_units else short
     group = min(wanted, target.traits.max_group_size)
     return (round_up(count, group),), (group,)
+
+
+def lanes_of(target: Target, itemsize: int) -> int:
+    """Lanes of a vector of ``itemsize`` bytes an element: a power of two from 2 to 16."""
+    wanted = max(2, min(16, target.traits.simd_width * 4 // itemsize))
+    return 1 << (wanted.bit_length() - 1)

@@ -10,9 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..atomic import replacing
 from ..errors import TemplateError
-from ..settings import SETTINGS
+from ..values.atomic import replacing
+from ..values.settings import SETTINGS
 
 if TYPE_CHECKING:
     from mako.lookup import TemplateLookup

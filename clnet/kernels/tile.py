@@ -11,7 +11,7 @@ from math import ceil
 from typing import NamedTuple
 
 from ..device import DeviceTraits
-from ..shapes import ceil_div, round_up
+from ..values.shapes import ceil_div, round_up
 
 # Neighbouring items form patches of this many, which run together on most GPUs.
 PATCH = 32

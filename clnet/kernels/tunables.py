@@ -18,17 +18,10 @@ from ..device import BoundLaunches, Device, Scratch, device
 from ..device.spills import spilled_bytes
 from ..device.tunings import Entry
 from ..errors import BuildError
-from . import (
-    conv_blocked,
-    conv_blocked_direct,
-    conv_implicit,
-    conv_implicit_weight,
-    conv_winograd,
-    gemm_packed,
-    gemm_tiled,
-)
-from .race import Race
-from .tunable import Trial, Tunable
+from .conv import conv_implicit, conv_implicit_weight
+from .conv_blocked import conv_blocked, conv_blocked_direct, conv_blocked_winograd
+from .gemm import gemm_packed, gemm_tiled
+from .tuning import Race, Trial, Tunable
 
 TUNABLES: dict[str, Tunable[Any, Any]] = {
     tunable.name: tunable
@@ -37,7 +30,7 @@ TUNABLES: dict[str, Tunable[Any, Any]] = {
         conv_blocked_direct.SPLIT,
         conv_implicit.TILING,
         conv_implicit_weight.TILING,
-        conv_winograd.TURN,
+        conv_blocked_winograd.TURN,
         gemm_packed.BLOCKING,
         gemm_tiled.TILING,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from .. import mode, nn
+from .. import nn
 from ..nn import init
+from ..values import mode
 
 
 def drawn_later(*, all_of_them: bool = True) -> AbstractContextManager[object]:

@@ -19,7 +19,7 @@ from .norm import *
 from .padding import *
 from .parameter_container import *
 from .pool import *
-from .resize import *
 from .rnn import *
 from .sparse import *
 from .transformer import *
+from .upsampling import *

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from ..dtypes import DType, float32
 from ..errors import ShapeError
 from ..tensor import Tensor, full
+from ..values.dtypes import DType, float32
 from .module import Module, Parameter
 
 __all__ = [

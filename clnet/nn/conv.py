@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..creation import empty
-from ..dtypes import DType, float32
 from ..errors import ArgumentError, ShapeError
-from ..shapes import each
 from ..tensor import Tensor
+from ..values.dtypes import DType, float32
+from ..values.shapes import each
 from . import init
 from .module import Module, Parameter
 

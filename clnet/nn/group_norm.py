@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..creation import empty
-from ..dtypes import DType, float32
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
+from ..values.dtypes import DType, float32
 from . import init
 from .module import Module, Parameter
 from .norm import Normalization

@@ -9,10 +9,10 @@ from .. import ops
 from ..autograd import no_grad
 from ..errors import ArgumentError, ShapeError
 from ..expr import maximum, minimum
-from ..generator import Generator
+from ..ops.machinery.update import update
 from ..ops.special import approximate_erfinv
-from ..ops.update import update
 from ..tensor import Tensor
+from ..values.generator import Generator
 
 __all__ = [
     "calculate_fan_in_and_fan_out",

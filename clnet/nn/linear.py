@@ -10,8 +10,8 @@ from typing import Any
 
 from .. import ops
 from ..creation import empty
-from ..dtypes import DType, float32
 from ..tensor import Tensor
+from ..values.dtypes import DType, float32
 from . import init
 from .module import Module, Parameter
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import mode
+from ..autodiff.gradient import forget_gradients
+from ..autodiff.tensor_hook import HookHandle
 from ..autograd import no_grad
-from ..dtypes import DType, bfloat16, float16, float32, float64, from_numpy
 from ..errors import ArgumentError, CheckpointError, ClnetError
-from ..gradient import forget_gradients
-from ..hook import HookHandle
 from ..tensor import Tensor, tensor
-from .hook import Hooks
+from ..values import mode
+from ..values.dtypes import DType, bfloat16, float16, float32, float64, from_numpy
+from .module_hook import Hooks
 
 
 class Parameter(Tensor):

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..creation import empty
-from ..dtypes import DType, float32, int64
 from ..errors import ShapeError
-from ..ops.update import update
+from ..ops.machinery.update import update
 from ..tensor import Tensor
+from ..values.dtypes import DType, float32, int64
 from . import init
 from .module import Module, Parameter
 

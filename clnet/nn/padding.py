@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from .. import ops
 from ..errors import ShapeError
-from ..shapes import each
 from ..tensor import Tensor
+from ..values.shapes import each
 from .module import Module
 
 __all__ = [

@@ -12,8 +12,8 @@ from ..autograd import no_grad
 from ..creation import zeros
 from ..errors import ArgumentError, ShapeError
 from ..expr import maximum, minimum
-from ..ops.many import norm_of_all, update_many
-from ..ops.update import update
+from ..ops.machinery.update import update
+from ..ops.multi_tensor import norm_of_all, update_many
 from ..tensor import Tensor
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
 from . import parametrizations as parametrizations

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from .. import mode, ops
+from .. import ops
 from ..autograd import no_grad
 from ..creation import empty
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values import mode
 from .module import Module
 from .parametrize import register_parametrization
 from .weight_norm import as_matrix, lengths, outputs_axis, turned

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from .. import mode
 from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values import mode
 from .container import ModuleDict, ModuleList
 from .module import Module, Parameter
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .. import ops
-from ..shapes import each
 from ..tensor import Tensor
+from ..values.shapes import each
 from .module import Module
 
 __all__ = [

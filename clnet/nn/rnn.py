@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 from .. import ops
 from ..creation import empty, zeros
-from ..dtypes import DType, float32
 from ..errors import ArgumentError, ShapeError
 from ..ops.recurrence import recurrence
 from ..ops.rnn import Cell, gru_gates, lstm_gates, steps
 from ..tensor import Tensor, tensor
+from ..values.dtypes import DType, float32
 from . import init
 from .module import Module, Parameter
 from .packed import PackedSequence

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from .. import ops
 from ..creation import abstract, empty
-from ..dtypes import DType, float32
 from ..errors import BoundsError, ShapeError
 from ..ops.embedding import refuse_sparse
 from ..tensor import Tensor
+from ..values.dtypes import DType, float32
 from . import init
 from .module import Module, Parameter
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from .. import ops
 from ..creation import empty, ones
-from ..dtypes import DType, Kind, float32
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
+from ..values.dtypes import DType, Kind, float32
 from . import init
 from .container import ModuleList
 from .dropout import Dropout

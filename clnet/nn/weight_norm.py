@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from .. import mode, ops
+from .. import ops
+from ..autodiff.tensor_hook import HookHandle
 from ..autograd import no_grad
 from ..creation import empty
 from ..errors import ArgumentError
-from ..hook import HookHandle
 from ..tensor import Tensor
+from ..values import mode
 from .conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .module import Module, Parameter
 

@@ -15,17 +15,17 @@ from .distance import *
 from .draw import *
 from .dropouts import *
 from .embedding import *
-from .execution import execute as execute
 from .factor import *
 from .fractional_pool import *
-from .function import PUBLIC_OPS as PUBLIC_OPS
-from .function import Face as Face
-from .function import Function as Function
 from .group_norms import *
 from .index import *
 from .inplace import *
 from .joining import *
 from .loss import *
+from .machinery.execution import execute as execute
+from .machinery.function import PUBLIC_OPS as PUBLIC_OPS
+from .machinery.function import Face as Face
+from .machinery.function import Function as Function
 from .margin_loss import *
 from .masked import *
 from .mathematics import *

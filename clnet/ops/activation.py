@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from ..errors import ArgumentError, ShapeError
 from ..expr import erf, exp, expm1, log1p, logical_and, maximum, minimum, where
 from ..expr import tanh as tanh_of
-from ..shapes import normalize_dim
-from .function import Face, op
-from .pointwise import Result, evaluate, pointwise
+from ..values.shapes import normalize_dim
+from .machinery.function import Face, op
+from .machinery.pointwise import Result, evaluate, pointwise
 from .random import random_like
 from .shape import narrow, reshape
 from .softmax import softmax
 
 if TYPE_CHECKING:
-    from ..dtypes import DType
     from ..tensor import Tensor
+    from ..values.dtypes import DType
 
 _SQRT_HALF = 0.7071067811865476
 _SQRT_2_OVER_PI = 0.7978845608028654

@@ -15,10 +15,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..dtypes import DType, Kind
 from ..errors import ArgumentError, DtypeError
-from .function import Face, op
-from .pointwise import Operand, Result, evaluate, pointwise, result_type
+from ..values.dtypes import DType, Kind
+from .machinery.function import Face, op
+from .machinery.pointwise import Operand, Result, evaluate, pointwise, result_type
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import Kind, from_name
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.attention import Scores
-from ..kernels.attention import attention as launch_attention
-from ..kernels.attention import attention_grad as launch_attention_grad
-from ..shapes import broadcast_shapes
+from ..kernels.softmax import Scores
+from ..kernels.softmax import attention as launch_attention
+from ..kernels.softmax import attention_grad as launch_attention_grad
+from ..values.dtypes import Kind, from_name
+from ..values.shapes import broadcast_shapes
 from .arithmetic import ge, logical_and, where
 from .create import new_ones
-from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
+from .machinery.function import (
+    Face,
+    Function,
+    Saved,
+    apply,
+    op,
+    require_floating,
+    require_same_dtype,
+)
 from .matmul import matmul
 from .random import dropout
 from .rearrange import tril

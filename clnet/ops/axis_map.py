@@ -15,9 +15,9 @@ import numpy as np
 
 from ..array import Array
 from ..device import Device, Launch, Target
-from ..dtypes import DType, from_name
-from ..kernels.axis_map import axis_map as launch_axis_map
-from .function import Function, Saved, apply
+from ..kernels.pool import axis_map as launch_axis_map
+from ..values.dtypes import DType, from_name
+from .machinery.function import Function, Saved, apply
 from .shape import contiguous, reshape
 
 if TYPE_CHECKING:

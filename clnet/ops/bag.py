@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
+from ..values.dtypes import int64
 from .arithmetic import clamp, mul, ne, where
 from .create import positions
 from .embedding import embedding
-from .function import Face, op
 from .index import require_index
+from .machinery.function import Face, op
 from .reduce import max as largest
 from .scatter import index_add, scatter_reduce
 from .search import searchsorted

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..errors import ShapeError
-from .function import Face, op
+from .machinery.function import Face, op
 from .matmul import matmul
 from .shape import permute, reshape
 

@@ -8,11 +8,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, ShapeError
-from ..shapes import broadcast_shapes, normalize_dim
+from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
-from .function import apply, op
+from .machinery.function import apply, op
+from .machinery.pointwise import evaluate
 from .matmul import bmm, matmul, mm
-from .pointwise import evaluate
 from .reduce import sum as total
 from .shape import Slice, permute, reshape, unsqueeze
 

@@ -7,13 +7,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .. import mode
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
-from ..shapes import Shape, pair
-from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
+from ..values import mode
+from ..values.shapes import Shape, pair
+from .machinery.function import (
+    Face,
+    Function,
+    Saved,
+    apply,
+    op,
+    require_floating,
+    require_same_dtype,
+)
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:

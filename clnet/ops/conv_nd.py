@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import ArgumentError, ShapeError
-from ..shapes import each
+from ..values.shapes import each
 from .axis_map import Table, map_axis
 from .conv import conv2d, conv_transpose2d
-from .function import Face, op
+from .machinery.function import Face, op
 from .reduce import widened
 from .shape import contiguous, permute, reshape, squeeze, to_dtype, unsqueeze
 

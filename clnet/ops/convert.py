@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..dtypes import (
+from ..values.dtypes import (
     DType,
     bfloat16,
     bool_,
@@ -18,7 +18,7 @@ from ..dtypes import (
     int64,
     uint8,
 )
-from .function import Face, op
+from .machinery.function import Face, op
 from .shape import to_dtype
 
 if TYPE_CHECKING:

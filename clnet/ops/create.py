@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import mode
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
 from ..device import device as open_device
-from ..dtypes import DType, from_name, int64
 from ..errors import ArgumentError, ShapeError
 from ..expr import Scalar
-from ..kernels import copy as kernels
+from ..kernels import moving as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..shapes import Shape
-from .function import Face, Function, op
+from ..values import mode
+from ..values.dtypes import DType, from_name, int64
+from ..values.shapes import Shape
+from .machinery.function import Face, Function, op
 from .shape import expand, reshape, sizes_of
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ import numpy as np
 
 from .. import expr as e
 from ..array import Array
-from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
+from ..values.dtypes import int64
 from .arithmetic import clamp, gt, logical_and, lt, ne, where
 from .create import full_like, positions
-from .function import Face, op, require_floating
 from .index import gather, index_select
 from .loss import check_reduction, reduced
-from .pointwise import evaluate
+from .machinery.function import Face, op, require_floating
+from .machinery.pointwise import evaluate
 from .reduce import widened
 from .shape import cat, narrow, reshape, stack, to_dtype, unsqueeze
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..array import Array
 from ..errors import ArgumentError, ShapeError
-from ..shapes import broadcast_shapes
+from ..values.shapes import broadcast_shapes
 from .arithmetic import clamp
-from .function import Face, op
 from .index import index_select
+from .machinery.function import Face, op
 from .shape import expand, unsqueeze
 from .vector import norm
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
 from ..expr import log, log1p, maximum, where
-from ..generator import Generator
+from ..values.generator import Generator
 from .create import zeros_like
-from .function import Face, op, require_floating
-from .pointwise import evaluate
+from .machinery.function import Face, op, require_floating
+from .machinery.pointwise import evaluate
 from .random import random_like, uniform_
 from .reduce import argmax
 from .scatter import scatter

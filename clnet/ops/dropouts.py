@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
 from ..expr import where
-from .function import Face, op, require_floating
-from .pointwise import evaluate
+from .machinery.function import Face, op, require_floating
+from .machinery.pointwise import evaluate
 from .random import random_like
 from .shape import settled, squeeze, unsqueeze
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import from_name
 from ..errors import ArgumentError, BoundsError, ShapeError
-from ..kernels import gather as kernels
+from ..kernels import index as kernels
+from ..values.dtypes import from_name
 from .arithmetic import clamp, where
-from .function import Face, Function, Saved, apply, op
 from .index import GatherRows, GatherRowsBackward, PutRows, added_up, dense_rows, require_index
+from .machinery.function import Face, Function, Saved, apply, op
 from .shape import contiguous, reshape, to_dtype
 from .vector import norm
 

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, ShapeError
-from ..shapes import normalize_dim
+from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
 from .create import positions
-from .function import Face, op, require_floating
 from .index import gather
+from .machinery.function import Face, op, require_floating
 from .matmul import matmul
 from .rearrange import diag, diagonal, triu
 from .reduce import argmax, mean, prod

@@ -9,13 +9,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
-from ..shapes import Shape, each
+from ..values.dtypes import int64
+from ..values.shapes import Shape, each
 from .create import positions
-from .function import Face, op, require_floating
 from .index import gather
-from .pointwise import evaluate
+from .machinery.function import Face, op, require_floating
+from .machinery.pointwise import evaluate
 from .random import random_like
 from .reduce import argmax, widened
 from .shape import contiguous, reshape, to_dtype, unsqueeze

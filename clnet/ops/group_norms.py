@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import from_name
 from ..errors import ArgumentError, ShapeError
 from ..kernels.norm import group_norm as launch_group_norm
+from ..values.dtypes import from_name
 from .arithmetic import rsqrt, square
-from .function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.pointwise import evaluate
+from .machinery.update import update
 from .norm import BatchNormBackward, batch_norm, blend
 from .padding import pad
-from .pointwise import evaluate
 from .pool import avg_pool2d
 from .shape import contiguous, reshape, to_dtype
-from .update import update
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

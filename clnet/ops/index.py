@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import bool_, from_name, int32, int64
 from ..errors import DtypeError, ShapeError
-from ..kernels import gather as kernels
-from ..shapes import Shape, broadcast_shapes, normalize_dim
+from ..kernels import index as kernels
+from ..values.dtypes import bool_, from_name, int32, int64
+from ..values.shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ne
-from .function import Function, Saved, apply, op
+from .machinery.function import Function, Saved, apply, op
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
 
 if TYPE_CHECKING:

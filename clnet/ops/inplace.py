@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import activation, arithmetic, mathematics  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from .function import PUBLIC_OPS, Face, op
+from .machinery.function import PUBLIC_OPS, Face, op
 from .rearrange import tril, triu
 from .shape import settled
 

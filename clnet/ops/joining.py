@@ -7,10 +7,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
-from ..shapes import broadcast_shapes
+from ..values.shapes import broadcast_shapes
 from .create import meshgrid
-from .function import Face, op
-from .pointwise import result_type
+from .machinery.function import Face, op
+from .machinery.pointwise import result_type
 from .rearrange import diag, split, tensor_split
 from .shape import cat, expand, permute, reshape, stack, to_dtype, unsqueeze
 

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import Kind, from_name, int64
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.cross_entropy import Settings, cross_entropy_grad
-from ..kernels.cross_entropy import cross_entropy as launch_cross_entropy
+from ..kernels.softmax import Settings, cross_entropy_grad
+from ..kernels.softmax import cross_entropy as launch_cross_entropy
+from ..values.dtypes import Kind, from_name, int64
 from .arithmetic import ne
-from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
-from .pointwise import Result, evaluate
+from .machinery.function import (
+    Face,
+    Function,
+    Saved,
+    apply,
+    op,
+    require_floating,
+    require_same_dtype,
+)
+from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
 from .shape import contiguous, reshape, to_dtype, unsqueeze
 from .softmax import log_softmax

@@ -11,15 +11,15 @@ from math import pi
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
-from ..shapes import broadcast_shapes
+from ..values.dtypes import int64
+from ..values.shapes import broadcast_shapes
 from .arithmetic import eq, logical_and, lt, minimum, sqrt, where
 from .create import full_like, positions
-from .function import Face, op
 from .index import gather
 from .loss import check_reduction, reduced
-from .pointwise import Result, evaluate
+from .machinery.function import Face, op
+from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
 from .shape import expand, reshape, to_dtype, unsqueeze
 from .vector import norm

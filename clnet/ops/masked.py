@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Scratch, Target
-from ..dtypes import bool_, int32, int64, of_scalar
 from ..errors import ArgumentError, DtypeError, ShapeError
 from ..expr import Const, Input, Scalar, floor_divide, logical_not, remainder
 from ..expr import where as chosen
-from ..kernels.copy import arange
+from ..kernels.index import sort
+from ..kernels.moving import arange
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..kernels.sort import sort
-from ..shapes import Shape, broadcast_shapes, contiguous_strides
+from ..values.dtypes import bool_, int32, int64, of_scalar
+from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
-from .function import Face, Function, apply, op
 from .index import pick
-from .pointwise import Operand, evaluate
+from .machinery.function import Face, Function, apply, op
+from .machinery.pointwise import Operand, evaluate
 from .rearrange import unbind
 from .shape import CopyInto, contiguous, copy_launches, expand, narrow, reshape
 

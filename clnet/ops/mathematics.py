@@ -10,8 +10,8 @@ import ml_dtypes
 
 from .. import expr as e
 from ..errors import DtypeError
-from .function import Face, op
-from .pointwise import Operand, Result, evaluate, pointwise
+from .machinery.function import Face, op
+from .machinery.pointwise import Operand, Result, evaluate, pointwise
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ShapeError
-from ..kernels.finish import Finish
-from ..kernels.gemm import gemm
-from ..shapes import broadcast_shapes, broadcast_strides
-from .function import Face, Function, Saved, apply, op, require_same_dtype
+from ..kernels.gemm import Finish, gemm
+from ..values.shapes import broadcast_shapes, broadcast_strides
+from .machinery.function import Face, Function, Saved, apply, op, require_same_dtype
 from .shape import reshape, unsqueeze
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..array import Array
 from ..device import HostScalar, Launch, Target
-from ..dtypes import from_name
 from ..errors import ArgumentError, ShapeError
 from ..kernels.norm import batch_norm as launch_batch_norm
 from ..kernels.norm import batch_norm_grad, batch_norm_statistics
+from ..values.dtypes import from_name
 from .arithmetic import rsqrt
-from .function import Face, Function, Saved, apply, op, require_floating
-from .pointwise import evaluate
+from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.pointwise import evaluate
+from .machinery.update import update
 from .shape import contiguous, reshape, to_dtype
-from .update import update
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

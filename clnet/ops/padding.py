@@ -10,14 +10,14 @@ import numpy as np
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import from_name
 from ..errors import ArgumentError, ShapeError
 from ..expr import Scalar
-from ..kernels import place as kernels
+from ..kernels import moving as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..shapes import Shape
+from ..values.dtypes import from_name
+from ..values.shapes import Shape
 from .axis_map import Table, map_axis
-from .function import Face, Function, Saved, apply, op
+from .machinery.function import Face, Function, Saved, apply, op
 from .shape import Slice, copy_launches, narrow, slice_view
 
 if TYPE_CHECKING:

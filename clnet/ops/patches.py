@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
-from ..kernels.conv import ConvGeometry
-from ..kernels.im2col import col2im, im2col
-from ..shapes import pair, window_size
-from .function import Face, Function, Saved, apply, op, require_floating
+from ..kernels.conv import ConvGeometry, col2im, im2col
+from ..values.shapes import pair, window_size
+from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ..array import Array
 from ..device import Device, Launch, Scratch, Target
-from ..dtypes import DType, int32
-from ..kernels.copy import arange
-from ..kernels.random import integers
-from ..kernels.sort import sort
-from .function import Function
+from ..kernels.index import sort
+from ..kernels.moving import arange
+from ..kernels.pointwise import integers
+from ..values.dtypes import DType, int32
+from .machinery.function import Function
 from .random import Counter
 from .shape import copy_launches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
-from .function import EVERYWHERE, Face, op
+from .machinery.function import EVERYWHERE, Face, op
 from .shape import permute, reshape
 
 if TYPE_CHECKING:

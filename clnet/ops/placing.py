@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
-from ..shapes import normalize_dim
+from ..values.shapes import normalize_dim
 from .arithmetic import eq, where
 from .create import positions
-from .function import Face, apply, op
 from .index import require_index
+from .machinery.function import Face, apply, op
 from .masked import positions_of, require_mask
 from .rearrange import diagonal
 from .shape import (

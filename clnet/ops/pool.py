@@ -7,23 +7,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import mode
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import int32, int64
 from ..errors import ArgumentError, ShapeError
-from ..kernels import avg_pool as means
-from ..kernels import max_pool as maxima
-from ..kernels.avg_pool_grad import avg_pool_gradient
-from ..kernels.window import Window
-from ..shapes import Shape, pair
-from .function import Face, Function, Saved, apply, op, require_floating
+from ..kernels import pool as kernels
+from ..kernels.pool import Window, avg_pool_gradient
+from ..values import mode
+from ..values.dtypes import int32, int64
+from ..values.shapes import Shape, pair
 from .index import gather
+from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .shape import contiguous, reshape
 
 if TYPE_CHECKING:
-    from ..dtypes import DType
     from ..tensor import Tensor
+    from ..values.dtypes import DType
 
 Grads = tuple[Any, ...]
 Pair = int | Sequence[int]
@@ -52,7 +50,7 @@ class MaxPool(Function):
     ) -> list[Launch]:
         """One launch."""
         index = None if self.index_dtype is None else outputs[1]
-        return maxima.max_pool(target, outputs[0], inputs[0], window=self.window, index=index)
+        return kernels.max_pool(target, outputs[0], inputs[0], window=self.window, index=index)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The positions."""
@@ -65,7 +63,7 @@ class MaxPool(Function):
 
 
 class MaxPoolBackward(Function):
-    """Gradients added up at the positions of the maxima."""
+    """Gradients added up at the positions of the kernels."""
 
     sixteen_bit = False
 
@@ -80,7 +78,7 @@ class MaxPoolBackward(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return maxima.max_pool_gradient(target, outputs[0], *inputs, window=self.window)
+        return kernels.max_pool_gradient(target, outputs[0], *inputs, window=self.window)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The positions."""
@@ -114,7 +112,7 @@ class AvgPool(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return means.avg_pool(
+        return kernels.avg_pool(
             target,
             outputs[0],
             inputs[0],
@@ -181,7 +179,7 @@ class AdaptiveAvgPool(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return means.adaptive_avg_pool(target, outputs[0], inputs[0])
+        return kernels.adaptive_avg_pool(target, outputs[0], inputs[0])
 
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """Each gradient is shared out over its part."""
@@ -204,7 +202,7 @@ class AdaptiveAvgPoolBackward(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return means.adaptive_avg_pool_gradient(target, outputs[0], inputs[0])
+        return kernels.adaptive_avg_pool_gradient(target, outputs[0], inputs[0])
 
     def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
         """The means again: the op is linear."""

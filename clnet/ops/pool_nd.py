@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import int32, int64
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.copy import fill
-from ..kernels.gather import put_rows
-from ..kernels.window_max import Window3, window_max
-from ..shapes import Shape, each
+from ..kernels.index import put_rows
+from ..kernels.moving import fill
+from ..kernels.pool import Window3, window_max
+from ..values.dtypes import int32, int64
+from ..values.shapes import Shape, each
 from .activation import relu
 from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
 from .arithmetic import sign
 from .create import positions
-from .function import Face, Function, Saved, apply, op, require_floating
 from .index import GatherRows, gather
+from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .pool import adaptive_avg_pool2d, avg_pool, avg_pool2d, max_pool, plane_window
 from .shape import contiguous, reshape, squeeze, to_dtype, unsqueeze
 

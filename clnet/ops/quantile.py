@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import int64
 from ..errors import ArgumentError
-from ..shapes import normalize_dim
+from ..values.dtypes import int64
+from ..values.shapes import normalize_dim
 from .arithmetic import clamp, floor, isnan, logical_not, where
-from .function import op, require_floating
 from .index import gather
+from .machinery.function import op, require_floating
 from .rearrange import movedim
 from .reduce import any as some
 from .reduce import sum as total

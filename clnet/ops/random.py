@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from .. import mode
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
-from ..dtypes import DType, from_name
 from ..errors import ArgumentError, GradientError
-from ..generator import Generator
-from ..kernels import random as kernels
-from ..shapes import Shape
+from ..kernels import pointwise as kernels
+from ..values import mode
+from ..values.dtypes import DType, from_name
+from ..values.generator import Generator
+from ..values.shapes import Shape
 from .create import MakeInto, made
-from .function import Face, Function, Saved, apply, host_action, op, require_floating
+from .machinery.function import Face, Function, Saved, apply, host_action, op, require_floating
 from .shape import CopyInto, contiguous, settled
 
 if TYPE_CHECKING:

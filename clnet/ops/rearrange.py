@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, BoundsError, ShapeError
-from ..kernels.copy import copy, fill
-from ..shapes import Shape, normalize_dim, normalize_dims, resolve_reshape
+from ..kernels.moving import copy, fill
+from ..values.shapes import Shape, normalize_dim, normalize_dims, resolve_reshape
 from .arithmetic import le, where
 from .create import positions
-from .function import Face, Function, Saved, apply, op
 from .index import pick
+from .machinery.function import Face, Function, Saved, apply, op
 from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_of
 
 if TYPE_CHECKING:

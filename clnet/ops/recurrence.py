@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import from_name
 from ..kernels.gemm import gemm, pack_for
 from ..kernels.pointwise import pointwise as launch_pointwise
-from .function import Function, Saved, apply
+from ..values.dtypes import from_name
+from .machinery.function import Function, Saved, apply
 from .matmul import MatMul, linear
 from .rnn import Cell, gate_gradients, gate_results, gate_views, gru_gates, lstm_gates
 from .shape import cat, contiguous, narrow, reshape, stack, unsqueeze

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType, bool_, from_name, int64, uint8
 from ..errors import ArgumentError
-from ..kernels.arg_reduce import arg_reduce
-from ..kernels.reduce import Reduction, reduce
-from ..shapes import Shape, normalize_dim, normalize_dims
+from ..kernels.reduce import Reduction, arg_reduce, reduce
+from ..values.dtypes import DType, bool_, from_name, int64, uint8
+from ..values.shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, maximum, minimum, where
 from .create import positions
-from .function import Function, Saved, apply, op, require_floating
+from .machinery.function import Function, Saved, apply, op, require_floating
 from .shape import expand, reshape, to_dtype
 
 if TYPE_CHECKING:

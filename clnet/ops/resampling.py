@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import ArgumentError, ShapeError
 from .axis_map import Table, map_axis
-from .function import Face, op, require_floating
+from .machinery.function import Face, op, require_floating
 from .pool import adaptive_avg_pool2d
 from .pool_nd import adaptive_avg_pool1d, adaptive_avg_pool3d
 

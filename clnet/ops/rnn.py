@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 from .. import expr as e
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import from_name
 from ..errors import ShapeError
 from ..expr import Const, Expr, Input, vjp
 from ..kernels.pointwise import pointwise as launch_pointwise
+from ..values.dtypes import from_name
 from .activation import relu, sigmoid, tanh
-from .function import Face, Function, Saved, apply, op, require_floating, require_same_dtype
+from .machinery.function import (
+    Face,
+    Function,
+    Saved,
+    apply,
+    op,
+    require_floating,
+    require_same_dtype,
+)
 from .matmul import linear
 from .shape import contiguous, narrow, reshape, stack
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import from_name
 from ..errors import ShapeError
-from ..kernels.row_norm import row_norm as launch_row_norm
-from ..kernels.row_norm_grad import row_norm_grad
+from ..kernels.norm import row_norm as launch_row_norm
+from ..kernels.norm import row_norm_grad
+from ..values.dtypes import from_name
 from .arithmetic import rsqrt, square
-from .function import Face, Function, Saved, apply, op, require_floating
 from .group_norms import normalized_groups
+from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .shape import contiguous, reshape, to_dtype
 
 if TYPE_CHECKING:

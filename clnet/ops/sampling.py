@@ -16,13 +16,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
+from ..values.dtypes import int64
 from .create import positions
-from .function import Face, apply, op, require_same_dtype
 from .index import GatherRows
+from .machinery.function import Face, apply, op, require_same_dtype
+from .machinery.pointwise import evaluate
 from .matmul import bmm
-from .pointwise import evaluate
 from .reduce import widened
 from .shape import cat, contiguous, expand, permute, reshape, to_dtype, transpose, unsqueeze
 

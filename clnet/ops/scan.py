@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType, bool_, float32, int64
 from ..errors import ArgumentError
-from ..kernels.scan import Scan, scan
-from ..shapes import normalize_dim
+from ..kernels.reduce import Scan, scan
+from ..values.dtypes import DType, bool_, float32, int64
+from ..values.shapes import normalize_dim
 from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
 from .create import positions
-from .function import Face, Function, Saved, apply, op, require_floating
 from .index import gather
+from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .mathematics import logaddexp
 from .reduce import sum as total
 from .shape import cat, clone, contiguous, expand, narrow, reshape, to_dtype

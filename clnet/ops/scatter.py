@@ -6,12 +6,11 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import int64
 from ..errors import ArgumentError, ShapeError
-from ..shapes import Shape, contiguous_strides, normalize_dim
+from ..values.dtypes import int64
+from ..values.shapes import Shape, contiguous_strides, normalize_dim
 from .arithmetic import eq, logical_and, maximum, minimum, mul, where
 from .create import positions
-from .function import Face, apply, op, require_same_dtype
 from .index import (
     GatherBackward,
     GatherRowsBackward,
@@ -22,7 +21,8 @@ from .index import (
     index_select,
     require_index,
 )
-from .pointwise import Operand
+from .machinery.function import Face, apply, op, require_same_dtype
+from .machinery.pointwise import Operand
 from .shape import CopyInto, Slice, cat, contiguous, narrow, reshape, settled, to_dtype, unsqueeze
 from .sort import argsort
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
-from ..dtypes import bool_, float32, int32, int64
 from ..errors import ArgumentError, ShapeError
+from ..values.dtypes import bool_, float32, int32, int64
 from .arithmetic import clamp, eq, ge, le, logical_and, logical_not, lt, ne, where
 from .arithmetic import floor as rounded_down
 from .create import positions
-from .function import Face, op, require_floating
 from .index import gather, index_select, require_index
+from .machinery.function import Face, op, require_floating
+from .machinery.pointwise import Operand, Result, evaluate
 from .masked import positions_of
-from .pointwise import Operand, Result, evaluate
 from .reduce import all as every
 from .reduce import max as largest
 from .reduce import min as smallest

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType, from_name, promote
 from ..errors import ArgumentError, ShapeError
 from ..expr import Input, ne
-from ..kernels import place as kernels
-from ..kernels.copy import copy, fill
+from ..kernels import moving as kernels
+from ..kernels.moving import copy, fill
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..shapes import (
+from ..values.dtypes import DType, from_name, promote
+from ..values.shapes import (
     Shape,
     broadcast_shapes,
     broadcast_strides,
@@ -24,8 +24,8 @@ from ..shapes import (
     reshape_strides,
     resolve_reshape,
 )
-from .function import Face, Function, Saved, apply, op
-from .pointwise import Pointwise
+from .machinery.function import Face, Function, Saved, apply, op
+from .machinery.pointwise import Pointwise
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import DType
 from ..kernels.softmax import log_softmax as launch_log_softmax
 from ..kernels.softmax import log_softmax_grad, softmax_grad
 from ..kernels.softmax import softmax as launch_softmax
-from ..shapes import normalize_dim
+from ..values.dtypes import DType
+from ..values.shapes import normalize_dim
 from .arithmetic import exp, log
-from .function import EVERYWHERE, Function, Saved, apply, op, require_floating
+from .machinery.function import EVERYWHERE, Function, Saved, apply, op, require_floating
 from .shape import contiguous, reshape, to_dtype
 
 if TYPE_CHECKING:

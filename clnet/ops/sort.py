@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..dtypes import int64
 from ..errors import ArgumentError
-from ..kernels.order import sort_lines
-from ..shapes import normalize_dim
-from .function import Function, Saved, apply, op
+from ..kernels.index import sort_lines
+from ..values.dtypes import int64
+from ..values.shapes import normalize_dim
 from .index import GatherBackward, added_up
+from .machinery.function import Function, Saved, apply, op
 from .rearrange import movedim
 from .shape import clone, contiguous, narrow, reshape
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from .arithmetic import clamp, lt
-from .function import Face, op
-from .pointwise import Operand, Result, evaluate, pointwise
+from .machinery.function import Face, op
+from .machinery.pointwise import Operand, Result, evaluate, pointwise
 
 if TYPE_CHECKING:
     from ..tensor import Tensor

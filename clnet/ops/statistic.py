@@ -8,12 +8,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
-from ..dtypes import DType
 from ..kernels.reduce import Reduction
-from ..shapes import normalize_dims
+from ..values.dtypes import DType
+from ..values.shapes import normalize_dims
 from .arithmetic import isnan, logical_not, ne, where
-from .function import apply, op, require_floating
-from .pointwise import evaluate
+from .machinery.function import apply, op, require_floating
+from .machinery.pointwise import evaluate
 from .reduce import Dims, Reduce, mean, reduced_shape, widened
 from .reduce import sum as total
 from .shape import reshape, to_dtype

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import mode
 from ..array import Array
-from ..dtypes import bool_, int64
 from ..errors import ArgumentError, BoundsError
-from ..shapes import Shape, broadcast_shapes
+from ..values import mode
+from ..values.dtypes import bool_, int64
+from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
-from .function import Face, apply, op, require_same_dtype
 from .index import (
     FoldIndices,
     GatherRowsBackward,
@@ -25,6 +24,7 @@ from .index import (
     pick,
     require_index,
 )
+from .machinery.function import Face, apply, op, require_same_dtype
 from .masked import nonzero
 from .shape import CopyInto, Slice, contiguous, expand, permute, reshape, to_dtype
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import arithmetic, inplace, mathematics, rearrange, shape  # noqa: F401 # pyright: ignore[reportUnusedImport] - declare what is named here
-from .function import PUBLIC_OPS, op
+from .machinery.function import PUBLIC_OPS, op
 
 _PAIRS = """
     absolute=abs negative=neg multiply=mul subtract=sub divide=div true_divide=div fix=trunc

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..dtypes import DType
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Reduction
-from ..shapes import normalize_dim, normalize_dims
+from ..values.dtypes import DType
+from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
-from .function import Face, apply, op, require_floating
-from .pointwise import evaluate
+from .machinery.function import Face, apply, op, require_floating
+from .machinery.pointwise import evaluate
 from .reduce import Dims, Reduce, amax, amin, reduced_shape, widened
 from .reduce import sum as total
 from .shape import reshape, to_dtype

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import expr as e
-from ..ops.update import Body
+from ..ops.machinery.update import Body
 from ..tensor import Tensor
 from .optimizer import Group, Optimizer, require_betas, require_rates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..ops.update import Body
+from ..ops.machinery.update import Body
 from ..tensor import Tensor
 from .optimizer import Group, Optimizer, require_rates
 

@@ -9,9 +9,9 @@ from typing import Any
 from .. import expr as e
 from ..device import HostScalar
 from ..ops import norm
-from ..ops.many import update_many
-from ..ops.pointwise import evaluate
-from ..ops.update import Body, update
+from ..ops.machinery.pointwise import evaluate
+from ..ops.machinery.update import Body, update
+from ..ops.multi_tensor import update_many
 from ..tensor import Tensor
 from .optimizer import Group, Optimizer, require_betas, require_rates
 

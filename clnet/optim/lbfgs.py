@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .. import mode, ops
+from .. import ops
 from ..autograd import enable_grad, no_grad
 from ..errors import ArgumentError, CheckpointError
 from ..nn.parameters import parameters_to_vector, vector_to_parameters
 from ..tensor import Tensor, tensor
+from ..values import mode
 from .line_search import Point, strong_wolfe
 from .optimizer import Group, Optimizer, require_rates
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from .. import mode
+from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
 from ..errors import ArgumentError, CheckpointError
-from ..gradient import forget_gradients
 from ..ops import zeros_like
-from ..ops.function import host_action
-from ..ops.many import update_many
-from ..ops.update import Body
+from ..ops.machinery.function import host_action
+from ..ops.machinery.update import Body
+from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
+from ..values import mode
 
 Group = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import ArgumentError
-from ..ops.update import Body
+from ..ops.machinery.update import Body
 from ..tensor import Tensor
 from .optimizer import Group, Optimizer, require_rates
 

@@ -2,7 +2,7 @@
 
 from .limits import Limits, known_limits, measured_limits
 from .profile import Profile, profile
-from .start import StartUp
+from .startup import StartUp
 from .total import Total
 
 __all__ = [

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from ..array import Array
-from ..atomic import replacing
 from ..device import Device, Launch
-from ..dtypes import float32
-from ..kernels.copy import copy
 from ..kernels.gemm import gemm
-from ..settings import SETTINGS
+from ..kernels.moving import copy
+from ..values.atomic import replacing
+from ..values.dtypes import float32
+from ..values.settings import SETTINGS
 
 _GEMM_SIZES = (1024, 2048, 4096)
 _COPY_BYTES = 256 * 2**20

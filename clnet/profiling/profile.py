@@ -11,9 +11,9 @@ from typing import Any
 
 from ..device import Call, Command, Device, Recorder, current_device, on_open, opened_devices
 from ..device import device as open_device
-from . import html, table, trace
+from . import chrome_trace, html, table
 from .limits import Limits, known_limits
-from .start import StartUp, peak_resident_bytes, seconds_since_process_start
+from .startup import StartUp, peak_resident_bytes, seconds_since_process_start
 from .total import Total, totals_of_calls, totals_of_commands
 
 _SHARE = 0.9
@@ -126,7 +126,7 @@ class Profile:
         Args:
             path: the JSON file.
         """
-        trace.write(self, Path(path))
+        chrome_trace.write(self, Path(path))
 
     def save_html(self, path: str | os.PathLike[str], title: str = "clnet profile") -> None:
         """Write a report with charts: one file that needs no network.

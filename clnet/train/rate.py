@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import mode
 from ..compile import compile as compiled
 from ..data import DataLoader
 from ..errors import ArgumentError
 from ..nn import Module
 from ..optim import Optimizer
 from ..tensor import tensor
-from .state import on_host
+from ..values import mode
+from .host_state import on_host
 from .steps import Loss, training_step
 
 _SMOOTH = 0.9  # of the mean so far, in the mean that moves along

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import mode
 from ..compile import compile as compiled
 from ..data import DataLoader
 from ..errors import ArgumentError, CheckpointError, NonFiniteError
@@ -20,12 +19,13 @@ from ..nn import Module
 from ..optim import Optimizer
 from ..optim.lr_scheduler import LRScheduler
 from ..tensor import Tensor, tensor
+from ..values import mode
 from .callback import Callback
 from .history import History, Means
+from .host_state import on_host
 from .interrupt import Interrupt
 from .metrics import Metric
 from .progress import Bar, epoch_line
-from .state import on_host
 from .steps import Loss, Step, evaluation_step, training_step
 
 _LAST = "last.safetensors"

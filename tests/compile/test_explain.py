@@ -12,12 +12,13 @@ import clnet
 from clnet import nn
 from clnet.compile import record
 from clnet.compile.explain import as_text
+from clnet.compile.explain_steps import reasons
+from clnet.compile.fusion_obstacle import FusionObstacle
 from clnet.compile.passes import rewrite
-from clnet.compile.reasons import reasons
-from clnet.compile.refusal import Refusal
 from clnet.device import Prepared
 from clnet.errors import ArgumentError, TraceError
-from clnet.kernels.blocked_form import Obstacle, block_size
+from clnet.kernels.conv.conv_obstacle import ConvObstacle
+from clnet.kernels.conv_blocked.blocked_form import block_size
 from clnet.nn import functional as F
 
 pytestmark = pytest.mark.device
@@ -113,16 +114,16 @@ WEIGHT = clnet.ones(8, 8)
     ("function", "why"),
     [
         (lambda x: F.relu(F.linear(x, WEIGHT)), None),
-        (lambda x: F.gelu(F.linear(x, WEIGHT)), Refusal.ONLY_RELU),
-        (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y.sum()), Refusal.READ_TWICE),
-        (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y), Refusal.RETURNED),
+        (lambda x: F.gelu(F.linear(x, WEIGHT)), FusionObstacle.ONLY_RELU),
+        (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y.sum()), FusionObstacle.READ_TWICE),
+        (lambda x: (F.relu(y := F.linear(x, WEIGHT)), y), FusionObstacle.RETURNED),
         (lambda x: (x * 2).exp(), None),
-        (lambda x: (x.half() * 2).exp(), Refusal.DTYPE),
-        (lambda x: (x * 2).sum(0), Refusal.LOADED),
+        (lambda x: (x.half() * 2).exp(), FusionObstacle.DTYPE),
+        (lambda x: (x * 2).sum(0), FusionObstacle.LOADED),
         (lambda x: (x.T.contiguous() * 2 + x @ x).T * 2, None),
-        (lambda x: x.exp()[:, :1] * clnet.ones(8, 1 << 14), Refusal.REPEATED),
-        (lambda x: ((y := x.exp()) @ x, (y[:, :4] + 1) @ x[:4]), Refusal.SHAPE),
-        (lambda x: sum((x * i).exp() @ x for i in range(2, 20)), Refusal.OPERANDS),
+        (lambda x: x.exp()[:, :1] * clnet.ones(8, 1 << 14), FusionObstacle.REPEATED),
+        (lambda x: ((y := x.exp()) @ x, (y[:, :4] + 1) @ x[:4]), FusionObstacle.SHAPE),
+        (lambda x: sum((x * i).exp() @ x for i in range(2, 20)), FusionObstacle.OPERANDS),
     ],
 )
 def test_why_steps_are_not_fused(function, why, monkeypatch):
@@ -144,9 +145,9 @@ def test_a_step_that_is_fused_names_its_parts():
     ("conv", "size", "why"),
     [
         ({"padding": 1}, 32, "blocked by {}, winograd4: #1 conv2d"),
-        ({"padding": 1}, 8, Obstacle.PIXELS),
-        ({"padding": 1, "stride": 2}, 64, Obstacle.FILTERS),
-        ({"padding": 1, "groups": 2}, 32, Obstacle.GROUPS),
+        ({"padding": 1}, 8, ConvObstacle.PIXELS),
+        ({"padding": 1, "stride": 2}, 64, ConvObstacle.FILTERS),
+        ({"padding": 1, "groups": 2}, 32, ConvObstacle.GROUPS),
     ],
 )
 def test_why_a_convolution_is_computed_so(conv, size, why):
@@ -157,7 +158,7 @@ def test_why_a_convolution_is_computed_so(conv, size, why):
     assert (why.format(lanes) if isinstance(why, str) else f"({why.value})") in text
     with clnet.no_winograd():
         text = notes(nn.Conv2d(16, 16, 3, padding=1), (2, 16, 32, 32))
-    assert f"direct; not winograd4 ({Obstacle.FORBIDDEN.value}): #1 conv2d" in text
+    assert f"direct; not winograd4 ({ConvObstacle.FORBIDDEN.value}): #1 conv2d" in text
 
 
 def test_why_a_gpu_sums_over_the_taps(monkeypatch):
@@ -167,7 +168,7 @@ def test_why_a_gpu_sums_over_the_taps(monkeypatch):
     monkeypatch.setattr(device, "target", replace(device.target, traits=gpu, workspace_limit=2**30))
     deep = nn.Conv2d(256, 256, 3, padding=1)
     assert "by winograd: #0 conv2d" in notes(deep, (64, 256, 14, 14))
-    small = f"not winograd ({Obstacle.PIXELS.value}): #0 conv2d"
+    small = f"not winograd ({ConvObstacle.PIXELS.value}): #0 conv2d"
     assert small in notes(deep, (1, 256, 4, 4))
 
 

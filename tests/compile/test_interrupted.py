@@ -7,9 +7,10 @@ import pyopencl as cl
 import pytest
 
 import clnet
-from clnet import mode, nn, ops
+from clnet import nn, ops
 from clnet.device.bound import BoundLaunches
 from clnet.errors import ClnetError, GradientError
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clnet
-from clnet import mode, nn, ops
+from clnet import nn, ops
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

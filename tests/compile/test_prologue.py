@@ -12,7 +12,7 @@ from clnet.compile import record
 from clnet.compile.passes import PASSES, rewrite
 from clnet.compile.prologue import prologue
 from clnet.compile.tracer import Step
-from clnet.ops.blocked_layers import BlockedSums
+from clnet.ops.rewritten.blocked_layers import BlockedSums
 
 pytestmark = [
     pytest.mark.device,

@@ -9,7 +9,7 @@ import clnet
 from clnet import nn
 from clnet.bench.step import CASES, Job, agreement, losses
 from clnet.compile.epilogue import epilogue
-from clnet.compile.fold import fold
+from clnet.compile.fold_batch_norm import fold
 from clnet.compile.fuse import fuse
 from clnet.compile.simplify import simplify, with_constants
 from clnet.compile.update import merge_updates

@@ -10,7 +10,7 @@ from clnet import nn
 from clnet.compile import record
 from clnet.compile.passes import rewrite
 from clnet.compile.tracer import Step
-from clnet.kernels.pointwise_many import most_segments
+from clnet.kernels.pointwise.pointwise_many import most_segments
 
 pytestmark = pytest.mark.device
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clnet.data import source
-from clnet.settings import SETTINGS
+from clnet.values.settings import SETTINGS
 
 
 @pytest.fixture

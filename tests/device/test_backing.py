@@ -11,8 +11,8 @@ import pyopencl as cl
 import pytest
 
 import clnet
-from clnet.compile.memory import alive_bytes
 from clnet.compile.record import record
+from clnet.compile.regions import alive_bytes
 from clnet.device import AbsentDevice, Device, DeviceKind, Storage
 from clnet.device.backing import Backing
 

@@ -6,8 +6,8 @@ import pytest
 
 from clnet.array import Array
 from clnet.device.spills import spilled_bytes, spilled_in
-from clnet.dtypes import float32
-from clnet.kernels.copy import fill
+from clnet.kernels.moving.copy import fill
+from clnet.values.dtypes import float32
 
 LOG = """
 ptxas info    : 0 bytes gmem

@@ -3,8 +3,7 @@
 import pytest
 
 from clnet.device import Device, Target, device
-
-from .launching import cpu_shaped, gpu_shaped
+from tests.kernels.launching import cpu_shaped, gpu_shaped
 
 
 @pytest.fixture(scope="module")

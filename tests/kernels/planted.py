@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from clnet.errors import BuildError
 from clnet.kernels import tunables
-from clnet.kernels.gemm_packed import BLOCKING
-from clnet.kernels.gemm_problem import Product
-from clnet.kernels.gemm_trial import ProductTrial
+from clnet.kernels.gemm.gemm_packed import BLOCKING
+from clnet.kernels.gemm.gemm_problem import Product
+from clnet.kernels.gemm.gemm_trial import ProductTrial
 
 PRODUCT = Product("float32", 24, 40, 32, 1, 1, "NN")
 # Places of the candidates; the rest is what the kernel has.

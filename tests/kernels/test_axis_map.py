@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clnet.device import device
-from clnet.kernels.axis_map import axis_map
-from clnet.kernels.window_max import Window3, window_max
+from clnet.kernels.pool.axis_map import axis_map
+from clnet.kernels.pool.window_max import Window3, window_max
 from clnet.ops.axis_map import Table
 from tests.kernels.launching import both_shapes, offset, on_device, poisoned, run
 

@@ -9,24 +9,19 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import device
-from clnet.dtypes import float32
 from clnet.expr import Input, Scalar, exp, where
 from clnet.kernels import streaming
-from clnet.kernels.avg_pool import (
-    adaptive_avg_pool,
-    adaptive_avg_pool_gradient,
-    avg_pool,
-)
-from clnet.kernels.avg_pool_grad import avg_pool_gradient
-from clnet.kernels.blocked_means import Means, blocked_avg_pool, blocked_avg_pool_gradient
-from clnet.kernels.blocked_norm import blocked_moments, blocked_sums
-from clnet.kernels.blocked_pool import blocked_max_pool, blocked_max_pool_gradient
-from clnet.kernels.max_pool import max_pool, max_pool_gradient
-from clnet.kernels.pointwise import pointwise
-from clnet.kernels.reorder import reorder
-from clnet.kernels.window import Window
-
-from .launching import cpu_shaped, normal, on_device, poisoned, run
+from clnet.kernels.conv_blocked.reorder import reorder
+from clnet.kernels.norm.blocked_norm import blocked_moments, blocked_sums
+from clnet.kernels.pointwise.pointwise import pointwise
+from clnet.kernels.pool.avg_pool import adaptive_avg_pool, adaptive_avg_pool_gradient, avg_pool
+from clnet.kernels.pool.avg_pool_grad import avg_pool_gradient
+from clnet.kernels.pool.blocked_means import Means, blocked_avg_pool, blocked_avg_pool_gradient
+from clnet.kernels.pool.blocked_pool import blocked_max_pool, blocked_max_pool_gradient
+from clnet.kernels.pool.max_pool import max_pool, max_pool_gradient
+from clnet.kernels.pool.window import Window
+from clnet.values.dtypes import float32
+from tests.kernels.launching import cpu_shaped, normal, on_device, poisoned, run
 
 LANES = [4, 8, 16]
 EPS = 1e-5

@@ -9,10 +9,10 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Scratch, Target, device
-from clnet.dtypes import float32
 from clnet.errors import ArgumentError
-from clnet.kernels import conv_implicit, conv_implicit_weight, tile, winograd
-from clnet.kernels.conv import (
+from clnet.kernels import tile
+from clnet.kernels.conv import conv_implicit, conv_implicit_weight, conv_winograd
+from clnet.kernels.conv.conv import (
     Algorithm,
     ConvGeometry,
     Direction,
@@ -23,6 +23,7 @@ from clnet.kernels.conv import (
     fits,
 )
 from clnet.kernels.tile import Tile
+from clnet.values.dtypes import float32
 
 GPU = {
     "dedicated_local_memory": True,
@@ -227,7 +228,7 @@ def test_winograd_takes_as_many_images_at_a_time_as_fit(where):
     g = ConvGeometry(7, 5, 9, 7, 6, 3, 3, 9, 7, 1, 1, 1, 1)
     case = Reference(g)
     fixed, three = (
-        max(winograd._bytes(g._replace(n=n), direction, 4) for direction in Direction)
+        max(conv_winograd._bytes(g._replace(n=n), direction, 4) for direction in Direction)
         for n in (0, 3)
     )
     target = target_of(where, GPU, three)

@@ -9,14 +9,16 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Target, device
-from clnet.kernels import (
+from clnet.kernels import streaming
+from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
+from clnet.kernels.conv.conv_obstacle import ConvObstacle
+from clnet.kernels.conv_blocked import (
     conv_blocked_direct,
     conv_blocked_weight,
-    conv_winograd_weight,
-    streaming,
+    conv_blocked_winograd_weight,
 )
-from clnet.kernels.blocked_form import BlockedAlgorithm, BlockedForm, Obstacle
-from clnet.kernels.conv_blocked import (
+from clnet.kernels.conv_blocked.blocked_form import BlockedAlgorithm, BlockedForm
+from clnet.kernels.conv_blocked.conv_blocked import (
     blocked_forward,
     blocked_input_grad,
     blocked_weight_grad,
@@ -25,7 +27,6 @@ from clnet.kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
-from clnet.kernels.conv_geometry import ConvGeometry, Direction
 from tests.kernels.test_conv import Reference, poisoned
 
 LANES = (16, 8, 4)
@@ -204,7 +205,7 @@ LARGER = {
 def test_winograd_of_larger_filters_matches_reference(geometry, lanes, direction, where):
     case, target = Reference(LARGER[geometry]), target_of(where, lanes)
     small = BlockedForm(BlockedAlgorithm.WINOGRAD2, lanes)
-    assert obstacle(target, case.g, direction, small) is Obstacle.FILTERS
+    assert obstacle(target, case.g, direction, small) is ConvObstacle.FILTERS
     form = BlockedForm(BlockedAlgorithm.WINOGRAD4, lanes)
     assert obstacle(target, case.g, direction, form) is None
     check(Side(where, target, case, direction, form), WINOGRAD[form.algorithm])
@@ -214,9 +215,9 @@ def test_winograd_weight_grad_in_many_parts(where, monkeypatch):
     """Blocks of a few tiles, chunks of blocks, and groups of panels where the sums are large."""
     case = Reference(ConvGeometry(13, 48, 17, 19, 32, 3, 3, 17, 19, 1, 1, 1, 1))
     form = BlockedForm(BlockedAlgorithm.WINOGRAD4, 8)
-    monkeypatch.setattr(conv_winograd_weight, "MOST_TILES", 7)
+    monkeypatch.setattr(conv_blocked_winograd_weight, "MOST_TILES", 7)
     for sum_bytes in (2**30, 2**18):
-        monkeypatch.setattr(conv_winograd_weight, "SUM_BYTES", sum_bytes)
+        monkeypatch.setattr(conv_blocked_winograd_weight, "SUM_BYTES", sum_bytes)
         side = Side(where, target_of(where, 8), case, Direction.WEIGHT_GRAD, form)
         check(side, WINOGRAD[form.algorithm])
 

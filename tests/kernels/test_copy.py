@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from clnet.array import Array
 from clnet.device import HostScalar, device
-from clnet.kernels import copy as copy_module
-from clnet.kernels import repeat as repeat_module
-from clnet.kernels.copy import arange, copy, fill
-from clnet.kernels.reduce import lanes_of
+from clnet.kernels.grid import lanes_of
+from clnet.kernels.moving.copy import arange, copy, fill
 from tests.kernels.launching import both_shapes, cpu_shaped, on_device, poisoned, run
+
+copy_module = import_module("clnet.kernels.moving.copy")
+repeat_module = import_module("clnet.kernels.moving.repeat")
 
 RNG = np.random.default_rng(1)
 

@@ -7,7 +7,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import device
-from clnet.kernels.gather import (
+from clnet.kernels.index.gather import (
     fold_indices,
     gather_along,
     gather_along_gradient,

@@ -12,16 +12,16 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Scratch, Target, device
-from clnet.dtypes import float32
 from clnet.expr import Input, Scalar, tanh
-from clnet.kernels import gemm_pack, gemm_packed, gemm_tiled
-from clnet.kernels.finish import Finish
-from clnet.kernels.gemm import gemm, pack_for
-from clnet.kernels.gemm_packed import PackedParams, Work, choose_blocking
-from clnet.kernels.gemm_problem import problems
+from clnet.kernels.gemm import gemm_pack, gemm_packed, gemm_tiled
+from clnet.kernels.gemm.gemm import gemm, pack_for
+from clnet.kernels.gemm.gemm_finish import Finish
+from clnet.kernels.gemm.gemm_packed import PackedParams, Work, choose_blocking
+from clnet.kernels.gemm.gemm_problem import problems
 from clnet.kernels.tile import Work as TileWork
 from clnet.kernels.tile import choose
-from clnet.shapes import ceil_div, round_up
+from clnet.values.dtypes import float32
+from clnet.values.shapes import ceil_div, round_up
 
 GPU = {
     "dedicated_local_memory": True,

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from clnet.errors import ArgumentError
-from clnet.kernels.norm import batch_norm, batch_norm_grad
-
-from .launching import normal, on_device, poisoned, run
+from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
+from tests.kernels.launching import normal, on_device, poisoned, run
 
 SHAPES = [(4, 3, 5, 5), (2, 1, 16), (3, 5, 17), (7, 6), (40, 33), (1, 2, 1, 9), (2, 2, 70, 71)]
 LARGE = [(700, 3, 5, 5), (3000, 17), (1, 2, 20_000)]

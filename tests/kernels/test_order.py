@@ -7,8 +7,8 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import device
-from clnet.dtypes import from_numpy
-from clnet.kernels.order import sort_lines
+from clnet.kernels.index.order import sort_lines
+from clnet.values.dtypes import from_numpy
 from tests.kernels.launching import both_shapes, offset, poisoned, run
 
 RNG = np.random.default_rng(5)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import prod
 
 import numpy as np
 import pytest
 
 from clnet.device import device
-from clnet.kernels import place as place_module
-from clnet.kernels.copy import copy
-from clnet.kernels.place import place
-from clnet.kernels.reduce import lanes_of
+from clnet.kernels.grid import lanes_of
+from clnet.kernels.moving.copy import copy
+from clnet.kernels.moving.place import place
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
+
+place_module = import_module("clnet.kernels.moving.place")
 
 RNG = np.random.default_rng(3)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
 from clnet.array import Array
-from clnet.dtypes import float32
 from clnet.expr import Expr, Input, Scalar
-from clnet.kernels import pointwise as module
-from clnet.kernels import pointwise_small, pointwise_vectors
-from clnet.kernels.pointwise import pointwise
+from clnet.kernels.pointwise import pointwise_small, pointwise_vectors
+from clnet.kernels.pointwise.pointwise import pointwise
+from clnet.values.dtypes import float32
+
+module = import_module("clnet.kernels.pointwise.pointwise")
 
 X, Y, A = Input(0), Input(1), Scalar(0)
 EXPRS: tuple[Expr, ...] = (X * A + Y, X - Y * Y)

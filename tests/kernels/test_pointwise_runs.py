@@ -7,10 +7,10 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import device
-from clnet.dtypes import float32
 from clnet.expr import Input, Scalar, exp, where
-from clnet.kernels import pointwise_runs
-from clnet.kernels.pointwise import pointwise
+from clnet.kernels.pointwise import pointwise_runs
+from clnet.kernels.pointwise.pointwise import pointwise
+from clnet.values.dtypes import float32
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
 
 EXPRS = (

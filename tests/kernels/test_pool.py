@@ -9,16 +9,13 @@ import pytest
 
 from clnet.device import device
 from clnet.errors import TemplateError
-from clnet.kernels import avg_pool_grad, streaming
-from clnet.kernels.avg_pool import (
-    adaptive_avg_pool,
-    adaptive_avg_pool_gradient,
-    avg_pool,
-)
-from clnet.kernels.avg_pool_grad import avg_pool_gradient
-from clnet.kernels.max_pool import ROOM_BYTES, max_pool, max_pool_gradient
-from clnet.kernels.reduce import lanes_of
-from clnet.kernels.window import Window
+from clnet.kernels import streaming
+from clnet.kernels.grid import lanes_of
+from clnet.kernels.pool import avg_pool_grad
+from clnet.kernels.pool.avg_pool import adaptive_avg_pool, adaptive_avg_pool_gradient, avg_pool
+from clnet.kernels.pool.avg_pool_grad import avg_pool_gradient
+from clnet.kernels.pool.max_pool import ROOM_BYTES, max_pool, max_pool_gradient
+from clnet.kernels.pool.window import Window
 from tests.kernels.launching import both_shapes, cpu_shaped, offset, on_device, poisoned, run
 
 RNG = np.random.default_rng(5)

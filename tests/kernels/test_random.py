@@ -7,7 +7,7 @@ import pytest
 
 from clnet.device import HostScalar, device
 from clnet.errors import ArgumentError
-from clnet.kernels.random import (
+from clnet.kernels.pointwise.random_numbers import (
     bernoulli,
     dropout,
     integers,

@@ -9,11 +9,10 @@ import pytest
 
 from clnet.array import Array
 from clnet.errors import ArgumentError
-from clnet.kernels.arg_reduce import arg_reduce
-from clnet.kernels.reduce import Reduction, reduce
-from clnet.kernels.reduce_many import Measure, reduce_many
-
-from .launching import normal, on_device, poisoned
+from clnet.kernels.reduce.arg_reduce import arg_reduce
+from clnet.kernels.reduce.reduce import Reduction, reduce
+from clnet.kernels.reduce.reduce_many import Measure, reduce_many
+from tests.kernels.launching import normal, on_device, poisoned
 
 SHAPES = {
     "row": ((5, 7), (1,)),

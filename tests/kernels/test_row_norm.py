@@ -10,10 +10,9 @@ import pytest
 from clnet.device import Scratch, device
 from clnet.errors import ArgumentError
 from clnet.kernels import streaming
-from clnet.kernels.row_norm import row_norm
-from clnet.kernels.row_norm_grad import row_norm_grad
-
-from .launching import both_shapes, normal, offset, on_device, poisoned, run
+from clnet.kernels.norm.row_norm import row_norm
+from clnet.kernels.norm.row_norm_grad import row_norm_grad
+from tests.kernels.launching import both_shapes, normal, offset, on_device, poisoned, run
 
 pytestmark = pytest.mark.device
 

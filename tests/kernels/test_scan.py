@@ -7,9 +7,9 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import device
-from clnet.dtypes import float32
 from clnet.kernels import streaming
-from clnet.kernels.scan import Scan, scan
+from clnet.kernels.reduce.scan import Scan, scan
+from clnet.values.dtypes import float32
 from tests.kernels.launching import both_shapes, cpu_shaped, offset, poisoned, run
 
 pytestmark = pytest.mark.device

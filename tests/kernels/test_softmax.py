@@ -10,10 +10,9 @@ import pytest
 from clnet.array import Array
 from clnet.errors import ArgumentError
 from clnet.kernels import streaming
-from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
-from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
-
-from .launching import normal, on_device, poisoned, run
+from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
+from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+from tests.kernels.launching import normal, on_device, poisoned, run
 
 SHAPES = [
     ((4, 10), 1),

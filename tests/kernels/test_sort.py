@@ -7,10 +7,10 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import Scratch, device
-from clnet.dtypes import int32
-from clnet.kernels.copy import copy
-from clnet.kernels.segment import segment_last, segment_sum
-from clnet.kernels.sort import Sorted, sort
+from clnet.kernels.index.segment import segment_last, segment_sum
+from clnet.kernels.index.sort import Sorted, sort
+from clnet.kernels.moving.copy import copy
+from clnet.values.dtypes import int32
 from tests.kernels.launching import both_shapes, on_device, poisoned, run
 
 RNG = np.random.default_rng(3)

@@ -14,23 +14,22 @@ import pytest
 
 from clnet.device import Device, DeviceKind, DeviceTraits, Target, Tunings
 from clnet.device.tunings import SHIPPED, Database, Entry, Subject, load
-from clnet.kernels import tunable as tunable_module
-from clnet.kernels.conv_blocked import (
+from clnet.kernels.conv.conv_geometry import ConvGeometry, ConvProblem
+from clnet.kernels.conv_blocked.conv_blocked import (
     BlockedAlgorithm,
+    ConvObstacle,
     Direction,
-    Obstacle,
     choose_form,
     considered,
 )
-from clnet.kernels.conv_geometry import ConvGeometry, ConvProblem
-from clnet.kernels.gemm_packed import BLOCKING
-from clnet.kernels.gemm_problem import Product
-from clnet.kernels.race import Race
+from clnet.kernels.gemm.gemm_packed import BLOCKING
+from clnet.kernels.gemm.gemm_problem import Product
 from clnet.kernels.tunables import TUNABLES, Measuring
-from clnet.kernels.tuner import Tuner
-
-from .launching import cpu_shaped, gpu_shaped
-from .planted import DEADLY, PRODUCT, REFUSED, RIGHT, WRONG
+from clnet.kernels.tuning import tunable as tunable_module
+from clnet.kernels.tuning.race import Race
+from clnet.kernels.tuning.tuner import Tuner
+from tests.kernels.launching import cpu_shaped, gpu_shaped
+from tests.kernels.planted import DEADLY, PRODUCT, REFUSED, RIGHT, WRONG
 
 PLANTED = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -167,7 +166,7 @@ def test_a_measured_form_is_taken_and_others_say_why_not(device):
         pytest.skip("the device has no blocked arrays")
     assert form.algorithm is BlockedAlgorithm.WINOGRAD2
     against = {f.algorithm: why for f, why in considered(target, *given)}
-    assert against[BlockedAlgorithm.WINOGRAD4] is Obstacle.MEASURED
+    assert against[BlockedAlgorithm.WINOGRAD4] is ConvObstacle.MEASURED
     forbidden = choose_form(target, *given, winograd=False)
     assert forbidden.algorithm is BlockedAlgorithm.DIRECT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
-from clnet.kernels import attention as attention_module
-from clnet.kernels.attention import Scores, attention, attention_grad
+from clnet.kernels.softmax.attention import Scores, attention, attention_grad
 
 from .harness import REALS, RNG, case, given, near, normal, output, run
+
+attention_module = import_module("clnet.kernels.softmax.attention")
 
 MODULES = (attention_module,)
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import axis_map as map_module
-from clnet.kernels import scan as scan_module
-from clnet.kernels import scan_lines as lines_module
 from clnet.kernels import streaming as streaming_module
-from clnet.kernels.axis_map import axis_map
-from clnet.kernels.scan import Scan, scan
+from clnet.kernels.pool.axis_map import axis_map
+from clnet.kernels.reduce import scan_lines as lines_module
+from clnet.kernels.reduce.scan import Scan, scan
 
-from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+from .harness import (
+    REALS,
+    RNG,
+    case,
+    constants,
+    given,
+    near,
+    normal,
+    output,
+    run,
+)
+
+map_module = import_module("clnet.kernels.pool.axis_map")
+scan_module = import_module("clnet.kernels.reduce.scan")
 
 MODULES = (map_module, scan_module, lines_module)
 

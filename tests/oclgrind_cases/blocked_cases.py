@@ -6,17 +6,18 @@ import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
-from clnet.kernels import (
+from clnet.kernels import streaming
+from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
+from clnet.kernels.conv_blocked import (
     conv_blocked_direct,
-    conv_blocked_few,
+    conv_blocked_few_channels,
     conv_blocked_pack,
     conv_blocked_weight,
-    conv_winograd,
-    conv_winograd_weight,
-    streaming,
+    conv_blocked_winograd,
+    conv_blocked_winograd_weight,
 )
-from clnet.kernels.blocked_form import BlockedForm
-from clnet.kernels.conv_blocked import (
+from clnet.kernels.conv_blocked.blocked_form import BlockedForm
+from clnet.kernels.conv_blocked.conv_blocked import (
     BlockedAlgorithm,
     block_size,
     blocked_forward,
@@ -26,18 +27,17 @@ from clnet.kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
-from clnet.kernels.conv_geometry import ConvGeometry, Direction
 
 from .convolution import taps
 from .harness import case, constants, given, near, normal, output, run
 
 MODULES = (
     conv_blocked_direct,
-    conv_blocked_few,
+    conv_blocked_few_channels,
     conv_blocked_pack,
     conv_blocked_weight,
-    conv_winograd,
-    conv_winograd_weight,
+    conv_blocked_winograd,
+    conv_blocked_winograd_weight,
 )
 
 SIDE_BY_SIDE = ConvGeometry(1, 16, 12, 7, 16, 1, 1, 12, 7)
@@ -121,7 +121,7 @@ def direct(target: Target) -> None:
 
 @case("cpu")
 def few_channels(target: Target) -> None:
-    with constants(conv_blocked_few, MOST_FLOATS=2**10):
+    with constants(conv_blocked_few_channels, MOST_FLOATS=2**10):
         check(target, FEW, BlockedAlgorithm.FEW, full=True)
         check(target, FEW, BlockedAlgorithm.FEW, full=False)
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 
 import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
-from clnet.dtypes import float32
 from clnet.expr import Input, Scalar, exp, where
-from clnet.kernels import blocked_means as means_module
-from clnet.kernels import blocked_norm as norm_module
-from clnet.kernels import blocked_pool as pool_module
-from clnet.kernels import pointwise_vectors as vectors_module
-from clnet.kernels import reorder as reorder_module
 from clnet.kernels import streaming as streaming_module
-from clnet.kernels.blocked_means import Means, blocked_avg_pool, blocked_avg_pool_gradient
-from clnet.kernels.blocked_norm import blocked_moments, blocked_sums
-from clnet.kernels.blocked_pool import blocked_max_pool, blocked_max_pool_gradient
-from clnet.kernels.pointwise import pointwise
-from clnet.kernels.reorder import reorder
-from clnet.kernels.window import Window
+from clnet.kernels.conv_blocked.reorder import reorder
+from clnet.kernels.norm import blocked_norm as norm_module
+from clnet.kernels.norm.blocked_norm import blocked_moments, blocked_sums
+from clnet.kernels.pointwise import pointwise_vectors as vectors_module
+from clnet.kernels.pointwise.pointwise import pointwise
+from clnet.kernels.pool import blocked_means as means_module
+from clnet.kernels.pool import blocked_pool as pool_module
+from clnet.kernels.pool.blocked_means import Means, blocked_avg_pool, blocked_avg_pool_gradient
+from clnet.kernels.pool.blocked_pool import blocked_max_pool, blocked_max_pool_gradient
+from clnet.kernels.pool.window import Window
+from clnet.values.dtypes import float32
 
 from .harness import case, constants, given, near, normal, output, run
+
+reorder_module = import_module("clnet.kernels.conv_blocked.reorder")
 
 MODULES = (norm_module, means_module, pool_module, vectors_module, reorder_module)
 

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import (
+from clnet.kernels import tile
+from clnet.kernels.conv import (
     conv_depthwise,
     conv_direct,
+    conv_im2col,
     conv_implicit,
     conv_implicit_weight,
     conv_parts,
     conv_planes,
-    im2col,
-    tile,
-    winograd,
+    conv_winograd,
 )
-from clnet.kernels.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
-from clnet.kernels.conv_geometry import ConvGeometry
+from clnet.kernels.conv.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
+from clnet.kernels.conv.conv_geometry import ConvGeometry
 
 from .convolution import taps
 from .harness import REALS, case, constants, given, near, normal, output, run
@@ -32,8 +32,8 @@ MODULES = (
     conv_implicit_weight,
     conv_parts,
     conv_planes,
-    im2col,
-    winograd,
+    conv_im2col,
+    conv_winograd,
 )
 
 PLAIN = ConvGeometry(2, 3, 5, 6, 5, 3, 3, 5, 6, ph=1, pw=1)
@@ -144,7 +144,7 @@ def columns(target: Target) -> None:
     for dtype in REALS:
         check(target, STRIDED, Algorithm.IM2COL, dtype, full=True)
     check(target, POINTWISE, Algorithm.IM2COL, np.float32, full=True)
-    with constants(im2col, _CHUNK_BYTES=1):
+    with constants(conv_im2col, _CHUNK_BYTES=1):
         check(target, PLAIN, Algorithm.IM2COL, np.float32, full=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clnet.kernels.conv_geometry import ConvGeometry
+from clnet.kernels.conv.conv_geometry import ConvGeometry
 
 
 def taps(g: ConvGeometry) -> np.ndarray:

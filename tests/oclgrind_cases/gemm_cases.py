@@ -9,19 +9,29 @@ import numpy as np
 
 from clnet.device import Target
 from clnet.expr import Input, Scalar, tanh
-from clnet.kernels import (
+from clnet.kernels import tile
+from clnet.kernels.gemm import (
     gemm_any,
     gemm_pack,
     gemm_packed,
     gemm_skinny,
     gemm_tiled,
     gemm_unpacked,
-    tile,
 )
-from clnet.kernels.finish import Finish
-from clnet.kernels.gemm import gemm
+from clnet.kernels.gemm.gemm import gemm
+from clnet.kernels.gemm.gemm_finish import Finish
 
-from .harness import REALS, case, constants, given, near, normal, output, run, transposed
+from .harness import (
+    REALS,
+    case,
+    constants,
+    given,
+    near,
+    normal,
+    output,
+    run,
+    transposed,
+)
 
 MODULES = (gemm_any, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled, gemm_unpacked)
 

@@ -19,10 +19,10 @@ import pyopencl as cl
 import clnet.kernels
 from clnet.array import Array
 from clnet.device import Launch, Scratch, Target, device
-from clnet.device import pool as pool_module
-from clnet.dtypes import DType
+from clnet.device import buffer_pool as pool_module
 from clnet.kernels.kernel import Kernel, Rendered
-from clnet.shapes import contiguous_strides
+from clnet.values.dtypes import DType
+from clnet.values.shapes import contiguous_strides
 
 RNG = np.random.default_rng(17)
 REALS = (np.float32, np.float64)
@@ -171,7 +171,7 @@ def kernels_of(*modules: ModuleType) -> list[Kernel]:
 def kernel_modules() -> list[ModuleType]:
     """Every module of kernels that defines one."""
     names = (
-        f"clnet.kernels.{found.name}" for found in pkgutil.iter_modules(clnet.kernels.__path__)
+        found.name for found in pkgutil.walk_packages(clnet.kernels.__path__, "clnet.kernels.")
     )
     return [module for module in map(import_module, names) if kernels_of(module)]
 

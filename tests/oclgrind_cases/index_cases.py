@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 from itertools import product
 
 import numpy as np
 
 from clnet.device import Scratch, Target, device
-from clnet.kernels import copy as copy_module
-from clnet.kernels import gather, segment
-from clnet.kernels import order as order_module
-from clnet.kernels import place as place_module
-from clnet.kernels import repeat as repeat_module
-from clnet.kernels import sort as sort_module
 from clnet.kernels import streaming as streaming_module
-from clnet.kernels.copy import arange, copy, fill
-from clnet.kernels.gather import (
+from clnet.kernels.grid import lanes_of
+from clnet.kernels.index import gather, segment
+from clnet.kernels.index import order as order_module
+from clnet.kernels.index.gather import (
     fold_indices,
     gather_along,
     gather_along_gradient,
@@ -25,13 +22,28 @@ from clnet.kernels.gather import (
     put_along,
     put_rows,
 )
-from clnet.kernels.order import sort_lines
-from clnet.kernels.place import place
-from clnet.kernels.reduce import lanes_of
-from clnet.kernels.repeat import repeat
-from clnet.kernels.sort import sort
+from clnet.kernels.index.order import sort_lines
+from clnet.kernels.index.sort import sort
+from clnet.kernels.moving.copy import arange, copy, fill
+from clnet.kernels.moving.place import place
+from clnet.kernels.moving.repeat import repeat
 
-from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+from .harness import (
+    REALS,
+    RNG,
+    case,
+    constants,
+    given,
+    near,
+    normal,
+    output,
+    run,
+)
+
+copy_module = import_module("clnet.kernels.moving.copy")
+place_module = import_module("clnet.kernels.moving.place")
+repeat_module = import_module("clnet.kernels.moving.repeat")
+sort_module = import_module("clnet.kernels.index.sort")
 
 MODULES = (copy_module, gather, order_module, place_module, repeat_module, segment, sort_module)
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 
 from clnet.device import HostScalar, Target
-from clnet.dtypes import float32, from_numpy
 from clnet.expr import Input, Scalar, exp, where
-from clnet.kernels import pointwise as pointwise_module
-from clnet.kernels import pointwise_many as pointwise_many_module
-from clnet.kernels import pointwise_runs as runs_module
-from clnet.kernels import pointwise_small as small_module
-from clnet.kernels import random as random_module
-from clnet.kernels.pointwise import pointwise
-from clnet.kernels.pointwise_many import pointwise_many
-from clnet.kernels.random import bernoulli, dropout, integers, normal, random_bits, uniform
+from clnet.kernels.pointwise import pointwise_runs as runs_module
+from clnet.kernels.pointwise import pointwise_small as small_module
+from clnet.kernels.pointwise import random_numbers as random_module
+from clnet.kernels.pointwise.pointwise import pointwise
+from clnet.kernels.pointwise.pointwise_many import pointwise_many
+from clnet.kernels.pointwise.random_numbers import (
+    bernoulli,
+    dropout,
+    integers,
+    normal,
+    random_bits,
+    uniform,
+)
+from clnet.values.dtypes import float32, from_numpy
 
 from . import harness
 from .harness import REALS, case, given, near, output, run, transposed
+
+pointwise_many_module = import_module("clnet.kernels.pointwise.pointwise_many")
+pointwise_module = import_module("clnet.kernels.pointwise.pointwise")
 
 MODULES = (
     random_module,

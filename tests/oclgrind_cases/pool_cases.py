@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import avg_pool as avg_module
-from clnet.kernels import avg_pool_grad as avg_grad_module
-from clnet.kernels import max_pool as max_module
-from clnet.kernels import pool_vectors as vectors_module
 from clnet.kernels import streaming as streaming_module
-from clnet.kernels import window_max as window_max_module
-from clnet.kernels.avg_pool import (
-    adaptive_avg_pool,
-    adaptive_avg_pool_gradient,
-    avg_pool,
-)
-from clnet.kernels.avg_pool_grad import avg_pool_gradient
-from clnet.kernels.max_pool import max_pool, max_pool_gradient
-from clnet.kernels.reduce import lanes_of
-from clnet.kernels.window import Window
-from clnet.kernels.window_max import Window3, window_max
+from clnet.kernels.grid import lanes_of
+from clnet.kernels.pool import avg_pool_grad as avg_grad_module
+from clnet.kernels.pool import pool_vectors as vectors_module
+from clnet.kernels.pool.avg_pool import adaptive_avg_pool, adaptive_avg_pool_gradient, avg_pool
+from clnet.kernels.pool.avg_pool_grad import avg_pool_gradient
+from clnet.kernels.pool.max_pool import max_pool, max_pool_gradient
+from clnet.kernels.pool.window import Window
+from clnet.kernels.pool.window_max import Window3, window_max
 
-from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+from .harness import (
+    REALS,
+    RNG,
+    case,
+    constants,
+    given,
+    near,
+    normal,
+    output,
+    run,
+)
+
+avg_module = import_module("clnet.kernels.pool.avg_pool")
+max_module = import_module("clnet.kernels.pool.max_pool")
+window_max_module = import_module("clnet.kernels.pool.window_max")
 
 MODULES = (max_module, avg_module, avg_grad_module, vectors_module, window_max_module)
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import arg_reduce as arg_module
-from clnet.kernels import reduce as reduce_module
-from clnet.kernels import reduce_many as many_module
-from clnet.kernels.arg_reduce import arg_reduce
-from clnet.kernels.reduce import Reduction, reduce
-from clnet.kernels.reduce_many import Measure, reduce_many
+from clnet.kernels.reduce.arg_reduce import arg_reduce
+from clnet.kernels.reduce.reduce import Reduction, reduce
+from clnet.kernels.reduce.reduce_many import Measure, reduce_many
 
-from .harness import REALS, case, constants, given, near, normal, output, run, transposed
+from .harness import (
+    REALS,
+    case,
+    constants,
+    given,
+    near,
+    normal,
+    output,
+    run,
+    transposed,
+)
+
+arg_module = import_module("clnet.kernels.reduce.arg_reduce")
+many_module = import_module("clnet.kernels.reduce.reduce_many")
+reduce_module = import_module("clnet.kernels.reduce.reduce")
 
 MODULES = (reduce_module, many_module, arg_module)
 

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from clnet.device import Target
-from clnet.kernels import cross_entropy as loss_module
-from clnet.kernels import norm as norm_module
-from clnet.kernels import norm_runs as runs_module
-from clnet.kernels import row_norm as row_module
-from clnet.kernels import row_norm_grad as row_grad_module
-from clnet.kernels import softmax as softmax_module
 from clnet.kernels import streaming as streaming_module
-from clnet.kernels.cross_entropy import Settings, cross_entropy, cross_entropy_grad
-from clnet.kernels.norm import batch_norm, batch_norm_grad
-from clnet.kernels.row_norm import row_norm
-from clnet.kernels.row_norm_grad import row_norm_grad
-from clnet.kernels.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+from clnet.kernels.norm import norm_runs as runs_module
+from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
+from clnet.kernels.norm.row_norm import row_norm
+from clnet.kernels.norm.row_norm_grad import row_norm_grad
+from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
+from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
 
-from .harness import REALS, RNG, case, constants, given, near, normal, output, run
+from .harness import (
+    REALS,
+    RNG,
+    case,
+    constants,
+    given,
+    near,
+    normal,
+    output,
+    run,
+)
+
+loss_module = import_module("clnet.kernels.softmax.cross_entropy")
+norm_module = import_module("clnet.kernels.norm.norm")
+row_module = import_module("clnet.kernels.norm.row_norm")
+row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
+softmax_module = import_module("clnet.kernels.softmax.softmax")
 
 MODULES = (
     softmax_module,

@@ -10,9 +10,9 @@ import pytest
 
 import clnet
 from clnet import ops
-from clnet.dtypes import ALL
 from clnet.nn import functional as F
-from clnet.ops.pointwise import result_type
+from clnet.ops.machinery.pointwise import result_type
+from clnet.values.dtypes import ALL
 
 pytestmark = pytest.mark.device
 

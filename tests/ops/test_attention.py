@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet.errors import ArgumentError, DtypeError, ShapeError
-from clnet.kernels.attention import Scores
+from clnet.kernels.softmax.attention import Scores
 from clnet.nn import functional as F
 from clnet.ops.attention import Attention, AttentionBackward
 from tests.kernels.launching import cpu_shaped, gpu_shaped

@@ -9,7 +9,7 @@ import clnet
 from clnet import nn, ops
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.nn import functional as F
-from clnet.ops.update import update
+from clnet.ops.machinery.update import update
 
 pytestmark = pytest.mark.device
 

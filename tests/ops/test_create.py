@@ -10,6 +10,7 @@ import pytest
 import clnet
 from clnet import ops
 from clnet.errors import DtypeError, GradientError, ShapeError
+from clnet.values import dtypes
 from tests.opcase import OpCase, every_check, integers, normal
 
 pytestmark = pytest.mark.device
@@ -66,7 +67,7 @@ def test_op(case, check, device):
     check(case, device)
 
 
-@pytest.mark.parametrize("dtype", [d for d in clnet.dtypes.ALL if d is not clnet.float64], ids=repr)
+@pytest.mark.parametrize("dtype", [d for d in dtypes.ALL if d is not clnet.float64], ids=repr)
 def test_filled_tensors_have_their_value(dtype):
     assert clnet.zeros(2, 3, dtype=dtype).numpy().tobytes() == bytes(6 * dtype.itemsize)
     ones = clnet.ones((2, 3), dtype=dtype)

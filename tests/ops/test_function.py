@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from clnet.ops.function import Function
+from clnet.autodiff.recompute import Recomputed
+from clnet.ops.machinery.function import Function
 from clnet.ops.pool import AdaptiveAvgPool, AdaptiveAvgPoolBackward
 from clnet.ops.shape import CopyInto, Expand, Permute, Reshape
-from clnet.recompute import Recomputed
 
 
 def test_functions_are_equal_where_class_and_settings_are():

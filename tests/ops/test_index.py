@@ -7,8 +7,8 @@ import pytest
 
 import clnet
 from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, DtypeError, GradientError, ShapeError
-from clnet.gradient import grad
 from tests.opcase import OpCase, dense, every_check, integers, normal
 
 RNG = np.random.default_rng(8)

@@ -7,8 +7,8 @@ import pytest
 from scipy.special import log_softmax
 
 from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, DtypeError, ShapeError
-from clnet.gradient import grad
 from clnet.tensor import tensor
 from tests.opcase import NARROW, OpCase, every_check, integers, normal, positive, uniform
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, DtypeError, ShapeError
-from clnet.gradient import grad
 from clnet.tensor import tensor
 from tests.opcase import NARROW, OpCase, every_check, normal, positive, sliced, transposed, uniform
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode, ops
+from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, DtypeError
-from clnet.gradient import grad
+from clnet.values import mode
 from tests import philox
 from tests.opcase import NARROW, OpCase, every_check, normal
 

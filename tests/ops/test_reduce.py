@@ -7,10 +7,10 @@ import pytest
 from scipy.special import logsumexp
 
 from clnet import ops
-from clnet.dtypes import from_name
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, DtypeError
-from clnet.gradient import grad
 from clnet.tensor import tensor
+from clnet.values.dtypes import from_name
 from tests.opcase import (
     OpCase,
     booleans,

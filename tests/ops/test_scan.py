@@ -7,8 +7,8 @@ import pytest
 
 import clnet
 from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import BoundsError
-from clnet.gradient import grad
 from clnet.tensor import tensor
 from tests.opcase import OpCase, booleans, every_check, integers, normal, uniform
 

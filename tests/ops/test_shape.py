@@ -9,10 +9,11 @@ import pytest
 
 import clnet
 from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, ShapeError
-from clnet.gradient import grad
-from clnet.ops.function import apply
+from clnet.ops.machinery.function import apply
 from clnet.ops.shape import Slice, to_dtype
+from clnet.values import dtypes
 from tests.opcase import OpCase, booleans, every_check, integers, normal, sliced, transposed
 
 pytestmark = pytest.mark.device
@@ -165,7 +166,7 @@ def test_slice_gradient_of_gradient_is_the_slice():
 )
 @pytest.mark.parametrize("target", ["float32", "float16", "bfloat16", "int64", "int32", "bool"])
 def test_conversion_equals_numpy(source, target):
-    source, target = clnet.dtypes.from_name(source), clnet.dtypes.from_name(target)
+    source, target = dtypes.from_name(source), dtypes.from_name(target)
     values = np.array([0, 1, 2, 100, 3.75, 0.1]).astype(source.numpy)
     converted = to_dtype(clnet.tensor(values), target)
     assert converted.dtype is target

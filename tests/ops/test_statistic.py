@@ -7,8 +7,8 @@ import pytest
 
 import clnet
 from clnet import ops
+from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, DtypeError, ShapeError
-from clnet.gradient import grad
 from clnet.tensor import tensor
 from tests.opcase import Draw, OpCase, every_check, integers, normal, sliced, transposed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clnet
-from clnet.ops.function import PUBLIC_OPS
+from clnet.ops.machinery.function import PUBLIC_OPS
 from clnet.ops.synonym import SYNONYMS
 
 OTHERWISE_TESTED = dict.fromkeys(SYNONYMS, "test_a_second_name_is_the_same_op")

@@ -8,7 +8,7 @@ import pytest
 import clnet
 from clnet.errors import ArgumentError, CheckpointError, TraceError
 from clnet.io import load_checkpoint, save_checkpoint
-from clnet.train.state import on_host
+from clnet.train.host_state import on_host
 
 pytestmark = pytest.mark.device
 

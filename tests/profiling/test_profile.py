@@ -13,10 +13,10 @@ import clnet
 from clnet.device import Call, Command
 from clnet.nn import functional as F
 from clnet.profiling import Limits, Profile, Total, known_limits, limits, measured_limits
-from clnet.profiling.explain import kernels_against_calls
+from clnet.profiling.chrome_trace import events
 from clnet.profiling.table import activity, duration
 from clnet.profiling.total import dearest, totals_of_calls, totals_of_commands
-from clnet.profiling.trace import events
+from clnet.profiling.two_tables import kernels_against_calls
 
 pytestmark = pytest.mark.device
 

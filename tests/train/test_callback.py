@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode, nn
+from clnet import nn
 from clnet.data import ArrayDataset, DataLoader
 from clnet.errors import ArgumentError
 from clnet.nn import functional as F
@@ -25,6 +25,7 @@ from clnet.train import (
     statistics_of_model,
     statistics_table,
 )
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

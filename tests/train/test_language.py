@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode
 from clnet.cli import main
 from clnet.data import DataLoader, columns
 from clnet.errors import ArgumentError
 from clnet.models import GPT, LSTMLanguageModel
 from clnet.train import Carried, Perplexity, Trainer, continuation, perplexity, token_loss
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode, nn
+from clnet import nn
 from clnet.cli import main
 from clnet.data import ArrayDataset, DataLoader
 from clnet.errors import ArgumentError
 from clnet.nn import functional as F
 from clnet.train import RateSearch, find_learning_rate
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet import mode
 from clnet.data import ArrayDataset, DataLoader, Digits, Normalize
 from clnet.errors import ArgumentError, CheckpointError, NonFiniteError
 from clnet.io import load_checkpoint, save_checkpoint
@@ -20,6 +19,7 @@ from clnet.models import CNN, MLP
 from clnet.ops import cross_entropy
 from clnet.train import Trainer, accuracy
 from clnet.train.steps import training_step
+from clnet.values import mode
 
 pytestmark = pytest.mark.device
 

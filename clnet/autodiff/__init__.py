@@ -1,0 +1,1 @@
+"""The tape and the walk back along it; :mod:`clnet.autograd` is its public face."""

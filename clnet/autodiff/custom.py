@@ -1,0 +1,236 @@
+"""``clnet.autograd.Function``: a gradient that the user writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..creation import zeros
+from ..errors import ArgumentError, GradientError
+from ..ops.machinery.function import Function as Op
+from ..tensor import Tensor
+from ..values import mode
+from .tape import Kept, Node
+
+__all__ = ["Function", "FunctionCtx"]
+
+
+class FunctionCtx:
+    """What :meth:`Function.forward` leaves for :meth:`Function.backward`; it takes any attribute.
+
+    Attributes:
+        needs_input_grad: for each argument of ``forward``, whether its gradient is wanted.
+        to_save: what :meth:`save_for_backward` was given; in backward, what that makes of it.
+        materialize_grads: see :meth:`set_materialize_grads`.
+        non_differentiable: see :meth:`mark_non_differentiable`.
+    """
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.to_save: Sequence[Tensor | None] = ()
+        self.materialize_grads = True
+        self.non_differentiable: tuple[Tensor, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors until backward, which tells if they changed.
+
+        Args:
+            *tensors: arguments and results; others, whose own gradients are nobody's: they count as
+                constants where the gradient is differentiated once more. None has its place.
+
+        Raises:
+            ArgumentError: if something else is given.
+        """
+        for x in tensors:
+            if x is not None and not isinstance(x, Tensor):
+                raise ArgumentError(
+                    "save_for_backward",
+                    "it takes tensors and None",
+                    type=type(x).__name__,
+                    remedy="Set an attribute of ctx instead",
+                )
+        self.to_save = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was given to :meth:`save_for_backward`."""
+        return tuple(self.to_save)
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Results that have no gradient."""
+        self.non_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:  # noqa: FBT001 - PyTorch's
+        """Whether results nothing depends on get gradients of zeros (the default), or None."""
+        self.materialize_grads = value
+
+
+class Function:
+    """An operation whose gradient is written by hand.
+
+    A subclass has the static methods ``forward(ctx, *args)``, whose ops are not recorded, and
+    ``backward(ctx, *grads)``, which gets a gradient for each tensor that ``forward`` returned and
+    returns one, or None, for each of its arguments. It is called by :meth:`apply`. Where
+    ``setup_context(ctx, args, output)`` is there, ``forward`` gets no ``ctx``. What ``backward``
+    does in ops of clnet can be differentiated once more.
+
+    Example:
+        >>> import clnet
+        >>> class Square(clnet.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         (x,) = ctx.saved_tensors
+        ...         return 2 * x * grad
+        >>> x = clnet.ones(2, requires_grad=True)
+        >>> Square.apply(x).sum().backward()
+        >>> x.grad.tolist()
+        [2.0, 2.0]
+    """
+
+    setup_context: Any = None
+
+    @staticmethod
+    def forward(*args: Any) -> Any:
+        """The results: a tensor, or a tuple that may hold other values, too."""
+        raise NotImplementedError("forward(ctx, *args) is the subclass's")
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """The arguments' gradients."""
+        raise NotImplementedError("backward(ctx, *grads) is the subclass's")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """``forward(ctx, *args)``, on the tape where an argument's gradient is wanted.
+
+        Args:
+            *args: tensors and other values.
+
+        Returns:
+            What ``forward`` returns.
+        """
+        recording = mode.current().grad
+        wanted = tuple(recording and isinstance(x, Tensor) and x.requires_grad for x in args)
+        ctx = FunctionCtx(wanted)
+        with mode.using(grad=False):
+            if cls.setup_context is None:
+                result = cls.forward(ctx, *args)
+            else:
+                result = cls.forward(*args)
+                cls.setup_context(ctx, args, result)
+        given = result if isinstance(result, tuple) else (result,)
+        outputs = [x for x in given if isinstance(x, Tensor)]
+        if not any(wanted) or not outputs:
+            return result
+        made = iter(_on_tape(cls, ctx, args, wanted, outputs))
+        results = tuple(next(made) if isinstance(x, Tensor) else x for x in given)
+        return results if isinstance(result, tuple) else results[0]
+
+
+def _on_tape(
+    cls: type[Function],
+    ctx: FunctionCtx,
+    args: tuple[Any, ...],
+    wanted: tuple[bool, ...],
+    outputs: list[Tensor],
+) -> list[Tensor]:
+    """The outputs as those of a node; what was saved is the node's to keep and to check."""
+    places = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
+    inputs = [args[i] for i in places]
+    saved, ctx.to_save = ctx.to_save, ()
+    found = [_place(x, inputs, outputs) for x in saved]
+    others = [x for x, at in zip(saved, found, strict=True) if x is not None and at is None]
+    kept = iter(range(len(inputs), len(inputs) + len(others)))
+    order = tuple(
+        None if x is None else at or ("inputs", next(kept))
+        for x, at in zip(saved, found, strict=True)
+    )
+    specs = tuple((x.shape, x.dtype) for x in outputs)
+    function = _Applied(cls, ctx, len(args), places, order, specs)
+    arrays = [x.array for x in outputs]
+    node = Node(function, inputs, tuple(wanted[i] for i in places), arrays, Tensor)
+    for i, x in enumerate(others, len(inputs)):
+        node.kept_inputs[i] = Kept(x, x.array.storage.version)
+    without, ctx.non_differentiable = {id(x) for x in ctx.non_differentiable}, ()
+    return [
+        Tensor(x.array, node, k)
+        if x.dtype.is_floating_point and id(x) not in without
+        else Tensor(x.array)
+        for k, x in enumerate(outputs)
+    ]
+
+
+def _place(
+    tensor: Tensor | None, inputs: list[Tensor], outputs: list[Tensor]
+) -> tuple[str, int] | None:
+    """Which input or output a saved tensor is; None if neither."""
+    for name, tensors in (("inputs", inputs), ("outputs", outputs)):
+        for i, x in enumerate(tensors):
+            if x is tensor:
+                return name, i
+    return None
+
+
+class _Applied(Op):
+    """A user's function on the tape."""
+
+    own: type[Function]
+    ctx: FunctionCtx
+    num_args: int
+    places: tuple[int, ...]
+    order: tuple[tuple[str, int] | None, ...]
+    specs: tuple[tuple[tuple[int, ...], Any], ...]
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def name(self) -> str:
+        """The class's."""
+        return self.own.__name__
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The inputs and outputs among what was saved."""
+        chosen = [at for at in self.order if at is not None]
+        inputs = [i for name, i in chosen if name == "inputs" and i < len(needs)]
+        return inputs, [i for name, i in chosen if name == "outputs"]
+
+    def backward(
+        self, saved: Any, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The user's, checked."""
+        ctx = self.ctx
+        if ctx.materialize_grads:
+            where = next(g for g in grads if g is not None).device
+            grads = tuple(
+                zeros(shape, dtype=dtype, device=where) if g is None else g
+                for g, (shape, dtype) in zip(grads, self.specs, strict=True)
+            )
+        ctx.to_save = [None if at is None else getattr(saved, at[0])[at[1]] for at in self.order]
+        try:
+            found = self.own.backward(ctx, *grads)
+        finally:
+            ctx.to_save = ()
+        results = found if isinstance(found, tuple) else (found,)
+        if len(results) < self.num_args or any(x is not None for x in results[self.num_args :]):
+            raise GradientError(
+                f"{self.name}.backward",
+                "it returns a gradient, or None, for each argument of forward",
+                arguments=self.num_args,
+                returned=len(results),
+            )
+        chosen = tuple(results[i] for i in self.places)
+        for i, x, (shape, _) in zip(self.places, chosen, saved.input_specs, strict=True):
+            if x is not None and (not isinstance(x, Tensor) or x.shape != shape):
+                raise GradientError(
+                    f"{self.name}.backward",
+                    "a gradient is a tensor of its argument's shape",
+                    argument=i,
+                    shape=shape,
+                    gradient=x.shape if isinstance(x, Tensor) else type(x).__name__,
+                )
+        return tuple(x if need else None for x, need in zip(chosen, needs, strict=True))

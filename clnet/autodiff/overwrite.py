@@ -1,0 +1,162 @@
+"""Writes in place on the tape: the tensor becomes the result of an op, in the memory it had.
+
+A view knows what it is a view of. So what it was taken from takes part in a write, and a view that
+was taken before one gets its history anew. Nothing here knows tensors but by what it is handed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import DtypeError, GradientError, TraceError
+from ..ops.create import MakeInto
+from ..ops.machinery.execution import execute
+from ..ops.machinery.function import Function
+from ..ops.machinery.pointwise import Overwrite
+from ..ops.shape import Copy, CopyInto, Permute, PutSlice, Reshape, Slice, alias, expand, to_dtype
+from ..values import mode
+from .tape import Node
+
+
+def overwrite(function: Function, inputs: tuple[Any, ...]) -> None:
+    """Run an op that overwrites its first input, and let the tape know what that became.
+
+    Args:
+        function: a pointwise op in the memory of one of its operands, a copy, or what is made of
+            nothing.
+        inputs: what is overwritten, and the operands.
+
+    Raises:
+        GradientError: if the first one is a leaf that requires gradients or a view of one, a view
+            of repeated elements, or not among the operands; or for any other op.
+        TraceError: if it lies outside the function that ``clnet.compile`` traces.
+    """
+    target, *operands = inputs
+    _check_target(function, target)
+    retained = target.retains_grad
+    if isinstance(function, CopyInto):
+        target.node, target.index = _copied(function, target, operands[0])
+    elif isinstance(function, MakeInto):  # what was there is forgotten
+        execute(function, (target.array,))
+        target.node, target.index = None, 0
+    elif isinstance(function, Overwrite) and any(x is target for x in operands):
+        target.node, target.index = _computed(function, target, operands)
+    else:
+        raise GradientError(
+            function.name,
+            "a tensor on the tape is not changed in place",
+            shapes=[x.shape for x in inputs],
+            remedy="Do it under clnet.no_grad(), or use the op that returns a new tensor",
+        )
+    if retained:
+        target.retain_grad()
+    storage = target.array.storage
+    storage.recorded = target.version = storage.version
+    while target.source is not None:
+        base, taken = target.source
+        base.node, base.index = _put_back(taken, base, target)
+        base.version = storage.version
+        target = base
+
+
+def refresh(function: Function, x: Any) -> None:
+    """Give an operand whose memory was written on the tape since, through another, its history.
+
+    A view is taken again from what it is a view of; what was detached stays so.
+
+    Raises:
+        GradientError: if nobody knows what it is a view of.
+    """
+    storage = x.array.storage
+    if not mode.current().grad or x.version == storage.recorded:
+        return
+    if x.source is not None:
+        base, taken = x.source
+        if base.version < storage.recorded:
+            refresh(function, base)
+        kind = type(x.detach())
+        x.node = Node(taken, (base,), (True,), (x.array,), kind) if base.requires_grad else None
+        x.index = 0
+    elif x.node is not None:
+        raise GradientError(
+            function.name,
+            "an operand shares memory with a tensor that was changed in place on the tape",
+            shape=x.shape,
+            remedy="Take the view again",
+        )
+    x.version = storage.version
+
+
+def _check_target(function: Function, target: Any) -> None:
+    viewed = target
+    while viewed.source is not None:
+        viewed, taken = viewed.source
+        if not isinstance(taken, Slice | Reshape | Permute):
+            raise GradientError(
+                function.name,
+                "only slices and other shapes are views that are changed in place on the tape",
+                view=taken.name,
+                shape=target.shape,
+                remedy="Change a clone() instead",
+            )
+    if viewed.node is None and viewed.requires_grad:
+        raise GradientError(
+            function.name,
+            "a leaf that requires gradients is not changed in place while they are recorded",
+            shape=viewed.shape,
+            remedy="Do it under clnet.no_grad(), or use the op that returns a new tensor",
+        )
+    if mode.current().tracer is not None and target.array.storage.buffer is not None:
+        raise TraceError(
+            function.name,
+            "a tensor from outside the traced function is given a value on its tape",
+            shape=target.shape,
+            remedy="Detach the value first",
+        )
+
+
+def _copied(function: CopyInto, target: Any, source: Any) -> tuple[Node | None, int]:
+    """Copy; what was there is forgotten, and the tensor is the source, broadcast and converted."""
+    function.infer(target.array, source.array)
+    if not source.requires_grad or not target.dtype.is_floating_point:
+        execute(function, (target.array, source.array))
+        return None, 0
+    value = alias(expand(to_dtype(source, target.dtype), target.shape))
+    execute(function, (target.array, value.array))
+    return value.node, value.index
+
+
+def _computed(function: Overwrite, target: Any, operands: list[Any]) -> tuple[Node, int]:
+    """Compute in place; operands in that memory which backward reads are copied first."""
+    if not target.dtype.is_floating_point:
+        raise DtypeError(
+            function.name, "what is overwritten on the tape is floating", dtype=target.dtype
+        )
+    made, kind = function.function, type(target.detach())
+    needs = tuple(x.requires_grad for x in operands)
+    read, _ = made.saves(needs)
+    kept = [_as_it_was(function, x, target, copied=k in read) for k, x in enumerate(operands)]
+    execute(function, (target.array, *(x.array for x in operands)))
+    return Node(made, kept, needs, (target.array,), kind), 0
+
+
+def _as_it_was(function: Function, x: Any, target: Any, *, copied: bool) -> Any:
+    """An operand for the tape: apart from the tensor, whose own node will be another."""
+    if x.array.storage is not target.array.storage:
+        return x
+    _check_target(function, x)
+    array = execute(Copy(), (x.array,))[0] if copied else x.array
+    return type(x.detach())(array, x.node, x.index)
+
+
+def _put_back(taken: Function, base: Any, view: Any) -> tuple[Node | None, int]:
+    """What ``base`` is, now that a view of it has new elements; they are there already."""
+    if isinstance(taken, Slice):
+        function: Function = PutSlice(taken.starts, taken.steps)
+        inputs = (base, view)
+    else:
+        function = taken.inverse(base.shape)  # pyright: ignore[reportAttributeAccessIssue] - _check_target lets no others pass
+        inputs = (view,)
+    needs = tuple(x.requires_grad for x in inputs)
+    kind = type(view.detach())
+    return (Node(function, inputs, needs, (base.array,), kind) if any(needs) else None), 0

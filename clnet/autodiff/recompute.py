@@ -1,0 +1,243 @@
+"""``clnet.checkpoint``: inner values are computed again in backward instead of kept until then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ArgumentError, GradientError
+from ..ops.machinery.function import Function
+from ..ops.random import Draws
+from ..ops.shape import alias
+from ..tensor import Tensor
+from ..values import mode
+from .tape import Node, next_sequence, run_backward
+
+__all__ = ["checkpoint", "checkpoint_sequential"]
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``function(*args, **kwargs)``, run once more in backward instead of keeping what it needs.
+
+    Only the arguments, the parameters that the function uses and its results are held until
+    then: memory is paid for with the time of a second forward pass. Random numbers are the same in
+    both runs, running statistics are updated in the first alone, and gradients are those without a
+    checkpoint, bit for bit.
+
+    Args:
+        function: a module or a function of tensors and plain values; it does the same when it runs
+            again.
+        *args: its arguments; tensors among them may be on the tape.
+        **kwargs: plain values.
+
+    Returns:
+        What the function returns: a tensor, or a tuple or list of tensors.
+
+    Raises:
+        GradientError: if the function uses a tensor on the tape that is not an argument.
+        ArgumentError: if it returns something else, or a keyword argument is a tensor.
+
+    Example:
+        >>> import clnet
+        >>> x = clnet.ones(2, requires_grad=True)
+        >>> clnet.checkpoint(lambda v: (v * v).exp(), x).sum().backward()
+        >>> x.grad.shape
+        (2,)
+    """
+    if any(isinstance(v, Tensor) for v in kwargs.values()):
+        raise ArgumentError(
+            "checkpoint",
+            "tensors are passed by position",
+            keywords=sorted(k for k, v in kwargs.items() if isinstance(v, Tensor)),
+        )
+    now = mode.current()
+    if not now.grad:
+        return function(*args, **kwargs)
+    segment = _Segment(function, args, kwargs, Draws(now.draws), now)
+    start = next_sequence()
+    tensors = [x for x in args if isinstance(x, Tensor)]
+    inside = [x.detach().requires_grad_(x.requires_grad) for x in tensors]
+    with mode.using(draws=segment.draws):
+        result = segment.run(inside)
+    outputs = _tensors(result)
+    leaves = _leaves(outputs, start, exclude=inside)
+    inputs = (*tensors, *leaves)
+    needs = tuple(x.requires_grad for x in inputs)
+    if not any(o.node is not None for o in outputs):
+        return result
+    node = Node(
+        Recomputed(segment, len(tensors)), inputs, needs, [o.array for o in outputs], Tensor
+    )
+    made = [
+        Tensor(o.array) if o.node is None else Tensor(o.array, node, k)
+        for k, o in enumerate(outputs)
+    ]
+    return made[0] if isinstance(result, Tensor) else type(result)(made)
+
+
+def checkpoint_sequential(
+    functions: Iterable[Callable[[Any], Any]], segments: int, x: Tensor
+) -> Any:
+    """Apply functions one after another, in segments that are checkpointed; the last one is not.
+
+    About as many segments as the square root of the number of layers hold the least.
+
+    Args:
+        functions: modules or functions of one tensor, such as an ``nn.Sequential``.
+        segments: how many, of about equal length.
+        x: what the first one gets.
+
+    Returns:
+        What the last one gives.
+
+    Raises:
+        ArgumentError: if there are fewer functions than segments, or no segment.
+    """
+    layers = list(functions)
+    if not 1 <= segments <= len(layers):
+        raise ArgumentError(
+            "checkpoint_sequential",
+            "segments lies between 1 and the number of functions",
+            segments=segments,
+            functions=len(layers),
+        )
+    bounds = [i * len(layers) // segments for i in range(segments + 1)]
+    for number in range(segments):
+        part = _Row(tuple(layers[bounds[number] : bounds[number + 1]]))
+        x = part(x) if number == segments - 1 else checkpoint(part, x)
+    return x
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Functions one after another."""
+
+    functions: tuple[Callable[[Any], Any], ...]
+
+    def __call__(self, x: Any) -> Any:
+        for function in self.functions:
+            x = function(x)
+        return x
+
+
+@dataclass(frozen=True, eq=False)
+class _Segment:
+    """A function with its plain arguments, and how it was run first.
+
+    Attributes:
+        args: the arguments; tensors among them only mark their places.
+        draws: the random numbers it drew.
+        forward: the mode it ran in.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    draws: Draws
+    forward: mode.Mode
+
+    def __post_init__(self) -> None:
+        places = tuple(Tensor if isinstance(x, Tensor) else x for x in self.args)
+        object.__setattr__(self, "args", places)
+
+    def run(self, tensors: Sequence[Tensor]) -> Any:
+        """The function on these tensors."""
+        given = iter(tensors)
+        args = [next(given) if x is Tensor else x for x in self.args]
+        return self.function(*args, **self.kwargs)
+
+    def run_again(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The function on these tensors, as it ran before."""
+        before = self.forward
+        with mode.using(
+            grad=True,
+            draws=self.draws.again(),
+            device=before.device,
+            autocast=before.autocast,
+            float32_precision=before.float32_precision,
+            winograd=before.winograd,
+        ):
+            return _tensors(self.run(tensors))
+
+
+class Recomputed(Function):
+    """A checkpointed function on the tape: tensors it was given, then leaves that it uses."""
+
+    segment: _Segment
+    num_tensors: int
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    @property
+    def name(self) -> str:
+        """``checkpoint``."""
+        return "checkpoint"
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """The inputs, and nothing that was made of them."""
+        return range(len(needs)), ()
+
+    def backward(
+        self, saved: Any, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """The function once more, and back through it."""
+        create_graph = mode.current().grad
+        inputs = [saved.inputs[i] for i in range(len(needs))]
+        # Where the walk is recorded, the gradients' graph goes on through the aliases.
+        tensors = [
+            alias(x) if create_graph and need else x.detach().requires_grad_(need)
+            for x, need in zip(inputs[: self.num_tensors], needs, strict=False)
+        ]
+        outputs = self.segment.run_again(tensors)
+        arrived = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
+        targets = [*tensors, *inputs[self.num_tensors :]]
+        found = run_backward(
+            [o for o, _ in arrived],
+            [g for _, g in arrived],
+            targets=[t for t, need in zip(targets, needs, strict=True) if need],
+            retain_graph=create_graph,
+            create_graph=create_graph,
+            stop_at_targets=True,
+        )
+        return tuple(
+            found[id(t)][1] if need and id(t) in found else None
+            for t, need in zip(targets, needs, strict=True)
+        )
+
+
+def _tensors(result: Any) -> list[Tensor]:
+    found = [result] if isinstance(result, Tensor) else result
+    if not isinstance(found, list | tuple) or any(not isinstance(x, Tensor) for x in found):
+        raise ArgumentError(
+            "checkpoint",
+            "the function returns a tensor, or a tuple or list of tensors",
+            type=type(result).__name__,
+        )
+    return list(found)
+
+
+def _leaves(outputs: Sequence[Tensor], start: int, *, exclude: Sequence[Tensor]) -> list[Tensor]:
+    """The leaves the outputs depend on, in the order they are first used."""
+    nodes: dict[int, Node] = {}
+    pending = [o.node for o in outputs if o.node is not None]
+    while pending:
+        node = pending.pop()
+        if id(node) in nodes:
+            continue
+        if node.sequence < start:
+            raise GradientError(
+                "checkpoint",
+                "a tensor on the tape that the function uses is one of its arguments",
+                made_by=node.function.name,
+                remedy="Pass it as an argument",
+            )
+        nodes[id(node)] = node
+        pending += [e.node for e in node.edges if e is not None and e.node is not None]
+    known = {id(x) for x in exclude}
+    leaves: dict[int, Tensor] = {}
+    for node in sorted(nodes.values(), key=lambda n: n.sequence):
+        for edge in node.edges:
+            if edge is not None and edge.node is None and id(edge.leaf) not in known:
+                leaves.setdefault(id(edge.leaf), edge.leaf)
+    return list(leaves.values())

@@ -1,0 +1,382 @@
+"""The tape: nodes that remember how a tensor was made, and the walk back through them.
+
+It knows tensors only by what it was handed; the ops' own gradients are in ``ops``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from functools import wraps
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..errors import GradientError
+from ..ops.create import ones_like
+from ..ops.machinery.function import Function
+from ..ops.shape import alias
+from ..values import mode
+from .tensor_hook import GradientHooks, LeafHooks
+
+_SEQUENCE = count()
+
+
+class Kept(NamedTuple):
+    """A tensor saved for backward and the version its storage had."""
+
+    tensor: Any
+    version: int
+
+
+class Edge(NamedTuple):
+    """Where a gradient goes: output ``index`` of a node, or a leaf tensor."""
+
+    node: Node | None
+    index: int
+    leaf: Any
+
+
+class SavedTensors(NamedTuple):
+    """What an op's backward reads; see :class:`clnet.ops.machinery.function.Saved`."""
+
+    inputs: dict[int, Any]
+    outputs: dict[int, Any]
+    input_specs: tuple[tuple[tuple[int, ...], Any], ...]
+
+
+class Node:
+    """One application of an op on the tape.
+
+    A node points to the nodes of its inputs, never to a tensor it made: tensors and nodes form no
+    cycle, and memory is released by reference counts alone.
+    """
+
+    __slots__ = (
+        "edges",
+        "function",
+        "hooks",
+        "input_specs",
+        "kept_inputs",
+        "kept_outputs",
+        "module_path",
+        "needs",
+        "num_outputs",
+        "released",
+        "sequence",
+        "tensor_type",
+    )
+
+    def __init__(
+        self,
+        function: Function,
+        inputs: Sequence[Any],
+        needs: tuple[bool, ...],
+        outputs: Sequence[Any],
+        tensor_type: type,
+    ) -> None:
+        self.function = function
+        self.needs = needs
+        self.tensor_type = tensor_type
+        self.module_path = mode.current().module_path
+        self.sequence = next(_SEQUENCE)
+        self.released = False
+        self.hooks: dict[int, GradientHooks] | None = None
+        self.num_outputs = len(outputs)
+        self.input_specs = tuple((t.array.shape, t.array.dtype) for t in inputs)
+        self.edges = tuple(
+            edge_of(t) if need else None for t, need in zip(inputs, needs, strict=True)
+        )
+        save_inputs, save_outputs = function.saves(needs)
+        if function.decompose is not None:
+            save_inputs = range(len(inputs))
+        self.kept_inputs = {
+            i: Kept(_without_source(inputs[i]), inputs[i].array.storage.version)
+            for i in save_inputs
+        }
+        self.kept_outputs = {k: Kept(outputs[k], outputs[k].storage.version) for k in save_outputs}
+
+    def unpack(self) -> SavedTensors:
+        """The saved tensors; outputs are made anew, on the tape where they were.
+
+        Raises:
+            GradientError: if the graph was freed, or a saved tensor was changed in place.
+        """
+        if self.released:
+            raise GradientError(
+                f"backward of {self.function.name}",
+                "its saved tensors were freed by an earlier backward",
+                remedy="Pass retain_graph=True to the earlier one",
+            )
+        for kept in (*self.kept_inputs.values(), *self.kept_outputs.values()):
+            array = getattr(kept.tensor, "array", kept.tensor)
+            if array.storage.version != kept.version:
+                raise GradientError(
+                    f"backward of {self.function.name}",
+                    "a tensor it saved was changed in place since",
+                    shape=array.shape,
+                    saved_version=kept.version,
+                    version=array.storage.version,
+                    remedy="Change a clone() instead",
+                )
+        outputs = {
+            k: self.tensor_type(kept.tensor, self, k) for k, kept in self.kept_outputs.items()
+        }
+        inputs = {i: kept.tensor for i, kept in self.kept_inputs.items()}
+        return SavedTensors(inputs, outputs, self.input_specs)
+
+    def release(self) -> None:
+        """Let the saved tensors go."""
+        self.released = True
+        self.kept_inputs = self.kept_outputs = {}
+
+
+def _without_source(tensor: Any) -> Any:
+    """A tensor to keep: a view holds what it is a view of, whose node may lead to the keeper."""
+    if tensor.source is None:
+        return tensor
+    return type(tensor.detach())(tensor.array, tensor.node, tensor.index)
+
+
+def next_sequence() -> int:
+    """A number larger than those of all nodes so far, and smaller than those of later ones."""
+    return next(_SEQUENCE)
+
+
+def edge_of(tensor: Any) -> Edge:
+    """Where the gradient of a tensor goes."""
+    if tensor.node is None:
+        return Edge(None, 0, tensor)
+    return Edge(tensor.node, tensor.index, None)
+
+
+class no_grad:  # noqa: N801 - PyTorch's name
+    """Context in which nothing is recorded on the tape; also a decorator."""
+
+    _grad = False
+
+    def __enter__(self) -> None:
+        self._scope = mode.using(grad=self._grad)
+        self._scope.__enter__()
+
+    def __exit__(self, *exc: object) -> None:
+        self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
+
+    def __call__(self, function: Any) -> Any:
+        """``function``, run in this context."""
+
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with mode.using(grad=self._grad):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
+    """Context in which ops are recorded, inside a :class:`no_grad` too."""
+
+    _grad = True
+
+
+class set_grad_enabled(no_grad):  # noqa: N801 - PyTorch's name
+    """Context in which ops are recorded, or not, as a flag says; also a decorator.
+
+    Args:
+        mode: whether they are. Unlike PyTorch's it changes nothing until it is entered.
+    """
+
+    def __init__(self, mode: bool) -> None:  # noqa: FBT001 - PyTorch's
+        self._grad = mode
+
+
+class inference_mode(no_grad):  # noqa: N801 - PyTorch's name
+    """As :class:`no_grad`; with ``mode=False`` a context that changes nothing."""
+
+    def __init__(self, mode: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        self._grad = is_grad_enabled() and not mode
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded on the tape just now."""
+    return mode.current().grad
+
+
+def run_backward(
+    roots: Sequence[Any],
+    grads: Sequence[Any],
+    *,
+    targets: Sequence[Any] | None,
+    retain_graph: bool,
+    create_graph: bool,
+    stop_at_targets: bool = False,
+    shown: set[int] | None = None,
+) -> dict[int, tuple[Any, Any]]:
+    """Walk back from ``roots``, newest node first.
+
+    Args:
+        roots: tensors to start from.
+        grads: the gradient of each.
+        targets: tensors whose gradients are wanted, or None for all leaves.
+        retain_graph: keep what the nodes saved.
+        create_graph: record the walk itself, so that its results can be differentiated.
+        stop_at_targets: do not walk on behind a target, nor call the hooks of leaves: the walk is
+            part of another, which will.
+        shown: the ``id`` of every storage that a hook may hold is put here.
+
+    Returns:
+        By the ``id`` of a leaf or target: the tensor and its gradient.
+    """
+    walk = _Walk(
+        targets,
+        retain_graph=retain_graph,
+        create_graph=create_graph,
+        stop_at_targets=stop_at_targets,
+    )
+    with mode.using(grad=create_graph, phase="backward"):
+        for root, grad in zip(roots, grads, strict=True):
+            walk.deliver(edge_of(root), grad)
+        walk.run()
+        if not stop_at_targets:
+            walk.call_hooks_of_leaves()
+    if shown is not None:
+        shown |= walk.shown
+    return walk.found
+
+
+class _Walk:
+    """State of one backward pass."""
+
+    def __init__(
+        self,
+        targets: Sequence[Any] | None,
+        *,
+        retain_graph: bool,
+        create_graph: bool,
+        stop_at_targets: bool = False,
+    ) -> None:
+        self._stop = stop_at_targets
+        self.shown: set[int] = set()
+        self.found: dict[int, tuple[Any, Any]] = {}
+        self._retain = retain_graph
+        self._create = create_graph
+        self._pending: dict[int, list[Any]] = {}
+        self._heap: list[tuple[int, int, Node]] = []
+        self._all_leaves = targets is None
+        self._leaves = {id(t) for t in targets or () if t.node is None}
+        self._inner: dict[tuple[int, int], Any] = {
+            (id(t.node), t.index): t for t in targets or () if t.node is not None
+        }
+
+    def deliver(self, edge: Edge, grad: Any) -> None:
+        """Add ``grad`` to what has arrived at an edge."""
+        node = edge.node
+        if node is None:
+            if self._all_leaves or id(edge.leaf) in self._leaves:
+                self._collect(edge.leaf, grad)
+            return
+        slots = self._pending.get(id(node))
+        if slots is None:
+            slots = self._pending[id(node)] = [None] * node.num_outputs
+            heapq.heappush(self._heap, (-node.sequence, id(node), node))
+        before = slots[edge.index]
+        slots[edge.index] = grad if before is None else before + grad
+
+    def run(self) -> None:
+        """Visit nodes until none is pending."""
+        while self._heap:
+            _, key, node = heapq.heappop(self._heap)
+            grads = self._pending.pop(key)
+            if node.hooks is not None:
+                for index, hooks in node.hooks.items():
+                    if grads[index] is not None:
+                        grads[index] = hooks.run(grads[index], self.shown)
+            reached = [i for i in range(node.num_outputs) if (key, i) in self._inner]
+            for index in reached:
+                if grads[index] is not None:
+                    self._collect(self._inner[key, index], grads[index])
+            if reached and self._stop:
+                continue
+            if self._create:
+                results = self._step(node, grads)
+            else:
+                with mode.using(module_path=node.module_path):
+                    results = self._step(node, grads)
+            del grads
+            for edge, need, grad in zip(node.edges, node.needs, results, strict=True):
+                if need and grad is not None and edge is not None:
+                    self.deliver(edge, grad)
+
+    def call_hooks_of_leaves(self) -> None:
+        """Let gradients of leaves pass their hooks; a trace depends on which there are."""
+        leaves = [tensor for tensor, _ in self.found.values() if tensor.node is None]
+        for leaf in leaves:
+            if leaf.hooks is not None:
+                grad = self.found[id(leaf)][1]
+                self.found[id(leaf)] = (leaf, leaf.hooks.run(grad, self.shown))
+        tracer = mode.current().tracer
+        if tracer is not None:
+            tracer.watch(LeafHooks(leaves))
+
+    def _step(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
+        saved = node.unpack()
+        function = node.function
+        if self._create and function.decompose is not None:
+            return _through_decomposition(function, saved, grads, node.needs)
+        results = function.backward(saved, tuple(grads), node.needs)
+        if not self._retain:
+            node.release()
+        return results
+
+    def _collect(self, tensor: Any, grad: Any) -> None:
+        before = self.found.get(id(tensor))
+        self.found[id(tensor)] = (tensor, grad if before is None else before[1] + grad)
+
+
+def _through_decomposition(
+    function: Function, saved: SavedTensors, grads: list[Any], needs: tuple[bool, ...]
+) -> tuple[Any, ...]:
+    """Gradients of a fused op by differentiating the simpler ops it stands for, with a graph."""
+    # Aliases, so that the walk ends there and one input's gradient does not run through another.
+    inputs = [alias(saved.inputs[i]) for i in range(len(saved.input_specs))]
+    outputs = function.decompose(*inputs)  # pyright: ignore[reportOptionalCall] - only ops that have one come here
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if g is not None]
+    wanted = [t for t, need in zip(inputs, needs, strict=True) if need]
+    walk = _Walk(wanted, retain_graph=True, create_graph=True, stop_at_targets=True)
+    for output, grad in pairs:
+        walk.deliver(edge_of(output), grad)
+    walk.run()
+    found = walk.found
+    return tuple(
+        found[id(t)][1] if need and id(t) in found else None
+        for t, need in zip(inputs, needs, strict=True)
+    )
+
+
+def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
+    """The gradient a walk starts with at a tensor: the one given, or 1.
+
+    Raises:
+        GradientError: if the tensor requires none, or what is given does not fit.
+    """
+    if not root.requires_grad:
+        raise GradientError(
+            op_name,
+            "the tensor requires no gradient",
+            shape=root.shape,
+            remedy="Call requires_grad_() on a leaf it is made of, outside clnet.no_grad()",
+        )
+    if gradient is None:
+        if root.array.size != 1:
+            raise GradientError(
+                op_name, "a tensor of several elements needs a gradient", shape=root.shape
+            )
+        return ones_like(root.detach())
+    if gradient.shape != root.shape:
+        raise GradientError(
+            op_name,
+            "the gradient has the tensor's shape",
+            shape=root.shape,
+            gradient=gradient.shape,
+        )
+    return gradient

@@ -1,0 +1,158 @@
+"""Functions that users hang somewhere: their handles, and those that gradients pass on their way.
+
+When modules call theirs is the business of ``nn.hook``.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
+
+from ..errors import GradientError
+
+Hook = Callable[..., Any]
+Table = OrderedDict[int, Hook]
+
+_KEYS = count()
+
+
+class HookHandle:
+    """A hook in its place; ``remove()`` or the end of a ``with`` block takes it away.
+
+    Args:
+        table: the hooks of that place, where this one is entered.
+        hook: the function.
+        changed: called when the table has changed.
+    """
+
+    def __init__(self, table: Table, hook: Hook, changed: Callable[[], None]) -> None:
+        self._table = table
+        self._changed = changed
+        self._key = next(_KEYS)
+        table[self._key] = hook
+        changed()
+
+    def remove(self) -> None:
+        """Take the hook away; a second time changes nothing."""
+        if self._table.pop(self._key, None) is not None:
+            self._changed()
+
+    def __enter__(self) -> HookHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class GradientHooks:
+    """What one tensor's gradient passes before it counts or goes on.
+
+    Attributes:
+        version: changes with the hooks.
+    """
+
+    __slots__ = ("_keeper", "_table", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._table: Table = OrderedDict()
+        self._keeper: weakref.ref[Any] | None = None
+
+    def add(self, hook: Hook) -> HookHandle:
+        """Call ``hook(grad)`` after those that are there."""
+        return HookHandle(self._table, hook, self._changed)
+
+    def keep_for(self, tensor: Any) -> None:
+        """Leave what the hooks give in the tensor's ``grad``, as long as there is the tensor."""
+        self._keeper = weakref.ref(tensor)
+
+    @property
+    def kept(self) -> bool:
+        """Whether :meth:`keep_for` was called."""
+        return self._keeper is not None
+
+    def run(self, grad: Any, shown: set[int]) -> Any:
+        """The gradient that the hooks make of ``grad``.
+
+        Args:
+            grad: all of the gradient.
+            shown: the ``id`` of every storage that a hook may hold from now on is put here.
+
+        Raises:
+            GradientError: if a hook returns something else than None or a gradient like its own.
+        """
+        for hook in list(self._table.values()):
+            shown.add(id(grad.array.storage))
+            given = hook(grad)
+            if given is not None:
+                _check(given, grad)
+                grad = given
+        shown.add(id(grad.array.storage))
+        tensor = None if self._keeper is None else self._keeper()
+        # A tensor that was overwritten since has hooks elsewhere.
+        if tensor is not None and hooks_of(tensor) is self:
+            tensor.grad = grad if tensor.grad is None else tensor.grad + grad
+        return grad
+
+    def _changed(self) -> None:
+        self.version += 1
+
+
+class LeafHooks:
+    """The hooks of leaves, as something whose version a trace can watch."""
+
+    def __init__(self, leaves: Iterable[Any]) -> None:
+        self._leaves = tuple(leaves)
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Changes when a hook of a leaf comes or goes."""
+        return tuple([0 if leaf.hooks is None else leaf.hooks.version for leaf in self._leaves])
+
+
+def hooks_of(tensor: Any) -> GradientHooks | None:
+    """The hooks of a tensor's gradient, None if there never were any.
+
+    Those of an inner tensor are its node's: the tensor may go before the gradient comes.
+    """
+    if tensor.node is None:
+        return tensor.hooks
+    return tensor.node.hooks.get(tensor.index) if tensor.node.hooks else None
+
+
+def add_hooks(op_name: str, tensor: Any) -> GradientHooks:
+    """The same, made where there are none.
+
+    Raises:
+        GradientError: if the tensor requires no gradient.
+    """
+    if not tensor.requires_grad:
+        raise GradientError(
+            op_name, "the tensor requires a gradient", shape=tensor.shape, remedy="requires_grad_()"
+        )
+    found = hooks_of(tensor)
+    if found is not None:
+        return found
+    if tensor.node is None:
+        tensor.hooks = GradientHooks()
+        return tensor.hooks
+    if tensor.node.hooks is None:
+        tensor.node.hooks = {}
+    return tensor.node.hooks.setdefault(tensor.index, GradientHooks())
+
+
+def _check(given: Any, grad: Any) -> None:
+    if not isinstance(given, type(grad)):
+        raise GradientError(
+            "register_hook", "a hook returns None or a tensor", type=type(given).__name__
+        )
+    if (given.shape, given.dtype, given.device) != (grad.shape, grad.dtype, grad.device):
+        raise GradientError(
+            "register_hook",
+            "a hook returns a gradient like the one it was given",
+            returned=(given.shape, given.dtype, given.device),
+            given=(grad.shape, grad.dtype, grad.device),
+        )

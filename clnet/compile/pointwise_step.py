@@ -1,0 +1,324 @@
+"""Steps that are pointwise, whatever op they came from, in one form that can be composed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..array import Array
+from ..device import HostScalar
+from ..expr import (
+    Call,
+    Const,
+    Domain,
+    Expr,
+    Input,
+    Scalar,
+    flops,
+    inputs_of,
+    scalars_of,
+    substitute,
+    topological,
+)
+from ..ops.create import Full, MakeInto
+from ..ops.machinery.fused import Fused
+from ..ops.machinery.pointwise import Overwrite, Pointwise
+from ..ops.machinery.update import Update
+from ..ops.shape import CopyInto
+from ..values.dtypes import DType, Kind, from_name
+from ..values.shapes import broadcast_strides, collapse
+from .fusion_obstacle import FusionObstacle
+from .tracer import Step
+
+_DIVISIONS = {"fmod", "remainder", "floor_divide", "trunc_divide"}
+
+
+@dataclass(frozen=True)
+class PointwiseStep:
+    """``changed, made = exprs(reads, scalars)``, elementwise over the shape of what is written.
+
+    Attributes:
+        parts: names of the ops.
+        exprs: first of ``changed``, then of ``made``.
+        scalars: values of ``Scalar(i)``.
+        compute: the dtype of the arithmetic; None: any, there are only constants.
+        reads: operands, ``Input(i)``; they broadcast.
+        changed: arrays that are overwritten.
+        made: dense outputs.
+    """
+
+    parts: tuple[str, ...]
+    exprs: tuple[Expr, ...]
+    scalars: tuple[float | HostScalar, ...]
+    compute: DType | None
+    reads: tuple[Array, ...]
+    changed: tuple[Array, ...]
+    made: tuple[Array, ...]
+
+    @property
+    def written(self) -> tuple[Array, ...]:
+        """What it writes."""
+        return (*self.changed, *self.made)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what it writes."""
+        return self.written[0].shape
+
+    @property
+    def cells(self) -> bool:
+        """Whether it reads numbers that actions on the host may change."""
+        return any(isinstance(s, HostScalar) for s in self.scalars)
+
+    @property
+    def work(self) -> int:
+        """Operations for one element."""
+        return flops(*self.exprs)
+
+    @property
+    def light(self) -> bool:
+        """Whether there is nothing but arithmetic: no division, no transcendental function."""
+        calls = [n.primitive for n in topological(self.exprs) if isinstance(n, Call)]
+        return not any(p.domain is Domain.FLOATING or p.name in _DIVISIONS for p in calls)
+
+    @property
+    def num_nodes(self) -> int:
+        """Length of the expressions."""
+        return len(topological(self.exprs))
+
+    def step(self, like: Step) -> Step:
+        """The form as one step; module path and phase are ``like``'s."""
+        compute = self.compute or from_name(self.written[0].dtype.compute)
+        inputs = list(self.changed)
+        leaves = _added(self, self.reads, inputs)
+        function = Fused(
+            self.parts,
+            tuple(substitute(e, leaves) for e in self.exprs),
+            self.scalars,
+            compute,
+            self.shape,
+            len(self.changed),
+            tuple(a.dtype for a in self.made),
+        )
+        return Step(function, tuple(inputs), self.made, like.module_path, like.phase)
+
+
+def as_pointwise(step: Step) -> PointwiseStep | None:
+    """A pointwise step in common form, None for another."""
+    function, inputs, outputs = step.function, step.inputs, step.outputs
+    name = (function.name,)
+    if isinstance(function, Pointwise):
+        return PointwiseStep(
+            name, function.exprs, function.scalars, function.compute, inputs, (), outputs
+        )
+    if isinstance(function, Overwrite):
+        of = function.function
+        return PointwiseStep(name, of.exprs, of.scalars, of.compute, inputs[1:], inputs[:1], ())
+    if isinstance(function, Update):
+        changed = inputs[: len(function.exprs)]
+        compute = from_name(inputs[0].dtype.compute)
+        return PointwiseStep(name, function.exprs, function.scalars, compute, inputs, changed, ())
+    if isinstance(function, Fused):
+        changed, compute = inputs[: function.changed], function.compute
+        return PointwiseStep(
+            function.parts, function.exprs, function.scalars, compute, inputs, changed, outputs
+        )
+    if isinstance(function, CopyInto) and inputs[0].dtype is inputs[1].dtype:
+        compute = from_name(inputs[1].dtype.compute)
+        return PointwiseStep(name, (Input(0),), (), compute, inputs[1:], inputs[:1], ())
+    if isinstance(function, Full):
+        return _constant(name, function, (), outputs)
+    if isinstance(function, MakeInto) and isinstance(function.function, Full):
+        return _constant(name, function.function, inputs, ())
+    return None
+
+
+def compose(
+    producer: PointwiseStep, consumer: PointwiseStep, keep: Sequence[Array]
+) -> PointwiseStep | FusionObstacle:
+    """The consumer with the producer's outputs computed in place instead of read.
+
+    Args:
+        producer: what makes them.
+        consumer: what reads them.
+        keep: those of the producer's outputs that are still wanted; the new form makes them, too.
+
+    Returns:
+        One step, or an obstacle where that would not give the same bits, or the producer writes
+        something that is left and the iteration spaces differ.
+    """
+    compute = producer.compute or consumer.compute
+    if compute is None or consumer.compute is not compute:
+        return FusionObstacle.DTYPE
+    only_same = bool(keep) or bool(producer.changed)
+    if only_same and producer.shape != consumer.shape:
+        return FusionObstacle.SHAPE
+    reads, scalars = list(consumer.reads), (*consumer.scalars, *producer.scalars)
+    shifted: dict[Expr, Expr] = {
+        s: Scalar(s.index + len(consumer.scalars)) for s in scalars_of(*producer.exprs)
+    }
+    made = {y.storage: k for k, y in enumerate(producer.made)}
+    replaced: dict[Expr, Expr] = {}
+    for leaf in inputs_of(*consumer.exprs):
+        view = consumer.reads[leaf.index]
+        if view.storage not in made:
+            continue
+        whole = producer.made[made[view.storage]]
+        value = stored(producer.exprs[len(producer.changed) + made[view.storage]], whole, compute)
+        operands = seen_through(view, whole, producer.reads)
+        if value is None:
+            return FusionObstacle.DTYPE
+        if only_same and not same_view(view, whole):
+            return FusionObstacle.SHAPE
+        if operands is None:
+            return FusionObstacle.VIEW
+        if isinstance(value, Const) and _raises(consumer):
+            return FusionObstacle.EXPONENT
+        replaced[leaf] = substitute(value, {**shifted, **_added(producer, operands, reads)})
+    exprs = [substitute(e, replaced) for e in consumer.exprs]
+    leaves = {**shifted, **(_added(producer, producer.reads, reads) if only_same else {})}
+    own = [substitute(e, leaves) for e in producer.exprs]
+    split, first = len(producer.changed), len(consumer.changed)
+    kept = [own[split + made[y.storage]] for y in keep]
+    return _trimmed(
+        PointwiseStep(
+            (*producer.parts, *consumer.parts),
+            (*own[:split], *exprs[:first], *kept, *exprs[first:]),
+            scalars,
+            compute,
+            tuple(reads),
+            (*producer.changed, *consumer.changed),
+            (*keep, *consumer.made),
+        )
+    )
+
+
+def stored(expr: Expr, place: Array, compute: DType) -> Expr | None:
+    """What is read where an expression was stored in ``place``; None if no expression says it."""
+    dtype = place.dtype
+    if dtype.kind is Kind.BOOL:
+        return expr if expr.boolean else None
+    if isinstance(expr, Const):
+        return expr
+    return expr if dtype is compute and not expr.boolean else None
+
+
+def seen_through(view: Array, dense: Array, operands: Sequence[Array]) -> list[Array] | None:
+    """The operands as they are read where ``view`` looks at what is computed from them.
+
+    Args:
+        view: an array over the storage of ``dense``.
+        dense: a dense array, computed elementwise from ``operands``, which broadcast to it.
+        operands: arrays.
+
+    Returns:
+        Arrays of the view's shape (or the operands themselves where it is ``dense``); None if no
+        strides say that.
+    """
+    if same_view(view, dense):
+        return list(operands)
+    steps = [broadcast_strides(x.shape, x.strides, dense.shape) for x in operands]
+    sizes, (outer, *inner) = collapse(dense.shape, [dense.strides, *steps])
+    if 0 in view.shape or view.dtype is not dense.dtype:
+        return None
+    start, rest = [], view.offset - dense.offset
+    for size, stride in zip(sizes, outer, strict=True):
+        at = rest // stride if stride else 0
+        start.append(at)
+        rest -= at * stride
+        if at >= size:
+            return None
+    last = list(start)
+    axes: list[tuple[int, int]] = []
+    for size, stride in zip(view.shape, view.strides, strict=True):
+        if size == 1 or stride == 0:
+            axes.append((0, 0))
+            continue
+        axis = next((a for a, s in enumerate(outer) if s and stride % s == 0), None)
+        if axis is None:
+            return None
+        axes.append((axis, stride // outer[axis]))
+        last[axis] += (size - 1) * (stride // outer[axis])
+    if rest or any(at >= size for at, size in zip(last, sizes, strict=True)):
+        return None
+    return [
+        x.view(
+            view.shape,
+            tuple(times * step[axis] for axis, times in axes),
+            x.offset + sum(at * s for at, s in zip(start, step, strict=True)),
+        )
+        for x, step in zip(operands, inner, strict=True)
+    ]
+
+
+def same_view(a: Array, b: Array) -> bool:
+    """Whether two arrays show the same elements in the same order."""
+    return _view(a) == _view(b)
+
+
+def _constant(
+    name: tuple[str, ...],
+    function: Full,
+    changed: tuple[Array, ...],
+    outputs: tuple[Array, ...],
+) -> PointwiseStep | None:
+    value, dtype = function.value, function.dtype
+    if isinstance(value, HostScalar):
+        return PointwiseStep(
+            name, (Scalar(0),), (value,), from_name(dtype.compute), (), changed, outputs
+        )
+    number = np.array(value, dtype.numpy).item()
+    if isinstance(number, bool) or (number in (0, 1, -1) and str(number) != "-0.0"):
+        return PointwiseStep(name, (Const(number),), (), None, (), changed, outputs)
+    if not dtype.is_floating_point:
+        return None
+    return PointwiseStep(
+        name, (Scalar(0),), (number,), from_name(dtype.compute), (), changed, outputs
+    )
+
+
+def _raises(form: PointwiseStep) -> bool:
+    """Whether a constant might become an exponent, which is computed otherwise than a variable."""
+    nodes = topological(form.exprs)
+    return any(isinstance(n, Call) and n.primitive.name == "pow" for n in nodes)
+
+
+def _added(form: PointwiseStep, operands: Sequence[Array], reads: list[Array]) -> dict[Expr, Expr]:
+    """Where a form's inputs are among ``reads``, which grow by those that are not."""
+    places = {_view(a): k for k, a in enumerate(reads)}
+    leaves: dict[Expr, Expr] = {}
+    for leaf in inputs_of(*form.exprs):
+        array = operands[leaf.index]
+        at = places.setdefault(_view(array), len(reads))
+        if at == len(reads):
+            reads.append(array)
+        leaves[leaf] = Input(at, leaf.boolean)
+    return leaves
+
+
+def _trimmed(form: PointwiseStep) -> PointwiseStep:
+    """Without operands and scalars that no expression names."""
+    reads: list[Array] = []
+    leaves = _added(form, form.reads, reads)
+    scalars = scalars_of(*form.exprs)
+    leaves |= {s: Scalar(k) for k, s in enumerate(scalars)}
+    return PointwiseStep(
+        form.parts,
+        tuple(substitute(e, leaves) for e in form.exprs),
+        tuple(form.scalars[s.index] for s in scalars),
+        form.compute,
+        tuple(reads),
+        form.changed,
+        form.made,
+    )
+
+
+def _view(array: Array) -> tuple[object, ...]:
+    """What two arrays share that show the same elements in the same order."""
+    strides = array.strides
+    if 1 in array.shape:
+        strides = tuple(s if n != 1 else 0 for n, s in zip(array.shape, strides, strict=True))
+    return (array.storage, array.offset, array.shape, strides, array.dtype)

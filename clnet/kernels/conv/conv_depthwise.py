@@ -1,0 +1,94 @@
+"""Convolution with one work-item per result: for groups of few channels, or without workspace."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch
+from ...values.shapes import round_up
+from ..kernel import Kernel
+from .conv_geometry import ConvGeometry
+
+_GROUP_SIZE = 64
+
+
+class DepthwiseParams(NamedTuple):
+    """Parameters of ``conv_depthwise``; the template's header explains them."""
+
+    ctype: str
+    kh: int
+    kw: int
+    group_size: int
+    bias: bool
+    activation: str | None
+
+
+class GradientParams(NamedTuple):
+    """Parameters of the gradients' kernels; the template's header explains them."""
+
+    ctype: str
+    kh: int
+    kw: int
+    group_size: int
+
+
+FORWARD = Kernel("conv_depthwise", "conv/conv_depthwise.mako")
+INPUT = Kernel("conv_depthwise_input", "conv/conv_depthwise.mako")
+WEIGHT = Kernel("conv_depthwise_weight", "conv/conv_depthwise.mako")
+
+
+def forward(
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    params = DepthwiseParams(y.dtype.ctype, g.kh, g.kw, _GROUP_SIZE, bias is not None, activation)
+    args = (y, x, weight, weight if bias is None else bias, *_sizes(g))
+    return [
+        FORWARD.launch(
+            params,
+            args,
+            global_size=(round_up(g.oh * g.ow, _GROUP_SIZE), g.n * g.oc),
+            local_size=(_GROUP_SIZE, 1),
+            flops=g.flops,
+            bytes=y.nbytes + x.nbytes + weight.nbytes,
+        )
+    ]
+
+
+def input_grad(gx: Array, gy: Array, weight: Array, g: ConvGeometry) -> list[Launch]:
+    """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    return [
+        INPUT.launch(
+            GradientParams(gx.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
+            (gx, gy, weight, *_sizes(g)),
+            global_size=(round_up(g.h * g.w, _GROUP_SIZE), g.n * g.ic),
+            local_size=(_GROUP_SIZE, 1),
+            flops=g.flops,
+            bytes=gx.nbytes + gy.nbytes + weight.nbytes,
+        )
+    ]
+
+
+def weight_grad(gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    return [
+        WEIGHT.launch(
+            GradientParams(gw.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
+            (gw, gy, x, g.n, *_sizes(g)),
+            global_size=(round_up(g.icg * g.taps, _GROUP_SIZE), g.oc),
+            local_size=(_GROUP_SIZE, 1),
+            flops=g.flops,
+            bytes=gw.nbytes + gy.nbytes + x.nbytes,
+        )
+    ]
+
+
+def _sizes(g: ConvGeometry) -> tuple[int, ...]:
+    return (g.oc, g.groups, g.icg, g.h, g.w, g.oh, g.ow, g.sh, g.sw, g.ph, g.pw, g.dh, g.dw)

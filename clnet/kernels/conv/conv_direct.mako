@@ -1,0 +1,281 @@
+## kernel conv_direct: convolution without columns, vectors along the pixels of padded planes
+##
+## A plane holds one channel of one image with its padding, rows `pitch` apart. With stride, the
+## pixels of each remainder (row % sh, column % sw) form a plane of their own (a phase), so that
+## every filter tap reads a dense plane at a fixed offset:
+##
+##    y[h * pitch + w] = sum over taps of weight[tap] * plane[phase(tap)][(h + dy) * pitch + w + dx]
+##
+## is a sum of shifted planes: neither the ends of rows nor stride nor dilation is seen by the inner
+## loop. The columns beyond the row's end are computed too, and dropped when rows are written.
+##
+## math     y[n, o] = act(sum over c, taps of weight[o, c, tap] * shifted plane + bias[o])
+## math     gw[o, c, tap] (+)= sum over images, pixels of gy[o] * shifted plane, vectors along o
+##
+## param    ctype: str               OpenCL element type
+## param    simd: 2|4|8|16           lanes of a vector
+## param    rows: int                output channels (weight gradient: rows of taps) of a tile
+## param    vectors: int             vectors of pixels (weight gradient: of channels) of a tile
+## param    channels: int            input channels of a register tile (weight gradient)
+## param    strip: int               pixels of the sums kept between computing and writing
+## param    tap_rows: tuple          (row of the filter, phase, dy) of each tap row
+## param    tap_columns: tuple       (column of the filter, phase, dx) of each tap column
+## param    kernel_width: int        columns of the filter as stored
+## param    row_phases: int          plane phases per vertical phase
+## param    step: int                distance of a row's pixels in y
+## param    bias: bool               whether there is a bias
+## param    activation: str|None     applied last
+##
+## def      conv_direct
+## arg      y: out ctype[images][groups * outs][y_plane]
+## arg      planes: in ctype[images][groups * ins][phases][plane]
+## arg      weight: in ctype         strided by w_group, w_out, w_in; taps dense
+## arg      offsets: in ctype[groups * outs]   the bias; any array when there is none
+## arg      groups: int              groups of channels
+## arg      outs: int                output channels of a group
+## arg      ins: int                 input channels of a group
+## arg      images_first: int        1: neighbouring work-groups share filters, 0: an image
+## arg      pitch: int               columns of a plane
+## arg      plane: int               elements of a plane
+## arg      ins_step: int            elements between the channels of the planes
+## arg      strip_height: int        output rows of a work-group
+## arg      y_height: int            output rows
+## arg      y_width: int             output columns
+## arg      y_start: int             element of a y plane that the first pixel goes to
+## arg      y_pitch: int             elements between the output rows in y
+## arg      y_plane: int             elements of a y plane
+## arg      w_group: int             elements between the groups of the filters
+## arg      w_out: int               elements between the output channels
+## arg      w_in: int                elements between the input channels
+##
+## def      conv_pack_channels
+## arg      packed: out ctype[n * groups][blocks][pixels][vectors * simd]   zero beyond the channels
+## arg      gy: in ctype[n * groups][outs][pixels]
+## arg      outs: int                channels of a group
+## arg      pixels: int              pixels of an image
+##
+## def      conv_direct_weight
+## arg      gw: inout ctype[slices][groups * outs][ins][kh][kw]
+## arg      planes: in ctype[images][groups * ins][phases][plane]
+## arg      packed: in ctype         gy as conv_pack_channels writes it
+## arg      images: int              images
+## arg      groups: int              groups of channels
+## arg      outs: int                output channels of a group
+## arg      ins: int                 input channels of a group
+## arg      pitch: int               columns of a plane
+## arg      plane: int               elements of a plane
+## arg      ins_step: int            elements between the channels of the planes
+## arg      oh: int                  output rows
+## arg      ow: int                  output columns
+## arg      kh: int                  rows of the filter
+## arg      sh: int                  vertical stride
+## arg      dh: int                  vertical dilation
+## arg      slices: int              parts of the images that are summed apart
+## arg      accumulate: int          1: add to gw, 0: overwrite it
+##
+## launch   one work-item per group; global sizes in conv_direct.py
+## numerics one chain of multiply_add per output, in the order channel, tap (the weight gradient:
+##          image, row, column); chunks of images are added in order
+<%namespace name="vectors_of" file="/lib/vector.mako"/>
+<%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%def name="conv_direct(
+    ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, row_phases, step, bias,
+    activation)">
+<% v = f"{ctype}{simd}" %>
+${vectors_of.types(ctype, simd)}
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_direct(
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict planes, const long planes_offset,
+    __global const ${ctype} *restrict weight, const long weight_offset,
+    __global const ${ctype} *restrict offsets, const long offsets_offset,
+    const int groups, const int outs, const int ins, const int images_first,
+    const int pitch, const int plane, const int ins_step,
+    const int strip_height, const int y_height, const int y_width,
+    const int y_start, const int y_pitch, const int y_plane,
+    const int w_group, const int w_out, const int w_in)
+{
+    __local ${ctype} sums[${rows * strip}] __attribute__((aligned(64)));
+    const int image = get_group_id(images_first ? 0 : 2);
+    const int blocks = (outs + ${rows - 1}) / ${rows};
+    const int group = get_group_id(images_first ? 2 : 0) / blocks;
+    const int block = get_group_id(images_first ? 2 : 0) % blocks;
+    /* the last block begins early so as to be whole, and writes only what is its own */
+    const int first = min(block * ${rows}, outs - ${rows});
+    const int row = get_group_id(1) * strip_height;
+    const int height = min(strip_height, y_height - row);
+    const long channel = (long)image * groups + group;
+    planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
+    weight += weight_offset + (long)group * w_group + (long)first * w_out;
+
+    for (int t = 0; t < height * pitch; t += ${simd * vectors}) {
+% for i in range(rows):
+        ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
+% endfor
+% if tap_rows and tap_columns:
+        __global const ${ctype} *restrict x = planes + t;
+        __global const ${ctype} *restrict f = weight;
+        for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
+% for filter_row, phase, dy in tap_rows:
+            {
+                __global const ${ctype} *restrict xr = x + ${phase * row_phases} * plane + ${dy} * pitch;
+% for filter_column, column_phase, dx in tap_columns:
+                {
+                    __global const ${ctype} *restrict xs = xr + ${column_phase} * plane + ${dx};
+% for j in range(vectors):
+                    const ${v} b${j} = ((__global const vector *)xs)[${j}];
+% endfor
+% for i in range(rows):
+                    {
+                        const ${v} a = f[${i} * w_out + ${filter_row * kernel_width + filter_column}];
+% for j in range(vectors):
+                        c${i}_${j} = multiply_add(a, b${j}, c${i}_${j});
+% endfor
+                    }
+% endfor
+                }
+% endfor
+            }
+% endfor
+        }
+% endif
+% for i in range(rows):
+% for j in range(vectors):
+        ((__local vector *)(sums + ${i * strip} + t))[${j}] = c${i}_${j};
+% endfor
+% endfor
+    }
+
+    const long out = channel * outs;
+    y += y_offset + y_start + (long)row * y_pitch;
+    for (int i = block * ${rows} - first; i < ${rows}; i++) {
+% if bias:
+        const ${ctype} offset = offsets[offsets_offset + group * outs + first + i];
+% endif
+        __global ${ctype} *restrict to = y + (out + first + i) * y_plane;
+        __local const ${ctype} *restrict from = sums + i * ${strip};
+        for (int h = 0; h < height; h++, to += y_pitch, from += pitch)
+            for (int j = 0; j < y_width; j++)
+                to[j * ${step}] = ${epilogue.activate(activation, "from[j] + offset" if bias else "from[j]", ctype)};
+    }
+}
+</%def>
+<%def name="conv_pack_channels(ctype, simd, vectors)">
+<% v, width, stages = f"{ctype}{simd}", simd * vectors, simd.bit_length() - 1 %>
+${vectors_of.types(ctype, simd)}
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_pack_channels(
+    __global ${ctype} *restrict packed, const long packed_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset,
+    const int outs, const int pixels)
+{
+    const int blocks = (outs + ${width - 1}) / ${width};
+    const int block = get_global_id(0) % blocks;
+    const long group = get_global_id(0) / blocks;
+    const int valid = min(${width}, outs - block * ${width});
+    packed += packed_offset + (group * blocks + block) * pixels * ${width};
+    gy += gy_offset + (group * outs + block * ${width}) * pixels;
+    int first = 0;
+    for (; first + ${simd} <= pixels; first += ${simd}) {
+% for k in range(vectors):
+        {
+            /* a square is transposed by zipping its upper half with its lower, once per bit */
+% for o in range(simd):
+            ${v} t0_${o} = 0;
+            if (${k * simd + o} < valid) t0_${o} = *(__global const vector *)(gy + (long)${k * simd + o} * pixels + first);
+% endfor
+% for stage in range(stages):
+% for o in range(simd // 2):
+            ${v} t${stage + 1}_${2 * o}, t${stage + 1}_${2 * o + 1};
+            t${stage + 1}_${2 * o}.even = t${stage}_${o}.lo;
+            t${stage + 1}_${2 * o}.odd = t${stage}_${o + simd // 2}.lo;
+            t${stage + 1}_${2 * o + 1}.even = t${stage}_${o}.hi;
+            t${stage + 1}_${2 * o + 1}.odd = t${stage}_${o + simd // 2}.hi;
+% endfor
+% endfor
+% for i in range(simd):
+            *(__global vector *)(packed + (first + ${i}) * ${width} + ${k * simd}) = t${stages}_${i};
+% endfor
+        }
+% endfor
+    }
+    for (; first < pixels; first++)
+        for (int o = 0; o < ${width}; o++)
+            packed[first * ${width} + o] = o < valid ? gy[(long)o * pixels + first] : 0;
+}
+</%def>
+<%def name="conv_direct_weight(ctype, simd, vectors, channels, rows, tap_columns, row_phases)">
+<% v, width, kw = f"{ctype}{simd}", simd * vectors, len(tap_columns) %>
+${vectors_of.types(ctype, simd)}
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void conv_direct_weight(
+    __global ${ctype} *restrict gw, const long gw_offset,
+    __global const ${ctype} *restrict planes, const long planes_offset,
+    __global const ${ctype} *restrict packed, const long packed_offset,
+    const int images, const int groups, const int outs, const int ins,
+    const int pitch, const int plane, const int ins_step, const int oh, const int ow,
+    const int kh, const int sh, const int dh, const int slices, const int accumulate)
+{
+    const int blocks = (outs + ${width - 1}) / ${width};
+    const int block = get_group_id(0) % blocks;
+    const int group = get_group_id(2) % groups, slice = get_group_id(2) / groups;
+    const int channel = get_group_id(0) / blocks * ${channels};
+    const int tap_row = get_group_id(1) * ${rows};
+    packed += packed_offset + ((long)group * blocks + block) * oh * ow * ${width};
+    planes += planes_offset + (long)group * ins * ins_step;
+    /* a channel or row beyond the last repeats the last, and is not written */
+% for c in range(channels):
+% for r in range(rows):
+    const int row${r}_${c} = min(tap_row + ${r}, kh - 1) * dh;
+    __global const ${ctype} *restrict x${c}_${r} = planes + (long)min(channel + ${c}, ins - 1) * ins_step
+        + (long)(row${r}_${c} % sh * ${row_phases}) * plane + row${r}_${c} / sh * pitch;
+    ${v} ${", ".join(f"a{c}_{r}_{s}_{j} = 0" for s in range(kw) for j in range(vectors))};
+% endfor
+% endfor
+    const int slice_images = (images + slices - 1) / slices;
+    const int last = min(images, (slice + 1) * slice_images);
+    for (int n = slice * slice_images; n < last; n++) {
+        __global const vector *restrict g = (__global const vector *)(packed + (long)n * groups * blocks * oh * ow * ${width});
+        const long image = (long)n * groups * ins * ins_step;
+        for (int i = 0; i < oh; i++) {
+            const long row = image + (long)i * pitch;
+            for (int j = 0; j < ow; j++, g += ${vectors}) {
+% for k in range(vectors):
+                const ${v} g${k} = g[${k}];
+% endfor
+% for c in range(channels):
+% for r in range(rows):
+% for s, (_, phase, dx) in enumerate(tap_columns):
+                {
+                    const ${v} b = x${c}_${r}[row + j + ${phase} * plane + ${dx}];
+% for k in range(vectors):
+                    a${c}_${r}_${s}_${k} = multiply_add(g${k}, b, a${c}_${r}_${s}_${k});
+% endfor
+                }
+% endfor
+% endfor
+% endfor
+            }
+        }
+    }
+
+    __local ${ctype} sums[${width}] __attribute__((aligned(64)));
+    const int valid = min(${width}, outs - block * ${width});
+    gw += gw_offset + (((long)slice * groups + group) * outs + block * ${width}) * ins * kh * ${kw};
+% for c in range(channels):
+% for r in range(rows):
+    if (channel + ${c} < ins && tap_row + ${r} < kh) {
+% for s in range(kw):
+        {
+% for k in range(vectors):
+            ((__local vector *)sums)[${k}] = a${c}_${r}_${s}_${k};
+% endfor
+            __global ${ctype} *to = gw + ((channel + ${c}) * kh + tap_row + ${r}) * ${kw} + ${s};
+            for (int o = 0; o < valid; o++, to += ins * kh * ${kw}) *to = accumulate ? *to + sums[o] : sums[o];
+        }
+% endfor
+    }
+% endfor
+% endfor
+}
+</%def>

@@ -1,0 +1,421 @@
+"""Direct convolution on padded planes: the CPU-shaped algorithm, without columns.
+
+It owns the register tiles and the division into work-groups; which
+convolutions take it is chosen in :mod:`.conv`.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div, round_up
+from ..kernel import Constraint, Kernel
+from .conv_geometry import ConvGeometry, Direction
+from .conv_parts import add_slices
+from .conv_planes import Planes, pack
+
+# Sums a work-group keeps before it writes rows: they stay in a first-level cache.
+_STRIP_BYTES = 32 * 1024
+# Planes packed at once: they stay in the second-level cache until the convolution reads them.
+_CHUNK_BYTES = 4 * 2**20
+_GROUPS_PER_UNIT = 4
+# Partial weight gradients, at most; where they would be larger there are work-groups enough.
+_SLICES_BYTES = 256 * 1024
+_WIDEST_TILE = 128
+# Register tiles (output channels, vectors of pixels) for 32 vector registers and for 16.
+_TILES_WIDE = ((12, 2), (8, 3), (6, 4), (4, 6), (2, 8), (1, 8))
+_TILES_NARROW = ((6, 2), (4, 3), (3, 4), (2, 6), (1, 8))
+_SUMS_WIDE, _SUMS_NARROW = 28, 12
+_WIDE_SIMD = 16
+
+Shift = tuple[int, int, int]
+"""A row (or column) of the filter, the phase of planes it reads, and its offset there."""
+
+
+class DirectParams(NamedTuple):
+    """Parameters of ``conv_direct``; the template's header explains them."""
+
+    ctype: str
+    simd: int
+    rows: int
+    vectors: int
+    strip: int
+    tap_rows: tuple[Shift, ...]
+    tap_columns: tuple[Shift, ...]
+    kernel_width: int
+    row_phases: int
+    step: int
+    bias: bool
+    activation: str | None
+
+
+class ChannelParams(NamedTuple):
+    """Parameters of ``conv_pack_channels``; the template's header explains them."""
+
+    ctype: str
+    simd: int
+    vectors: int
+
+
+class WeightParams(NamedTuple):
+    """Parameters of ``conv_direct_weight``; the template's header explains them."""
+
+    ctype: str
+    simd: int
+    vectors: int
+    channels: int
+    rows: int
+    tap_columns: tuple[Shift, ...]
+    row_phases: int
+
+
+DIRECT = Kernel(
+    "conv_direct",
+    "conv/conv_direct.mako",
+    constraints=(Constraint("strip % (simd * vectors) == 0", "whole tiles in a strip"),),
+)
+PACK_CHANNELS = Kernel("conv_pack_channels", "conv/conv_direct.mako")
+WEIGHT = Kernel("conv_direct_weight", "conv/conv_direct.mako")
+
+
+class Part(NamedTuple):
+    """A dense set of output pixels that the same taps contribute to.
+
+    Attributes:
+        rows, columns: shifts of the taps.
+        height, width: output pixels.
+        start, pitch, step: where they lie in an output plane.
+    """
+
+    rows: tuple[Shift, ...]
+    columns: tuple[Shift, ...]
+    height: int
+    width: int
+    start: int
+    pitch: int
+    step: int
+
+
+class Layout(NamedTuple):
+    """A convolution as planes, parts and filter strides.
+
+    Attributes:
+        outs, ins: channels of a group on the output's and on the input's side.
+        groups: groups of channels.
+        planes: layout of the input.
+        parts: what to compute.
+        y_plane: elements of an output plane.
+        filter_strides: elements between groups, output channels and input channels.
+        kernel_width: columns of the filter.
+    """
+
+    outs: int
+    ins: int
+    groups: int
+    planes: Planes
+    parts: tuple[Part, ...]
+    y_plane: int
+    filter_strides: tuple[int, int, int]
+    kernel_width: int
+
+
+class Tile(NamedTuple):
+    """How a part is cut: register tile, strip of sums, and output rows of a work-group."""
+
+    rows: int
+    vectors: int
+    strip: int
+    height: int
+
+
+def forward_layout(g: ConvGeometry) -> Layout:
+    """The convolution itself, on the planes of ``x``."""
+    rows = tuple((r, r * g.dh % g.sh, r * g.dh // g.sh) for r in range(g.kh))
+    columns = tuple((s, s * g.dw % g.sw, s * g.dw // g.sw) for s in range(g.kw))
+    pitch = g.ow + columns[-1][2]
+    height = g.oh + rows[-1][2]
+    phases = (max(p for _, p, _ in rows) + 1, max(p for _, p, _ in columns) + 1)
+    planes = Planes((g.h, g.w), height, pitch, height * pitch, (g.ph, g.pw), (g.sh, g.sw), phases)
+    part = Part(rows, columns, g.oh, g.ow, 0, g.ow, 1)
+    strides = (g.ocg * g.icg * g.taps, g.icg * g.taps, g.taps)
+    return Layout(g.ocg, g.icg, g.groups, planes, (part,), g.oh * g.ow, strides, g.kw)
+
+
+def input_layout(g: ConvGeometry) -> Layout:
+    """The input gradient, on planes of ``gy``: a dense part for each remainder of the stride."""
+    rows = [_reaching(a, g.kh, g.sh, g.ph, g.dh) for a in range(min(g.sh, g.h))]
+    columns = [_reaching(b, g.kw, g.sw, g.pw, g.dw) for b in range(min(g.sw, g.w))]
+    top = max(0, -min((dy for shifts in rows for _, _, dy in shifts), default=0))
+    left = max(0, -min((dx for shifts in columns for _, _, dx in shifts), default=0))
+    rows = [tuple((r, 0, dy + top) for r, _, dy in shifts) for shifts in rows]
+    columns = [tuple((s, 0, dx + left) for s, _, dx in shifts) for shifts in columns]
+    parts = tuple(
+        Part(r, c, ceil_div(g.h - a, g.sh), ceil_div(g.w - b, g.sw), a * g.w + b, g.sh * g.w, g.sw)
+        for a, r in enumerate(rows)
+        for b, c in enumerate(columns)
+    )
+    height = max(p.height + max((dy for _, _, dy in p.rows), default=0) for p in parts)
+    pitch = max(p.width + max((dx for _, _, dx in p.columns), default=0) for p in parts)
+    planes = Planes((g.oh, g.ow), height, pitch, height * pitch, (top, left), (1, 1), (1, 1))
+    strides = (g.ocg * g.icg * g.taps, g.taps, g.icg * g.taps)
+    return Layout(g.icg, g.ocg, g.groups, planes, parts, g.h * g.w, strides, g.kw)
+
+
+def lanes(target: Target, itemsize: int) -> int:
+    """Lanes of a vector of elements of ``itemsize`` bytes."""
+    return min(max(target.traits.simd_width * 4 // itemsize, 2), 16)
+
+
+def convolve(
+    target: Target,
+    layout: Layout,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of a convolution in a layout: forward, or the input gradient.
+
+    Args:
+        target: what it runs on.
+        layout: of :func:`forward_layout` or :func:`input_layout`.
+        y: output, dense, four axes.
+        x: input, dense, four axes.
+        weight: filters, dense.
+        bias: one number for each output channel, or None.
+        activation: applied last, or None.
+    """
+    images, planes = x.shape[0], layout.planes
+    item = x.dtype.itemsize
+    per_image = layout.groups * layout.ins * planes.channel
+    step = _chunk(target, planes, images, per_image * item, item)
+    memory = Scratch(x.device)
+    packed = Array.scratch(memory, (step * per_image + _slack(planes),), x.dtype)
+    launches: list[Launch] = []
+    for first in range(0, images, step):
+        part_x, part_y = (_images(a, first, min(step, images - first)) for a in (x, y))
+        launches.append(pack(packed, part_x, planes, slack=_slack(planes)))
+        launches += [
+            _launch_part(target, layout, part, part_y, packed, weight, bias, activation)
+            for part in layout.parts
+            if part.height and part.width
+        ]
+    return launches
+
+
+def weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, geometry: ConvGeometry
+) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    g, item = geometry, x.dtype.itemsize
+    layout = forward_layout(g)
+    planes = layout.planes
+    params = _weight_params(target, x.dtype.ctype, item, layout)
+    width = params.simd * params.vectors
+    blocks = ceil_div(g.ocg, width)
+    image_x, image_gy = g.ic * planes.channel, g.groups * blocks * width * g.oh * g.ow
+    step = _chunk(target, planes, g.n, 2 * (image_x + image_gy) * item, item)
+    memory = Scratch(x.device)
+    packed_x = Array.scratch(memory, (step * image_x,), x.dtype)
+    packed_gy = Array.scratch(memory, (step * image_gy,), x.dtype)
+    tiles = (blocks * ceil_div(g.icg, params.channels), ceil_div(g.kh, params.rows), g.groups)
+    slices = _slices(target, prod(tiles), step, gw.nbytes)
+    parts = gw if slices == 1 else Array.scratch(memory, (slices, *gw.shape), gw.dtype)
+    launches: list[Launch] = []
+    for first in range(0, g.n, step):
+        images = min(step, g.n - first)
+        launches.append(pack(packed_x, _images(x, first, images), planes))
+        launches.append(_pack_channels(packed_gy, _images(gy, first, images), g, params))
+        sizes = (images, g.groups, g.ocg, g.icg, planes.pitch, planes.plane, planes.channel)
+        launches.append(
+            WEIGHT.launch(
+                params,
+                (
+                    parts,
+                    packed_x,
+                    packed_gy,
+                    *sizes,
+                    g.oh,
+                    g.ow,
+                    g.kh,
+                    g.sh,
+                    g.dh,
+                    slices,
+                    int(first > 0),
+                ),
+                global_size=(*tiles[:2], g.groups * slices),
+                local_size=(1, 1, 1),
+                flops=g.flops * images // g.n,
+                bytes=((image_x + image_gy) * images + gw.size) * item,
+            )
+        )
+    return launches if slices == 1 else [*launches, add_slices(gw, parts, shared=False)]
+
+
+def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """Whether one image's planes fit the workspace, and one row of sums the local memory.
+
+    Args:
+        target: what it runs on.
+        geometry: the sizes.
+        direction: what is computed.
+        itemsize: bytes of an element.
+    """
+    g, simd = geometry, lanes(target, itemsize)
+    layout = input_layout(g) if direction is Direction.INPUT_GRAD else forward_layout(g)
+    planes = layout.planes
+    elements = layout.groups * layout.ins * planes.channel
+    if direction is Direction.WEIGHT_GRAD:
+        width = _weight_vectors(layout, simd) * simd
+        elements += g.groups * round_up(g.ocg, width) * g.oh * g.ow
+        return _room(target, planes, itemsize) >= elements * itemsize
+    row_bytes = round_up(planes.pitch, _WIDEST_TILE) * itemsize
+    return (
+        _room(target, planes, itemsize) >= elements * itemsize
+        and row_bytes <= target.traits.local_memory_bytes
+    )
+
+
+def _reaching(
+    remainder: int, size: int, stride: int, padding: int, dilation: int
+) -> tuple[Shift, ...]:
+    """Taps through which pixels ``i * stride + remainder`` reach output ``i + shift``."""
+    positions = ((tap, remainder + padding - tap * dilation) for tap in range(size))
+    return tuple((tap, 0, at // stride) for tap, at in positions if at % stride == 0)
+
+
+def _chunk(target: Target, planes: Planes, images: int, image_bytes: int, itemsize: int) -> int:
+    """Images whose planes are packed at once."""
+    room = min(_CHUNK_BYTES, _room(target, planes, itemsize))
+    return max(1, min(images, room // image_bytes))
+
+
+def _room(target: Target, planes: Planes, itemsize: int) -> int:
+    """Bytes of the workspace for planes, without slack, slices and alignment."""
+    return (
+        target.workspace_limit
+        - _slack(planes) * itemsize
+        - _slices_bytes(target)
+        - 3 * Scratch.ALIGNMENT
+    )
+
+
+def _slack(planes: Planes) -> int:
+    """Elements that the last register tile may read beyond the planes."""
+    return _WIDEST_TILE + planes.pitch
+
+
+def _images(array: Array, first: int, count: int) -> Array:
+    offset = array.offset + first * prod(array.shape[1:])
+    return array.view((count, *array.shape[1:]), array.strides, offset)
+
+
+def _launch_part(
+    target: Target,
+    layout: Layout,
+    part: Part,
+    y: Array,
+    packed: Array,
+    weight: Array,
+    bias: Array | None,
+    activation: str | None,
+) -> Launch:
+    planes, images, item = layout.planes, y.shape[0], y.dtype.itemsize
+    simd = lanes(target, item)
+    tile = _tile(target, layout, part, images, item)
+    taps = len(part.rows) * len(part.columns)
+    # Neighbouring groups share what is larger: an image's planes, or a block's filters.
+    images_first = layout.outs * taps > planes.channel
+    blocks = layout.groups * ceil_div(layout.outs, tile.rows)
+    strips = ceil_div(part.height, tile.height)
+    outs = images * layout.groups * layout.outs
+    return DIRECT.launch(
+        DirectParams(
+            y.dtype.ctype, simd, tile.rows, tile.vectors, tile.strip, part.rows, part.columns,
+            layout.kernel_width, planes.phases[1], part.step, bias is not None, activation,
+        ),
+        (y, packed, weight, weight if bias is None else bias, layout.groups, layout.outs,
+         layout.ins, int(images_first), planes.pitch, planes.plane, planes.channel, tile.height,
+         part.height, part.width, part.start, part.pitch, layout.y_plane, *layout.filter_strides),
+        global_size=(images, strips, blocks) if images_first else (blocks, strips, images),
+        local_size=(1, 1, 1),
+        flops=2 * outs * part.height * part.width * layout.ins * taps,
+        bytes=(images * layout.groups * layout.ins * planes.channel + weight.size
+               + outs * part.height * part.width) * item,
+    )  # fmt: skip
+
+
+def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int) -> Tile:
+    """The register tile that costs least per tap, counting what the edges waste."""
+    simd, pitch = lanes(target, itemsize), layout.planes.pitch
+    tiles = _TILES_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _TILES_NARROW
+
+    def cut(most_rows: int, vectors: int) -> tuple[int, Tile]:
+        rows = ceil_div(layout.outs, ceil_div(layout.outs, most_rows))
+        tile = simd * vectors
+        room = _STRIP_BYTES // (rows * itemsize) // tile * tile
+        strip = max(room, round_up(pitch, tile))
+        blocks = layout.groups * ceil_div(layout.outs, rows)
+        wanted = ceil_div(_GROUPS_PER_UNIT * target.traits.compute_units, blocks * images)
+        strips = max(ceil_div(part.height, strip // pitch), min(wanted, part.height))
+        height = ceil_div(part.height, strips)
+        # Measured: 8 x 3 vectors is fastest where nothing is wasted. Beside the products count the
+        # vectors' loads, most of which cross a cache line, and the rows' filters and addresses.
+        cost = 2 * rows * vectors + 8 * vectors + 3 * rows
+        steps = blocks * ceil_div(part.height, height) * ceil_div(height * pitch, tile)
+        return cost * steps, Tile(rows, vectors, strip, height)
+
+    cuts = (cut(*shape) for shape in tiles)
+    local = target.traits.local_memory_bytes
+    return min((cost, t) for cost, t in cuts if t.rows * t.strip * itemsize <= local)[1]
+
+
+def _weight_vectors(layout: Layout, simd: int) -> int:
+    """Vectors of output channels that a weight-gradient tile holds."""
+    return 1 if layout.outs <= simd else 2
+
+
+def _weight_params(target: Target, ctype: str, itemsize: int, layout: Layout) -> WeightParams:
+    """The weight gradient's tile: as many sums as registers hold, few of them in vain."""
+    simd, part = lanes(target, itemsize), layout.parts[0]
+    vectors, kw, kh = _weight_vectors(layout, simd), len(part.columns), len(part.rows)
+    sums = _SUMS_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _SUMS_NARROW
+    most = max(sums // (vectors * kw), 1)
+
+    def cost(tile: tuple[int, int]) -> tuple[int, int]:
+        channels, rows = tile
+        blocks = ceil_div(layout.ins, channels) * ceil_div(kh, rows)
+        # Short of sums, a tile waits for its own results.
+        return blocks * max(channels * rows * kw * vectors, sums // 3), blocks
+
+    tiles = [(c, r) for c in range(1, most + 1) for r in range(1, most // c + 1)]
+    channels, rows = min((t for t in tiles if t[0] <= layout.ins and t[1] <= kh), key=cost)
+    return WeightParams(ctype, simd, vectors, channels, rows, part.columns, layout.planes.phases[1])
+
+
+def _slices(target: Target, groups: int, images: int, nbytes: int) -> int:
+    """Parts of a chunk's images that few work-groups are multiplied by."""
+    wanted = ceil_div(_GROUPS_PER_UNIT * target.traits.compute_units, groups)
+    return max(1, min(wanted, images, _slices_bytes(target) // nbytes))
+
+
+def _slices_bytes(target: Target) -> int:
+    return min(_SLICES_BYTES, target.workspace_limit // 8)
+
+
+def _pack_channels(packed: Array, gy: Array, g: ConvGeometry, params: WeightParams) -> Launch:
+    width = params.simd * params.vectors
+    blocks = gy.shape[0] * g.groups * ceil_div(g.ocg, width)
+    return PACK_CHANNELS.launch(
+        ChannelParams(gy.dtype.ctype, params.simd, params.vectors),
+        (packed, gy, g.ocg, g.oh * g.ow),
+        global_size=(blocks,),
+        local_size=(1,),
+        flops=0,
+        bytes=gy.nbytes + blocks * width * g.oh * g.ow * gy.dtype.itemsize,
+    )

@@ -1,0 +1,221 @@
+"""Convolution as a matrix product with the explicit columns of images, in chunks of images.
+
+It owns the columns and their adjoint; the product is :func:`.gemm.gemm`. 1x1 convolutions with
+stride 1 need no columns: the images are the matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import contiguous_strides, round_up
+from ..gemm import gemm
+from ..kernel import Kernel
+from .conv_geometry import ConvGeometry
+
+_GROUP_SIZE = 64
+# Columns made at once: they stay in a cache until the product reads them.
+_CHUNK_BYTES = 8 * 2**20
+
+
+class ColumnParams(NamedTuple):
+    """Parameters of the kernels; the template's header explains them."""
+
+    ctype: str
+    kh: int
+    kw: int
+    group_size: int
+
+
+IM2COL = Kernel("im2col", "conv/conv_im2col.mako")
+COL2IM = Kernel("col2im", "conv/conv_im2col.mako")
+
+
+def im2col(columns: Array, x: Array, g: ConvGeometry) -> Launch:
+    """The launch that writes the columns of images.
+
+    Args:
+        columns: output, dense, ``(n, ic, kh, kw, oh, ow)``.
+        x: images, dense, ``(n, ic, h, w)``.
+        g: the convolution; its ``n`` does not matter.
+    """
+    return IM2COL.launch(
+        ColumnParams(x.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
+        (columns, x, *_sizes(g)),
+        global_size=(round_up(g.oh * g.ow, _GROUP_SIZE), x.shape[0] * g.ic * g.taps),
+        local_size=(_GROUP_SIZE, 1),
+        flops=0,
+        bytes=columns.nbytes + x.nbytes,
+    )
+
+
+def col2im(gx: Array, columns: Array, g: ConvGeometry) -> Launch:
+    """The launch that sums columns into the pixels they came from; the adjoint of :func:`im2col`.
+
+    Args:
+        gx: output, dense, ``(n, ic, h, w)``.
+        columns: dense, ``(n, ic, kh, kw, oh, ow)``.
+        g: the convolution; its ``n`` does not matter.
+    """
+    return COL2IM.launch(
+        ColumnParams(gx.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
+        (gx, columns, *_sizes(g)),
+        global_size=(round_up(g.h * g.w, _GROUP_SIZE), gx.shape[0] * g.ic),
+        local_size=(_GROUP_SIZE, 1),
+        flops=columns.size,
+        bytes=columns.nbytes + gx.nbytes,
+    )
+
+
+def fits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
+    """Whether the columns of one image leave half of the workspace to the product."""
+    return 2 * _image_bytes(g, itemsize) <= target.workspace_limit
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    work = _Work(target, g, x)
+    launches: list[Launch] = []
+    for first, count, columns in work.chunks:
+        if not g.pointwise:
+            launches.append(im2col(columns, _images(x, first, count), g))
+        for group in range(g.groups):
+            launches += work.product(
+                _matrices(_images(y, first, count), g, group),
+                _filters(weight, g, group, count),
+                _matrices(columns, g, group),
+                bias=None if bias is None else _part(bias, group, g.ocg),
+                activation=activation,
+            )
+    return launches
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
+) -> list[Launch]:
+    """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    work = _Work(target, g, gx)
+    launches: list[Launch] = []
+    for first, count, columns in work.chunks:
+        for group in range(g.groups):
+            launches += work.product(
+                _matrices(columns, g, group),
+                _transposed(_filters(weight, g, group, count)),
+                _matrices(_images(gy, first, count), g, group),
+            )
+        if not g.pointwise:
+            launches.append(col2im(_images(gx, first, count), columns, g))
+    return launches
+
+
+def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`.
+
+    Images are added one after another, in their order.
+    """
+    work = _Work(target, g, x)
+    launches: list[Launch] = []
+    for first, count, columns in work.chunks:
+        if not g.pointwise:
+            launches.append(im2col(columns, _images(x, first, count), g))
+        for image in range(count):
+            for group in range(g.groups):
+                launches += work.product(
+                    _filters(gw, g, group, 1),
+                    _matrices(_images(gy, first + image, 1), g, group),
+                    _transposed(_matrices(_images(columns, image, 1), g, group)),
+                    beta=0.0 if first + image == 0 else 1.0,
+                )
+    return launches
+
+
+class _Work:
+    """The chunks of a convolution and the products on them, in one scratch memory.
+
+    Attributes:
+        chunks: first image, count, and columns of each chunk; of a pointwise convolution the only
+            chunk's columns are the images ``like``.
+    """
+
+    def __init__(self, target: Target, g: ConvGeometry, like: Array) -> None:
+        self._memory = Scratch(like.device)
+        self.chunks = [(0, g.n, like)]
+        if not g.pointwise:
+            image = _image_bytes(g, like.dtype.itemsize)
+            most = max(1, min(g.n, _CHUNK_BYTES // image, target.workspace_limit // (2 * image)))
+            shape = (most, g.ic, g.kh, g.kw, g.oh, g.ow)
+            columns = Array.scratch(self._memory, shape, like.dtype)
+            self.chunks = [
+                (first, min(most, g.n - first), _images(columns, 0, min(most, g.n - first)))
+                for first in range(0, g.n, most)
+            ]
+        self._target = replace(target, workspace_limit=target.workspace_limit - self._memory.nbytes)
+
+    def product(
+        self,
+        out: Array,
+        a: Array,
+        b: Array,
+        *,
+        beta: float = 0.0,
+        bias: Array | None = None,
+        activation: str | None = None,
+    ) -> list[Launch]:
+        """Launches of ``out = activation(a @ b + beta * out + bias)``, ``bias`` along the rows."""
+        mark = self._memory.mark()
+        launches = gemm(
+            self._target, out, a, b, beta=beta, bias=bias, bias_axis=-2, activation=activation
+        )
+        self._memory.rewind(mark)
+        return launches
+
+
+def _image_bytes(g: ConvGeometry, itemsize: int) -> int:
+    return 0 if g.pointwise else g.ic * g.taps * g.oh * g.ow * itemsize
+
+
+def _sizes(g: ConvGeometry) -> tuple[int, ...]:
+    return (g.h, g.w, g.oh, g.ow, g.sh, g.sw, g.ph, g.pw, g.dh, g.dw)
+
+
+def _images(array: Array, first: int, count: int) -> Array:
+    shape = (count, *array.shape[1:])
+    return array.view(shape, contiguous_strides(shape), array.offset + first * prod(shape[1:]))
+
+
+def _matrices(array: Array, g: ConvGeometry, group: int) -> Array:
+    """One group of dense ``(images, channels, ..., pixels)`` as ``(images, rows, oh * ow)``."""
+    pixels = g.oh * g.ow
+    rows = prod(array.shape[1:]) // (pixels * g.groups)
+    strides = (rows * g.groups * pixels, pixels, 1)
+    return array.view((array.shape[0], rows, pixels), strides, array.offset + group * rows * pixels)
+
+
+def _filters(weight: Array, g: ConvGeometry, group: int, images: int) -> Array:
+    """One group of filters as ``(images, ocg, icg * taps)``, repeated for every image."""
+    length = g.icg * g.taps
+    offset = weight.offset + group * g.ocg * length
+    return weight.view((images, g.ocg, length), (0, length, 1), offset)
+
+
+def _transposed(matrices: Array) -> Array:
+    (n, rows, columns), (step, down, right) = matrices.shape, matrices.strides
+    return matrices.view((n, columns, rows), (step, right, down))
+
+
+def _part(bias: Array, group: int, count: int) -> Array:
+    step = bias.strides[0]
+    return bias.view((count,), (step,), bias.offset + group * count * step)

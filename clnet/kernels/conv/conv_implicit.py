@@ -1,0 +1,297 @@
+"""Convolution as a tiled product with gathered columns: the GPU-shaped algorithm."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.dtypes import DType, float32
+from ...values.shapes import ceil_div, round_up
+from ..kernel import Constraint, Kernel
+from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
+from ..tuning import Tunable
+from .conv_geometry import ConvGeometry, ConvProblem, Direction
+from .conv_parts import add_slices, pack
+from .conv_trial import ConvTrial, Operands
+
+# Fewer channels than this and several taps: sums run over channels and taps in one.
+_FEW_CHANNELS = 8
+# A slice shorter than this costs more in adding slices than it gains.
+_SHORTEST_SLICE = 256
+
+
+class ImplicitParams(NamedTuple):
+    """Parameters of ``conv_implicit``; the template's header explains them."""
+
+    ctype: str
+    tile: Tile
+    direction: str
+    merged: bool
+    kh: int
+    kw: int
+    packed: bool
+    a_dense: bool
+    b_dense: bool
+    out_dense: bool
+    bias: bool
+    activation: str | None
+
+
+IMPLICIT = Kernel(
+    "conv_implicit",
+    "conv/conv_implicit.mako",
+    constraints=(
+        Constraint("tile.regular", "whole patches of items, and stages enough to copy ahead"),
+        Constraint(
+            "tile.loads(tile.tile_m, 'tile' if packed else 'k', dense=a_dense).whole"
+            " and tile.loads(tile.tile_n, 'tile', dense=b_dense).whole",
+            "every item reads equally often",
+        ),
+        Constraint("direction == 'forward' or packed and not merged", "gradients read packed"),
+    ),
+)
+
+# With the speed of each on convolutions that fill the device, relative to the fastest.
+TILINGS = (
+    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 1.0),
+    (Tile(128, 64, 16, 8, 8, 8, 4, "async", ahead=True), 0.98),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.97),
+    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.85),
+    (Tile(16, 128, 32, 4, 4, 4, 3, "async", ahead=True), 0.65),
+    (Tile(64, 128, 16, 8, 8, 4), 0.89),
+    (Tile(128, 64, 16, 8, 8, 8), 0.86),
+    (Tile(64, 64, 16, 8, 8, 4), 0.86),
+    (Tile(32, 64, 16, 4, 8, 4), 0.7),
+    (Tile(32, 32, 16, 4, 4, 4), 0.5),
+)
+
+
+class _Roles(NamedTuple):
+    """One direction's sizes, as the template's header names them."""
+
+    direction: str
+    rows: int
+    channels: int
+    height: int
+    width: int
+    h: int
+    w: int
+    phases: int
+    down: int
+    across: int
+
+    @property
+    def taps(self) -> int:
+        """Taps that most pixels of a phase meet."""
+        return self.down * self.across
+
+
+def _roles(g: ConvGeometry, direction: Direction) -> _Roles:
+    if direction is Direction.FORWARD:
+        return _Roles("forward", g.ocg, g.icg, g.oh, g.ow, g.h, g.w, 1, g.kh, g.kw)
+    down = ceil_div(g.kh, g.sh // gcd(g.sh, g.dh))
+    across = ceil_div(g.kw, g.sw // gcd(g.sw, g.dw))
+    return _Roles("input", g.icg, g.ocg, g.h, g.w, g.oh, g.ow, g.sh * g.sw, down, across)
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    return _launches(target, Direction.FORWARD, y, weight, x, bias, g, activation)
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
+) -> list[Launch]:
+    """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    return _launches(target, Direction.INPUT_GRAD, gx, weight, gy, None, g, None)
+
+
+def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """Whether packed filters fit the workspace, and the device can run a tile at all."""
+    packed = g.oc * g.icg * g.taps * itemsize if _packs(g, direction) else 0
+    return packed <= target.workspace_limit and any(
+        tile.fits(target.traits, itemsize) for tile, _ in TILINGS
+    )
+
+
+def merges(g: ConvGeometry) -> bool:
+    """Whether sums over the input's channels and the taps become one."""
+    return g.icg < _FEW_CHANNELS and g.taps > 1
+
+
+def _packs(g: ConvGeometry, direction: Direction) -> bool:
+    """Whether the filters are packed first."""
+    if direction is Direction.WEIGHT_GRAD or g.taps == 1:
+        return False
+    return direction is Direction.INPUT_GRAD or not merges(g)
+
+
+def _launches(
+    target: Target,
+    direction: Direction,
+    out: Array,
+    weight: Array,
+    source: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    activation: str | None,
+) -> list[Launch]:
+    roles = _roles(g, direction)
+    memory = Scratch(out.device)
+    launches: list[Launch] = []
+    filters = weight
+    if _packs(g, direction):
+        shape = (g.groups, g.taps, roles.channels, roles.rows)
+        filters = Array.scratch(memory, shape, weight.dtype)
+        transposed = direction is Direction.INPUT_GRAD
+        launches.append(pack(filters, weight, groups=g.groups, transposed=transposed))
+    choice, slice_tiles = _choose(target, g, direction, out.dtype)
+    if choice.slices == 1:
+        multiply = _multiply(
+            choice, slice_tiles, roles, out, filters, source, bias, g, activation, 0
+        )
+        return [*launches, multiply]
+    parts = Array.scratch(memory, (choice.slices, *out.shape), out.dtype)
+    first = parts.view(out.shape, out.strides)
+    multiply = _multiply(
+        choice, slice_tiles, roles, first, filters, source, None, g, None, out.size
+    )
+    plane = roles.height * roles.width
+    last = add_slices(out, parts, plane=plane, bias=bias, activation=activation)
+    return [*launches, multiply, last]
+
+
+def _choose(
+    target: Target, g: ConvGeometry, direction: Direction, dtype: DType
+) -> tuple[Choice, int]:
+    """The tile, the slices, and the tiles of a slice."""
+    if dtype is float32:
+        problem = ConvProblem(direction.value, False, *g)
+        tiling = TILING.choose(target, problem)
+    else:
+        tiling = _tiling(target, g, direction, dtype.itemsize)
+    roles = _roles(g, direction)
+    choice = sliced(tiling.tile, roles.channels * roles.taps, tiling.slices)
+    step = choice.tile.tile_k
+    merged = direction is Direction.FORWARD and merges(g)
+    span = roles.channels * roles.taps
+    blocks = ceil_div(span, step) if merged else ceil_div(roles.channels, step) * roles.taps
+    slice_tiles = ceil_div(max(blocks, 1), choice.slices)
+    return choice._replace(slices=ceil_div(max(blocks, 1), slice_tiles)), slice_tiles
+
+
+def _work(target: Target, g: ConvGeometry, direction: Direction, item_bytes: int) -> Work:
+    """The product that it is; slices find room beside packed filters."""
+    roles = _roles(g, direction)
+    phase_h, phase_w = (1, 1) if direction is Direction.FORWARD else (g.sh, g.sw)
+    columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
+    packed = g.groups * g.taps * roles.channels * roles.rows * item_bytes
+    room = target.workspace_limit - _packs(g, direction) * round_up(packed, Scratch.ALIGNMENT)
+    out = g.n * g.groups * roles.rows * roles.height * roles.width * item_bytes
+    return Work(
+        roles.rows,
+        columns,
+        roles.channels * roles.taps,
+        g.groups * roles.phases,
+        item_bytes,
+        max(room // max(out, 1), 1),
+    )
+
+
+def _tiling(target: Target, g: ConvGeometry, direction: Direction, item_bytes: int) -> Tiling:
+    work = _work(target, g, direction, item_bytes)
+    choice = choose(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
+    assert choice is not None, "fits() is asked first"  # noqa: S101 - an invariant
+    return Tiling(*choice.tile, choice.slices)
+
+
+def _default(target: Target, problem: ConvProblem) -> Tiling:
+    direction = Direction(problem.direction)
+    return _tiling(target, problem.geometry, direction, float32.itemsize)
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[Tiling]:
+    """The default, then every tile in every number of slices, by estimate."""
+    direction = Direction(problem.direction)
+    work = _work(target, problem.geometry, direction, float32.itemsize)
+    timed = timed_choices(target.traits, TILINGS, work, shortest=_SHORTEST_SLICE)
+    found = [Tiling(*c.tile, c.slices) for _, c in sorted(timed, key=lambda pair: pair[0])]
+    return list(dict.fromkeys((_default(target, problem), *found)))
+
+
+def _lower(target: Target, operands: Operands, choice: Tiling) -> list[Launch]:
+    target, g = TILING.forced(target, operands.problem, choice), operands.geometry
+    x, weight, y = operands.x, operands.weight, operands.y
+    if operands.direction is Direction.INPUT_GRAD:
+        return input_grad(target, x, y, weight, g)
+    return forward(target, y, x, weight, None, g, activation=None)
+
+
+TILING = Tunable(
+    "conv_implicit",
+    version=2,
+    problem=ConvProblem,
+    choice=Tiling,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: ConvTrial(where, problem, None, _lower),
+)
+
+
+def _multiply(
+    choice: Choice,
+    slice_tiles: int,
+    roles: _Roles,
+    out: Array,
+    filters: Array,
+    source: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    activation: str | None,
+    out_slice: int,
+) -> Launch:
+    tile = choice.tile
+    merged = roles.direction == "forward" and merges(g)
+    packed = roles.direction == "input" or (g.taps > 1 and not merged)
+    plane, span = roles.height * roles.width, roles.channels * (g.taps if merged else 1)
+    params = ImplicitParams(
+        out.dtype.ctype,
+        tile,
+        roles.direction,
+        merged,
+        g.kh if merged else 0,
+        g.kw if merged else 0,
+        packed,
+        (roles.rows if packed else span) % 4 == 0 and filters.offset % 4 == 0,
+        g.pointwise and plane % 4 == 0 and source.offset % 4 == 0,
+        plane % 4 == 0 and roles.phases == 1 and out.offset % 4 == 0,
+        bias is not None,
+        activation,
+    )
+    phase_h, phase_w = (1, 1) if roles.direction == "forward" else (g.sh, g.sw)
+    columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
+    return IMPLICIT.launch(
+        params,
+        (out, filters, source, *(() if bias is None else (bias,)), g.n, g.groups, roles.rows,
+         roles.channels, roles.height, roles.width, roles.h, roles.w, g.kh, g.kw, g.sh, g.sw,
+         g.dh, g.dw, g.ph, g.pw, choice.slices, slice_tiles, out_slice),
+        global_size=(
+            ceil_div(columns, tile.tile_n) * tile.items,
+            ceil_div(roles.rows, tile.tile_m) * roles.phases,
+            g.groups * choice.slices,
+        ),
+        local_size=(tile.items, 1, 1),
+        flops=g.flops,
+        bytes=out.nbytes + filters.nbytes + source.nbytes,
+    )  # fmt: skip

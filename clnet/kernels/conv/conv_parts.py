@@ -1,0 +1,102 @@
+"""What surrounds tiled convolutions: packed filters before, added slices afterwards."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch
+from ...values.shapes import ceil_div, round_up
+from ..kernel import Constraint, Kernel
+
+_GROUP_SIZE = 64
+_SHARED_GROUP_SIZE = 256
+_SHARED_LANES = 8
+
+
+class PackParams(NamedTuple):
+    """Parameters of ``conv_pack``; the template's header explains them."""
+
+    ctype: str
+    transposed: bool
+    group_size: int
+
+
+class SumParams(NamedTuple):
+    """Parameters of ``conv_sum``; the template's header explains them."""
+
+    ctype: str
+    group_size: int
+    lanes: int
+    bias: bool
+    activation: str | None
+
+
+PACK = Kernel("conv_pack", "conv/conv_parts.mako")
+SUM = Kernel(
+    "conv_sum",
+    "conv/conv_parts.mako",
+    constraints=(Constraint("group_size % lanes == 0", "whole results in a group"),),
+)
+
+
+def pack(packed: Array, filters: Array, *, groups: int, transposed: bool) -> Launch:
+    """The launch that packs filters.
+
+    Args:
+        packed: ``(groups, taps, channels, rows)``, dense.
+        filters: ``(groups * rows, channels, kh, kw)``, dense.
+        groups: groups of channels.
+        transposed: the filters are ``(groups * channels, rows, kh, kw)``.
+
+    Returns:
+        The launch.
+    """
+    _, taps, channels, rows = packed.shape
+    total = groups * channels * rows
+    return PACK.launch(
+        PackParams(packed.dtype.ctype, transposed, _GROUP_SIZE),
+        (packed, filters, rows, channels, taps, total),
+        global_size=(round_up(total, _GROUP_SIZE),),
+        local_size=(_GROUP_SIZE,),
+        flops=0,
+        bytes=2 * packed.nbytes,
+    )
+
+
+def add_slices(
+    out: Array,
+    parts: Array,
+    *,
+    taps: int = 1,
+    plane: int = 1,
+    bias: Array | None = None,
+    activation: str | None = None,
+    shared: bool = True,
+) -> Launch:
+    """The launch that adds slices.
+
+    Args:
+        out: dense.
+        parts: ``(slices, ...)``, dense; a slice holds ``out``'s elements, taps first.
+        taps: the last axis of ``out`` that comes first in ``parts``; 1 if the orders are the same.
+        plane: neighbours in ``out`` that have the same bias.
+        bias: added last, or None.
+        activation: None or ``"relu"``.
+        shared: many slices of an element may be added by several items (GPU-shaped).
+
+    Returns:
+        The launch.
+    """
+    slices = parts.shape[0]
+    lanes = _SHARED_LANES if shared and slices > _SHARED_LANES else 1
+    group_size = _SHARED_GROUP_SIZE if lanes > 1 else _GROUP_SIZE
+    features = 1 if bias is None else bias.size
+    return SUM.launch(
+        SumParams(out.dtype.ctype, group_size, lanes, bias is not None, activation),
+        (out, parts, *(() if bias is None else (bias,)), out.size, slices, taps, plane, features),
+        global_size=(ceil_div(out.size, group_size // lanes) * group_size,),
+        local_size=(group_size,),
+        flops=parts.size,
+        bytes=parts.nbytes + out.nbytes,
+    )

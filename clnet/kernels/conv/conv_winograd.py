@@ -1,0 +1,363 @@
+"""Convolutions of plain images, and their gradients, by Winograd's transforms: GPU-shaped.
+
+Transforms are kernels of their own around a batch of matrix products: 36 for filters of 3x3, 64 for
+5x5. One transform of the pixels serves all three directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cache
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div, round_up
+from ..gemm import gemm
+from ..kernel import Constraint, Kernel
+from .conv_geometry import ConvGeometry, Direction
+from .conv_obstacle import ConvObstacle
+
+_TILE = 4
+_SIZES = (3, 5)
+_POINTS = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2")))
+_GROUP_SIZE = 128
+# What a device multiplies while a kernel starts, in operations, and while a byte passes: the
+# rough figures of GPUs that tile.py uses, for the whole device.
+_LAUNCH_FLOPS = 100_000_000
+_FLOPS_PER_BYTE = 12
+_MORE_LAUNCHES = 3
+
+
+class Transform(NamedTuple):
+    """A constant matrix that transforms tiles: ``d -> M d M^T``.
+
+    Attributes:
+        rows: its rows.
+    """
+
+    rows: tuple[tuple[float, ...], ...]
+
+    @property
+    def length(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        return len(self.rows[0])
+
+    def combine(self, row: int, names: list[str], ctype: str) -> str:
+        """C for a row times variables.
+
+        Args:
+            row: which.
+            names: the variables, one for each column.
+            ctype: their type.
+        """
+        suffix = "f" if ctype == "float" else ""
+        special = {1.0: "", -1.0: "-"}
+        terms = [
+            special.get(factor, f"{factor!r}{suffix} * ") + name
+            for factor, name in zip(self.rows[row], names, strict=True)
+            if factor != 0
+        ]
+        return " + ".join(terms).replace("+ -", "- ")
+
+
+class Transforms(NamedTuple):
+    """The matrices for filters of one size: ``y = results((filters w) * (pixels x))``.
+
+    Attributes:
+        pixels: of what a tile reads; the same for all three directions.
+        filters: of filters.
+        results: back, to the tile's results.
+        gradients: of a tile of gradients, which take the filters' place in a weight gradient.
+        weights: back, to the filters' elements.
+    """
+
+    pixels: Transform
+    filters: Transform
+    results: Transform
+    gradients: Transform
+    weights: Transform
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a transformed tile, and so products."""
+        return self.pixels.length**2
+
+
+@cache
+def transforms(size: int) -> Transforms:
+    """The matrices for filters of ``size`` by ``size``, by Toom's and Cook's construction.
+
+    A filter and a tile of pixels are polynomials; their values at some points and at infinity are
+    multiplied, and products give results back.
+    """
+    points = _POINTS[: size + _TILE - 2]
+    products = [prod(p - q for q in points if q != p) for p in points]
+    rows = [_coefficients([q for q in points if q != p]) for p in points]
+    pixels = (*((*row, Fraction(0)) for row in rows), _coefficients(points))
+
+    def evaluate(count: int) -> Transform:
+        finite = [[p**i / n for i in range(count)] for p, n in zip(points, products, strict=True)]
+        return _floats([*finite, [Fraction(i == count - 1) for i in range(count)]])
+
+    def interpolate(count: int) -> Transform:
+        return _floats([[*(p**i for p in points), Fraction(i == count - 1)] for i in range(count)])
+
+    return Transforms(
+        _floats(pixels), evaluate(size), interpolate(_TILE), evaluate(_TILE), interpolate(size)
+    )
+
+
+def _coefficients(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """Of the polynomial with these roots, from the constant on."""
+    found = [Fraction(1)]
+    for root in roots:
+        found = [
+            a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)
+        ]
+    return tuple(found)
+
+
+def _floats(rows: Iterable[Iterable[Fraction]]) -> Transform:
+    return Transform(tuple(tuple(map(float, row)) for row in rows))
+
+
+class SpreadParams(NamedTuple):
+    """Parameters of ``winograd_spread`` and ``winograd_gradient``; see their template."""
+
+    ctype: str
+    matrix: Transform
+    group_size: int
+
+
+class FilterParams(NamedTuple):
+    """Parameters of ``winograd_filters``; see its template."""
+
+    ctype: str
+    matrix: Transform
+    group_size: int
+    turned: bool
+
+
+class GatherParams(NamedTuple):
+    """Parameters of ``winograd_gather``; see its template."""
+
+    ctype: str
+    matrix: Transform
+    group_size: int
+    vector: bool
+    bias: bool
+    activation: str | None
+
+
+_POINTS_ONLY = Constraint("matrix.length in (6, 8)", "filters of 3 or 5, and a tile of 4")
+SPREAD = Kernel("winograd_spread", "conv/conv_winograd.mako", constraints=(_POINTS_ONLY,))
+FILTER = Kernel("winograd_filters", "conv/conv_winograd.mako", constraints=(_POINTS_ONLY,))
+GATHER = Kernel("winograd_gather", "conv/conv_winograd.mako")
+GRADIENT = Kernel("winograd_gradient", "conv/conv_winograd.mako")
+
+
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, itemsize: int
+) -> ConvObstacle | None:
+    """Why a convolution has not this form, or its numbers do not fit; None: it is computed so."""
+    if g.groups != 1:
+        return ConvObstacle.GROUPS
+    if g.kh != g.kw or g.kh not in _SIZES or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
+        return ConvObstacle.FILTERS
+    return ConvObstacle.WORKSPACE if _images(target, g, direction, itemsize) == 0 else None
+
+
+def pays(g: ConvGeometry, direction: Direction) -> bool:
+    """Whether it should be faster than direct sums: fewer products, more bytes and launches."""
+    tiles = _tiles(g, direction)
+    products = 2 * (g.kh + _TILE - 1) ** 2 * tiles * g.ic * g.oc
+    moved = 2 * _bytes(g, direction, 4)
+    cost = products + _FLOPS_PER_BYTE * moved + _MORE_LAUNCHES * _LAUNCH_FLOPS
+    return cost < g.flops
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    images = _images(target, g, Direction.FORWARD, y.dtype.itemsize)
+    pads = (g.ph, g.pw)
+    return _convolve(
+        target, y, x, weight, bias, pads, images=images, turned=False, activation=activation
+    )
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
+) -> list[Launch]:
+    """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    pads = (g.kh - 1 - g.ph, g.kw - 1 - g.pw)
+    images = _images(target, g, Direction.INPUT_GRAD, gx.dtype.itemsize)
+    return _convolve(
+        target, gx, gy, weight, None, pads, images=images, turned=True, activation=None
+    )
+
+
+def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    matrices = transforms(g.kh)
+    memory = Scratch(gw.device)
+    images = _images(target, g, Direction.WEIGHT_GRAD, gw.dtype.itemsize)
+    grid = ceil_div(g.oh, _TILE), ceil_div(g.ow, _TILE)
+    tiles = images * grid[0] * grid[1]
+    pixels = Array.scratch(memory, (matrices.numbers, g.ic, tiles), x.dtype)
+    grads = Array.scratch(memory, (matrices.numbers, g.oc, tiles), x.dtype)
+    sums = Array.scratch(memory, (matrices.numbers, g.oc, g.ic), x.dtype)
+    launches: list[Launch] = []
+    for start in range(0, g.n, images):
+        x_part, gy_part = (_part(array, start, images) for array in (x, gy))
+        of_x, of_gy = (_first(array, x_part, grid) for array in (pixels, grads))
+        launches += [
+            _spread(of_x, x_part, matrices.pixels, grid, (g.ph, g.pw)),
+            _spread(of_gy, gy_part, matrices.gradients, grid, (0, 0)),
+            *gemm(target, sums, of_gy, _flip(of_x), beta=float(start > 0)),
+        ]
+    params = SpreadParams(gw.dtype.ctype, matrices.weights, _GROUP_SIZE)
+    total = g.oc * g.ic
+    last = GRADIENT.launch(
+        params,
+        (gw, sums, total),
+        global_size=(round_up(total, _GROUP_SIZE),),
+        local_size=(_GROUP_SIZE,),
+        flops=matrices.numbers * gw.size,
+        bytes=sums.nbytes + gw.nbytes,
+    )
+    return [*launches, last]
+
+
+def _convolve(
+    target: Target,
+    out: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    pads: tuple[int, int],
+    *,
+    images: int,
+    turned: bool,
+    activation: str | None,
+) -> list[Launch]:
+    """``x`` with filters, or with turned ones; ``pads``: pixels before the image.
+
+    So many ``images`` at a time.
+    """
+    matrices = transforms(weight.shape[2])
+    memory = Scratch(out.device)
+    n, rows, h, w = out.shape
+    channels = x.shape[1]
+    grid = ceil_div(h, _TILE), ceil_div(w, _TILE)
+    tiles = images * grid[0] * grid[1]
+    filters = Array.scratch(memory, (matrices.numbers, channels, rows), x.dtype)
+    pixels = Array.scratch(memory, (matrices.numbers, channels, tiles), x.dtype)
+    sums = Array.scratch(memory, (matrices.numbers, rows, tiles), x.dtype)
+    ctype = x.dtype.ctype
+    launches = [
+        FILTER.launch(
+            FilterParams(ctype, matrices.filters, _GROUP_SIZE, turned),
+            (filters, weight, rows, channels),
+            global_size=(round_up(rows * channels, _GROUP_SIZE),),
+            local_size=(_GROUP_SIZE,),
+            flops=matrices.numbers * weight.size,
+            bytes=filters.nbytes + weight.nbytes,
+        )
+    ]
+    for start in range(0, n, images):
+        part, results = (_part(array, start, images) for array in (x, out))
+        of_part, of_results = (_first(array, part, grid) for array in (pixels, sums))
+        vector = w % _TILE == 0 and results.offset % _TILE == 0
+        params = GatherParams(
+            ctype, matrices.results, _GROUP_SIZE, vector, bias is not None, activation
+        )
+        count = part.shape[0]
+        launches += [
+            _spread(of_part, part, matrices.pixels, grid, pads),
+            *gemm(target, of_results, _flip(filters), of_part),
+            GATHER.launch(
+                params,
+                (results, of_results, *(() if bias is None else (bias,)), count, rows, h, w, *grid),
+                global_size=(round_up(count * grid[0] * grid[1], _GROUP_SIZE), rows),
+                local_size=(_GROUP_SIZE, 1),
+                flops=16 * of_results.size,
+                bytes=of_results.nbytes + results.nbytes,
+            ),
+        ]
+    return launches
+
+
+def _part(array: Array, start: int, images: int) -> Array:
+    """Some of the images from a place on."""
+    count = min(images, array.shape[0] - start)
+    shape = (count, *array.shape[1:])
+    return array.view(shape, array.strides, array.offset + start * array.strides[0])
+
+
+def _first(numbers: Array, part: Array, grid: tuple[int, int]) -> Array:
+    """Room for the numbers of a part's tiles, dense at the beginning of that for the most."""
+    count, channels, _ = numbers.shape
+    tiles = part.shape[0] * grid[0] * grid[1]
+    return numbers.view((count, channels, tiles), (channels * tiles, tiles, 1))
+
+
+def _spread(
+    numbers: Array,
+    x: Array,
+    matrix: Transform,
+    grid: tuple[int, int],
+    pads: tuple[int, int],
+) -> Launch:
+    n, channels, h, w = x.shape
+    return SPREAD.launch(
+        SpreadParams(x.dtype.ctype, matrix, _GROUP_SIZE),
+        (numbers, x, n, channels, h, w, *grid, *pads),
+        global_size=(round_up(n * grid[0] * grid[1], _GROUP_SIZE), channels),
+        local_size=(_GROUP_SIZE, 1),
+        flops=16 * numbers.size,
+        bytes=numbers.nbytes + x.nbytes,
+    )
+
+
+def _flip(array: Array) -> Array:
+    batch, rows, columns = array.shape
+    return array.view(
+        (batch, columns, rows), (array.strides[0], array.strides[2], array.strides[1])
+    )
+
+
+def _tiles(g: ConvGeometry, direction: Direction) -> int:
+    h, w = (g.h, g.w) if direction is Direction.INPUT_GRAD else (g.oh, g.ow)
+    return g.n * ceil_div(h, _TILE) * ceil_div(w, _TILE)
+
+
+def _images(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> int:
+    """How many images at a time fit into the scratch memory, in parts as equal as can be."""
+    # Whatever is not for each image comes off first.
+    fixed = _bytes(g._replace(n=0), direction, itemsize)
+    each = _bytes(g._replace(n=1), direction, itemsize) - fixed
+    most = min((target.workspace_limit - fixed) // max(each, 1), g.n)
+    return ceil_div(g.n, ceil_div(g.n, most)) if most > 0 else 0
+
+
+def _bytes(g: ConvGeometry, direction: Direction, itemsize: int) -> int:
+    """Scratch memory: transformed pixels, filters, and sums of one or gradients of the other."""
+    elements = (g.kh + _TILE - 1) ** 2 * (_tiles(g, direction) * (g.ic + g.oc) + g.ic * g.oc)
+    return elements * itemsize + 3 * Scratch.ALIGNMENT

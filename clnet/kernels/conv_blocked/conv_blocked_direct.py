@@ -1,0 +1,406 @@
+"""Direct convolution between blocked arrays, and its input gradient, in tiles of registers."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import DeviceTraits, Launch, Target
+from ...values.shapes import Shape, ceil_div
+from ..conv import ConvGeometry, ConvProblem, ConvTrial, Direction, Operands
+from ..kernel import Constraint, Kernel
+from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from ..tuning import Tunable
+from . import conv_blocked_pack
+from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
+
+__all__ = ["forward", "input_grad", "pack", "packed_size"]
+
+
+class DirectParams(NamedTuple):
+    """Parameters of ``conv_blocked_direct``; see its template."""
+
+    width: int
+    pixels: int
+    vectors: int
+    room: int
+    most: int
+    bias: bool
+    added: bool
+    activation: str | None
+    stream: bool
+    straight: bool
+    shared: int
+
+
+class Split(NamedTuple):
+    """How the work is cut into groups.
+
+    Attributes:
+        tile_chunks, panel_chunks: parts of the tiles of pixels, and of the panels of channels.
+        turn: tiles that a group gathers together, and multiplies with each of its panels.
+    """
+
+    tile_chunks: int
+    panel_chunks: int
+    turn: int
+
+
+class Walk(NamedTuple):
+    """How a side of the output, down or right, walks over the input; see the template.
+
+    Attributes:
+        step: input rows from pixel to pixel of a phase.
+        phases: remainders that are computed apart.
+        pad, gap: of the filter's taps.
+        apart: from tap to tap of a phase.
+    """
+
+    step: int
+    phases: int
+    pad: int
+    gap: int
+    apart: int
+
+
+DIRECT = Kernel(
+    "conv_blocked_direct",
+    "conv_blocked/conv_blocked_direct.mako",
+    constraints=(Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),),
+)
+
+# Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12.
+PIXELS = {16: {2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
+
+# What tiles read stays in the second-level cache, a panel's filters in the first, where all tiles
+# of a turn find them.
+ROOM_BYTES = 2**19
+PANEL_BYTES = 2**16
+# Pixels whose tiles a group gathers together at most, and pixels of a group, if there are units'
+# groups of them.
+TURN_PIXELS, GROUP_PIXELS = 224, 192
+# A work-group has at least this many operations (about 100 us of one core).
+GROUP_FLOPS = 8_000_000
+MOST_GROUPS_PER_UNIT = 8
+# So few panels read too little to pay for having it gathered.
+STRAIGHT_PANELS = 2
+# Taps of filters whose rows are gathered once for all of them.
+SHARED_TAPS = 64
+# Panels of more bytes are fetched ahead from beyond the second-level cache.
+NEAR_BYTES = 2**20
+
+
+class Tile(NamedTuple):
+    """A register tile.
+
+    Attributes:
+        vectors: blocks of channels.
+        pixels: of each.
+    """
+
+    vectors: int
+    pixels: int
+
+    @property
+    def most(self) -> int:
+        """Tiles that a group gathers together at most."""
+        return max(1, TURN_PIXELS // self.pixels)
+
+
+def tile_of(channels: int, block: int) -> Tile:
+    """The register tile with the most blocks of channels that leave no rest."""
+    return next(
+        Tile(vectors, pixels)
+        for vectors, pixels in PIXELS[block].items()
+        if channels % (vectors * block) == 0
+    )
+
+
+def packed_size(g: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
+    """Elements of the packed filters; a block of zeros goes before them."""
+    del direction
+    return form.block + g.oc * g.ic * g.taps
+
+
+def pack(
+    target: Target,
+    packed: Array,
+    weight: Array,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+) -> Launch:
+    """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
+    del target
+    outs = g.oc if direction is Direction.FORWARD else g.ic
+    tile = tile_of(outs, form.block)
+    return conv_blocked_pack.pack(packed, weight, g, direction, form.block, tile.vectors)
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    packed: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    form: BlockedForm,
+    *,
+    added: Array | None = None,
+    activation: str | None,
+) -> Launch:
+    """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
+    down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
+    right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
+    cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
+    sums = _Sums(y, x, packed, bias, added, activation)
+    return _convolve(target, sums, g, form, (down, right), cut)
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, packed: Array, g: ConvGeometry, form: BlockedForm
+) -> Launch:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
+    down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
+    right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
+    cut = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
+    return _convolve(target, _Sums(gx, gy, packed), g, form, (down, right), cut)
+
+
+class _Sums(NamedTuple):
+    """What a direct convolution of either direction adds up, and what becomes of its sums.
+
+    Attributes:
+        y: the result, ``(n, c / block, h, w, block)``.
+        x: what is read, likewise.
+        packed: the filters.
+        bias, added, activation: as of :func:`.conv_blocked.blocked_forward`.
+    """
+
+    y: Array
+    x: Array
+    packed: Array
+    bias: Array | None = None
+    added: Array | None = None
+    activation: str | None = None
+
+
+def _convolve(
+    target: Target,
+    sums: _Sums,
+    g: ConvGeometry,
+    form: BlockedForm,
+    sides: tuple[Walk, Walk],
+    cut: Split,
+) -> Launch:
+    y, x, packed, bias, added, activation = sums
+    block = form.block
+    images, out_blocks, height, width, _ = y.shape
+    tile = tile_of(out_blocks * block, block)
+    room = room_of(target.traits, tile, block)
+    down, right = sides
+    taps = ceil_div(g.kh, down.apart) * ceil_div(g.kw, right.apart)
+    turn = min(cut.turn, tile.most)
+    part = part_of(blocks_of(room, tile, block, turn), taps, x.shape[1])
+    shared = rows_turn(g, tile, x.shape, y.shape, sides, turn, room)
+    if shared:
+        turn, part = shared, (taps, x.shape[1])
+    streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
+    far = packed.nbytes > NEAR_BYTES
+    straight = (
+        g.taps == 1
+        and all((side.step, side.phases, side.pad) == (1, 1, 0) for side in sides)
+        and height * width % tile.pixels == 0
+        and out_blocks <= STRAIGHT_PANELS * tile.vectors
+    )
+    return DIRECT.launch(
+        DirectParams(
+            block, tile.pixels, tile.vectors, room, tile.most, bias is not None,
+            added is not None, activation, streams and part == (taps, x.shape[1]),
+            straight, SHARED_TAPS if shared else 0,
+        ),
+        (
+            y,
+            x,
+            packed,
+            *(a for a in (bias, added) if a is not None),
+            images,
+            *x.shape[1:4],
+            out_blocks,
+            height,
+            width,
+            g.kh,
+            g.kw,
+            *(number for pair in zip(*sides, strict=True) for number in pair),
+            turn,
+            *part,
+            ceil_div(block * tile.vectors, turn) if far else 0,
+        ),
+        global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
+        local_size=(1, 1, 1),
+        flops=g.flops,
+        bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
+    )  # fmt: skip
+
+
+def rows_turn(
+    g: ConvGeometry,
+    tile: Tile,
+    x_shape: Shape,
+    y_shape: Shape,
+    sides: tuple[Walk, Walk],
+    turn: int,
+    room: int,
+) -> int:
+    """Tiles at a time whose rows are gathered once for all taps, or 0.
+
+    Args:
+        g: the sizes.
+        tile: of registers.
+        x_shape: of what is read.
+        y_shape: of what is written.
+        sides: how the output walks over what is read, down and right.
+        turn: tiles at a time at most.
+        room: floats of local memory.
+
+    Returns:
+        0 unless tiles end with rows, the taps lie side by side and all channels fit; phases of an
+        input gradient have too few taps to gain.
+    """
+    down, right = sides
+    _, _, height, width, block = y_shape
+    if down.phases * right.phases > 1 or width % tile.pixels or (g.dh, g.dw) != (1, 1):
+        return 0
+    if not 1 < g.taps <= SHARED_TAPS or g.kh < down.step or g.kw < right.step:
+        return 0
+    row = right.step * (width + (g.kw - 1) // right.step) * x_shape[1] * block
+    for tiles in (turn, ceil_div(turn, 2)):
+        rows = ceil_div(tiles * tile.pixels, width) + 1
+        images = min(ceil_div(rows - 1, height) + 1, rows)
+        if (images * g.kh + (rows - images) * down.step) * row <= room:
+            return tiles
+    return 0
+
+
+def room_of(traits: DeviceTraits, tile: Tile, block: int) -> int:
+    """Floats of local memory for what tiles read."""
+    least = tile.most * tile.pixels * block
+    return max(least, min(ROOM_BYTES, traits.local_memory_bytes // 2) // 4)
+
+
+def blocks_of(room: int, tile: Tile, block: int, turn: int) -> int:
+    """Blocks of channels, of any tap, that `turn` tiles read at a time, and a panel's filters."""
+    filters = PANEL_BYTES // (4 * block * block * tile.vectors)
+    return min(room // (turn * tile.pixels * block), filters)
+
+
+def part_of(room: int, taps: int, blocks: int) -> tuple[int, int]:
+    """Taps and blocks of channels that a tile reads at a time, of those that it reads in all.
+
+    Args:
+        room: how many blocks, of any tap, there is room for.
+        taps: of a filter, or of a phase of it.
+        blocks: of channels.
+    """
+    if room >= blocks:
+        return max(1, min(taps, room // blocks)), blocks
+    return 1, ceil_div(blocks, ceil_div(blocks, max(1, room)))
+
+
+class _Sizes(NamedTuple):
+    """What splits depend on.
+
+    Attributes:
+        tile: of registers.
+        tiles, panels: of a phase.
+        phases: which are groups of their own.
+        flops: of a phase.
+    """
+
+    tile: Tile
+    tiles: int
+    panels: int
+    phases: int
+    flops: int
+
+
+def _sizes(target: Target, problem: ConvProblem) -> _Sizes:
+    g, block = problem.geometry, _form(target).block
+    outs, height, width, down, right = g.oc, g.oh, g.ow, 1, 1
+    if Direction(problem.direction) is Direction.INPUT_GRAD:
+        outs, height, width, down, right = g.ic, g.h, g.w, g.sh, g.sw
+    tile = tile_of(outs, block)
+    tiles = ceil_div(g.n * ceil_div(height, down) * ceil_div(width, right), tile.pixels)
+    panels, phases = outs // (tile.vectors * block), down * right
+    return _Sizes(tile, tiles, panels, phases, g.flops // phases)
+
+
+def split(traits: DeviceTraits, sizes: _Sizes) -> Split:
+    """How the tiles and the panels are cut into work-groups.
+
+    Args:
+        traits: the device's numbers.
+        sizes: what there is to do.
+
+    Returns:
+        Chunks of a few tiles or more; of panels, where that leaves units without work.
+    """
+    units, tiles, phases = traits.compute_units, sizes.tiles, sizes.phases
+    wanted = min(max(ceil_div(sizes.flops, GROUP_FLOPS), units), MOST_GROUPS_PER_UNIT * units)
+    least = ceil_div(units, sizes.panels * phases)
+    enough = tiles * sizes.tile.pixels // GROUP_PIXELS
+    tile_chunks = min(max(min(wanted, enough), least), tiles)
+    if tile_chunks >= units:
+        tile_chunks -= tile_chunks % units
+    panel_chunks = min(sizes.panels, ceil_div(units, tile_chunks * phases))
+    return Split(tile_chunks, panel_chunks, min(sizes.tile.most, ceil_div(tiles, tile_chunks)))
+
+
+def _form(target: Target) -> BlockedForm:
+    return BlockedForm(BlockedAlgorithm.DIRECT, block_size(target.traits) or LEAST_BLOCK)
+
+
+def _default(target: Target, problem: ConvProblem) -> Split:
+    return split(target.traits, _sizes(target, problem))
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[Split]:
+    """The default, then powers of two of chunks, with work for every unit if there is enough."""
+    sizes, units = _sizes(target, problem), target.traits.compute_units
+    default = _default(target, problem)
+    fewest = min(units, sizes.tiles * sizes.panels * sizes.phases)
+    found = [
+        Split(tile_chunks, panel_chunks, turn)
+        for turn in sorted(
+            {default.turn, max(1, default.turn // 2), min(2 * default.turn, sizes.tile.most)}
+        )
+        for tile_chunks in sorted({default.tile_chunks, *(units * c for c in (1, 2, 4, 8, 16)), 1})
+        for panel_chunks in sorted({1, 2, units, sizes.panels})
+        if tile_chunks <= sizes.tiles and panel_chunks <= sizes.panels
+        if fewest <= tile_chunks * panel_chunks * sizes.phases
+        if tile_chunks * panel_chunks <= 2 * MOST_GROUPS_PER_UNIT * units
+    ]
+    return list(dict.fromkeys((default, *found)))
+
+
+def _lower(target: Target, operands: Operands, choice: Split) -> list[Launch]:
+    g, form, direction = operands.geometry, _form(target), operands.direction
+    target = SPLIT.forced(target, operands.problem, choice)
+    packed = operands.packed(packed_size(g, direction, form))
+    first = pack(target, packed, operands.weight, g, direction, form)
+    if direction is Direction.INPUT_GRAD:
+        return [first, input_grad(target, operands.x, operands.y, packed, g, form)]
+    last = forward(target, operands.y, operands.x, packed, None, g, form, activation=None)
+    return [first, last]
+
+
+SPLIT = Tunable(
+    "conv_blocked_direct",
+    version=4,
+    problem=ConvProblem,
+    choice=Split,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: ConvTrial(where, problem, _form(where.target), _lower),
+)

@@ -1,0 +1,54 @@
+"""Filters in the order that direct convolutions between blocked arrays read them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch
+from ...values.shapes import ceil_div
+from ..conv import ConvGeometry, Direction
+from ..kernel import Kernel
+
+__all__ = ["pack"]
+
+
+class PackParams(NamedTuple):
+    """Parameters of ``conv_blocked_pack``; see its template."""
+
+    width: int
+    vectors: int
+
+
+PACK = Kernel("conv_blocked_pack", "conv_blocked/conv_blocked_pack.mako")
+
+PACK_BYTES = 2**17
+
+
+def pack(
+    packed: Array, weight: Array, g: ConvGeometry, direction: Direction, block: int, vectors: int
+) -> Launch:
+    """The launch that packs.
+
+    Args:
+        packed: a block of zeros, then the filters; dense.
+        weight: ``(oc, ic, kh, kw)``, dense.
+        g: the sizes.
+        direction: forward or input gradient.
+        block: channels of a block.
+        vectors: blocks of channels of a panel; they leave no rest.
+    """
+    forward = direction is Direction.FORWARD
+    outs, ins = (g.oc, g.ic) if forward else (g.ic, g.oc)
+    steps = (g.ic * g.taps, g.taps)
+    w_out, w_in = steps if forward else steps[::-1]
+    panels = outs // (vectors * block)
+    chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
+    return PACK.launch(
+        PackParams(block, vectors),
+        (packed, weight, outs, ins, g.taps, w_out, w_in),
+        global_size=(panels, chunks),
+        local_size=(1, 1),
+        flops=0,
+        bytes=packed.nbytes + weight.nbytes,
+    )

@@ -1,0 +1,339 @@
+"""Convolutions between blocked arrays, and their input gradients, by Winograd's transforms."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div, round_up
+from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
+from ..kernel import Kernel
+from ..streaming import streams_packed
+from ..tuning import Tunable
+from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size, vectors_of
+
+__all__ = [
+    "ALGORITHMS",
+    "Matrix",
+    "convolve",
+    "cost",
+    "matrices_of",
+    "misshapen",
+    "obstacle",
+    "pack",
+    "packed_size",
+]
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+class WinogradParams(NamedTuple):
+    """Parameters of ``conv_winograd``; see its template."""
+
+    width: int
+    tiles: int
+    vectors: int
+    inputs: Matrix
+    outputs: Matrix
+    bias: bool
+    added: bool
+    activation: str | None
+
+
+class PackParams(NamedTuple):
+    """Parameters of ``conv_winograd_pack``; see its template."""
+
+    width: int
+    vectors: int
+    filters: Matrix
+    turned: bool
+    stream: bool
+
+
+class Transforms(NamedTuple):
+    """The matrices of ``y = At ((G f Gt) * (Bt x B)) A``, by rows.
+
+    Attributes:
+        inputs: Bt.
+        outputs: At.
+        filters: G.
+    """
+
+    inputs: Matrix
+    outputs: Matrix
+    filters: Matrix
+
+
+WINOGRAD = Kernel("conv_winograd", "conv_blocked/conv_blocked_winograd.mako")
+PACK = Kernel("conv_winograd_pack", "conv_blocked/conv_blocked_winograd.mako")
+
+_TILE4 = ((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, 1.0, 0.0, -1.0))
+_TILE6 = (
+    (4.0, 0.0, -5.0, 0.0, 1.0, 0.0),
+    (0.0, -4.0, -4.0, 1.0, 1.0, 0.0),
+    (0.0, 4.0, -4.0, -1.0, 1.0, 0.0),
+    (0.0, -2.0, -1.0, 2.0, 1.0, 0.0),
+    (0.0, 2.0, -1.0, -2.0, 1.0, 0.0),
+    (0.0, 4.0, 0.0, -5.0, 0.0, 1.0),
+)
+# By the algorithm, whose tiles are as large for all filters, and the filters' side.
+_TRANSFORMS = {
+    (BlockedAlgorithm.WINOGRAD2, 3): Transforms(
+        _TILE4,
+        ((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, -1.0)),
+        ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)),
+    ),
+    (BlockedAlgorithm.WINOGRAD4, 3): Transforms(
+        _TILE6,
+        (
+            (1.0, 1.0, 1.0, 1.0, 1.0, 0.0),
+            (0.0, 1.0, -1.0, 2.0, -2.0, 0.0),
+            (0.0, 1.0, 1.0, 4.0, 4.0, 0.0),
+            (0.0, 1.0, -1.0, 8.0, -8.0, 1.0),
+        ),
+        (
+            (1 / 4, 0.0, 0.0),
+            (-1 / 6, -1 / 6, -1 / 6),
+            (-1 / 6, 1 / 6, -1 / 6),
+            (1 / 24, 1 / 12, 1 / 6),
+            (1 / 24, -1 / 12, 1 / 6),
+            (0.0, 0.0, 1.0),
+        ),
+    ),
+    (BlockedAlgorithm.WINOGRAD4, 5): Transforms(
+        _TILE6,
+        ((1.0, 1.0, 1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, 2.0, -2.0, 1.0)),
+        (
+            (1 / 4, 0.0, 0.0, 0.0, 0.0),
+            (-1 / 6, -1 / 6, -1 / 6, -1 / 6, -1 / 6),
+            (-1 / 6, 1 / 6, -1 / 6, 1 / 6, -1 / 6),
+            (1 / 24, 1 / 12, 1 / 6, 1 / 3, 2 / 3),
+            (1 / 24, -1 / 12, 1 / 6, -1 / 3, 2 / 3),
+            (0.0, 0.0, 0.0, 0.0, 1.0),
+        ),
+    ),
+}
+ALGORITHMS = frozenset(algorithm for algorithm, _ in _TRANSFORMS)
+
+# Block -> tiles of a register block of two vectors each; as in the direct convolution, but for the
+# pointers: all of a block's inputs have one.
+TILES = {16: 14, 8: 6, 4: 6}
+# Transformed inputs of a block of tiles, which every panel reads: they and
+# a panel's filters and sums stay in a core's own cache.
+BLOCK_BYTES = 2**19
+PACK_BYTES = 2**17
+# Costs in multiplications: of a filter's number that is read, and made; of a transformed number of
+# x, and of y. Fitted to 25 layers, forward and input gradients, on two cores with 512-bit vectors.
+READ_COST, PACK_COST = 25, 75
+INPUT_COST, OUTPUT_COST = 8, 10
+
+
+class Cut(NamedTuple):
+    """How the tiles of a convolution are cut up.
+
+    Attributes:
+        turn: register blocks of tiles in a block.
+        chunks: work-groups, each with blocks of its own.
+        slot: floats of scratch memory for each of them.
+    """
+
+    turn: int
+    chunks: int
+    slot: int
+
+
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm
+) -> ConvObstacle | None:
+    """Why these transforms do not compute a convolution; None if they do."""
+    if (found := misshapen(g, form)) is not None:
+        return found
+    cut = _cut(target, g, direction, form)
+    return None if 4 * cut.chunks * cut.slot <= target.workspace_limit else ConvObstacle.WORKSPACE
+
+
+def misshapen(g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
+    """What about a convolution's shape these transforms do not have."""
+    square = g.kh == g.kw and (form.algorithm, g.kh) in _TRANSFORMS
+    if not square or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
+        return ConvObstacle.FILTERS
+    return ConvObstacle.CHANNELS if g.ic % form.block else None
+
+
+def matrices_of(g: ConvGeometry, form: BlockedForm) -> Transforms:
+    """The matrices for a convolution's filters."""
+    return _TRANSFORMS[form.algorithm, g.kh]
+
+
+def cost(g: ConvGeometry, direction: Direction, form: BlockedForm, *, packing: bool) -> float:
+    """How long a convolution, or its input gradient, takes, in multiplications.
+
+    Args:
+        g: the sizes.
+        direction: forward or input gradient.
+        form: these transforms, or none.
+        packing: whether filters are packed every time.
+    """
+    forward = direction is Direction.FORWARD
+    outs, ins, height, width = (g.oc, g.ic, g.oh, g.ow) if forward else (g.ic, g.oc, g.h, g.w)
+    of_filter = READ_COST + PACK_COST * packing
+    if form.algorithm not in ALGORITHMS:
+        return g.flops / 2 + g.oc * g.ic * g.taps * of_filter
+    matrices = matrices_of(g, form)
+    products, out = len(matrices.inputs) ** 2, len(matrices.outputs)
+    tiles = g.n * ceil_div(height, out) * ceil_div(width, out)
+    multiplied = round_up(tiles, TILES[form.block]) * outs * ins
+    transformed = tiles * (ins * INPUT_COST + outs * OUTPUT_COST)
+    return products * (multiplied + transformed + outs * ins * of_filter)
+
+
+def packed_size(g: ConvGeometry, form: BlockedForm) -> int:
+    """Elements of the transformed filters."""
+    return g.oc * g.ic * len(matrices_of(g, form).inputs) ** 2
+
+
+def pack(
+    target: Target,
+    packed: Array,
+    weight: Array,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+) -> Launch:
+    """The launch that transforms; arguments are those of :func:`.conv_blocked.pack_filters`."""
+    forward = direction is Direction.FORWARD
+    outs, ins = (g.oc, g.ic) if forward else (g.ic, g.oc)
+    steps = (g.ic * g.taps, g.taps)
+    w_out, w_in = steps if forward else steps[::-1]
+    vectors = vectors_of(outs, form.block)
+    panels = outs // (vectors * form.block)
+    chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
+    streams = streams_packed(packed, form.block)
+    return PACK.launch(
+        PackParams(form.block, vectors, matrices_of(g, form).filters, not forward, streams),
+        (packed, weight, ins, w_out, w_in),
+        global_size=(panels, chunks),
+        local_size=(1, 1),
+        flops=0,
+        bytes=packed.nbytes + weight.nbytes,
+    )
+
+
+def convolve(
+    target: Target,
+    y: Array,
+    x: Array,
+    packed: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+    *,
+    added: Array | None = None,
+    activation: str | None = None,
+) -> Launch:
+    """The convolution, or its input gradient from ``x``, which is ``gy`` then."""
+    block = form.block
+    matrices = matrices_of(g, form)
+    out_blocks = y.shape[1]
+    vectors = vectors_of(out_blocks * block, block)
+    cut = _cut(target, g, direction, form, _turn(target, g, direction, form))
+    memory = Scratch.beside(y.storage, x.storage, packed.storage)
+    scratch = Array.scratch(memory, (cut.chunks, cut.slot), y.dtype)
+    pads = g.ph, g.pw
+    if direction is Direction.INPUT_GRAD:
+        pads = g.kh - 1 - g.ph, g.kw - 1 - g.pw
+    return WINOGRAD.launch(
+        WinogradParams(
+            block, TILES[block], vectors, matrices.inputs, matrices.outputs,
+            bias is not None, added is not None, activation,
+        ),
+        (
+            y, x, packed, *(a for a in (bias, added) if a is not None), scratch, y.shape[0],
+            *x.shape[1:4], *y.shape[1:4], *pads, cut.turn, cut.slot,
+        ),
+        global_size=(cut.chunks,),
+        local_size=(1,),
+        flops=g.flops,
+        bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
+    )  # fmt: skip
+
+
+def _turn(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> int | None:
+    """The measured or usual turn of the larger transforms; None for the others'."""
+    if form.algorithm is not BlockedAlgorithm.WINOGRAD4:
+        return None
+    return TURN.choose(target, ConvProblem(direction.value, True, *g)).turn
+
+
+def _cut(
+    target: Target,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+    turn: int | None = None,
+) -> Cut:
+    """Blocks that fit a cache, and a work-group for each unit, whose slot stays in its cache."""
+    forward = direction is Direction.FORWARD
+    outs, ins, height, width = (g.oc, g.ic, g.oh, g.ow) if forward else (g.ic, g.oc, g.h, g.w)
+    matrices = matrices_of(g, form)
+    products, out, tiles = len(matrices.inputs) ** 2, len(matrices.outputs), TILES[form.block]
+    groups = ceil_div(g.n * ceil_div(height, out) * ceil_div(width, out), tiles)
+    units = target.traits.compute_units
+    if turn is None:
+        turn = max(1, BLOCK_BYTES // (4 * products * tiles * ins))
+    turn = max(1, min(turn, groups // units))
+    lanes = vectors_of(outs, form.block) * form.block
+    slot = products * (tiles * turn * (ins + lanes) + 2 * form.block)
+    return Cut(turn, min(ceil_div(groups, turn), units), slot)
+
+
+class Turn(NamedTuple):
+    """Register blocks of tiles whose inputs a work-group transforms before it multiplies them."""
+
+    turn: int
+
+
+def _form(target: Target) -> BlockedForm:
+    return BlockedForm(BlockedAlgorithm.WINOGRAD4, block_size(target.traits) or LEAST_BLOCK)
+
+
+def _default(target: Target, problem: ConvProblem) -> Turn:
+    direction = Direction(problem.direction)
+    return Turn(_cut(target, problem.geometry, direction, _form(target)).turn)
+
+
+def _candidates(target: Target, problem: ConvProblem) -> list[Turn]:
+    """The default, then larger and smaller ones whose scratch memory fits."""
+    default, found = _default(target, problem), list[Turn]()
+    for wanted in (2 * default.turn, default.turn // 2, 4 * default.turn, default.turn // 4,
+                   3 * default.turn // 2, 3 * default.turn // 4, 8 * default.turn, 1):  # fmt: skip
+        cut = _cut(
+            target, problem.geometry, Direction(problem.direction), _form(target), max(wanted, 1)
+        )
+        if 4 * cut.chunks * cut.slot <= target.workspace_limit:
+            found.append(Turn(cut.turn))
+    return list(dict.fromkeys((default, *found)))
+
+
+def _lower(target: Target, operands: Operands, choice: Turn) -> list[Launch]:
+    g, form, direction = operands.geometry, _form(target), operands.direction
+    target = TURN.forced(target, operands.problem, choice)
+    packed = operands.packed(packed_size(g, form))
+    first = pack(target, packed, operands.weight, g, direction, form)
+    y, x = operands.y, operands.x
+    if direction is Direction.INPUT_GRAD:
+        y, x = x, y
+    return [first, convolve(target, y, x, packed, None, g, direction, form)]
+
+
+TURN = Tunable(
+    "conv_winograd",
+    version=1,
+    problem=ConvProblem,
+    choice=Turn,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, problem: ConvTrial(where, problem, _form(where.target), _lower),
+)

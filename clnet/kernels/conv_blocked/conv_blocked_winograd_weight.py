@@ -1,0 +1,139 @@
+"""Gradient of filters between blocked arrays, by Winograd's transforms."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div
+from ..conv import ConvGeometry, ConvObstacle
+from ..kernel import Constraint, Kernel
+from .blocked_form import BlockedAlgorithm, BlockedForm, vectors_of
+from .conv_blocked_weight import CHANNELS
+from .conv_blocked_winograd import Matrix, matrices_of, misshapen
+
+__all__ = ["obstacle", "pays", "weight_grad"]
+
+
+class WinogradWeightParams(NamedTuple):
+    """Parameters of ``conv_winograd_weight``; see its template."""
+
+    width: int
+    vectors: int
+    channels: int
+    inputs: Matrix
+    grads: Matrix
+
+
+class WinogradSumParams(NamedTuple):
+    """Parameters of ``conv_winograd_weight_sum``; see its template."""
+
+    width: int
+    vectors: int
+    filters: Matrix
+
+
+class Cut(NamedTuple):
+    """How the work is cut up.
+
+    Attributes:
+        turn: tiles of a block.
+        chunks: of the blocks of tiles, whose sums are written apart.
+        groups: of the panels.
+        slot: floats of scratch memory for each work-group.
+        sums: floats that all groups sum.
+    """
+
+    turn: int
+    chunks: int
+    groups: int
+    slot: int
+    sums: int
+
+
+WEIGHT = Kernel(
+    "conv_winograd_weight",
+    "conv_blocked/conv_blocked_winograd_weight.mako",
+    constraints=(Constraint("width % channels == 0", "a block is a whole number of tiles"),),
+)
+SUM = Kernel("conv_winograd_weight_sum", "conv_blocked/conv_blocked_winograd_weight.mako")
+
+# Transformed x and gy of a block of tiles, and its most and fewest tiles.
+BLOCK_BYTES = 2**19
+MOST_TILES = 96
+LEAST_TILES = 32
+# Sums of a work-group that stay in a core's own cache beside them.
+SUM_BYTES = 2**20
+# Pixels of y from which transforming the sums pays.
+LEAST_PIXELS = {BlockedAlgorithm.WINOGRAD2: 150, BlockedAlgorithm.WINOGRAD4: 300}
+
+
+def obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
+    """Why these transforms do not compute the gradient; None if they do."""
+    if (found := misshapen(g, form)) is not None:
+        return found
+    cut = _cut(target, g, form)
+    needed = 4 * (cut.chunks * cut.groups * cut.slot + cut.sums)
+    return None if needed <= target.workspace_limit else ConvObstacle.WORKSPACE
+
+
+def pays(g: ConvGeometry, form: BlockedForm) -> bool:
+    """Whether a gradient that they compute is faster for it."""
+    return g.n * g.oh * g.ow >= LEAST_PIXELS[form.algorithm]
+
+
+def weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
+) -> list[Launch]:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
+    matrices, block = matrices_of(g, form), form.block
+    vectors, products = vectors_of(g.oc, block), len(matrices.inputs) ** 2
+    panels, in_blocks = g.oc // (vectors * block), g.ic // block
+    cut = _cut(target, g, form)
+    memory = Scratch.beside(gw.storage, gy.storage, x.storage)
+    shape = (cut.chunks, panels, in_blocks, products, block, vectors * block)
+    partial = Array.scratch(memory, shape, gw.dtype)
+    scratch = Array.scratch(memory, (cut.chunks * cut.groups, cut.slot), gw.dtype)
+    first = WEIGHT.launch(
+        WinogradWeightParams(
+            block, vectors, CHANNELS[block], matrices.inputs, _transposed(matrices.outputs)
+        ),
+        (
+            partial, gy, x, scratch, g.n, in_blocks, panels, g.h, g.w, g.oh, g.ow, g.ph, g.pw,
+            cut.turn, cut.slot,
+        ),
+        global_size=(cut.chunks, cut.groups),
+        local_size=(1, 1),
+        flops=g.flops,
+        bytes=gy.nbytes + x.nbytes + partial.nbytes,
+    )  # fmt: skip
+    last = SUM.launch(
+        WinogradSumParams(block, vectors, _transposed(matrices.filters)),
+        (gw, partial, cut.chunks),
+        global_size=(in_blocks, panels),
+        local_size=(1, 1),
+        flops=partial.size,
+        bytes=gw.nbytes + partial.nbytes,
+    )
+    return [first, last]
+
+
+def _cut(target: Target, g: ConvGeometry, form: BlockedForm) -> Cut:
+    """A work-group for each unit: panels are shared out where one's sums would be too large."""
+    matrices = matrices_of(g, form)
+    products, out = len(matrices.inputs) ** 2, len(matrices.outputs)
+    tiles = g.n * ceil_div(g.oh, out) * ceil_div(g.ow, out)
+    panels = g.oc // (vectors_of(g.oc, form.block) * form.block)
+    units, sums = target.traits.compute_units, products * g.ic * g.oc
+    groups = min(panels, units, ceil_div(4 * sums, SUM_BYTES))
+    outs = ceil_div(panels, groups) * (g.oc // panels)
+    wanted = BLOCK_BYTES // (4 * products * (g.ic + outs))
+    turn = min(max(wanted, LEAST_TILES), MOST_TILES, tiles)
+    chunks = min(max(1, units // groups), ceil_div(tiles, turn))
+    slot = products * (turn * (g.ic + outs) + 2 * form.block)
+    return Cut(turn, chunks, groups, slot, chunks * sums)
+
+
+def _transposed(matrix: Matrix) -> Matrix:
+    return tuple(zip(*matrix, strict=True))

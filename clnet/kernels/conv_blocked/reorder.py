@@ -1,0 +1,56 @@
+"""Plain images ``(n, c, h, w)`` to blocked ones ``(n, c / b, h, w, b)`` and back, on a CPU."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch
+from ...values.shapes import ceil_div, round_up
+from ..kernel import Constraint, Kernel
+
+# Pixels an item takes: so many elements of each of a block's planes.
+_SHARE = 1024
+
+
+class _Reorder(NamedTuple):
+    lanes: int
+    blocked: bool
+
+
+REORDER = Kernel(
+    "reorder",
+    "conv_blocked/reorder.mako",
+    (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),),
+)
+
+
+def reorder(y: Array, x: Array) -> list[Launch]:
+    """``y = x`` in the other layout.
+
+    Args:
+        y: ``(n, c, h, w)`` or ``(n, c / b, h, w, b)``, float32; written whole.
+        x: the same images in the other layout. Either is dense but for its steps over images and
+            blocks of channels.
+
+    Returns:
+        One launch; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    blocked = y.ndim == 5
+    inside, outside = (y, x) if blocked else (x, y)
+    n, groups, height, width, lanes = inside.shape
+    pixels = height * width
+    steps = {id(inside): inside.strides[:2], id(outside): (outside.strides[0], lanes * pixels)}
+    share = min(_SHARE, round_up(pixels, lanes))
+    return [
+        REORDER.launch(
+            _Reorder(lanes, blocked),
+            (pixels, share, groups, y, *steps[id(y)], x, *steps[id(x)]),
+            global_size=(ceil_div(pixels, share), groups, n),
+            local_size=(1, 1, 1),
+            flops=0,
+            bytes=x.nbytes + y.nbytes,
+        )
+    ]

@@ -1,0 +1,15 @@
+"""Matrix products, ``activation(alpha * a @ b + beta * out + bias)``, of any strides, batched.
+
+:func:`gemm` chooses and launches; :func:`pack_for` says how a right operand that is read often is
+packed once; :func:`finishes` and :class:`Finish` say what a product's kernel computes of its
+result before storing it.
+
+The choice: ``gemm_skinny`` (few rows), ``gemm_unpacked`` (up to 16 rows, short sums) and
+``gemm_packed`` on CPUs, ``gemm_tiled`` on devices with local memory, ``gemm_any`` for what is
+left. ``gemm_problem`` describes a product, ``gemm_trial`` makes one to compare candidates on.
+"""
+
+from .gemm import finishes as finishes
+from .gemm import gemm as gemm
+from .gemm import pack_for as pack_for
+from .gemm_finish import Finish as Finish

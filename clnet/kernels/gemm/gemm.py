@@ -1,0 +1,163 @@
+"""Matrix products: which kernel multiplies what, and the one function the rest of clnet calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...array import Array
+from ...device import HostScalar, Launch, Scratch, Target
+from ...values.dtypes import float32, float64
+from ..pointwise import pointwise
+from .gemm_any import any_type
+from .gemm_finish import Finish
+from .gemm_packed import packed, packed_once
+from .gemm_problem import Problem, problems
+from .gemm_skinny import MOST_ROWS, skinny
+from .gemm_tiled import finish_pays, tiled, tiles_fit
+from .gemm_unpacked import unpacked
+
+
+def gemm(
+    target: Target,
+    out: Array,
+    a: Array,
+    b: Array,
+    *,
+    alpha: float | HostScalar = 1.0,
+    beta: float | HostScalar = 0.0,
+    bias: Array | None = None,
+    bias_axis: int = -1,
+    activation: str | None = None,
+    finish: Finish | None = None,
+    panels: Array | None = None,
+) -> list[Launch]:
+    """``out = activation(alpha * a @ b + beta * out + bias)``, for every item of the batch.
+
+    Args:
+        target: what the device is like.
+        out: ``(..., m, n)``; read only where ``beta`` is not 0.
+        a: ``(..., m, k)``, same dtype.
+        b: ``(..., k, n)``, same dtype. All batch axes are equal (a stride of 0 repeats an item);
+            any strides, so a transposed operand is a view.
+        alpha: factor of the product.
+        beta: factor of what ``out`` holds.
+        bias: ``(n,)``, or ``(m,)`` with ``bias_axis=-2``, or None.
+        bias_axis: the axis of ``out`` that ``bias`` lies along.
+        activation: None or ``"relu"``.
+        finish: what is made of that and stored instead, in its arrays, of which ``out`` is one;
+            ``beta`` is 0 then.
+        panels: of ``b``, from :func:`pack_for`.
+
+    Returns:
+        The launches, in order; none if ``out`` is empty.
+    """
+    if out.size == 0:
+        return []
+    axis = None if bias is None else ("n" if bias_axis == -1 else "m")
+    parts = problems(
+        out,
+        a,
+        b,
+        alpha=alpha,
+        beta=beta,
+        bias=bias,
+        bias_axis=axis,
+        activation=activation,
+        finish=finish,
+    )
+    if finish is not None and not _finishes(target, parts):
+        sums = Array.scratch(Scratch.beside(a.storage, b.storage), out.shape, out.dtype)
+        product = gemm(
+            target, sums, a, b, alpha=alpha, bias=bias, bias_axis=bias_axis, activation=activation
+        )
+        return [*product, *_finished(target, finish, sums)]
+    if panels is not None:
+        return packed(target, parts[0], panels)
+    return [launch for part in parts for launch in _launches(target, part)]
+
+
+def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launch], Array | None]:
+    """Pack ``b`` once for several products ``a @ b`` of the same sizes and strides.
+
+    Args:
+        target: what the device is like.
+        out: of the first product, as for :func:`gemm`.
+        a: of the first product.
+        b: of all.
+
+    Returns:
+        The launches that pack, and the panels; none where the kernel that multiplies takes none.
+    """
+    parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
+    problem = parts[0]
+    turned = problem.b.storage is not b.storage or problem.b.offset != b.offset
+    if len(parts) > 1 or turned or target.traits.dedicated_local_memory or out.size == 0:
+        return [], None
+    if problem.k == 0 or problem.out.dtype not in (float32, float64):
+        return [], None
+    if problem.n <= MOST_ROWS or _without_panels(target, problem):
+        return [], None
+    found = packed_once(target, problem)
+    return ([], None) if found is None else ([found[0]], found[1])
+
+
+def finishes(target: Target, out: Array, a: Array, b: Array, *, operands: int, light: bool) -> bool:
+    """Whether the kernel that multiplies should apply expressions, not one behind it.
+
+    Args:
+        target: what the device is like.
+        out: as for :func:`gemm`.
+        a: as there.
+        b: as there.
+        operands: arrays that are read, and arrays that are written.
+        light: there is nothing but arithmetic to do.
+    """
+    parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
+    return _finishes(target, parts) and finish_pays(
+        target, parts[0], operands=operands, light=light
+    )
+
+
+def _finishes(target: Target, parts: Sequence[Problem]) -> bool:
+    problem = parts[0]
+    return (
+        len(parts) == 1
+        and problem.out.size > 0
+        and problem.k > 0
+        and problem.out.dtype in (float32, float64)
+        and target.traits.dedicated_local_memory
+        and tiles_fit(target, problem)
+    )
+
+
+def _finished(target: Target, finish: Finish, sums: Array) -> list[Launch]:
+    """The launch that makes of a product's result what its kernel cannot."""
+    written, reads = (
+        tuple(array.view(sums.shape, sums.strides) for array in arrays)
+        for arrays in (finish.written, finish.reads)
+    )
+    return pointwise(
+        target,
+        written,
+        (sums, *reads),
+        finish.exprs,
+        scalars=finish.scalars,
+        compute=sums.dtype,
+    )
+
+
+def _launches(target: Target, problem: Problem) -> list[Launch]:
+    if problem.k == 0 or problem.out.dtype not in (float32, float64):
+        return any_type(problem)
+    if target.traits.dedicated_local_memory:
+        return tiled(target, problem)
+    if launches := _without_panels(target, problem):
+        return launches
+    turns = problem.n < problem.m and problem.n <= MOST_ROWS
+    return packed(target, problem.transposed() if turns else problem)
+
+
+def _without_panels(target: Target, problem: Problem) -> list[Launch] | None:
+    """The launches of a product that needs no panels: of few rows or columns, or short sums."""
+    narrow = problem.transposed() if problem.n < problem.m else problem
+    return skinny(target, narrow) or unpacked(target, problem)

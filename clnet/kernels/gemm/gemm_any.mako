@@ -1,0 +1,199 @@
+## kernel gemm_any: out = activation(alpha * a @ b + beta * out + bias), one work-item per element
+##
+## For the element types and the empty sums that the fast kernels leave out, and for the last step
+## of a product whose sums were cut into slices.
+##
+## layout   any strides
+## param    ctype: str           element type
+## param    sum_type: str        type of the sums, of alpha and of beta
+## param    group: int           work-items of a group
+## param    width: int           elements an item of gemm_slices_dense adds, a power of two
+## param    bias: None|'m'|'n'   the axis bias lies along
+## param    activation: None|str see lib/epilogue.mako
+## param    finish: FinishParams|None  of gemm_slices_dense, see lib/finish.mako
+## def      gemm_any
+## arg      total: int                 elements of out
+## arg      m: int                 rows of out
+## arg      n: int                 columns of out
+## arg      k: int                 length of the sums
+## arg      out: inout ctype         read only where beta != 0
+## arg      a: in ctype
+## arg      b: in ctype
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: sum_type            factor of the product
+## arg      beta: sum_type            factor of what out holds
+## arg      out_m: long                strides of the matrices
+## arg      out_n: long
+## arg      a_m: long
+## arg      a_k: long
+## arg      b_k: long
+## arg      b_n: long
+## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      out_outer: long
+## arg      out_inner: long
+## arg      a_outer: long
+## arg      a_inner: long
+## arg      b_outer: long
+## arg      b_inner: long
+## def      gemm_slices
+## arg      total: int                 elements of out
+## arg      m: int                 rows
+## arg      n: int                 columns
+## arg      slices: int                 of partial
+## arg      out: inout ctype         read only where beta != 0
+## arg      partial: in sum_type         partial[slices][total]
+## arg      bias: in ctype            these two only with a bias
+## arg      bias_step: long                its stride
+## arg      alpha: sum_type            factor of the sums
+## arg      beta: sum_type            factor of what out holds
+## arg      out_m: long
+## arg      out_n: long
+## arg      inner: int                 as above
+## arg      out_outer: long
+## arg      out_inner: long
+## def      gemm_slices_dense
+## arg      total: int                 elements of out
+## arg      slices: int                 of partial
+## arg      out: inout ctype         dense
+## arg      partial: in ctype            partial[slices][total]
+## arg      m: int                 rows; these four only with a bias
+## arg      n: int                 columns, a multiple of width
+## arg      bias: in ctype
+## arg      bias_step: long                any if width is 1, else 1 along n
+## arg      y_{j}: inout ctype           these three as finish says
+## arg      x_{j}: in ctype
+## arg      s_{j}: ctype
+## arg      alpha: ctype               factor of the sums
+## arg      beta: ctype               factor of what out holds
+## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of
+##          them
+## numerics sums run over k, or over the slices, in order
+<%namespace name="vectors_of" file="/lib/vector.mako"/>
+<%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%namespace name="finishing" file="/lib/finish.mako"/>
+<%def name="gemm_any(ctype, sum_type, group, bias, activation)">
+__kernel void gemm_any(
+    const int total, const int m, const int n, const int k,
+    __global ${ctype} *out, const long out_offset,
+    __global const ${ctype} *restrict a, const long a_offset,
+    __global const ${ctype} *restrict b, const long b_offset,
+% if bias:
+    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+% endif
+    const ${sum_type} alpha, const ${sum_type} beta,
+    const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
+    const int inner, const long out_outer, const long out_inner,
+    const long a_outer, const long a_inner, const long b_outer, const long b_inner)
+{
+    const int index = get_global_id(0);
+    if (index >= total)
+        return;
+    const int column = index % n, row = index / n % m, item = index / n / m;
+    a += a_offset + item / inner * a_outer + item % inner * a_inner + row * a_m;
+    b += b_offset + item / inner * b_outer + item % inner * b_inner + column * b_n;
+    out += out_offset + item / inner * out_outer + item % inner * out_inner + row * out_m + column * out_n;
+    ${sum_type} sum = 0;
+    for (int i = 0; i < k; i++)
+        sum += (${sum_type})a[i * a_k] * (${sum_type})b[i * b_k];
+    ${finish(ctype, sum_type, bias, activation)}
+}
+</%def>
+##
+<%def name="gemm_slices(ctype, sum_type, group, bias, activation)">
+__kernel void gemm_slices(
+    const int total, const int m, const int n, const int slices,
+    __global ${ctype} *out, const long out_offset,
+    __global const ${sum_type} *restrict partial, const long partial_offset,
+% if bias:
+    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+% endif
+    const ${sum_type} alpha, const ${sum_type} beta,
+    const long out_m, const long out_n, const int inner, const long out_outer, const long out_inner)
+{
+    const int index = get_global_id(0);
+    if (index >= total)
+        return;
+    const int column = index % n, row = index / n % m, item = index / n / m;
+    partial += partial_offset + index;
+    out += out_offset + item / inner * out_outer + item % inner * out_inner + row * out_m + column * out_n;
+    ${sum_type} sum = 0;
+    for (int s = 0; s < slices; s++)
+        sum += partial[(long)s * total];
+    ${finish(ctype, sum_type, bias, activation)}
+}
+</%def>
+##
+## The same where out lies as densely as its partial sums, and a vector of it is within one row: a
+## bias needs one coordinate, the rest none.
+<%def name="gemm_slices_dense(ctype, width, group, bias, activation, finish)">
+<% type = ctype if width == 1 else f"{ctype}{width}" %>
+% if width > 1:
+${vectors_of.types(ctype, width)}
+% endif
+${finishing.functions(finish, ctype, width, "vector")}
+__kernel void gemm_slices_dense(
+    const int total, const int slices, __global ${ctype} *out, const long out_offset,
+    __global const ${ctype} *restrict partial, const long partial_offset,
+% if bias:
+    const int m, const int n,
+    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
+% endif
+    ${finishing.parameters(finish, ctype)}
+    const ${ctype} alpha, const ${ctype} beta)
+{
+    int index = get_global_id(0) * ${width};
+    partial += partial_offset;
+    out += out_offset;
+    ${finishing.begin(finish, 0)}
+% if bias:
+    bias += bias_offset + ${"index / n % m" if bias == "m" else "index % n"} * bias_step;
+% endif
+% if width > 1:
+    if (index + ${width} <= total) {
+        ${type} sum = 0;
+        for (int s = 0; s < slices; s++)
+            sum += *(__global const vector *)(partial + (long)s * total + index);
+        ${type} x = alpha * sum;
+        if (beta != 0)
+            x += beta * *(__global const vector *)(out + index);
+% if bias:
+        x += *${"(__global const vector *)" if bias == "n" else ""}bias;
+% endif
+% if finish:
+        finish_${width}(${epilogue.activate(activation, "x", type)}, out + index${finishing.of(finish, "*(__global const vector *)(x_{} + index)")}${finishing.passed(finish, "index")});
+% else:
+        *(__global vector *)(out + index) = ${epilogue.activate(activation, "x", type)};
+% endif
+        return;
+    }
+% endif
+    for (const int end = index + ${width} < total ? index + ${width} : total; index < end; index++) {
+        ${ctype} sum = 0;
+        #pragma unroll 8
+        for (int s = 0; s < slices; s++)
+            sum += partial[(long)s * total + index];
+        ${ctype} x = alpha * sum;
+        if (beta != 0)
+            x += beta * out[index];
+% if bias:
+        x += *bias;
+% endif
+% if finish:
+        finish_1(${epilogue.activate(activation, "x", ctype)}, out + index${finishing.of(finish, "x_{}[index]")}${finishing.passed(finish, "index")});
+% else:
+        out[index] = ${epilogue.activate(activation, "x", ctype)};
+% endif
+    }
+}
+</%def>
+##
+<%def name="finish(ctype, sum_type, bias, activation)">
+${sum_type} x = alpha * sum;
+    if (beta != 0)
+        x += beta * (${sum_type})*out;
+% if bias:
+    x += (${sum_type})bias[bias_offset + ${"row" if bias == "m" else "column"} * bias_step];
+% endif
+    *out = (${ctype})${epilogue.activate(activation, "x", sum_type)};
+</%def>

@@ -1,0 +1,168 @@
+"""Matrix products of any element type, element by element, and the last step of sliced sums."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import DeviceTraits, HostScalar, Launch
+from ...values.dtypes import DType
+from ...values.shapes import ceil_div, round_up
+from ..kernel import Kernel
+from .gemm_finish import FinishParams
+from .gemm_problem import Problem
+
+
+class AnyParams(NamedTuple):
+    """Parameters of ``gemm_any`` and ``gemm_slices``; see their template."""
+
+    ctype: str
+    sum_type: str
+    group: int
+    bias: str | None
+    activation: str | None
+
+
+class DenseParams(NamedTuple):
+    """Parameters of ``gemm_slices_dense``; see its template."""
+
+    ctype: str
+    width: int
+    group: int
+    bias: str | None
+    activation: str | None
+    finish: FinishParams | None = None
+
+
+ANY = Kernel("gemm_any", "gemm/gemm_any.mako")
+SLICES = Kernel("gemm_slices", "gemm/gemm_any.mako")
+SLICES_DENSE = Kernel("gemm_slices_dense", "gemm/gemm_any.mako")
+GROUP = 64
+DENSE_GROUP = 16
+SCALAR_GROUP = 128
+MOST_VECTOR_BYTES = 64
+
+
+def any_type(problem: Problem) -> list[Launch]:
+    """The launch of a product of any element type, also of an empty sum."""
+    total = problem.batch * problem.m * problem.n
+    sizes = (total, problem.m, problem.n, problem.k)
+    launch = ANY.launch(
+        _params(problem),
+        (
+            *sizes,
+            problem.out,
+            problem.a,
+            problem.b,
+            *problem.bias_args(),
+            _factor(problem.alpha, problem.out.dtype),
+            _factor(problem.beta, problem.out.dtype),
+            *problem.matrix_strides(),
+            *problem.batch_strides(),
+        ),
+        global_size=(round_up(total, GROUP),),
+        local_size=(GROUP,),
+        flops=problem.flops,
+        bytes=problem.bytes,
+    )
+    return [launch]
+
+
+def sum_slices(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch:
+    """The launch that adds the slices of a product's sums and finishes it.
+
+    Args:
+        traits: the device's numbers.
+        problem: the product.
+        partial: ``(slices, outer, inner, m, n)``, dense.
+
+    Returns:
+        The launch.
+    """
+    width = _dense_width(traits, problem)
+    if width:
+        return _sum_dense(traits, width, problem, partial)
+    total = problem.batch * problem.m * problem.n
+    return SLICES.launch(
+        _params(problem),
+        (
+            total,
+            problem.m,
+            problem.n,
+            partial.shape[0],
+            problem.out,
+            partial,
+            *problem.bias_args(),
+            problem.alpha,
+            problem.beta,
+            *problem.out.strides[2:],
+            problem.out.shape[1],
+            *problem.out.strides[:2],
+        ),
+        global_size=(round_up(total, GROUP),),
+        local_size=(GROUP,),
+        flops=partial.size,
+        bytes=partial.nbytes + problem.out.nbytes,
+    )
+
+
+def _dense_width(traits: DeviceTraits, problem: Problem) -> int:
+    """Elements that an item of ``gemm_slices_dense`` adds; 0 where that kernel does not serve."""
+    item = problem.out.dtype.itemsize
+    width = max(min(4 * traits.simd_width, MOST_VECTOR_BYTES) // item, 1)
+    if not problem.out.contiguous:
+        return 0
+    if problem.bias is None:
+        return width
+    whole = problem.n % width == 0  # no vector goes over the end of a row
+    if whole and (problem.bias_axis == "m" or problem.bias.strides[0] == 1):
+        return width
+    return 0 if problem.finish is None else 1  # the other kernel stores results as they are
+
+
+def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Array) -> Launch:
+    dtype = problem.out.dtype
+    group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
+    params = DenseParams(
+        dtype.ctype,
+        width,
+        group,
+        problem.bias_axis,
+        problem.activation,
+        problem.finish_params(width),
+    )
+    total = problem.out.size
+    sizes = () if problem.bias is None else (problem.m, problem.n)
+    return SLICES_DENSE.launch(
+        params,
+        (
+            total,
+            partial.shape[0],
+            problem.out,
+            partial,
+            *sizes,
+            *problem.bias_args(),
+            *problem.finish_args(),
+            problem.alpha,
+            problem.beta,
+        ),
+        global_size=(round_up(ceil_div(total, width), group),),
+        local_size=(group,),
+        flops=partial.size + (problem.finish.flops if problem.finish else 0),
+        bytes=partial.nbytes + problem.out.nbytes + (problem.finish.bytes if problem.finish else 0),
+    )
+
+
+def _params(problem: Problem) -> AnyParams:
+    dtype = problem.out.dtype
+    return AnyParams(dtype.ctype, _sum_type(dtype), GROUP, problem.bias_axis, problem.activation)
+
+
+def _factor(value: float | HostScalar, dtype: DType) -> float | HostScalar:
+    """A factor in the type of the sums."""
+    return value if dtype.is_floating_point or isinstance(value, HostScalar) else int(value)
+
+
+def _sum_type(dtype: DType) -> str:
+    """Integers wrap around as they are stored, whatever the sums were in; long holds every one."""
+    return dtype.ctype if dtype.is_floating_point else "long"

@@ -1,0 +1,264 @@
+"""A matrix product as the kernels see it: in one form, with at most two batch axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import HostScalar, Scratch
+from ...values.shapes import collapse
+from ..kernel import ints, longs
+from .gemm_finish import Finish, FinishParams
+
+BATCH_AXES = 2
+
+
+class Product(NamedTuple):
+    """What the speed of a product depends on, and what choices are measured for.
+
+    Attributes:
+        dtype: of all operands.
+        m, n, k: the sizes.
+        batch: products in all.
+        items: different items of b.
+        layout: for a, then for b: ``"N"`` where rows lie densely, ``"T"`` where columns do, else
+            ``"S"``.
+    """
+
+    dtype: str
+    m: int
+    n: int
+    k: int
+    batch: int
+    items: int
+    layout: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """``out = finish(activation(alpha * a @ b + beta * out + bias))`` over two batch axes.
+
+    Attributes:
+        out: ``(outer, inner, m, n)``.
+        a: ``(outer, inner, m, k)``.
+        b: ``(outer, inner, k, n)``.
+        alpha, beta: factors of the product and of what ``out`` holds.
+        bias: one axis, or None.
+        bias_axis: ``"m"``, ``"n"``, or None without a bias.
+        activation: None or ``"relu"``.
+        finish: what is made of that before it is stored; its arrays lie as ``out`` does.
+    """
+
+    out: Array
+    a: Array
+    b: Array
+    alpha: float | HostScalar
+    beta: float | HostScalar
+    bias: Array | None
+    bias_axis: str | None
+    activation: str | None
+    finish: Finish | None = None
+
+    @property
+    def m(self) -> int:
+        """Rows of ``out``."""
+        return self.out.shape[2]
+
+    @property
+    def n(self) -> int:
+        """Columns of ``out``."""
+        return self.out.shape[3]
+
+    @property
+    def k(self) -> int:
+        """Length of the sums."""
+        return self.a.shape[3]
+
+    @property
+    def batch(self) -> int:
+        """Products in all."""
+        return self.out.shape[0] * self.out.shape[1]
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of the products."""
+        product = 2 * self.batch * self.m * self.n * self.k
+        return product if self.finish is None else product + self.finish.flops
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved at least: every operand once, a repeated one not more often."""
+        product = sum(_distinct_bytes(array) for array in (self.out, self.a, self.b))
+        return product if self.finish is None else product + self.finish.bytes
+
+    @property
+    def product(self) -> Product:
+        """What choices depend on; operands' places and epilogues are left out."""
+        layout = _layout(self.a) + _layout(self.b)
+        items = prod(n for n, s in zip(self.b.shape[:2], self.b.strides[:2], strict=True) if s)
+        return Product(self.out.dtype.name, self.m, self.n, self.k, self.batch, items, layout)
+
+    def transposed(self) -> Problem:
+        """The same product as ``out^T = b^T @ a^T``."""
+        flipped = {"m": "n", "n": "m", None: None}[self.bias_axis]
+        return replace(
+            self, out=_flip(self.out), a=_flip(self.b), b=_flip(self.a), bias_axis=flipped
+        )
+
+    def memory(self) -> Scratch:
+        """Scratch memory beside that which operands may lie in."""
+        return Scratch.beside(self.out.storage, self.a.storage, self.b.storage)
+
+    def partial(self, sums: Array) -> Problem:
+        """The bare product into slices of its sums.
+
+        Args:
+            sums: ``(slices, outer, inner, m, n)``.
+        """
+        first = sums.view(sums.shape[1:], sums.strides[1:])
+        return replace(
+            self,
+            out=first,
+            alpha=1.0,
+            beta=0.0,
+            bias=None,
+            bias_axis=None,
+            activation=None,
+            finish=None,
+        )
+
+    def bias_array(self) -> tuple[Array, ...]:
+        """The kernels' argument ``bias``: none without a bias."""
+        return () if self.bias is None else (self.bias,)
+
+    def bias_args(self) -> tuple[Any, ...]:
+        """The kernels' arguments ``bias, bias_step``: none without a bias."""
+        return () if self.bias is None else (self.bias, self.bias.strides[0])
+
+    def finish_args(self) -> tuple[Any, ...]:
+        """The kernels' arguments for ``finish``: none without one."""
+        return () if self.finish is None else tuple(self.finish.args())
+
+    def finish_params(self, width: int) -> FinishParams | None:
+        """The kernels' parameter ``finish``, of vectors of so many lanes."""
+        return None if self.finish is None else self.finish.params(self.out.dtype.ctype, width)
+
+    def sizes(self, *further: int) -> bytes:
+        """The kernels' argument ``sizes``; see ``lib/product.mako``.
+
+        Args:
+            further: what a kernel has beside the sizes that all have.
+        """
+        return ints(self.m, self.n, self.k, self.out.shape[1], *further)
+
+    def strides(self, out_slice: int = 0) -> bytes:
+        """The kernels' argument ``strides``; see ``lib/product.mako``.
+
+        Args:
+            out_slice: how far slices of sums lie apart.
+        """
+        _, *batch = self.batch_strides()
+        bias_step = 0 if self.bias is None else self.bias.strides[0]
+        return longs(*self.matrix_strides(), *batch, bias_step, out_slice)
+
+    def matrix_strides(self) -> tuple[int, ...]:
+        """The kernels' arguments ``out_m, out_n, a_m, a_k, b_k, b_n``."""
+        return (*self.out.strides[2:], *self.a.strides[2:], *self.b.strides[2:])
+
+    def batch_strides(self) -> tuple[int, ...]:
+        """The kernels' arguments ``inner`` and ``*_outer, *_inner`` of out, a and b."""
+        return (
+            self.out.shape[1],
+            *self.out.strides[:2],
+            *self.a.strides[:2],
+            *self.b.strides[:2],
+        )
+
+
+def problems(
+    out: Array,
+    a: Array,
+    b: Array,
+    *,
+    alpha: float | HostScalar,
+    beta: float | HostScalar,
+    bias: Array | None,
+    bias_axis: str | None,
+    activation: str | None,
+    finish: Finish | None = None,
+) -> list[Problem]:
+    """A product with any number of batch axes as problems with two each; nearly always one.
+
+    Args:
+        out: ``(..., m, n)``.
+        a: ``(..., m, k)``.
+        b: ``(..., k, n)``, all with the same batch axes.
+        alpha: factor of the product.
+        beta: factor of what ``out`` holds.
+        bias: one axis, or None.
+        bias_axis: ``"m"``, ``"n"``, or None without a bias.
+        activation: None or ``"relu"``.
+        finish: what is made of the result before it is stored.
+
+    Returns:
+        Problems with ``out``'s unit stride, if it has one, along ``n``, and with as few batch items
+        as the strides allow.
+    """
+    arrays = (out, a, b)
+    sizes, steps = collapse(out.shape[:-2], [array.strides[:-2] for array in arrays])
+    missing = (1,) * (BATCH_AXES - len(sizes))
+    sizes, steps = (*missing, *sizes), tuple((*missing, *step) for step in steps)
+    outer = len(sizes) - BATCH_AXES
+    found: list[Problem] = []
+    for index in product(*(range(size) for size in sizes[:outer])):
+        views = tuple(
+            array.view(
+                (*sizes[outer:], *array.shape[-2:]),
+                (*step[outer:], *array.strides[-2:]),
+                array.offset + sum(i * s for i, s in zip(index, step[:outer], strict=True)),
+            )
+            for array, step in zip(arrays, steps, strict=True)
+        )
+        x, y, z = views
+        problem = Problem(x, y, z, alpha, beta, bias, bias_axis, activation, finish)
+        problem = _merge_rows(problem)
+        problem = _merge_rows(problem.transposed()).transposed()
+        if problem.out.strides[3] != 1 and problem.out.strides[2] == 1:
+            problem = problem.transposed()
+        found.append(problem)
+    return found
+
+
+def _merge_rows(problem: Problem) -> Problem:
+    """The problem with the inner batch axis turned into rows, if all its items share one ``b``."""
+    out, a, b = problem.out, problem.a, problem.b
+    items, m = out.shape[1], out.shape[2]
+    joined = m == 1 or (out.strides[1] == m * out.strides[2] and a.strides[1] == m * a.strides[2])
+    if items == 1 or b.strides[1] != 0 or problem.bias_axis == "m" or not joined:
+        return problem
+
+    def rows(array: Array) -> Array:
+        outer, inner, row, column = array.strides
+        shape = (array.shape[0], 1, items * m, array.shape[3])
+        return array.view(shape, (outer, 0, inner if m == 1 else row, column))
+
+    once = b.view((b.shape[0], 1, *b.shape[2:]), (b.strides[0], 0, *b.strides[2:]))
+    return replace(problem, out=rows(out), a=rows(a), b=once)
+
+
+def _layout(array: Array) -> str:
+    return "N" if array.strides[3] == 1 else "T" if array.strides[2] == 1 else "S"
+
+
+def _flip(array: Array) -> Array:
+    outer, inner, row, column = zip(array.shape, array.strides, strict=True)
+    shape, strides = zip(outer, inner, column, row, strict=True)
+    return array.view(shape, strides)
+
+
+def _distinct_bytes(array: Array) -> int:
+    sizes = (n for n, s in zip(array.shape, array.strides, strict=True) if s != 0)
+    return prod(sizes) * array.dtype.itemsize

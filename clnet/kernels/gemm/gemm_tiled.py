@@ -1,0 +1,220 @@
+"""Matrix products on devices whose groups share a fast local memory."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...errors import TemplateError
+from ...values.dtypes import float32, float64
+from ...values.shapes import ceil_div
+from ..kernel import Constraint, Kernel
+from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
+from ..tuning import Tunable
+from .gemm_any import any_type, sum_slices
+from .gemm_finish import FinishParams
+from .gemm_problem import Problem, Product
+from .gemm_trial import ProductTrial
+
+
+class TiledParams(NamedTuple):
+    """Parameters of ``gemm_tiled``; see its template."""
+
+    ctype: str
+    tile: Tile
+    a_along: str
+    b_along: str
+    a_dense: bool
+    b_dense: bool
+    out_dense: bool
+    raster: int
+    bias: str | None
+    activation: str | None
+    finish: FinishParams | None = None
+
+
+TILED = Kernel(
+    "gemm_tiled",
+    "gemm/gemm_tiled.mako",
+    constraints=(
+        Constraint("tile.regular", "whole patches of items, and stages enough to copy ahead"),
+        Constraint(
+            "tile.loads(tile.tile_m, a_along, dense=a_dense).whole"
+            " and tile.loads(tile.tile_n, b_along, dense=b_dense).whole",
+            "every item reads equally often",
+        ),
+    ),
+)
+
+# With the speed of each on products that fill the device, relative to the fastest.
+TILINGS = (
+    (Tile(128, 256, 16, 8, 16, 8, 3, "async", ahead=True), 1.0),
+    (Tile(64, 64, 16, 8, 8, 4, 4, "async", ahead=True), 0.9),
+    (Tile(64, 128, 16, 8, 8, 4, 4, "async", ahead=True), 0.95),
+    (Tile(32, 64, 16, 4, 8, 4, 4, "async", ahead=True), 0.62),
+    (Tile(64, 256, 16, 8, 8, 4), 0.9),
+    (Tile(64, 128, 16, 8, 8, 4), 0.88),
+    (Tile(64, 64, 16, 8, 8, 4), 0.85),
+    (Tile(64, 64, 16, 4, 4, 4), 0.7),
+    (Tile(32, 32, 16, 4, 4, 4), 0.5),
+    (Tile(64, 64, 16, 8, 8, 8, 4, "async", ahead=True, teams=4), 0.6),
+    (Tile(32, 64, 32, 8, 8, 4, 3, "async", ahead=True, teams=4), 0.55),
+    (Tile(32, 32, 32, 8, 4, 4, 4, "async", ahead=True, teams=8), 0.36),
+    (Tile(16, 32, 64, 4, 4, 4, 3, "async", ahead=True, teams=8), 0.35),
+    (Tile(32, 32, 32, 8, 4, 4, teams=8), 0.32),
+)
+# Others, which only measuring can recommend: taken to be a little slower than those above.
+OTHERS = tuple(
+    (tile, 0.6)
+    for m, n, k in itertools.product((32, 64, 128), (64, 128, 256), (8, 16, 32))
+    for copy, stages, ahead in (("async", 3, True), ("async", 4, True), ("registers", 2, False))
+    for tile in (Tile(m, n, k, 8, 8, 4, stages, copy, ahead=ahead),)
+    if tile.regular and tile.even and all(tile != listed for listed, _ in TILINGS)
+)
+RASTER = 8
+DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
+SLICE_K = 256
+# What decides whether a group finishes its results: sums of an item, steps of k, arrays.
+MANY_SUMS, SHORT_K, FEW_OPERANDS = 64, 256, 2
+
+
+def tiles_fit(target: Target, problem: Problem) -> bool:
+    """Whether the device's local memory holds tiles of a product's dtype."""
+    item_bytes = problem.out.dtype.itemsize
+    return any(tile.fits(target.traits, item_bytes) for tile, _ in TILINGS)
+
+
+def finish_pays(target: Target, problem: Problem, *, operands: int, light: bool) -> bool:
+    """Whether a product's groups should compute more of its result, not a launch of its own.
+
+    Items with many sums are few, and wait where they load and compute what is not part of the sums:
+    that pays for short sums, which are bound by memory, and where little is done.
+
+    Args:
+        target: what the device is like.
+        problem: the product.
+        operands: arrays that are read, and arrays that are written.
+        light: there is nothing but arithmetic to do.
+    """
+    tiling = TILING.choose(target, problem.product)
+    many = tiling.item_m * tiling.item_n > MANY_SUMS and tiling.slices == 1
+    return not many or problem.k <= SHORT_K or (light and operands <= FEW_OPERANDS)
+
+
+def tiled(target: Target, problem: Problem) -> list[Launch]:
+    """The launches of a product in tiles of local memory.
+
+    Args:
+        target: what the device is like.
+        problem: the product, of float32 or float64, no axis of it empty.
+
+    Returns:
+        Its launches, in order.
+    """
+    if not tiles_fit(target, problem):
+        return any_type(problem)
+    used = problem.memory().nbytes
+    if used:  # operands in scratch memory leave less of it
+        target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
+    return _launches(target, problem, TILING.choose(target, problem.product))
+
+
+def _launches(target: Target, problem: Problem, tiling: Tiling) -> list[Launch]:
+    """The launches of a tile."""
+    choice = sliced(tiling.tile, problem.k, tiling.slices)
+    if choice.slices == 1:
+        return [_multiply(choice, problem, out_slice=0)]
+    memory = problem.memory()
+    partial = Array.scratch(memory, (choice.slices, *problem.out.shape), problem.out.dtype)
+    first = _multiply(choice, problem.partial(partial), out_slice=partial.strides[0])
+    return [first, sum_slices(target.traits, problem, partial)]
+
+
+def _work(target: Target, product: Product) -> Work:
+    item_bytes = DTYPES[product.dtype].itemsize
+    nbytes = product.batch * product.m * product.n * item_bytes
+    most_slices = max(target.workspace_limit // nbytes, 1)
+    return Work(product.m, product.n, product.k, product.batch, item_bytes, most_slices)
+
+
+def _default(target: Target, product: Product) -> Tiling:
+    choice = choose(target.traits, TILINGS, _work(target, product), shortest=SLICE_K)
+    if choice is None:
+        raise TemplateError("gemm_tiled.mako:gemm_tiled", "no tile fits the device")
+    return Tiling(*choice.tile, choice.slices)
+
+
+def _candidates(target: Target, product: Product) -> list[Tiling]:
+    """Every tile that keeps the laws for all operands, the default first, then by estimate."""
+    work = _work(target, product)
+    timed = timed_choices(target.traits, (*TILINGS, *OTHERS), work, shortest=SLICE_K)
+    found = [Tiling(*c.tile, c.slices) for _, c in sorted(timed, key=lambda pair: pair[0])]
+    default = _default(target, product)
+    return [default, *dict.fromkeys(t for t in found if t != default)]
+
+
+def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
+    tile = choice.tile
+    aligned = problem.finish is None or all(a.offset % 4 == 0 for a in problem.finish.arrays)
+    dense = problem.out.strides[3] == 1 and _dense_runs(problem.out) and aligned
+    params = TiledParams(
+        problem.out.dtype.ctype,
+        tile,
+        "k" if problem.a.strides[3] == 1 else "tile",
+        "k" if problem.b.strides[3] != 1 and problem.b.strides[2] == 1 else "tile",
+        _dense_runs(problem.a),
+        _dense_runs(problem.b),
+        dense,
+        RASTER,
+        problem.bias_axis,
+        problem.activation,
+        problem.finish_params(4 if dense else 1),
+    )
+    tiles = ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n)
+    return TILED.launch(
+        params,
+        (
+            problem.m,
+            problem.n,
+            problem.k,
+            problem.out,
+            problem.a,
+            problem.b,
+            *problem.bias_args(),
+            *problem.finish_args(),
+            problem.alpha,
+            problem.beta,
+            *problem.matrix_strides(),
+            *problem.batch_strides(),
+            choice.slices,
+            choice.slice_k,
+            out_slice,
+        ),
+        global_size=(tiles * problem.batch * choice.slices * tile.items,),
+        local_size=(tile.items,),
+        flops=problem.flops,
+        bytes=problem.bytes,
+    )
+
+
+def _dense_runs(array: Array) -> bool:
+    """Whether one matrix axis is dense in aligned runs of four, and ends with one."""
+    axis = 3 if array.strides[3] == 1 else 2
+    # An axis of one element has any stride.
+    others = [array.strides[i] for i in range(4) if i != axis and array.shape[i] > 1]
+    aligned = all(step % 4 == 0 for step in (array.offset, *others))
+    return array.strides[axis] == 1 and array.shape[axis] % 4 == 0 and aligned
+
+
+TILING = Tunable(
+    "gemm_tiled",
+    version=2,
+    problem=Product,
+    choice=Tiling,
+    default=_default,
+    candidates=_candidates,
+    trial=lambda where, product: ProductTrial(where, product, _launches),
+)

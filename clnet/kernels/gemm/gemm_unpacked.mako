@@ -1,0 +1,144 @@
+## kernel gemm_unpacked: out = activation(alpha * a @ b + beta * out + bias), b read where it lies
+##
+## One work-item per group. For `depth` steps of k at a time it copies a panel of a (`rows` rows)
+## into local memory, and walks along the rows of b and out with `vectors` vectors of sums in each
+## of the panel's rows:
+##
+##      a_panel[k][rows padded to width]      b[k][column ...]      acc_<row>_<vector>
+##
+## b is not copied: either its few rows are read by every panel and stay in a cache, or there is one
+## panel, which reads b once, as fast as memory gives it.
+##
+## layout   out, b: rows dense (out_n == 1, b_n == 1); a: any strides
+## param    ctype: str           element type, and the type of the sums
+## param    width: int           lanes of a vector
+## param    rows: int            rows of the register block
+## param    vectors: int         vectors in a row of the register block
+## param    a_elements: int      local memory for a panel of a
+## param    bias: None|'m'|'n'   the axis bias lies along; densely along n
+## param    activation: None|str see lib/epilogue.mako
+## param    type: str            type of a sum: a vector, or ctype
+## param    stored: str          the same at any address
+## param    lanes: int           rows padded to width
+## arg      strides: long16            see lib/product.mako
+## arg      sizes: int16               ... and behind those
+##              depth: steps of k in a panel of a
+##              block_rows: rows that a group computes, a multiple of `rows`
+##              block_columns: ... and columns
+## arg      out: inout ctype         read only where beta != 0, or where depth < k
+## arg      a: in ctype
+## arg      b: in ctype
+## arg      bias: in ctype            only with a bias
+## arg      alpha: ctype               factor of the product
+## arg      beta: ctype               factor of what out holds
+## launch   global (row blocks, column blocks, batch), local (1, 1, 1)
+## numerics each sum runs over k in order, by fma, restarting every `depth` steps
+<%namespace name="vectors_of" file="/lib/vector.mako"/>
+<%namespace name="product" file="/lib/product.mako"/>
+<%namespace name="panel" file="/lib/panel.mako"/>
+<%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%def name="gemm_unpacked(ctype, width, rows, vectors, a_elements, bias, activation)">
+<%
+    lanes = -(-rows // width) * width
+    shape = dict(rows=rows, lanes=lanes, bias=bias, activation=activation)
+    vector = f"{ctype}{width}"
+%>
+${vectors_of.types(ctype, width)}
+${vectors_of.zip(ctype, width)}
+${panel.pack("pack_a", ctype, width, lanes, "__local")}
+__kernel void gemm_unpacked(
+    const long16 strides, const int16 sizes,
+    __global ${ctype} *restrict out, const long out_offset,
+    __global const ${ctype} *restrict a, const long a_offset,
+    __global const ${ctype} *restrict b, const long b_offset,
+% if bias:
+    __global const ${ctype} *restrict bias, const long bias_offset,
+% endif
+    const ${ctype} alpha, const ${ctype} beta)
+{
+    ${product.numbers(["depth", "block_rows", "block_columns"])}
+    __local ${ctype} a_panel[${a_elements}] __attribute__((aligned(64)));
+    const int item = get_global_id(2);
+    out += out_offset + item / inner * out_outer + item % inner * out_inner;
+    a += a_offset + item / inner * a_outer + item % inner * a_inner;
+    b += b_offset + item / inner * b_outer + item % inner * b_inner;
+% if bias:
+    bias += bias_offset;
+% endif
+    const int first_row = get_global_id(0) * block_rows, end_row = min(m, first_row + block_rows);
+    const int first_column = get_global_id(1) * block_columns;
+    const int end_column = min(n, first_column + block_columns);
+
+    for (int k0 = 0; k0 < k; k0 += depth) {
+        const int steps = min(depth, k - k0), last = k0 + depth >= k;
+        const ${ctype} keep = k0 == 0 ? beta : 1;
+        for (int row = first_row; row < end_row; row += ${rows}) {
+            const int valid = min(${rows}, end_row - row);
+            pack_a(a_panel, a + row * a_m + k0 * a_k, valid, steps, steps, a_m, a_k);
+            int column = first_column;
+            for (; column + ${vectors * width} <= end_column; column += ${vectors * width}) {
+                ${strip(ctype, vector, "vector", vectors, **shape)}
+            }
+% if vectors > 1:
+            for (; column + ${width} <= end_column; column += ${width}) {
+                ${strip(ctype, vector, "vector", 1, **shape)}
+            }
+% endif
+            for (; column < end_column; column++) {
+                ${strip(ctype, ctype, ctype, 1, **shape)}
+            }
+        }
+    }
+}
+</%def>
+##
+## One block of the result, from `column` on.
+<%def name="strip(ctype, type, stored, vectors, rows, lanes, bias, activation)">
+% for r in range(rows):
+                ${type} ${", ".join(f"acc_{r}_{v} = 0" for v in range(vectors))};
+% endfor
+                __local const ${ctype} *pa = a_panel;
+                __global const ${ctype} *pb = b + k0 * b_k + column;
+                for (int step = 0; step < steps; step++, pa += ${lanes}, pb += b_k) {
+% for v in range(vectors):
+                    const ${type} b_${v} = ((__global const ${stored} *)pb)[${v}];
+% endfor
+% for r in range(rows):
+                    const ${type} a_${r} = pa[${r}];
+% for v in range(vectors):
+% if type == ctype:
+                    acc_${r}_${v} += a_${r} * b_${v};
+% else:
+                    acc_${r}_${v} = multiply_add(a_${r}, b_${v}, acc_${r}_${v});
+% endif
+% endfor
+% endfor
+                }
+% if bias == "n":
+% for v in range(vectors):
+                const ${type} bias_${v} = ((__global const ${stored} *)(bias + column))[${v}];
+% endfor
+% endif
+                __global ${ctype} *place = out + row * out_m + column;
+% for r in range(rows):
+                if (${r} < valid) {
+% for v in range(vectors):
+                    {
+                        ${type} z = alpha * acc_${r}_${v};
+                        if (keep != 0)
+                            z += keep * ((__global const ${stored} *)place)[${v}];
+% if bias or activation:
+                        if (last) {
+% if bias:
+                            z += ${f"bias_{v}" if bias == "n" else f"bias[(row + {r}) * bias_step]"};
+% endif
+                            z = ${epilogue.activate(activation, "z", type)};
+                        }
+% endif
+                        ((__global ${stored} *)place)[${v}] = z;
+                    }
+% endfor
+                    place += out_m;
+                }
+% endfor
+</%def>

@@ -1,0 +1,15 @@
+"""Elements by their indices, and orders: gather and its gradients, scatter, sort.
+
+Gradients add up what went to one place in a fixed order: indices are sorted first (:func:`sort`),
+then ``segment`` sums each run.
+"""
+
+from .gather import fold_indices as fold_indices
+from .gather import gather_along as gather_along
+from .gather import gather_along_gradient as gather_along_gradient
+from .gather import gather_rows as gather_rows
+from .gather import gather_rows_gradient as gather_rows_gradient
+from .gather import put_along as put_along
+from .gather import put_rows as put_rows
+from .order import sort_lines as sort_lines
+from .sort import sort as sort

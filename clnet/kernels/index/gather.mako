@@ -1,0 +1,248 @@
+## kernel gather: elements and rows picked by an index, and the index as keys to sort by
+##
+## param  ctype: str                 type of the elements
+## param  index_type: str            int or long
+## param  missing: str               C expression, what an index out of range gives: NAN or 0
+## param  wrap: bool                 indices in [-limit, 0) count from the end
+## param  ndim: int                  axes of the index
+## param  count: int                 arrays of indices
+## param  add: bool                  elements are added to what is there, else they replace it
+## def    gather_rows, gather_row_elements
+## arg    outer: int                 batches; all share the index
+## arg    n: int                     indices
+## arg    inner: int                 elements of a row
+## arg    limit: int                 rows of x
+## arg    x_outer: int               step in x from batch to batch
+## arg    x_row: int                 step in x from row to row
+## arg    y: out ctype[outer][n][inner]
+## arg    x: in ctype
+## arg    index: in index_type[n]
+## def    gather_along
+## arg    n: int                     elements of y
+## arg    limit: int                 size of the axis of x that is indexed
+## arg    x_step: int                step in x along it
+## arg    size_{d}: int              the shape of y and index
+## arg    x_stride_{d}: int          steps in x, 0 along the axis that is indexed
+## arg    index_stride_{d}: int      steps in index
+## arg    y: out ctype[n]
+## arg    x: in ctype
+## arg    index: in index_type
+## def    scatter_lines
+## arg    lines: int                 lines of the index along the axis
+## arg    n: int                     elements of a line
+## arg    limit: int                 size of the axis of y that is indexed
+## arg    y_step: int                step in y along it
+## arg    index_step: int            step in index and x along it
+## arg    size_{d}: int              the shape of the lines
+## arg    y_stride_{d}: int          steps in y from line to line
+## arg    index_stride_{d}: int      steps in index and x from line to line
+## arg    y: inout ctype             y[..., index[..., i, ...], ...] += x[..., i, ...], or =
+## arg    x: in ctype
+## arg    index: in index_type
+## def    keys_along
+## arg    n: int
+## arg    limit: int
+## arg    x_step: int                step along the axis in a dense array of x's shape
+## arg    last: int                  the key of an index out of range
+## arg    size_{d}: int
+## arg    x_stride_{d}: int          steps in a dense array of x's shape
+## arg    index_stride_{d}: int
+## arg    keys: out int[n]
+## arg    order: out int[n]          0, 1, 2 ...
+## arg    index: in index_type
+## def    keys_of_rows
+## arg    n: int
+## arg    limit: int                 also the key of an index out of range
+## arg    skip: int                  a row treated as out of range, -1 for none
+## arg    keys: out int[n]
+## arg    order: out int[n]
+## arg    index: in index_type[n]
+## def    fold_indices
+## arg    n: int
+## arg    size_{d}: int              sizes of the axes
+## arg    y: out int[n]              the row-major position; their product if an index is out
+##                                of range
+## arg    index_{d}: in index_type[n]
+##
+## launch   gather_rows: (n, outer), groups of one; scatter_lines: an item per line; the others: one
+##          item per element
+## numerics exact; no index, whatever its value, reads outside x
+<%namespace name="strided" file="/lib/strided.mako"/>
+<%def name="checked(index_type, wrap)">
+% if wrap:
+    if (at < 0)
+        at += limit;
+% endif
+    const bool inside = at >= 0 && at < limit;
+</%def>
+<%def name="gather_rows(ctype, index_type, missing, wrap)">
+__kernel void gather_rows(
+    const int outer, const int n, const int inner, const int limit,
+    const int x_outer, const int x_row,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
+{
+    const int i = get_global_id(0);
+    const int batch = get_global_id(1);
+    ${index_type} at = index[index_offset + i];
+    ${checked(index_type, wrap)}
+    y += y_offset + (batch * n + i) * inner;
+    if (inside) {
+        x += x_offset + batch * x_outer + (int)at * x_row;
+        for (int column = 0; column < inner; ++column)
+            y[column] = x[column];
+    } else {
+        for (int column = 0; column < inner; ++column)
+            y[column] = ${missing};
+    }
+}
+</%def>
+<%def name="gather_row_elements(ctype, index_type, missing, wrap)">
+__kernel void gather_row_elements(
+    const int outer, const int n, const int inner, const int limit,
+    const int x_outer, const int x_row,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
+{
+    const int i = get_global_id(0);
+    if (i < outer * n * inner) {
+        const int column = i % inner;
+        ${index_type} at = index[index_offset + i / inner % n];
+        ${checked(index_type, wrap)}
+        x += x_offset + i / inner / n * x_outer + column;
+        y[y_offset + i] = inside ? x[(int)at * x_row] : (${ctype})${missing};
+    }
+}
+</%def>
+<%def name="gather_along(ctype, index_type, ndim, missing, wrap)">
+__kernel void gather_along(
+    const int n, const int limit, const int x_step,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int index_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
+{
+    const int i = get_global_id(0);
+    if (i < n) {
+        ${strided.locate(ndim, "i", ("x", "index"))}
+        ${index_type} at = index[index_offset + at_index];
+        ${checked(index_type, wrap)}
+        x += x_offset + at_x;
+        y[y_offset + i] = inside ? x[(int)at * x_step] : (${ctype})${missing};
+    }
+}
+</%def>
+<%def name="scatter_lines(ctype, index_type, ndim, wrap, add)">
+__kernel void scatter_lines(
+    const int lines, const int n, const int limit, const int y_step, const int index_step,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int index_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
+{
+    /* One item owns a line of y: it writes there in order, and no other does. */
+    const int line = get_global_id(0);
+    if (line < lines) {
+        ${strided.locate(ndim, "line", ("y", "index"))}
+        y += y_offset + at_y;
+        x += x_offset + at_index;
+        index += index_offset + at_index;
+        for (int i = 0; i < n; ++i) {
+            ${index_type} at = index[i * index_step];
+            ${checked(index_type, wrap)}
+            if (inside)
+                y[(int)at * y_step] ${"+=" if add else "="} x[i * index_step];
+        }
+    }
+}
+</%def>
+<%def name="keys_along(index_type, ndim, wrap)">
+__kernel void keys_along(
+    const int n, const int limit, const int x_step, const int last,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int index_stride_${d},
+% endfor
+    __global int *restrict keys, const long keys_offset,
+    __global int *restrict order, const long order_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
+{
+    const int i = get_global_id(0);
+    if (i < n) {
+        ${strided.locate(ndim, "i", ("x", "index"))}
+        ${index_type} at = index[index_offset + at_index];
+        ${checked(index_type, wrap)}
+        keys[keys_offset + i] = inside ? at_x + (int)at * x_step : last;
+        order[order_offset + i] = i;
+    }
+}
+</%def>
+<%def name="keys_of_rows(index_type, wrap)">
+__kernel void keys_of_rows(
+    const int n, const int limit, const int skip,
+    __global int *restrict keys, const long keys_offset,
+    __global int *restrict order, const long order_offset,
+    __global const ${index_type} *restrict index, const long index_offset)
+{
+    const int i = get_global_id(0);
+    if (i < n) {
+        ${index_type} at = index[index_offset + i];
+        ${checked(index_type, wrap)}
+        keys[keys_offset + i] = inside && at != skip ? (int)at : limit;
+        order[order_offset + i] = i;
+    }
+}
+</%def>
+<%def name="fold_indices(index_type, count)">
+__kernel void fold_indices(
+    const int n,
+% for d in range(count):
+    const int size_${d},
+% endfor
+    __global int *restrict y, const long y_offset
+% for d in range(count):
+    , __global const ${index_type} *restrict index_${d}, const long index_${d}_offset
+% endfor
+    )
+{
+    const int i = get_global_id(0);
+    if (i < n) {
+        int position = 0, total = 1;
+        bool valid = true;
+% for d in range(count):
+        {
+            const int limit = size_${d};
+            ${index_type} at = index_${d}[index_${d}_offset + i];
+            ${checked(index_type, True)}
+            valid = valid && inside;
+            position = position * limit + (inside ? (int)at : 0);
+            total *= limit;
+        }
+% endfor
+        y[y_offset + i] = valid ? position : total;
+    }
+}
+</%def>

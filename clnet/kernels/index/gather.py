@@ -1,0 +1,370 @@
+"""Elements and rows picked by an index; the gradients sort the index and add up runs of equal ones.
+
+An index out of range never touches memory outside the array: it reads as NaN (0 for integers), and
+nothing is written for it. Whether it can be checked beforehand is for the caller to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.dtypes import DType, int32
+from ...values.shapes import Shape, Strides, collapse
+from ..grid import items
+from ..kernel import Kernel
+from ..moving import fill
+from .segment import segment_last, segment_sum
+from .sort import Sorted, sort
+
+_CPU_LEAST_ROW = 8
+_GPU_LEAST_LINES = 4096
+_SHORT_LINE = 32
+
+
+class _Rows(NamedTuple):
+    ctype: str
+    index_type: str
+    missing: str
+    wrap: bool
+
+
+class _Along(NamedTuple):
+    ctype: str
+    index_type: str
+    ndim: int
+    missing: str
+    wrap: bool
+
+
+class _Lines(NamedTuple):
+    ctype: str
+    index_type: str
+    ndim: int
+    wrap: bool
+    add: bool
+
+
+class _KeysAlong(NamedTuple):
+    index_type: str
+    ndim: int
+    wrap: bool
+
+
+class _KeysOfRows(NamedTuple):
+    index_type: str
+    wrap: bool
+
+
+class _Fold(NamedTuple):
+    index_type: str
+    count: int
+
+
+_ROWS = Kernel("gather_rows", "index/gather.mako")
+_ROW_ELEMENTS = Kernel("gather_row_elements", "index/gather.mako")
+_ALONG = Kernel("gather_along", "index/gather.mako")
+_LINES = Kernel("scatter_lines", "index/gather.mako")
+_KEYS_ALONG = Kernel("keys_along", "index/gather.mako")
+_KEYS_OF_ROWS = Kernel("keys_of_rows", "index/gather.mako")
+_FOLD = Kernel("fold_indices", "index/gather.mako")
+
+
+def gather_rows(
+    target: Target, y: Array, x: Array, index: Array, *, wrap: bool = False
+) -> list[Launch]:
+    """``y[o, i] = x[o, index[i]]``.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(outer, n, inner)``, dense.
+        x: ``(outer, rows, inner)``, rows dense, any steps between them.
+        index: ``(n,)``, dense, int32 or int64.
+        wrap: negative indices count from the end.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    outer, n, inner = y.shape
+    params = _Rows(y.dtype.moved_as, index.dtype.ctype, _missing(y.dtype), wrap)
+    args = (outer, n, inner, x.shape[1], x.strides[0], x.strides[1], y, x, index)
+    kernel, (global_size, local_size) = _ROW_ELEMENTS, items(target, y.size)
+    if not target.traits.dedicated_local_memory and inner >= _CPU_LEAST_ROW:
+        kernel, global_size, local_size = _ROWS, (n, outer), (1, 1)
+    return [
+        kernel.launch(
+            params,
+            args,
+            global_size=global_size,
+            local_size=local_size,
+            flops=0,
+            bytes=2 * y.nbytes + index.nbytes,
+        )
+    ]
+
+
+def gather_rows_gradient(
+    target: Target,
+    gx: Array,
+    gy: Array,
+    index: Array,
+    *,
+    wrap: bool = False,
+    skip: int = -1,
+) -> list[Launch]:
+    """``gx[o, r] = sum of gy[o, i]`` over the ``i`` with ``index[i] == r``, in ascending ``i``.
+
+    Args:
+        target: what to choose the kernels for.
+        gx: ``(outer, rows, inner)``, dense; written whole.
+        gy: ``(outer, n, inner)``, dense.
+        index: ``(n,)``, dense, int32 or int64.
+        wrap: negative indices count from the end.
+        skip: a row that gets 0 whatever points to it, or -1.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if gx.size == 0:
+        return []
+    memory = Scratch(gx.device)
+    runs = _sorted_rows(target, memory, index, gx.shape[1], wrap=wrap, skip=skip)
+    return [*runs.launches, *segment_sum(target, memory, gx, gy, runs)]
+
+
+def put_rows(
+    target: Target, y: Array, x: Array, index: Array, *, wrap: bool = False
+) -> list[Launch]:
+    """``y[o, index[i]] = x[o, i]``, ascending in ``i``: of equal indices the last one stays.
+
+    Args:
+        target: what to choose the kernels for.
+        y: ``(outer, rows, inner)``, dense; rows without an index stay as they are.
+        x: ``(outer, n, inner)``, dense.
+        index: ``(n,)``, dense, int32 or int64.
+        wrap: negative indices count from the end.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0 or index.size == 0:
+        return []
+    memory = Scratch(y.device)
+    runs = _sorted_rows(target, memory, index, y.shape[1], wrap=wrap, skip=-1)
+    return [*runs.launches, *segment_last(target, memory, y, x, runs)]
+
+
+def gather_along(
+    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool = False
+) -> list[Launch]:
+    """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` with the index at ``dim``.
+
+    Args:
+        target: what to choose the kernel for.
+        y: the shape of ``index``, dense.
+        x: as many axes, any strides; sizes at least the index's, but for ``dim``.
+        index: any strides, int32 or int64.
+        dim: the axis that is indexed.
+        wrap: negative indices count from the end.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    shape, x_strides, index_strides = _along(index, x.strides, dim)
+    global_size, local_size = items(target, y.size)
+    sizes = (y.size, x.shape[dim], x.strides[dim])
+    return [
+        _ALONG.launch(
+            _Along(y.dtype.moved_as, index.dtype.ctype, len(shape), _missing(y.dtype), wrap),
+            (*sizes, *shape, *x_strides, *index_strides, y, x, index),
+            global_size=global_size,
+            local_size=local_size,
+            flops=0,
+            bytes=2 * y.nbytes + index.nbytes,
+        )
+    ]
+
+
+def gather_along_gradient(
+    target: Target, gx: Array, gy: Array, index: Array, *, dim: int, wrap: bool = False
+) -> list[Launch]:
+    """Each element of ``gx``: the sum of those of ``gy`` whose index picked it, in fixed order.
+
+    Args:
+        target: what to choose the kernels for.
+        gx: dense; written whole.
+        gy: the shape of ``index``, dense.
+        index: dense, int32 or int64.
+        dim: the axis that is indexed.
+        wrap: negative indices count from the end.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if gx.size == 0 or index.size == 0:
+        return fill(target, gx, 0)
+    return _scatter(target, gx, gy, index, dim=dim, wrap=wrap, add=True)
+
+
+def put_along(
+    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool = False
+) -> list[Launch]:
+    """``y[..., index[..., i, ...], ...] = x[..., i, ...]`` at ``dim``; the last one stays.
+
+    Args:
+        target: what to choose the kernels for.
+        y: dense; elements without an index stay as they are.
+        x: the shape of ``index``, dense.
+        index: dense, int32 or int64; sizes at most those of ``y``, but for ``dim``.
+        dim: the axis that is indexed.
+        wrap: negative indices count from the end.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0 or index.size == 0:
+        return []
+    return _scatter(target, y, x, index, dim=dim, wrap=wrap, add=False)
+
+
+def fold_indices(
+    target: Target, y: Array, indices: Sequence[Array], *, sizes: Shape
+) -> list[Launch]:
+    """Several indices as one into the flattened axes; negative ones count from the end.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(n,)``, dense int32; the product of the sizes where an index is out of range.
+        indices: ``(n,)`` each, dense, of one dtype: int32 or int64.
+        sizes: of the axes they index.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    global_size, local_size = items(target, y.size)
+    return [
+        _FOLD.launch(
+            _Fold(indices[0].dtype.ctype, len(indices)),
+            (y.size, *sizes, y, *indices),
+            global_size=global_size,
+            local_size=local_size,
+            flops=2 * y.size * len(indices),
+            bytes=y.nbytes + sum(index.nbytes for index in indices),
+        )
+    ]
+
+
+def _missing(dtype: DType) -> str:
+    bits = {"float16": "0x7e00", "bfloat16": "0x7fc0"}  # moved as whole numbers
+    return bits.get(dtype.name, "NAN" if dtype.is_floating_point else "0")
+
+
+def _along(index: Array, strides: Strides, dim: int) -> tuple[Shape, Strides, Strides]:
+    """The index's shape, collapsed, and the steps in the other axes of x and in the index."""
+    others = tuple(0 if axis == dim else stride for axis, stride in enumerate(strides))
+    shape, (x_strides, index_strides) = collapse(index.shape, [others, index.strides])
+    return shape, x_strides, index_strides
+
+
+def _scatter(
+    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool, add: bool
+) -> list[Launch]:
+    """In one pass if there are lines enough to keep the device busy, else by a sort.
+
+    With ``add`` the elements of ``y`` begin at 0.
+    """
+    length = index.shape[dim]
+    lines = index.size // length
+    traits = target.traits
+    enough = _GPU_LEAST_LINES if traits.dedicated_local_memory else traits.compute_units
+    if length <= _SHORT_LINE or lines >= enough:
+        zeros = fill(target, y, 0) if add else []
+        return [*zeros, _scatter_lines(target, y, x, index, lines, dim=dim, wrap=wrap, add=add)]
+    memory, n = Scratch(y.device), index.size
+    runs = _sorted_along(target, memory, y, index, dim=dim, wrap=wrap)
+    flat = y.view((1, y.size, 1), (y.size, 1, 1))
+    picked = x.view((1, n, 1), (n, 1, 1))
+    finish = segment_sum if add else segment_last
+    return [*runs.launches, *finish(target, memory, flat, picked, runs)]
+
+
+def _scatter_lines(
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    lines: int,
+    *,
+    dim: int,
+    wrap: bool,
+    add: bool,
+) -> Launch:
+    def others(values: tuple[int, ...]) -> tuple[int, ...]:
+        return (*values[:dim], *values[dim + 1 :])
+
+    shape, (y_strides, index_strides) = collapse(
+        others(index.shape), [others(y.strides), others(index.strides)]
+    )
+    length = index.shape[dim]
+    sizes = (lines, length, y.shape[dim], y.strides[dim], index.strides[dim])
+    global_size, local_size = items(target, lines)
+    return _LINES.launch(
+        _Lines(
+            y.dtype.ctype if add else y.dtype.moved_as, index.dtype.ctype, len(shape), wrap, add
+        ),
+        (*sizes, *shape, *y_strides, *index_strides, y, x, index),
+        global_size=global_size,
+        local_size=local_size,
+        flops=x.size,
+        bytes=3 * x.nbytes + index.nbytes,
+    )
+
+
+def _sorted_along(
+    target: Target, memory: Scratch, y: Array, index: Array, *, dim: int, wrap: bool
+) -> Sorted:
+    n = index.size
+    keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
+    shape, y_strides, index_strides = _along(index, y.strides, dim)
+    global_size, local_size = items(target, n)
+    sizes = (n, y.shape[dim], y.strides[dim], y.size)
+    launch = _KEYS_ALONG.launch(
+        _KeysAlong(index.dtype.ctype, len(shape), wrap),
+        (*sizes, *shape, *y_strides, *index_strides, keys, order, index),
+        global_size=global_size,
+        local_size=local_size,
+        flops=0,
+        bytes=index.nbytes + keys.nbytes + order.nbytes,
+    )
+    runs = sort(target, memory, keys, order, limit=y.size)
+    return Sorted(runs.keys, runs.order, [launch, *runs.launches])
+
+
+def _sorted_rows(
+    target: Target, memory: Scratch, index: Array, rows: int, *, wrap: bool, skip: int
+) -> Sorted:
+    n = index.size
+    keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
+    launches: list[Launch] = []
+    if n:
+        global_size, local_size = items(target, n)
+        launches.append(
+            _KEYS_OF_ROWS.launch(
+                _KeysOfRows(index.dtype.ctype, wrap),
+                (n, rows, skip, keys, order, index),
+                global_size=global_size,
+                local_size=local_size,
+                flops=0,
+                bytes=index.nbytes + keys.nbytes + order.nbytes,
+            )
+        )
+    runs = sort(target, memory, keys, order, limit=rows)
+    return Sorted(runs.keys, runs.order, [*launches, *runs.launches])

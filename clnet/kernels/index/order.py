@@ -1,0 +1,125 @@
+"""Lines of any dtype sorted: short ones by counting what comes before, long ones by radix."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.dtypes import DType, Kind, bool_, int32, uint8
+from ..grid import items
+from ..kernel import Kernel
+from .sort import Sorted, sort
+
+_CPU_RANKED = 64
+_GPU_RANKED = 512
+_WORD = 32
+_RAW = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+_INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF << 52}
+
+
+class _Rank(NamedTuple):
+    raw: str
+    kind: str
+    top: str
+    infinity: str
+    descending: bool
+
+
+class _Keys(NamedTuple):
+    raw: str
+    kind: str
+    top: str
+    infinity: str
+    descending: bool
+    first: bool
+
+
+class _Lines(NamedTuple):
+    pass
+
+
+class _Take(NamedTuple):
+    raw: str
+
+
+_KEYS = Kernel("order_keys", "index/order.mako")
+_LINES = Kernel("order_lines", "index/order.mako")
+_TAKE = Kernel("order_take", "index/order.mako")
+_RANK = Kernel("order_rank", "index/order.mako")
+
+
+def sort_lines(
+    target: Target, values: Array, indices: Array, x: Array, *, descending: bool = False
+) -> list[Launch]:
+    """Each line of ``x`` in order, and where its elements lay; equal ones keep their order.
+
+    A line longer than a few hundred elements takes 8 bytes of scratch memory an element, and 8
+    more for every 32 bits of its type and for the lines' numbers.
+
+    Args:
+        target: what to choose the kernels for.
+        values: ``(lines, n)``, dense.
+        indices: the same shape, dense int64.
+        x: the same shape, dense, of any dtype.
+        descending: the largest first.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if x.size == 0:
+        return []
+    length = x.shape[1]
+    how = _ordering(x.dtype, descending=descending)
+    shared = target.traits.dedicated_local_memory
+    if length <= (_GPU_RANKED if shared else _CPU_RANKED):
+        args = (x.size, length, values, indices, x)
+        moved = x.nbytes + values.nbytes + indices.nbytes
+        return [_launch(target, _RANK, how, args, flops=2 * x.size * length, moved=moved)]
+    found = _by_radix(target, x, how)
+    args = (x.size, length, values, indices, x, found.order)
+    moved = x.nbytes + values.nbytes + indices.nbytes + found.order.nbytes
+    take = _launch(target, _TAKE, _Take(how.raw), args, flops=0, moved=moved)
+    return [*found.launches, take]
+
+
+def _by_radix(target: Target, x: Array, how: _Rank) -> Sorted:
+    """All elements sorted by their keys, the lowest word first, and then by their lines."""
+    memory, n = Scratch(x.device), x.size
+    keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
+    bits = 8 * x.dtype.itemsize
+    launches: list[Launch] = []
+    for shift in range(0, bits, _WORD):
+        params = _Keys(*how, first=shift == 0)
+        args = (n, shift, keys, order, x)
+        moved = x.nbytes + keys.nbytes + order.nbytes
+        launches.append(_launch(target, _KEYS, params, args, flops=0, moved=moved))
+        keys, order, more = sort(target, memory, keys, order, limit=2 ** min(bits, _WORD) - 1)
+        launches += more
+    lines = x.shape[0]
+    if lines > 1:
+        args = (n, x.shape[1], keys, order)
+        launches.append(_launch(target, _LINES, _Lines(), args, flops=n, moved=8 * n))
+        keys, order, more = sort(target, memory, keys, order, limit=lines - 1)
+        launches += more
+    return Sorted(keys, order, launches)
+
+
+def _ordering(dtype: DType, *, descending: bool) -> _Rank:
+    raw = _RAW[dtype.itemsize]
+    kind = "unsigned" if dtype in (bool_, uint8) else "signed"
+    if dtype.kind is Kind.FLOATING:
+        kind = "floating"
+    suffix = "UL" if raw == "ulong" else "U"
+    top = f"{1 << (8 * dtype.itemsize - 1):#x}{suffix}"
+    infinity = f"{_INFINITY.get(dtype.name, 0):#x}{suffix}"
+    return _Rank(raw, kind, top, infinity, descending)
+
+
+def _launch(
+    target: Target, kernel: Kernel, params: Any, args: tuple[Any, ...], *, flops: int, moved: int
+) -> Launch:
+    global_size, local_size = items(target, args[0])
+    return kernel.launch(
+        params, args, global_size=global_size, local_size=local_size, flops=flops, bytes=moved
+    )

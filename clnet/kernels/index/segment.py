@@ -1,0 +1,144 @@
+"""Sums over runs of equal keys: how gradients of gathers are added up without atomics."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.dtypes import int32
+from ...values.shapes import round_up
+from ..grid import items
+from ..kernel import Constraint, Kernel
+from ..streaming import streams_rows
+from .sort import Sorted
+
+_TREE_LANES = 32
+_TREE_SLICES = 8
+_POWER_OF_2 = Constraint("slices & (slices - 1) == 0", "the tree halves them")
+
+
+class _Starts(NamedTuple):
+    pass
+
+
+class _Sum(NamedTuple):
+    ctype: str
+    real: str
+
+
+class _SumRows(NamedTuple):
+    ctype: str
+    real: str
+    vector: int
+    stream: bool
+
+
+class _SumTree(NamedTuple):
+    ctype: str
+    real: str
+    lanes: int
+    slices: int
+
+
+class _Last(NamedTuple):
+    ctype: str
+
+
+_STARTS = Kernel("segment_starts", "index/segment.mako")
+_MARKS = Kernel("segment_marks", "index/segment.mako")
+_SUM_ELEMENTS = Kernel("segment_sum_elements", "index/segment.mako")
+_SUM_ROWS = Kernel("segment_sum_rows", "index/segment.mako")
+_SUM_TREE = Kernel("segment_sum_tree", "index/segment.mako", constraints=(_POWER_OF_2,))
+_LAST = Kernel("segment_last", "index/segment.mako")
+
+
+def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
+    """``y[o, r] = sum of x[o, i]`` over the ``i`` whose key is ``r``, in ascending ``i``.
+
+    Takes 4 bytes of scratch memory for a row.
+
+    Args:
+        target: what to choose the kernels for.
+        memory: the op's scratch memory.
+        y: ``(outer, rows, inner)``, dense; written whole, 0 where no key points.
+        x: ``(outer, n, inner)``, dense.
+        runs: the ``n`` keys in order; those of ``rows`` and more are left out.
+
+    Returns:
+        The launches, those of the sort not among them.
+    """
+    if y.size == 0:
+        return []
+    outer, rows, inner = y.shape
+    starts, launches = _starts(target, memory, rows, runs)
+    traits, n = target.traits, runs.keys.size
+    ctype, real = y.dtype.ctype, "double" if y.dtype.compute == "float64" else y.dtype.ctype
+    args = (outer, rows, n, inner, y, x, starts, runs.order)
+    if not traits.dedicated_local_memory and inner >= traits.simd_width:
+        lanes = max(traits.simd_width, 2)
+        kernel, params = _SUM_ROWS, _SumRows(ctype, real, lanes, streams_rows(y, inner, lanes))
+        sizes: tuple[Any, Any] = ((rows, outer), (1, 1))
+    elif traits.dedicated_local_memory and inner >= _TREE_LANES // 2 and n >= rows:
+        kernel, params = _SUM_TREE, _SumTree(ctype, real, _TREE_LANES, _TREE_SLICES)
+        sizes = (
+            (round_up(inner, _TREE_LANES), rows * _TREE_SLICES, outer),
+            (_TREE_LANES, _TREE_SLICES, 1),
+        )
+    else:
+        kernel, params = _SUM_ELEMENTS, _Sum(ctype, real)
+        sizes = items(target, y.size)
+    moved = y.nbytes + x.nbytes + starts.nbytes + runs.order.nbytes
+    launches.append(
+        kernel.launch(
+            params, args, global_size=sizes[0], local_size=sizes[1], flops=x.size, bytes=moved
+        )
+    )
+    return launches
+
+
+def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
+    """``y[o, r] = x[o, i]`` for the last ``i`` whose key is ``r``; other rows stay as they are.
+
+    Args:
+        target: what to choose the kernels for.
+        memory: the op's scratch memory.
+        y: ``(outer, rows, inner)``, dense.
+        x: ``(outer, n, inner)``, dense.
+        runs: the ``n`` keys in order; those of ``rows`` and more are left out.
+
+    Returns:
+        The launches, those of the sort not among them.
+    """
+    if y.size == 0:
+        return []
+    outer, rows, inner = y.shape
+    starts, launches = _starts(target, memory, rows, runs)
+    global_size, local_size = items(target, y.size)
+    launches.append(
+        _LAST.launch(
+            _Last(y.dtype.moved_as),
+            (outer, rows, runs.keys.size, inner, y, x, starts, runs.order),
+            global_size=global_size,
+            local_size=local_size,
+            flops=0,
+            bytes=2 * x.nbytes + starts.nbytes + runs.order.nbytes,
+        )
+    )
+    return launches
+
+
+def _starts(target: Target, memory: Scratch, rows: int, runs: Sorted) -> tuple[Array, list[Launch]]:
+    starts = Array.scratch(memory, (rows + 1,), int32)
+    # A search takes a CPU longer than to write down one by one where runs begin.
+    searched = target.traits.dedicated_local_memory
+    global_size, local_size = items(target, 1 + (rows if searched else runs.keys.size))
+    launch = (_STARTS if searched else _MARKS).launch(
+        _Starts(),
+        (rows, runs.keys.size, starts, runs.keys),
+        global_size=global_size,
+        local_size=local_size,
+        flops=0,
+        bytes=starts.nbytes + runs.keys.nbytes,
+    )
+    return starts, [launch]

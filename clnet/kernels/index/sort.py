@@ -1,0 +1,165 @@
+"""Stable sort of small non-negative keys with their positions, by radix, a digit a pass."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.dtypes import int32
+from ...values.shapes import ceil_div
+from ..kernel import Constraint, Kernel
+
+_CPU_BITS = 8
+_CPU_LEAST_BLOCK = 4096
+_GPU_BITS = 4
+_GPU_GROUP = 256
+_GPU_PER_ITEM = 8
+_POWER_OF_2 = Constraint("radix & (radix - 1) == 0", "a digit is a whole number of bits")
+
+
+class _Radix(NamedTuple):
+    radix: int
+
+
+class _Scan(NamedTuple):
+    pass
+
+
+class _CountLocal(NamedTuple):
+    radix: int
+    group: int
+
+
+class _ScanLocal(NamedTuple):
+    group: int
+
+
+class _ScatterLocal(NamedTuple):
+    radix: int
+    group: int
+    per_item: int
+
+
+class _Pass(NamedTuple):
+    """Which kernels a pass takes and how blocks are laid over the keys."""
+
+    bits: int
+    per_block: int
+    blocks: int
+    group: int
+    count: tuple[Kernel, Any]
+    scan: tuple[Kernel, Any]
+    scatter: tuple[Kernel, Any]
+
+
+class Sorted(NamedTuple):
+    """Keys in order, and where each was.
+
+    Attributes:
+        keys: ``(n,)``, int32, ascending.
+        order: ``(n,)``, int32; equal keys keep the order of their positions.
+        launches: what computes them.
+    """
+
+    keys: Array
+    order: Array
+    launches: list[Launch]
+
+
+_COUNT = Kernel("radix_count", "index/sort.mako", constraints=(_POWER_OF_2,))
+_SCAN = Kernel("radix_scan", "index/sort.mako")
+_SCATTER = Kernel("radix_scatter", "index/sort.mako", constraints=(_POWER_OF_2,))
+_COUNT_LOCAL = Kernel("radix_count_local", "index/sort.mako", constraints=(_POWER_OF_2,))
+_SCAN_LOCAL = Kernel("radix_scan_local", "index/sort.mako")
+_SCATTER_LOCAL = Kernel("radix_scatter_local", "index/sort.mako", constraints=(_POWER_OF_2,))
+
+
+def sort(target: Target, memory: Scratch, keys: Array, order: Array, *, limit: int) -> Sorted:
+    """Sort keys, and carry ``order`` along; both inputs are overwritten.
+
+    Takes 8 bytes of scratch memory for a key.
+
+    Args:
+        target: what to choose the kernels for.
+        memory: the op's scratch memory.
+        keys: ``(n,)``, dense int32, in ``[0, limit]``.
+        order: ``(n,)``, dense int32.
+        limit: the largest key; only its bits are looked at.
+
+    Returns:
+        The sorted keys; they may be the arrays given.
+    """
+    n = keys.size
+    if n == 0:
+        return Sorted(keys, order, [])
+    how = _plan(target, n)
+    counts = Array.scratch(memory, (how.blocks << how.bits,), int32)
+    other = (Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32))
+    launches: list[Launch] = []
+    for shift in range(0, limit.bit_length(), how.bits):
+        launches += _one_pass(how, n, shift, counts, (keys, order), other)
+        (keys, order), other = other, (keys, order)
+    return Sorted(keys, order, launches)
+
+
+def _plan(target: Target, n: int) -> _Pass:
+    if target.traits.dedicated_local_memory:
+        group = min(_GPU_GROUP, target.traits.max_group_size)
+        per_block = group * _GPU_PER_ITEM
+        radix = 1 << _GPU_BITS
+        return _Pass(
+            _GPU_BITS,
+            per_block,
+            ceil_div(n, per_block),
+            group,
+            (_COUNT_LOCAL, _CountLocal(radix, group)),
+            (_SCAN_LOCAL, _ScanLocal(group)),
+            (_SCATTER_LOCAL, _ScatterLocal(radix, group, _GPU_PER_ITEM)),
+        )
+    params = _Radix(1 << _CPU_BITS)
+    per_block = max(_CPU_LEAST_BLOCK, ceil_div(n, 2 * target.traits.compute_units))
+    blocks = ceil_div(n, per_block)
+    parts = (_COUNT, params), (_SCAN, _Scan()), (_SCATTER, params)
+    return _Pass(_CPU_BITS, per_block, blocks, 1, *parts)
+
+
+def _one_pass(
+    how: _Pass,
+    n: int,
+    shift: int,
+    counts: Array,
+    given: tuple[Array, Array],
+    result: tuple[Array, Array],
+) -> list[Launch]:
+    (count, count_params), (scan, scan_params), (scatter, scatter_params) = (
+        how.count,
+        how.scan,
+        how.scatter,
+    )
+    blocks = {"global_size": (how.blocks * how.group,), "local_size": (how.group,)}
+    sizes = (n, how.per_block, shift)
+    return [
+        count.launch(
+            count_params,
+            (*sizes, counts, given[0]),
+            **blocks,
+            flops=0,
+            bytes=4 * n + counts.nbytes,
+        ),
+        scan.launch(
+            scan_params,
+            (counts.size, counts),
+            global_size=(how.group,),
+            local_size=(how.group,),
+            flops=0,
+            bytes=2 * counts.nbytes,
+        ),
+        scatter.launch(
+            scatter_params,
+            (*sizes, *result, counts, *given),
+            **blocks,
+            flops=0,
+            bytes=16 * n + counts.nbytes,
+        ),
+    ]

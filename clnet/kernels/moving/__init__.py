@@ -1,0 +1,12 @@
+"""Elements where others lie: copies, fills, broadcasts along an axis, an array laid into another.
+
+:func:`copy` chooses among a plain copy, a transposition, :func:`repeat` (broadcasting) and
+:func:`place` (into one value: padding, gradients of slices).
+"""
+
+from .copy import arange as arange
+from .copy import copy as copy
+from .copy import fill as fill
+from .place import place as place
+from .repeat import repeat as repeat
+from .repeat import repeats as repeats

@@ -1,0 +1,254 @@
+## kernel copy: y = x between any strides and dtypes; constants and ranges
+##
+## param  ctype: str                 type of y's elements
+## param  source: str                type of x's elements
+## param  to_bool: bool              y holds truth values: 1 where x is not 0
+## param  ndim: int                  axes given by sizes and strides
+## param  tile: int                  edge of the square block that is turned over at once
+## param  stream: bool               y goes past the caches; blocks lie at whole lines
+## param  group_rows: int            work-items along a block's edge on a GPU
+## param  real: str                  float or double, arithmetic of a floating range; long of others
+## param  value: str                 C expression
+## def    copy_elements
+## arg    n: int                     elements
+## arg    size_{d}: int              the common shape
+## arg    y_stride_{d}: int          steps in y
+## arg    x_stride_{d}: int          steps in x
+## arg    y: out ctype
+## arg    x: in source
+## def    copy_rows
+## arg    n: int                     elements of a row
+## arg    y_step: int                step in y along a row
+## arg    x_step: int                step in x along a row
+## arg    size_{d}: int              the shape of the rows
+## arg    y_stride_{d}: int          steps in y from row to row
+## arg    x_stride_{d}: int          steps in x from row to row
+## arg    y: out ctype
+## arg    x: in source
+## def    copy_squares
+## arg    share: int                 rows of an item, a multiple of tile
+## def    copy_transposed, copy_transposed_local, copy_squares
+## arg    rows: int                  axis along which x is dense
+## arg    columns: int               axis along which y is dense
+## arg    y_row: int                 step in y from row to row
+## arg    x_column: int              step in x from column to column
+## arg    size_{d}: int              the shape of the other axes
+## arg    y_stride_{d}: int          their steps in y
+## arg    x_stride_{d}: int          their steps in x
+## arg    y: out ctype
+## arg    x: in source
+## def    fill
+## arg    n: int                     elements
+## arg    size_{d}: int              the shape
+## arg    y_stride_{d}: int          steps in y
+## arg    y: out ctype
+## arg    value: ctype
+## def    arange
+## arg    n: int                     elements
+## arg    y: out ctype[n]
+## arg    start: real
+## arg    step: real
+##
+## launch   copy_elements, fill, arange: one item per element. copy_rows: (elements of a row, rows).
+##          copy_transposed: (columns / tile, rows / tile, others), groups of one.
+##          copy_transposed_local: (tile, group_rows) items for each block.
+##          copy_squares: (columns / tile, rows / share, others), groups of one; at least a block
+##          of rows and columns, the last of which overlaps the one before
+## numerics C's conversions: towards zero from floating to integer
+<%namespace name="strided" file="/lib/strided.mako"/>
+<%namespace name="vectors" file="/lib/vector.mako"/>
+<%namespace name="prelude" file="/lib/prelude.mako"/>
+<%def name="converted(ctype, to_bool, value)">${f"({value} != 0)" if to_bool else f"({ctype})({value})"}</%def>
+<%def name="copy_elements(ctype, source, to_bool, ndim)">
+__kernel void copy_elements(
+    const int n,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${source} *restrict x, const long x_offset)
+{
+    const int i = get_global_id(0);
+    y += y_offset;
+    x += x_offset;
+    if (i < n) {
+        ${strided.locate(ndim, "i", ("y", "x"))}
+        y[at_y] = ${converted(ctype, to_bool, "x[at_x]")};
+    }
+}
+</%def>
+<%def name="copy_rows(ctype, source, to_bool, ndim)">
+__kernel void copy_rows(
+    const int n, const int y_step, const int x_step,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${source} *restrict x, const long x_offset)
+{
+    const int i = get_global_id(0);
+    const int row = get_group_id(1);
+    ${strided.locate(ndim, "row", ("y", "x"))}
+    y += y_offset + at_y;
+    x += x_offset + at_x;
+    /* Written three times: with steps known to be 1, or 0, the compiler uses whole vectors. */
+    if (y_step == 1 && x_step == 1) {
+        if (i < n)
+            y[i] = ${converted(ctype, to_bool, "x[i]")};
+    } else if (y_step == 1 && x_step == 0) {
+        const ${ctype} value = ${converted(ctype, to_bool, "x[0]")};
+        if (i < n)
+            y[i] = value;
+    } else if (i < n) {
+        y[i * y_step] = ${converted(ctype, to_bool, "x[i * x_step]")};
+    }
+}
+</%def>
+<%def name="copy_transposed(ctype, source, to_bool, ndim, tile)">
+__kernel void copy_transposed(
+    const int rows, const int columns, const int y_row, const int x_column,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${source} *restrict x, const long x_offset)
+{
+    const int first_column = get_global_id(0) * ${tile};
+    const int first_row = get_global_id(1) * ${tile};
+    const int block_columns = min(${tile}, columns - first_column);
+    const int block_rows = min(${tile}, rows - first_row);
+    ${strided.locate(ndim, "get_global_id(2)", ("y", "x"))}
+    y += y_offset + at_y + first_row * y_row + first_column;
+    x += x_offset + at_x + first_column * x_column + first_row;
+    ${source} block[${tile}][${tile}];
+    if (block_rows == ${tile}) {
+        for (int c = 0; c < block_columns; ++c)
+            for (int r = 0; r < ${tile}; ++r)
+                block[c][r] = x[c * x_column + r];
+    } else {
+        for (int c = 0; c < block_columns; ++c)
+            for (int r = 0; r < block_rows; ++r)
+                block[c][r] = x[c * x_column + r];
+    }
+    if (block_columns == ${tile}) {
+        for (int r = 0; r < block_rows; ++r)
+            for (int c = 0; c < ${tile}; ++c)
+                y[r * y_row + c] = ${converted(ctype, to_bool, "block[c][r]")};
+    } else {
+        for (int r = 0; r < block_rows; ++r)
+            for (int c = 0; c < block_columns; ++c)
+                y[r * y_row + c] = ${converted(ctype, to_bool, "block[c][r]")};
+    }
+}
+</%def>
+<%def name="copy_squares(ctype, ndim, tile, stream)">
+${vectors.types(ctype, tile)}
+${vectors.zip(ctype, tile)}
+% if stream:
+${prelude.stream(ctype, tile)}
+% endif
+__kernel void copy_squares(
+    const int share, const int rows, const int columns, const int y_row, const int x_column,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${ctype} *restrict x, const long x_offset)
+{
+    const int column = min((int)get_global_id(0) * ${tile}, columns - ${tile});
+    const int from = get_global_id(1) * share, end = min(rows, from + share);
+    ${strided.locate(ndim, "get_global_id(2)", ("y", "x"))}
+    y += y_offset + at_y + column;
+    x += x_offset + at_x + (long)column * x_column;
+    for (int at = from; at < end; at += ${tile}) {
+        const int row = min(at, rows - ${tile});
+        ${vectors.turn(ctype, tile, "x + row + {0} * (long)x_column", "y + (row + {0}) * (long)y_row", "stream" if stream else "")}
+    }
+}
+</%def>
+<%def name="copy_transposed_local(ctype, source, to_bool, ndim, tile, group_rows)">
+__kernel void copy_transposed_local(
+    const int rows, const int columns, const int y_row, const int x_column,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+% for d in range(ndim):
+    const int x_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset,
+    __global const ${source} *restrict x, const long x_offset)
+{
+    /* One element more in a row keeps a column out of a single bank of local memory. */
+    __local ${source} block[${tile}][${tile + 1}];
+    const int lane = get_local_id(0);
+    const int first_column = get_group_id(0) * ${tile};
+    const int first_row = get_group_id(1) * ${tile};
+    ${strided.locate(ndim, "get_group_id(2)", ("y", "x"))}
+    y += y_offset + at_y;
+    x += x_offset + at_x;
+    for (int c = get_local_id(1); c < ${tile}; c += ${group_rows})
+        if (first_column + c < columns && first_row + lane < rows)
+            block[c][lane] = x[(first_column + c) * x_column + first_row + lane];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int r = get_local_id(1); r < ${tile}; r += ${group_rows})
+        if (first_row + r < rows && first_column + lane < columns)
+            y[(first_row + r) * y_row + first_column + lane] =
+                ${converted(ctype, to_bool, "block[lane][r]")};
+}
+</%def>
+<%def name="fill(ctype, ndim)">
+__kernel void fill(
+    const int n,
+% for d in range(ndim):
+    const int size_${d},
+% endfor
+% for d in range(ndim):
+    const int y_stride_${d},
+% endfor
+    __global ${ctype} *restrict y, const long y_offset, const ${ctype} value)
+{
+    const int i = get_global_id(0);
+    y += y_offset;
+    if (i < n) {
+        ${strided.locate(ndim, "i", ("y",))}
+        y[at_y] = value;
+    }
+}
+</%def>
+<%def name="arange(ctype, real)">
+__kernel void arange(
+    const int n, __global ${ctype} *restrict y, const long y_offset,
+    const ${real} start, const ${real} step)
+{
+    const int i = get_global_id(0);
+    if (i < n)
+        y[y_offset + i] = (${ctype})${"(start + i * step)" if real == "long" else f"fma(({real})i, step, start)"};
+}
+</%def>

@@ -1,0 +1,279 @@
+"""Copies between arrays of any strides and dtypes, constants and ranges."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...array import Array
+from ...device import HostScalar, Launch, Target
+from ...values.dtypes import DType, Kind, bool_
+from ...values.shapes import Shape, Strides, ceil_div, collapse
+from ..grid import items
+from ..kernel import Constraint, Kernel
+from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from .place import place
+from .repeat import repeat, repeats
+
+_CPU_TILE = 16
+_SQUARES_EACH = 8
+_GPU_TILE = 32
+_GPU_ROWS = 8
+_LEAST_TURNED = 4
+_LEAST_ROW = 32
+# Rows that are worth work-items of their own.
+_LONG_ROW = 512
+_GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
+
+
+class _Copy(NamedTuple):
+    ctype: str
+    source: str
+    to_bool: bool
+    ndim: int
+
+
+class _CopyTransposed(NamedTuple):
+    ctype: str
+    source: str
+    to_bool: bool
+    ndim: int
+    tile: int
+
+
+class _CopySquares(NamedTuple):
+    ctype: str
+    ndim: int
+    tile: int
+    stream: bool
+
+
+class _CopyTransposedLocal(NamedTuple):
+    ctype: str
+    source: str
+    to_bool: bool
+    ndim: int
+    tile: int
+    group_rows: int
+
+
+class _Fill(NamedTuple):
+    ctype: str
+    ndim: int
+
+
+class _Arange(NamedTuple):
+    ctype: str
+    real: str
+
+
+_ELEMENTS = Kernel("copy_elements", "moving/copy.mako")
+_ROWS = Kernel("copy_rows", "moving/copy.mako")
+_TRANSPOSED = Kernel("copy_transposed", "moving/copy.mako")
+_SQUARES = Kernel("copy_squares", "moving/copy.mako")
+_TRANSPOSED_LOCAL = Kernel("copy_transposed_local", "moving/copy.mako", constraints=(_GROUP_FITS,))
+_FILL = Kernel("fill", "moving/copy.mako")
+_ARANGE = Kernel("arange", "moving/copy.mako")
+
+
+def copy(target: Target, y: Array, x: Array) -> list[Launch]:
+    """``y = x``, elementwise, converted to ``y``'s dtype.
+
+    Args:
+        target: what to choose the kernel for.
+        y: any shape and strides that do not overlap themselves.
+        x: the same shape, any strides; it does not overlap ``y``. A float of 16 bits has the
+            dtype of ``y``.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    shape, (y_strides, x_strides) = _ordered(y.shape, y.strides, x.strides)
+    turned = _turned_axis(shape, y_strides, x_strides)
+    if turned is not None:
+        return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
+    if x_strides[-1] == 0 and y.dtype is x.dtype and repeats(target, y, shape[-1]):
+        return [repeat(target, y, x, shape[:-1], x_strides[:-1])]
+    if len(shape) != 1 and (shape[-1] < _LONG_ROW or y.nbytes >= STREAM_BYTES):
+        dense = y.view(shape, y_strides)
+        at_once = place(target, dense, x, shape, x_strides, starts=(0,) * len(shape))
+        if at_once:
+            return at_once
+    if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
+        return [_rows(target, y, x, shape, y_strides, x_strides)]
+    params = _Copy(*_types(y, x), len(shape))
+    global_size, local_size = items(target, y.size)
+    args = (y.size, *shape, *y_strides, *x_strides, y, x)
+    return [_launch(_ELEMENTS, params, args, y, x, global_size, local_size)]
+
+
+def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
+    """``y = value``, elementwise.
+
+    Args:
+        target: what to choose the kernel for.
+        y: any shape and strides that do not overlap themselves.
+        value: a number of ``y``'s kind; or a cell of one, but for floats of 16 bits.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    shape, (strides,) = _ordered(y.shape, y.strides)
+    global_size, local_size = items(target, y.size)
+    return [
+        _FILL.launch(
+            _Fill(y.dtype.moved_as, len(shape)),
+            (y.size, *shape, *strides, y, _stored(y.dtype, value)),
+            global_size=global_size,
+            local_size=local_size,
+            flops=0,
+            bytes=y.nbytes,
+        )
+    ]
+
+
+def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
+    """``y[i] = start + i * step``, rounded once; the same bits on every device.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(n,)``, dense.
+        start: the first element.
+        step: from one element to the next.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    real = y.dtype.ctype if y.dtype.kind is Kind.FLOATING else "long"
+    global_size, local_size = items(target, y.size)
+    return [
+        _ARANGE.launch(
+            _Arange(y.dtype.ctype, real),
+            (y.size, y, start, step),
+            global_size=global_size,
+            local_size=local_size,
+            flops=2 * y.size,
+            bytes=y.nbytes,
+        )
+    ]
+
+
+def _types(y: Array, x: Array) -> tuple[str, str, bool]:
+    """The C types of both, and whether truth values are made of what is none."""
+    if y.dtype is x.dtype:
+        return y.dtype.moved_as, y.dtype.moved_as, False
+    return y.dtype.ctype, x.dtype.ctype, y.dtype is bool_
+
+
+def _stored(dtype: DType, value: float | HostScalar) -> float | HostScalar:
+    """A number as the kernel takes it: a float of 16 bits as its bits."""
+    if dtype.is_floating_point and dtype.itemsize == 2:
+        return int(np.array(value, dtype.numpy).view(np.uint16))
+    return value
+
+
+def _ordered(shape: Shape, *operands: Strides) -> tuple[Shape, tuple[Strides, ...]]:
+    """The fewest axes, ordered so that the first operand is stepped through in memory order."""
+    axes = sorted(range(len(shape)), key=lambda axis: -operands[0][axis])
+    return collapse(
+        tuple(shape[axis] for axis in axes),
+        [tuple(strides[axis] for axis in axes) for strides in operands],
+    )
+
+
+def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | None:
+    """The axis along which x is dense when y is dense along another, else None."""
+    if y_strides[-1] != 1 or x_strides[-1] in (0, 1) or shape[-1] < _LEAST_TURNED:
+        return None
+    for axis in range(len(shape) - 1):
+        if x_strides[axis] == 1 and shape[axis] >= _LEAST_TURNED:
+            return axis
+    return None
+
+
+def _rows(
+    target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
+) -> Launch:
+    outer, columns = shape[:-1] or (1,), shape[-1]
+    params = _Copy(*_types(y, x), len(outer))
+    (width,), (group,) = items(target, columns)
+    args = (
+        columns,
+        y_strides[-1],
+        x_strides[-1],
+        *outer,
+        *(y_strides[:-1] or (0,)),
+        *(x_strides[:-1] or (0,)),
+        y,
+        x,
+    )
+    return _launch(_ROWS, params, args, y, x, (width, y.size // columns), (group, 1))
+
+
+def _transposed(
+    target: Target,
+    y: Array,
+    x: Array,
+    shape: Shape,
+    y_strides: Strides,
+    x_strides: Strides,
+    axis: int,
+) -> Launch:
+    last = len(shape) - 1
+    others = [d for d in range(last) if d != axis]
+    rows, columns = shape[axis], shape[last]
+    dtypes = (*_types(y, x), max(len(others), 1))
+    args = (
+        rows,
+        columns,
+        y_strides[axis],
+        x_strides[last],
+        *([shape[d] for d in others] or (1,)),
+        *([y_strides[d] for d in others] or (0,)),
+        *([x_strides[d] for d in others] or (0,)),
+        y,
+        x,
+    )
+    count = y.size // (rows * columns)
+    if target.traits.dedicated_local_memory:
+        blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
+        local_params = _CopyTransposedLocal(*dtypes, _GPU_TILE, _GPU_ROWS)
+        sizes = (*blocks, count), (_GPU_TILE, _GPU_ROWS, 1)
+        return _launch(_TRANSPOSED_LOCAL, local_params, args, y, x, *sizes)
+    item_bytes = y.dtype.itemsize
+    tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)
+    if y.dtype is x.dtype and item_bytes >= 4 and 2 <= tile <= min(rows, columns):
+        whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and aligned([y])
+        streams = whole and tile * item_bytes == LINE_BYTES and y.nbytes >= STREAM_BYTES
+        squares = _CopySquares(y.dtype.moved_as, dtypes[-1], tile, streams)
+        share = tile * _SQUARES_EACH
+        sizes = (ceil_div(columns, tile), ceil_div(rows, share), count), (1, 1, 1)
+        return _launch(_SQUARES, squares, (share, *args), y, x, *sizes)
+    blocks = (ceil_div(columns, _CPU_TILE), ceil_div(rows, _CPU_TILE), count)
+    return _launch(_TRANSPOSED, _CopyTransposed(*dtypes, _CPU_TILE), args, y, x, blocks, (1, 1, 1))
+
+
+def _launch(
+    kernel: Kernel,
+    params: Any,
+    args: tuple[Any, ...],
+    y: Array,
+    x: Array,
+    global_size: tuple[int, ...],
+    local_size: tuple[int, ...],
+) -> Launch:
+    return kernel.launch(
+        params,
+        args,
+        global_size=global_size,
+        local_size=local_size,
+        flops=0,
+        bytes=y.nbytes + x.nbytes,
+    )

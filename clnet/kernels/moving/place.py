@@ -1,0 +1,113 @@
+"""An array laid into a dense one among elements of one value, on CPUs; strided rows made dense."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import Shape, Strides, ceil_div, round_up
+from ..grid import lanes_of
+from ..kernel import Constraint, Kernel
+from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+
+
+class _Place(NamedTuple):
+    ctype: str
+    lanes: int
+    padded: bool
+    stream: bool
+    room: int
+    ndim: int
+
+
+class _Axis(NamedTuple):
+    size: int
+    x_size: int
+    low: int
+    x_stride: int
+
+
+_PLACE = Kernel(
+    "place",
+    "moving/place.mako",
+    (Constraint("room % lanes == 0", "what goes to y is whole vectors"),),
+)
+
+_ROOM = 2048
+_ITEMS_PER_UNIT = 16
+# Fewer elements are left to kernels that serve more layouts.
+_LEAST = 4096
+_LEAST_ROW = 16
+# What a kernel may count with an int.
+_INT_BYTES = 2**31
+
+
+def place(
+    target: Target,
+    y: Array,
+    x: Array,
+    x_shape: Shape,
+    x_strides: Strides,
+    *,
+    starts: tuple[int, ...],
+    value: float = 0,
+) -> list[Launch]:
+    """``y`` is ``value`` but for the elements of ``x``, which lie from ``starts`` on.
+
+    Args:
+        target: whose vectors and cores are used.
+        y: any dense array.
+        x: the elements, of ``y``'s dtype.
+        x_shape: their shape, that of ``y`` or smaller.
+        x_strides: their steps in ``x``.
+        starts: where in ``y`` they begin.
+        value: a number of ``y``'s kind.
+
+    Returns:
+        One launch; none where others serve better: on GPUs, for small arrays, elements that are not
+        neighbours, short rows.
+    """
+    if target.traits.dedicated_local_memory or y.dtype.itemsize not in (4, 8):
+        return []
+    if y.size < _LEAST or not y.contiguous or x.dtype is not y.dtype:
+        return []
+    if max(y.storage.nbytes, x.storage.nbytes) >= _INT_BYTES:
+        return []
+    axes = _merged(y.shape, x_shape, starts, x_strides)
+    *outer, last = axes
+    if last.x_stride != 1 or last.size < _LEAST_ROW:
+        return []
+    padded = any(axis.size != axis.x_size for axis in axes)
+    size = y.dtype.itemsize
+    lanes = lanes_of(target, size)
+    streams = lanes * size == LINE_BYTES and y.nbytes >= STREAM_BYTES and aligned([y])
+    share = round_up(ceil_div(y.size, target.traits.compute_units * _ITEMS_PER_UNIT), _ROOM)
+    arguments = [number for axis in outer for number in axis]
+    launch = _PLACE.launch(
+        _Place(y.dtype.moved_as, lanes, padded, streams, _ROOM, len(outer)),
+        (y.size, share, *last[:3], *arguments, y, x, *((value,) if padded else ())),
+        global_size=(ceil_div(y.size, share),),
+        local_size=(1,),
+        flops=0,
+        bytes=y.nbytes + x.dtype.itemsize * prod(axis.x_size for axis in axes),
+    )
+    return [launch]
+
+
+def _merged(shape: Shape, x_shape: Shape, starts: Shape, x_strides: Strides) -> list[_Axis]:
+    """The fewest axes: one that x fills joins the axis around it, where x goes on evenly."""
+    merged: list[_Axis] = []
+    for axis in map(_Axis, shape, x_shape, starts, x_strides):
+        around = merged[-1] if merged else None
+        if (
+            around
+            and axis.size == axis.x_size
+            and (around.x_stride == axis.size * axis.x_stride or around.x_size == 1)
+        ):
+            n = axis.size
+            merged[-1] = _Axis(around.size * n, around.x_size * n, around.low * n, axis.x_stride)
+        else:
+            merged.append(axis)
+    return merged

@@ -1,0 +1,73 @@
+"""Broadcasts along the last axis on CPUs: each element of an array fills a row."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import Shape, Strides, ceil_div, round_up
+from ..grid import lanes_of
+from ..kernel import Constraint, Kernel
+from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+
+
+class _Repeat(NamedTuple):
+    ctype: str
+    whole: str
+    lanes: int
+    divided: bool
+    stream: bool
+    ndim: int
+
+
+_REPEAT = Kernel(
+    "repeat", "moving/repeat.mako", (Constraint("lanes in (2, 4, 8, 16)", "vectors OpenCL has"),)
+)
+
+_ITEMS_PER_UNIT = 16
+_ITEM_ELEMENTS = 4096
+
+
+def repeats(target: Target, y: Array, n: int) -> bool:
+    """Whether :func:`repeat` takes rows of ``n`` elements of ``y``."""
+    if target.traits.dedicated_local_memory or y.dtype.itemsize not in (4, 8):
+        return False
+    return y.contiguous and n >= lanes_of(target, y.dtype.itemsize)
+
+
+def repeat(
+    target: Target, y: Array, x: Array, rows: Shape, x_strides: Strides, *, divisor: float = 1
+) -> Launch:
+    """``y[row, :] = x[row] / divisor``.
+
+    Args:
+        target: what to choose vectors for.
+        y: dense, not empty; each row of it is one that :func:`repeats` takes.
+        x: the elements, of ``y``'s dtype.
+        rows: the shape of the rows.
+        x_strides: the steps in ``x`` from row to row.
+        divisor: 1 moves bits of any type; else the type is a floating one.
+
+    Returns:
+        The launch.
+    """
+    lanes, bytes_each = lanes_of(target, y.dtype.itemsize), y.dtype.itemsize
+    n = y.size // prod(rows)
+    streams = lanes * bytes_each == LINE_BYTES and y.nbytes >= STREAM_BYTES and aligned([y])
+    items = max(1, min(target.traits.compute_units * _ITEMS_PER_UNIT, y.size // _ITEM_ELEMENTS))
+    share = round_up(ceil_div(y.size, items), lanes)
+    whole = "int" if bytes_each == 4 else "long"
+    divided = divisor != 1
+    params = _Repeat(y.dtype.moved_as, whole, lanes, divided, streams, max(len(rows), 1))
+    strides = x_strides or (0,)
+    tail = (float(divisor),) if divided else ()
+    return _REPEAT.launch(
+        params,
+        (y.size, n, share, *(rows or (1,)), *strides, y, x, *tail),
+        global_size=(ceil_div(y.size, share),),
+        local_size=(1,),
+        flops=0,
+        bytes=y.nbytes + y.size // n * bytes_each,
+    )

@@ -1,0 +1,257 @@
+## kernel norm: mean and variance of each channel, and the sums of its gradient
+##
+## math     parts of a channel give (mean, squares = sum (x - mean)^2), joined by Chan's formula;
+##          gradient: sum gy and sum gy (x - mean)
+## layout   x and gy dense (n, channels, inner). The elements of a channel, in order, are cut into
+##          parts small enough that the second pass over one finds it in a cache; columns: inner is
+##          1.
+## param    columns: bool                inner is 1: a vector holds neighbouring channels
+## param    grad: bool                   the sums of the gradient instead of the statistics
+## param    ctype: str                   element type
+## param    acc: str                     element type in registers, and of statistics
+## param    lanes: int                   lanes of a vector of acc
+## param    group: int                   work-items of a group, a power of two
+## param    reduce_items: int            of these, how many share one channel, a power of two
+## param    kept_items: int              channels of a group
+## param    value: str                   an expression of v (and g) that is summed
+## param    vector: str                  type of a vector of acc
+## param    sums: dict                   variable -> expression of v (and g) that is added to it
+## param    fill: str                    what stands where a vector reaches past the end
+## def      norm_parts
+## arg      channels: int
+## arg      inner: int
+## arg      total: int                   elements of a channel
+## arg      part_size: int
+## arg      parts: int
+## arg      first: out acc[channels, parts]    mean, or sum gy
+## arg      second: out acc[channels, parts]   squares, or sum gy (x - mean)
+## arg      x: in ctype
+## arg      gy: in ctype                 only when grad
+## arg      mean: in acc[channels]       only when grad
+## def      norm_parts_group
+## arg      channels: int
+## arg      inner: int
+## arg      total: int
+## arg      part_size: int
+## arg      parts: int
+## arg      first: out acc[channels, parts]
+## arg      second: out acc[channels, parts]
+## arg      x: in ctype
+## arg      gy: in ctype                 only when grad
+## arg      mean: in acc[channels]       only when grad
+## def      norm_statistics
+## arg      channels: int
+## arg      total: int
+## arg      part_size: int
+## arg      parts: int
+## arg      eps: acc
+## arg      mean: out acc[channels]
+## arg      invstd: out acc[channels]    1 / sqrt(variance + eps)
+## arg      var: out acc[channels]       the unbiased variance
+## arg      means: in acc[channels, parts]
+## arg      squares: in acc[channels, parts]
+## def      norm_slopes
+## arg      channels: int
+## arg      parts: int
+## arg      gweight: out acc[channels]
+## arg      gbias: out acc[channels]
+## arg      sums: in acc[channels, parts]       sum gy
+## arg      products: in acc[channels, parts]   sum gy (x - mean)
+## arg      invstd: in acc[channels]
+## launch   parts: local 1, an item takes one part of one channel or of a vector of channels. group:
+##          a group takes one part of (group / reduce_items) channels. The others: one item a
+##          channel.
+## numerics two passes over each part; everything is joined in a fixed order
+<%namespace name="lib" file="/lib/fold.mako"/>
+<%namespace name="ragged" file="/lib/ragged.mako"/>
+<%def name="part_pass(sums, vector, lanes, columns, grad, fill)">
+% if columns:
+    for (int row = from; row < end; row++) {
+        const long at = (long)row * channels + channel;
+        const ${vector} v = load_ragged(x + at, count, 0);
+% if grad:
+        const ${vector} g = load_ragged(gy + at, count, 0);
+% endif
+% for name, value in sums.items():
+        ${name} += ${value};
+% endfor
+    }
+% else:
+    for (int at = from, n; at < end; at += n) {
+        const int row = at / inner, column = at - row * inner;
+        n = min(inner - column, end - at);
+        const long start = ((long)row * channels + channel) * inner + column;
+        for (int i = 0; i < n; i += ${lanes}) {
+            const ${vector} v = load_ragged(x + start + i, n - i, ${fill});
+% if grad:
+            const ${vector} g = load_ragged(gy + start + i, n - i, 0);
+% endif
+% for name, value in sums.items():
+            ${name} += ${value};
+% endfor
+        }
+    }
+% endif
+</%def>
+<%def name="norm_parts(columns, grad, ctype, acc, lanes)">
+<%
+    vector = f"{acc}{lanes}"
+    fold = (lambda name: name) if columns else (lambda name: f"sum_fold({name})")
+%>
+${lib.fold("sum", acc, lanes)}
+${ragged.load(ctype, acc, lanes)}
+${ragged.store(acc, acc, lanes)}
+__kernel void norm_parts(
+    const int channels, const int inner, const int total, const int part_size, const int parts,
+    __global ${acc} *restrict first, const long first_offset,
+    __global ${acc} *restrict second, const long second_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+% if grad:
+    , __global const ${ctype} *restrict gy, const long gy_offset
+    , __global const ${acc} *restrict mean, const long mean_offset
+% endif
+) {
+    first += first_offset;
+    second += second_offset;
+    x += x_offset;
+% if grad:
+    gy += gy_offset;
+    mean += mean_offset;
+% endif
+    const int part = get_global_id(0) % parts;
+    const int from = part * part_size, end = min(from + part_size, total);
+% if columns:
+    const int channel = get_global_id(0) / parts * ${lanes}, count = channels - channel;
+% else:
+    const int channel = get_global_id(0) / parts;
+% endif
+    ${vector} sums = 0, products = 0;
+% if grad:
+    const ${vector if columns else acc} centre = ${"load_ragged(mean + channel, count, 0)" if columns else "mean[channel]"};
+    ${part_pass({"sums": "g", "products": "g * (v - centre)"}, vector, lanes, columns, grad, "0")}
+    const ${vector if columns else acc} one = ${fold("sums")}, other = ${fold("products")};
+% else:
+    ${part_pass({"sums": "v"}, vector, lanes, columns, grad, "0")}
+    const ${vector if columns else acc} one = ${fold("sums")} / (end - from);
+    ${part_pass({"products": "(v - one) * (v - one)"}, vector, lanes, columns, grad, "one")}
+    const ${vector if columns else acc} other = ${fold("products")};
+% endif
+% if columns:
+    ${acc} ones[${lanes}], others[${lanes}];
+    vstore${lanes}(one, 0, ones);
+    vstore${lanes}(other, 0, others);
+    for (int k = 0; k < min(count, ${lanes}); k++) {
+        first[(channel + k) * parts + part] = ones[k];
+        second[(channel + k) * parts + part] = others[k];
+    }
+% else:
+    first[channel * parts + part] = one;
+    second[channel * parts + part] = other;
+% endif
+}
+</%def>
+<%def name="group_sum(value, acc, reduce_items, kept_items, grad)">
+    {
+        ${acc} sum = 0;
+        for (int i = from + lane; i < end; i += ${reduce_items}) {
+            const int row = i / inner, column = i - row * inner;
+            const long at = ((long)row * channels + channel) * inner + column;
+            const ${acc} v = x[at];
+% if grad:
+            const ${acc} g = gy[at];
+% endif
+            sum += ${value};
+        }
+        partial[lane * ${kept_items} + kept] = sum;
+        ${lib.tree("sum", "partial", reduce_items, kept_items)}
+    }
+</%def>
+<%def name="norm_parts_group(columns, grad, ctype, acc, group, reduce_items)">
+<% kept_items = group // reduce_items %>
+${lib.join("sum", acc, 1)}
+__kernel void norm_parts_group(
+    const int channels, const int inner, const int total, const int part_size, const int parts,
+    __global ${acc} *restrict first, const long first_offset,
+    __global ${acc} *restrict second, const long second_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+% if grad:
+    , __global const ${ctype} *restrict gy, const long gy_offset
+    , __global const ${acc} *restrict mean, const long mean_offset
+% endif
+) {
+    __local ${acc} partial[${group}];
+    first += first_offset;
+    second += second_offset;
+    x += x_offset;
+    ${lib.places(reduce_items, kept_items, columns)}
+    const int part = get_group_id(0) % parts;
+    const int channel = get_group_id(0) / parts * ${kept_items} + kept;
+    const int inside = channel < channels;
+    const int from = part * part_size, end = inside ? min(from + part_size, total) : from;
+% if grad:
+    gy += gy_offset;
+    const ${acc} centre = inside ? mean[mean_offset + channel] : 0;
+    ${group_sum("g", acc, reduce_items, kept_items, grad)}
+    const ${acc} one = partial[kept];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    ${group_sum("g * (v - centre)", acc, reduce_items, kept_items, grad)}
+% else:
+    ${group_sum("v", acc, reduce_items, kept_items, grad)}
+    const ${acc} one = partial[kept] / max(end - from, 1);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    ${group_sum("(v - one) * (v - one)", acc, reduce_items, kept_items, grad)}
+% endif
+    if (lane == 0 && inside) {
+        first[channel * parts + part] = one;
+        second[channel * parts + part] = partial[kept];
+    }
+}
+</%def>
+<%def name="norm_statistics(acc)">
+__kernel void norm_statistics(
+    const int channels, const int total, const int part_size, const int parts, const ${acc} eps,
+    __global ${acc} *restrict mean, const long mean_offset,
+    __global ${acc} *restrict invstd, const long invstd_offset,
+    __global ${acc} *restrict var, const long var_offset,
+    __global const ${acc} *restrict means, const long means_offset,
+    __global const ${acc} *restrict squares, const long squares_offset
+) {
+    const int channel = get_global_id(0);
+    if (channel >= channels)
+        return;
+    ${acc} centre = 0, square = 0;
+    #pragma unroll 8
+    for (int part = 0; part < parts; part++) {
+        const int before = part * part_size, here = min(part_size, total - before);
+        const ${acc} share = (${acc})here / (before + here);
+        const ${acc} step = means[means_offset + channel * parts + part] - centre;
+        centre += step * share;
+        square += squares[squares_offset + channel * parts + part] + step * step * before * share;
+    }
+    mean[mean_offset + channel] = centre;
+    invstd[invstd_offset + channel] = 1 / sqrt(square / total + eps);
+    var[var_offset + channel] = square / (total - 1);
+}
+</%def>
+<%def name="norm_slopes(acc)">
+__kernel void norm_slopes(
+    const int channels, const int parts,
+    __global ${acc} *restrict gweight, const long gweight_offset,
+    __global ${acc} *restrict gbias, const long gbias_offset,
+    __global const ${acc} *restrict sums, const long sums_offset,
+    __global const ${acc} *restrict products, const long products_offset,
+    __global const ${acc} *restrict invstd, const long invstd_offset
+) {
+    const int channel = get_global_id(0);
+    if (channel >= channels)
+        return;
+    ${acc} sum = 0, product = 0;
+    #pragma unroll 8
+    for (int part = 0; part < parts; part++) {
+        sum += sums[sums_offset + channel * parts + part];
+        product += products[products_offset + channel * parts + part];
+    }
+    gbias[gbias_offset + channel] = sum;
+    gweight[gweight_offset + channel] = product * invstd[invstd_offset + channel];
+}
+</%def>

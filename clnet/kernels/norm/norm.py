@@ -1,0 +1,351 @@
+"""Batch normalisation: statistics of channels, the normalisation, and its gradients.
+
+The statistics are those of any ``(n, channels, inner)`` view; the normalisation itself is a
+pointwise expression, so that other norms can share the first and write the second.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...errors import ArgumentError
+from ...expr import Expr, Input, Scalar
+from ...values.dtypes import DType, from_name
+from ...values.shapes import ceil_div, round_up
+from ..grid import lanes_of
+from ..kernel import Kernel
+from ..pointwise import pointwise
+from .norm_runs import part_fits, runs
+
+
+class PartsParams(NamedTuple):
+    """Parameters of ``norm_parts``; the template's header says what they are."""
+
+    columns: bool
+    grad: bool
+    ctype: str
+    acc: str
+    lanes: int
+
+
+class PartsGroupParams(NamedTuple):
+    """Parameters of ``norm_parts_group``."""
+
+    columns: bool
+    grad: bool
+    ctype: str
+    acc: str
+    group: int
+    reduce_items: int
+
+
+class StatisticsParams(NamedTuple):
+    """Parameters of ``norm_statistics``."""
+
+    acc: str
+
+
+class SlopesParams(NamedTuple):
+    """Parameters of ``norm_slopes``."""
+
+    acc: str
+
+
+PARTS = Kernel("norm_parts", "norm/norm.mako")
+PARTS_GROUP = Kernel("norm_parts_group", "norm/norm.mako")
+STATISTICS = Kernel("norm_statistics", "norm/norm.mako")
+SLOPES = Kernel("norm_slopes", "norm/norm.mako")
+
+# Elements of a part: the second pass over it should find it in a core's own cache.
+_PART = 8192
+_MOST_PARTS = 256
+_GROUP = 256
+_CHANNEL_GROUP = 64
+
+
+class Channels(NamedTuple):
+    """A dense array as ``(n, channels, inner)``."""
+
+    n: int
+    count: int
+    inner: int
+
+    @staticmethod
+    def of(x: Array) -> Channels:
+        """The channels of ``x``, axis 1.
+
+        Raises:
+            ArgumentError: if ``x`` is not dense.
+        """
+        if not x.contiguous:
+            raise ArgumentError("norm", "arrays are dense", shape=x.shape, strides=x.strides)
+        return Channels(x.shape[0], x.shape[1], prod(x.shape[2:]))
+
+    @property
+    def total(self) -> int:
+        """Elements of a channel."""
+        return self.n * self.inner
+
+    def part_size(self) -> int:
+        """Elements of a part."""
+        if self.inner == 1:  # many channels side by side: fewer rows fill the cache
+            return max(_PART // max(self.count, 16), ceil_div(self.total, _MOST_PARTS), 32)
+        return max(_PART, ceil_div(self.total, _MOST_PARTS))
+
+    def parts(self) -> int:
+        """Into how many parts a channel is cut; a channel without elements has one."""
+        return max(1, ceil_div(self.total, self.part_size()))
+
+
+def batch_norm(
+    target: Target,
+    y: Array,
+    statistics: tuple[Array, Array, Array],
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    *,
+    eps: float,
+) -> list[Launch]:
+    """``y = (x - mean) * invstd * weight + bias`` by the statistics of ``x`` itself.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        y: dense, ``x``'s shape and dtype.
+        statistics: written, ``(c,)`` each, of ``x``'s compute dtype: the mean, ``1 / sqrt(variance
+            + eps)``, and the unbiased variance (NaN for one element a channel).
+        x: dense ``(n, c, ...)``, floating.
+        weight: ``(c,)`` or None.
+        bias: ``(c,)`` or None.
+        eps: added to the variance.
+
+    Returns:
+        The launches: parts of the statistics, their joining, the normalisation.
+
+    Raises:
+        ArgumentError: if ``x`` is not dense.
+    """
+    channels = Channels.of(x)
+    if channels.count == 0:
+        return []
+    launches = _statistics(target, channels, statistics, x, eps)
+    mean, invstd, _ = statistics
+    inputs = [x, *(spread(a, x) for a in (mean, invstd, weight, bias) if a is not None)]
+    expr = normalized(weighted=weight is not None, biased=bias is not None)
+    return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
+
+
+def batch_norm_statistics(
+    target: Target, statistics: tuple[Array, Array, Array], x: Array, *, eps: float
+) -> list[Launch]:
+    """The statistics of :func:`batch_norm` alone.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        statistics: written, as for :func:`batch_norm`.
+        x: dense ``(n, c, ...)``, floating.
+        eps: added to the variance.
+
+    Returns:
+        The launches: their parts, their joining.
+
+    Raises:
+        ArgumentError: if ``x`` is not dense.
+    """
+    channels = Channels.of(x)
+    return _statistics(target, channels, statistics, x, eps) if channels.count else []
+
+
+def group_norm(
+    target: Target,
+    y: Array,
+    statistics: tuple[Array, Array, Array],
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    *,
+    eps: float,
+) -> list[Launch]:
+    """``y = (x - mean) * invstd * weight + bias`` by the statistics of each group.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        y: dense, ``x``'s shape and dtype.
+        statistics: as for :func:`batch_norm`, ``(n * groups,)`` each.
+        x: dense ``(n, groups, members, inner)``, floating.
+        weight: ``(groups, members)`` or None.
+        bias: ``(groups, members)`` or None.
+        eps: added to the variance.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if x.size == 0:
+        return []
+    n, groups, members, inner = x.shape
+    launches = _statistics(target, Channels(1, n * groups, members * inner), statistics, x, eps)
+    inputs = [x, *(a.view((n, groups, 1, 1), (groups, 1, 1, 1)) for a in statistics[:2])]
+    inputs += [
+        a.view((1, *a.shape, 1), (0, *a.strides, 1)) for a in (weight, bias) if a is not None
+    ]
+    expr = normalized(weighted=weight is not None, biased=bias is not None)
+    return launches + pointwise(target, [y], inputs, (expr,), compute=from_name(x.dtype.compute))
+
+
+def batch_norm_grad(
+    target: Target,
+    gx: Array | None,
+    gweight: Array,
+    gbias: Array,
+    gy: Array,
+    x: Array,
+    mean: Array,
+    invstd: Array,
+    weight: Array | None,
+) -> list[Launch]:
+    """Gradients of :func:`batch_norm`.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        gx: dense, ``x``'s shape; None when it is not wanted.
+        gweight: ``(c,)``.
+        gbias: ``(c,)``.
+        gy: dense, ``x``'s shape.
+        x: as the normalisation had it.
+        mean: ``(c,)``: what it found.
+        invstd: ``(c,)``: what it found.
+        weight: as the normalisation had it.
+
+    Returns:
+        The launches.
+
+    Raises:
+        ArgumentError: if ``x`` is not dense.
+    """
+    channels = Channels.of(x)
+    if channels.count == 0:
+        return []
+    acc = from_name(x.dtype.compute)
+    memory = Scratch(x.device)
+    parts = channels.parts()
+    partial = tuple(Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
+    group = min(_CHANNEL_GROUP, target.traits.max_group_size)
+    launches = [
+        _parts(target, channels, partial, (x, gy, mean), acc),
+        SLOPES.launch(
+            SlopesParams(acc.ctype),
+            (channels.count, parts, gweight, gbias, *partial, invstd),
+            global_size=(round_up(channels.count, group),),
+            local_size=(group,),
+            flops=2 * partial[0].size,
+            bytes=2 * partial[0].nbytes + 3 * invstd.nbytes,
+        ),
+    ]
+    if gx is None:
+        return launches
+    per_channel = [a for a in (mean, invstd, gweight, gbias, weight) if a is not None]
+    inputs = [gy, x, *(spread(a, x) for a in per_channel)]
+    share = 1 / max(channels.total, 1)
+    expr = slope(weighted=weight is not None)
+    return launches + pointwise(target, [gx], inputs, (expr,), scalars=(share,), compute=acc)
+
+
+def _statistics(
+    target: Target,
+    channels: Channels,
+    statistics: tuple[Array, Array, Array],
+    x: Array,
+    eps: float,
+) -> list[Launch]:
+    """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
+    acc = from_name(x.dtype.compute)
+    memory = Scratch(x.device)
+    parts = channels.parts()
+    means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
+    mean, invstd, var = statistics
+    group = min(_CHANNEL_GROUP, target.traits.max_group_size)
+    sizes = (channels.count, channels.total, channels.part_size(), parts)
+    return [
+        _parts(target, channels, (means, squares), (x,), acc),
+        STATISTICS.launch(
+            StatisticsParams(acc.ctype),
+            (*sizes, eps, mean, invstd, var, means, squares),
+            global_size=(round_up(channels.count, group),),
+            local_size=(group,),
+            flops=8 * means.size,
+            bytes=2 * means.nbytes + 3 * mean.nbytes,
+        ),
+    ]
+
+
+def spread(channels: Array, x: Array) -> Array:
+    """A value for each channel, in the axes of ``x``."""
+    ones = (1,) * (x.ndim - 2)
+    return channels.view((1, channels.size, *ones), (0, channels.strides[0], *ones))
+
+
+@cache
+def normalized(*, weighted: bool, biased: bool) -> Expr:
+    """``y`` from x, mean, invstd and, where they are, weight and bias."""
+    x, mean, scale = Input(0), Input(1), Input(2)
+    if weighted:
+        scale = scale * Input(3)
+    y = (x - mean) * scale
+    return y + Input(3 + weighted) if biased else y
+
+
+@cache
+def slope(*, weighted: bool) -> Expr:
+    """``gx`` from gy, x, mean, invstd, gweight, gbias and weight, if it is; 1 / count a scalar."""
+    gy, x, mean, invstd, gweight, gbias = (Input(i) for i in range(6))
+    share = Scalar(0)
+    scale = invstd * Input(6) if weighted else invstd
+    return scale * (gy - gbias * share - (x - mean) * (invstd * (gweight * share)))
+
+
+def _parts(
+    target: Target,
+    channels: Channels,
+    outputs: tuple[Array, ...],
+    inputs: tuple[Array, ...],
+    acc: DType,
+) -> Launch:
+    """Two sums of every part of every channel: of ``x``, or of ``x``, ``gy`` and the mean."""
+    x = inputs[0]
+    grad = len(inputs) > 1
+    columns = channels.inner == 1
+    part_size = channels.part_size()
+    parts = outputs[0].shape[1]
+    sizes = (channels.count, channels.inner, channels.total, part_size, parts)
+    args = (*sizes, *outputs, *inputs)
+    cost = {"flops": 4 * x.size, "bytes": sum(a.nbytes for a in (*outputs, *inputs))}
+    if (
+        target.traits.dedicated_local_memory
+        and not columns
+        and part_fits(target.traits, part_size, inputs)
+    ):
+        return runs(target.traits, sizes, outputs, inputs)
+    if target.traits.dedicated_local_memory:
+        group = min(_GROUP, target.traits.max_group_size)
+        kept = min(32, group) if columns else 1
+        share = group // kept
+        return PARTS_GROUP.launch(
+            PartsGroupParams(columns, grad, x.dtype.ctype, acc.ctype, group, share),
+            args,
+            global_size=(ceil_div(channels.count, kept) * parts * group,),
+            local_size=(group,),
+            **cost,
+        )
+    lanes = lanes_of(target, acc.itemsize)
+    items = ceil_div(channels.count, lanes) if columns else channels.count
+    return PARTS.launch(
+        PartsParams(columns, grad, x.dtype.ctype, acc.ctype, lanes),
+        args,
+        global_size=(items * parts,),
+        local_size=(1,),
+        **cost,
+    )

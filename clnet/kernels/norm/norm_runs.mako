@@ -1,0 +1,97 @@
+## kernel norm_runs: statistics of parts of channels, or the sums of their gradient, read once
+##
+## A group takes one part of one channel, at most group * width * reads elements, in order: its
+## items keep what they read in registers, so that the squares of distances from the part's mean
+## need no second pass over memory.
+##
+## math     as in norm.mako
+## layout   x and gy dense (n, channels, inner), the elements of a channel in order
+## param    grad: bool                   the sums of the gradient instead of the statistics
+## param    ctype: str                   element type, and of statistics
+## param    group: int                   work-items of a group, a power of two
+## param    width: 1|4                   elements of a read; 4 divides inner and the arrays' offsets
+## param    reads: int                   of an item
+## arg      channels: int
+## arg      inner: int
+## arg      total: int                   elements of a channel
+## arg      part_size: int
+## arg      parts: int
+## arg      first: out ctype[channels, parts]    mean, or sum gy
+## arg      second: out ctype[channels, parts]   squares, or sum gy (x - mean)
+## arg      x: in ctype
+## arg      gy: in ctype                 only when grad
+## arg      mean: in ctype[channels]     only when grad
+## launch   global (channels * parts * group,), local (group,)
+## numerics an item adds its reads in order, items are joined by a tree
+<%namespace name="lib" file="/lib/fold.mako"/>
+<%def name="norm_runs(grad, ctype, group, width, reads)">
+<% vector = ctype if width == 1 else f"{ctype}{width}" %>
+<% folded = (lambda v: v) if width == 1 else (lambda v: f"(({v}.s0 + {v}.s1) + ({v}.s2 + {v}.s3))") %>
+${lib.join("sum", ctype, 1)}
+__attribute__((reqd_work_group_size(${group}, 1, 1)))
+__kernel void norm_runs(
+    const int channels, const int inner, const int total, const int part_size, const int parts,
+    __global ${ctype} *restrict first, const long first_offset,
+    __global ${ctype} *restrict second, const long second_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+% if grad:
+    , __global const ${ctype} *restrict gy, const long gy_offset
+    , __global const ${ctype} *restrict mean, const long mean_offset
+% endif
+) {
+    __local ${ctype} partial[${group}];
+    const int lane = get_local_id(0), kept = 0, part = get_group_id(0) % parts, channel = get_group_id(0) / parts;
+    const int from = part * part_size, end = min(from + part_size, total);
+    x += x_offset;
+% if grad:
+    gy += gy_offset;
+    const ${ctype} centre = mean[mean_offset + channel];
+    ${vector} sums = 0, products = 0;
+% else:
+    ${vector} sums = 0;
+% endif
+% for r in range(reads):
+    ${vector} v_${r} = 0;
+% if grad:
+    ${vector} g_${r} = 0;
+% endif
+    {
+        const int i = from + (${r * group} + lane) * ${width}, row = i / inner;
+        const long at = ((long)row * channels + channel) * inner + (i - row * inner);
+        if (i < end) {
+            v_${r} = *(__global const ${vector} *)(x + at);
+% if grad:
+            g_${r} = *(__global const ${vector} *)(gy + at);
+% endif
+        }
+    }
+% endfor
+% for r in range(reads):
+% if grad:
+    sums += g_${r};
+    products += g_${r} * (v_${r} - centre);
+% else:
+    sums += v_${r};
+% endif
+% endfor
+    partial[lane] = ${folded("sums")};
+    ${lib.tree("sum", "partial", group, 1)}
+% if grad:
+    const ${ctype} one = partial[0];
+% else:
+    const ${ctype} one = partial[0] / max(end - from, 1);
+    ${vector} products = 0;
+% for r in range(reads):
+    if (from + (${r * group} + lane) * ${width} < end)
+        products += (v_${r} - one) * (v_${r} - one);
+% endfor
+% endif
+    barrier(CLK_LOCAL_MEM_FENCE);
+    partial[lane] = ${folded("products")};
+    ${lib.tree("sum", "partial", group, 1)}
+    if (lane == 0) {
+        first[first_offset + channel * parts + part] = one;
+        second[second_offset + channel * parts + part] = partial[0];
+    }
+}
+</%def>

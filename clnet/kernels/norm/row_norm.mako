@@ -1,0 +1,164 @@
+## kernel row_norm: rows by their mean and deviation, or by their root mean square
+##
+## math     d = x - mean (d = x, unless centred), invstd = 1 / sqrt(mean(d d) + eps),
+##          y = d invstd weight + bias
+## layout   all arrays dense
+## param    centred: bool                the mean is subtracted
+## param    weighted: bool               there is a weight
+## param    biased: bool                 there is a bias
+## param    ctype: str                   element type
+## param    lanes: int                   lanes of a vector
+## param    stream: bool                 results go past the caches; their rows are whole vectors
+## param    group: int                   work-items of a group, a power of two
+## param    reduce_items: int            of these, how many share a row, a power of two
+## param    rows: int                    rows that are computed at once
+## param    kept_items: int              rows of a group
+## param    term: str                    C expression that the items of a row add up
+## def      row_norm_rows
+## arg      rows: int
+## arg      rows_per_item: int
+## arg      n: int
+## arg      eps: ctype
+## arg      y: out ctype[rows, n]
+## arg      mean: out ctype[rows]        only when centred
+## arg      invstd: out ctype[rows]
+## arg      x: in ctype[rows, n]
+## arg      weight: in ctype[n]          only when weighted
+## arg      bias: in ctype[n]            only when biased
+## def      row_norm_group
+## arg      rows: int
+## arg      n: int
+## arg      eps: ctype
+## arg      y: out ctype[rows, n]
+## arg      mean: out ctype[rows]        only when centred
+## arg      invstd: out ctype[rows]
+## arg      x: in ctype[rows, n]
+## arg      weight: in ctype[n]          only when weighted
+## arg      bias: in ctype[n]            only when biased
+## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group / reduce_items)
+##          rows.
+## numerics two passes for the deviation; sums in a fixed order
+<%namespace name="lib" file="/lib/fold.mako"/>
+<%namespace name="ragged" file="/lib/ragged.mako"/>
+<%namespace name="prelude" file="/lib/prelude.mako"/>
+<%def name="arguments(centred, weighted, biased, ctype)">
+    __global ${ctype} *restrict y, const long y_offset,
+% if centred:
+    __global ${ctype} *restrict mean, const long mean_offset,
+% endif
+    __global ${ctype} *restrict invstd, const long invstd_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+% if weighted:
+    , __global const ${ctype} *restrict weight, const long weight_offset
+% endif
+% if biased:
+    , __global const ${ctype} *restrict bias, const long bias_offset
+% endif
+</%def>
+##
+## A few rows at once: their sums do not wait for each other, and a weight is read once for all.
+<%def name="rows_pass(rows, centred, weighted, biased, ctype, lanes)">
+<%
+    vector = f"{ctype}{lanes}"
+    load = lambda r, fill: f"load_ragged(from + {r}l * n + i, n - i, {fill})"
+    distance = lambda r: f"({load(r, f'mean_{r}')} - mean_{r})" if centred else load(r, 0)
+%>
+        __global const ${ctype} *from = x + x_offset + (long)row * n;
+        __global ${ctype} *to = y + y_offset + (long)row * n;
+% if centred:
+        ${vector} ${", ".join(f"sums_{r} = 0" for r in range(rows))};
+        for (int i = 0; i < n; i += ${lanes}) {
+% for r in range(rows):
+            sums_${r} += ${load(r, 0)};
+% endfor
+        }
+% for r in range(rows):
+        const ${ctype} mean_${r} = sum_fold(sums_${r}) / n;
+        mean[mean_offset + row + ${r}] = mean_${r};
+% endfor
+% endif
+        ${vector} ${", ".join(f"squares_{r} = 0" for r in range(rows))};
+        for (int i = 0; i < n; i += ${lanes}) {
+% for r in range(rows):
+            FETCH_AHEAD(from + ${rows + r}l * n + i);
+            const ${vector} d_${r} = ${distance(r)};
+            squares_${r} += d_${r} * d_${r};
+% endfor
+        }
+% for r in range(rows):
+        const ${ctype} scale_${r} = 1 / sqrt(sum_fold(squares_${r}) / n + eps);
+        invstd[invstd_offset + row + ${r}] = scale_${r};
+% endfor
+        for (int i = 0; i < n; i += ${lanes}) {
+% if weighted:
+            const ${vector} w = load_ragged(weight + weight_offset + i, n - i, 0);
+% endif
+% if biased:
+            const ${vector} b = load_ragged(bias + bias_offset + i, n - i, 0);
+% endif
+% for r in range(rows):
+            store_ragged(to + ${r}l * n + i, n - i, ${distance(r)} * scale_${r}${" * w" if weighted else ""}${" + b" if biased else ""});
+% endfor
+        }
+</%def>
+<%def name="row_norm_rows(centred, weighted, biased, ctype, lanes, stream)">
+${lib.fold("sum", ctype, lanes)}
+${ragged.load(ctype, ctype, lanes)}
+${ragged.store(ctype, ctype, lanes, stream)}
+${prelude.fetch_ahead()}
+__kernel void row_norm_rows(
+    const int rows, const int rows_per_item, const int n, const ${ctype} eps,
+    ${arguments(centred, weighted, biased, ctype)}
+) {
+    int row = get_global_id(0) * rows_per_item;
+    const int last = min(row + rows_per_item, rows);
+    for (; row + 3 < last; row += 4) {
+        ${rows_pass(4, centred, weighted, biased, ctype, lanes)}
+    }
+    for (; row < last; row++) {
+        ${rows_pass(1, centred, weighted, biased, ctype, lanes)}
+    }
+}
+</%def>
+<%def name="added_up(term, reduce_items, kept_items)">
+    partial[lane * ${kept_items} + kept] = ${term};
+    ${lib.tree("sum", "partial", reduce_items, kept_items)}
+</%def>
+<%def name="row_norm_group(centred, weighted, biased, ctype, group, reduce_items)">
+<%
+    kept_items = group // reduce_items
+    distance = "(from[i] - centre)" if centred else "from[i]"
+%>
+${lib.join("sum", ctype, 1)}
+__kernel void row_norm_group(
+    const int rows, const int n, const ${ctype} eps,
+    ${arguments(centred, weighted, biased, ctype)}
+) {
+    __local ${ctype} partial[${group}];
+    ${lib.places(reduce_items, kept_items, False)}
+    const int row = get_group_id(0) * ${kept_items} + kept, size = row < rows ? n : 0;
+    __global const ${ctype} *from = x + x_offset + (long)row * n;
+    __global ${ctype} *to = y + y_offset + (long)row * n;
+% if centred:
+    ${ctype} sum = 0;
+    for (int i = lane; i < size; i += ${reduce_items})
+        sum += from[i];
+    ${added_up("sum", reduce_items, kept_items)}
+    const ${ctype} centre = partial[kept] / n;
+    barrier(CLK_LOCAL_MEM_FENCE);
+% endif
+    ${ctype} square = 0;
+    for (int i = lane; i < size; i += ${reduce_items})
+        square += ${distance} * ${distance};
+    ${added_up("square", reduce_items, kept_items)}
+    const ${ctype} scale = 1 / sqrt(partial[kept] / n + eps);
+    if (lane == 0 && row < rows) {
+% if centred:
+        mean[mean_offset + row] = centre;
+% endif
+        invstd[invstd_offset + row] = scale;
+    }
+    for (int i = lane; i < size; i += ${reduce_items})
+        to[i] = ${distance} * scale${" * weight[weight_offset + i]" if weighted else ""}${" + bias[bias_offset + i]" if biased else ""};
+}
+</%def>

@@ -1,0 +1,140 @@
+"""Rows by their deviation from the mean (layer norm), or by their root mean square (RMS norm)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...errors import ArgumentError
+from ...values.shapes import ceil_div, round_up
+from ..grid import lanes_of
+from ..kernel import Kernel
+from ..streaming import streams_rows
+
+
+class RowsParams(NamedTuple):
+    """Parameters of ``row_norm_rows``; the template's header says what they are."""
+
+    centred: bool
+    weighted: bool
+    biased: bool
+    ctype: str
+    lanes: int
+    stream: bool
+
+
+class GroupParams(NamedTuple):
+    """Parameters of ``row_norm_group``."""
+
+    centred: bool
+    weighted: bool
+    biased: bool
+    ctype: str
+    group: int
+    reduce_items: int
+
+
+ROWS = Kernel("row_norm_rows", "norm/row_norm.mako")
+GROUP = Kernel("row_norm_group", "norm/row_norm.mako")
+
+# Rows that a kernel computes at once.
+AT_ONCE = 4
+_ITEM_ELEMENTS = 4096
+_ITEMS_PER_UNIT = 16
+_GROUP = 256
+
+
+def row_norm(
+    target: Target,
+    y: Array,
+    mean: Array | None,
+    invstd: Array,
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    *,
+    eps: float,
+) -> list[Launch]:
+    """``y = (x - mean) * invstd * weight + bias`` by mean and deviation of each row.
+
+    Args:
+        target: the device's traits.
+        y: ``(rows, n)``, dense; of float32 or float64, as all arrays.
+        mean: ``(rows,)``, written; None: nothing is subtracted, as for the root mean square.
+        invstd: ``(rows,)``, written: ``1 / sqrt(mean square + eps)`` of what is left.
+        x: ``(rows, n)``, dense.
+        weight: ``(n,)``, dense, or None.
+        bias: ``(n,)``, dense, or None.
+        eps: added to the mean square.
+
+    Returns:
+        One launch; none for no elements.
+
+    Raises:
+        ArgumentError: if an array is not dense.
+    """
+    require_dense(y, x, weight, bias)
+    if x.size == 0:
+        return []
+    rows, n = x.shape
+    ctype = x.dtype.ctype
+    flags = (mean is not None, weight is not None, bias is not None)
+    operands = [a for a in (y, mean, invstd, x, weight, bias) if a is not None]
+    cost = {"flops": 8 * x.size, "bytes": sum(a.nbytes for a in operands)}
+    if target.traits.dedicated_local_memory:
+        share, kept = group_shape(target, n)
+        group = share * kept
+        return [
+            GROUP.launch(
+                GroupParams(*flags, ctype, group, share),
+                (rows, n, eps, *operands),
+                global_size=(ceil_div(rows, kept) * group,),
+                local_size=(group,),
+                **cost,
+            )
+        ]
+    lanes = lanes_of(target, x.dtype.itemsize)
+    per_item = rows_per_item(rows, n, target.traits.compute_units * _ITEMS_PER_UNIT)
+    return [
+        ROWS.launch(
+            RowsParams(*flags, ctype, lanes, streams_rows(y, n, lanes)),
+            (rows, per_item, n, eps, *operands),
+            global_size=(ceil_div(rows, per_item),),
+            local_size=(1,),
+            **cost,
+        )
+    ]
+
+
+def require_dense(*arrays: Array | None) -> None:
+    """Check what the kernels rely on.
+
+    Raises:
+        ArgumentError: if an array is not dense.
+    """
+    for array in arrays:
+        if array is not None and not array.contiguous:
+            raise ArgumentError(
+                "row_norm", "arrays are dense", shape=array.shape, strides=array.strides
+            )
+
+
+def rows_per_item(rows: int, n: int, most: int) -> int:
+    """Rows one work-item takes where each has its own core.
+
+    Args:
+        rows: how many there are.
+        n: their length.
+        most: work-items at most.
+    """
+    items = max(1, min(rows, most, rows * n // _ITEM_ELEMENTS))
+    per_item = ceil_div(rows, items)
+    return round_up(per_item, AT_ONCE) if per_item > AT_ONCE else per_item
+
+
+def group_shape(target: Target, n: int) -> tuple[int, int]:
+    """Work-items that share a row of ``n``, and how often a group has as many."""
+    group = min(_GROUP, target.traits.max_group_size)
+    share = min(group, 1 << (n - 1).bit_length())
+    return share, group // share

@@ -1,0 +1,227 @@
+## kernel row_norm_grad: gradients of rows divided by their deviation, or root mean square
+##
+## Rows are read once from memory: input gradients and the sums over rows come of the same pass.
+##
+## math     with z = (x - mean) invstd and g = gy weight: gx = invstd (g - mean(g) - z mean(g z)),
+##          without the means of x and g unless centred; gweight = sum gy z, gbias = sum gy, over rows
+## layout   all arrays dense; each part of the rows gives sums of its own, which are joined elsewhere
+## param    centred: bool                the mean was subtracted
+## param    weighted: bool               there is a weight
+## param    summed: bool                 gweight and gbias are summed, too
+## param    ctype: str                   element type
+## param    lanes: int                   lanes of a vector
+## param    stream: bool                 results go past the caches; their rows are whole vectors
+## param    group: int                   work-items of a group, a power of two
+## param    reduce_items: int            of these, how many share rows, a power of two
+## param    rows: int                    rows that are computed at once
+## param    kept_items: int              parts of a group
+## param    term: str                    C expression that the items of a part add up
+## param    element: str                 C expression of an element of row {0} of four
+## def      row_norm_grad_rows
+## arg      rows: int
+## arg      rows_per_item: int
+## arg      n: int
+## arg      part_step: int               from one part's sums to the next's: whole vectors
+## arg      gx: out ctype[rows, n]
+## arg      gweight: out ctype[parts, part_step]  only when summed; a part is what an item takes
+## arg      gbias: out ctype[parts, part_step]    only when summed and centred
+## arg      gy: in ctype[rows, n]
+## arg      x: in ctype[rows, n]
+## arg      mean: in ctype[rows]         only when centred
+## arg      invstd: in ctype[rows]
+## arg      weight: in ctype[n]          only when weighted
+## def      row_norm_grad_group
+## arg      rows: int
+## arg      rows_per_part: int           a multiple of 4
+## arg      n: int
+## arg      part_step: int
+## arg      gx: out ctype[rows, n]
+## arg      gweight: out ctype[parts, part_step]  only when summed; a part is what reduce_items take
+## arg      gbias: out ctype[parts, part_step]    only when summed and centred
+## arg      gy: in ctype[rows, n]
+## arg      x: in ctype[rows, n]
+## arg      mean: in ctype[rows]         only when centred
+## arg      invstd: in ctype[rows]
+## arg      weight: in ctype[n]          only when weighted
+## launch   rows: local 1. group: a group computes (group / reduce_items) parts.
+## numerics sums in a fixed order
+<%namespace name="lib" file="/lib/fold.mako"/>
+<%namespace name="ragged" file="/lib/ragged.mako"/>
+<%namespace name="prelude" file="/lib/prelude.mako"/>
+<%def name="arguments(centred, weighted, summed, ctype)">
+    __global ${ctype} *restrict gx, const long gx_offset,
+% if summed:
+    __global ${ctype} *restrict gweight, const long gweight_offset,
+% if centred:
+    __global ${ctype} *restrict gbias, const long gbias_offset,
+% endif
+% endif
+    __global const ${ctype} *restrict gy, const long gy_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+% if centred:
+    __global const ${ctype} *restrict mean, const long mean_offset,
+% endif
+    __global const ${ctype} *restrict invstd, const long invstd_offset
+% if weighted:
+    , __global const ${ctype} *restrict weight, const long weight_offset
+% endif
+</%def>
+##
+## A few rows at once: their sums do not wait for each other, and sums over rows are loaded once.
+<%def name="rows_pass(rows, centred, weighted, summed, ctype, lanes)">
+<%
+    vector = f"{ctype}{lanes}"
+    slope = lambda r: f"load_ragged(slopes + {r}l * n + i, n - i, 0)"
+    load = lambda r, fill: f"load_ragged(from + {r}l * n + i, n - i, {fill})"
+    normed = lambda r: (f"({load(r, f'mean_{r}')} - mean_{r})" if centred else load(r, 0)) + f" * scale_{r}"
+%>
+        __global const ${ctype} *slopes = gy + gy_offset + (long)row * n;
+        __global const ${ctype} *from = x + x_offset + (long)row * n;
+        __global ${ctype} *to = gx + gx_offset + (long)row * n;
+% for r in range(rows):
+% if centred:
+        const ${ctype} mean_${r} = mean[mean_offset + row + ${r}];
+% endif
+        const ${ctype} scale_${r} = invstd[invstd_offset + row + ${r}];
+        ${vector} sums_${r} = 0, products_${r} = 0;
+% endfor
+        for (int i = 0; i < n; i += ${lanes}) {
+% if weighted:
+            const ${vector} w = load_ragged(weight + weight_offset + i, n - i, 0);
+% endif
+            ${vector} sum = 0, product = 0;
+% for r in range(rows):
+            const ${vector} g_${r} = ${slope(r)}, p_${r} = g_${r} * (${normed(r)});
+            sum += g_${r};
+            product += p_${r};
+            sums_${r} += g_${r}${" * w" if weighted else ""};
+            products_${r} += p_${r}${" * w" if weighted else ""};
+% endfor
+% if summed:
+            *(__global ${vector} *)(gweight + i) += product;
+% if centred:
+            *(__global ${vector} *)(gbias + i) += sum;
+% endif
+% endif
+        }
+% for r in range(rows):
+% if centred:
+        const ${ctype} level_${r} = sum_fold(sums_${r}) / n;
+% endif
+        const ${ctype} tilt_${r} = sum_fold(products_${r}) / n;
+% endfor
+        for (int i = 0; i < n; i += ${lanes}) {
+% if weighted:
+            const ${vector} w = load_ragged(weight + weight_offset + i, n - i, 0);
+% endif
+% for r in range(rows):
+            FETCH_AHEAD(slopes + ${rows + r}l * n + i);
+            FETCH_AHEAD(from + ${rows + r}l * n + i);
+            const ${vector} g_${r} = ${slope(r)}${" * w" if weighted else ""};
+            store_ragged(to + ${r}l * n + i, n - i, scale_${r} * (g_${r}${f" - level_{r}" if centred else ""} - ${normed(r)} * tilt_${r}));
+% endfor
+        }
+</%def>
+<%def name="row_norm_grad_rows(centred, weighted, summed, ctype, lanes, stream)">
+${lib.fold("sum", ctype, lanes)}
+${ragged.load(ctype, ctype, lanes)}
+${ragged.store(ctype, ctype, lanes, stream)}
+${prelude.fetch_ahead()}
+__kernel void row_norm_grad_rows(
+    const int rows, const int rows_per_item, const int n, const int part_step,
+    ${arguments(centred, weighted, summed, ctype)}
+) {
+    const int part = get_global_id(0);
+    int row = part * rows_per_item;
+    const int last = min(row + rows_per_item, rows);
+% if summed:
+    gweight += gweight_offset + (long)part * part_step;
+% if centred:
+    gbias += gbias_offset + (long)part * part_step;
+% endif
+    for (int i = 0; i < part_step; i++)
+        gweight[i] = ${"gbias[i] = " if centred else ""}0;
+% endif
+    for (; row + 3 < last; row += 4) {
+        ${rows_pass(4, centred, weighted, summed, ctype, lanes)}
+    }
+    for (; row < last; row++) {
+        ${rows_pass(1, centred, weighted, summed, ctype, lanes)}
+    }
+}
+</%def>
+<%def name="added_up(term, reduce_items, kept_items)">
+        partial[lane * ${kept_items} + kept] = ${term};
+        ${lib.tree("sum", "partial", reduce_items, kept_items)}
+</%def>
+##
+## The lanes of a vector are four rows, of which those from the last on do not exist.
+<%def name="of_rows(element, ctype)">(${ctype}4)(${", ".join(f"row + {r} < last ? {element.format(r)} : 0" for r in range(4))})</%def>
+<%def name="loaded(centred, ctype)">
+            const ${ctype}4 g = ${of_rows("slopes[{}l * n + i]", ctype)};
+            const ${ctype}4 z = (${of_rows("from[{}l * n + i]", ctype)}${" - centre" if centred else ""}) * scale;
+</%def>
+<%def name="row_norm_grad_group(centred, weighted, summed, ctype, group, reduce_items)">
+<%
+    kept_items = group // reduce_items
+    four = f"{ctype}4"
+    weigh = " * weight[weight_offset + i]" if weighted else ""
+%>
+${lib.join("sum", four, 1)}
+__kernel void row_norm_grad_group(
+    const int rows, const int rows_per_part, const int n, const int part_step,
+    ${arguments(centred, weighted, summed, ctype)}
+) {
+    __local ${four} partial[${group}];
+    ${lib.places(reduce_items, kept_items, False)}
+    const int part = get_group_id(0) * ${kept_items} + kept;
+    const int first = part * rows_per_part, last = min(first + rows_per_part, rows);
+    const int size = first < rows ? n : 0;
+% if summed:
+    gweight += gweight_offset + (long)part * part_step;
+% if centred:
+    gbias += gbias_offset + (long)part * part_step;
+% endif
+    for (int i = lane; i < size; i += ${reduce_items})
+        gweight[i] = ${"gbias[i] = " if centred else ""}0;
+% endif
+    for (int row = first; row < first + rows_per_part; row += 4) {
+        __global const ${ctype} *slopes = gy + gy_offset + (long)row * n;
+        __global const ${ctype} *from = x + x_offset + (long)row * n;
+        __global ${ctype} *to = gx + gx_offset + (long)row * n;
+% if centred:
+        const ${four} centre = ${of_rows("mean[mean_offset + row + {}]", ctype)};
+% endif
+        const ${four} scale = ${of_rows("invstd[invstd_offset + row + {}]", ctype)};
+        ${four} level = 0, tilt = 0;
+        for (int i = lane; i < size; i += ${reduce_items}) {
+            ${loaded(centred, ctype)}
+            const ${four} product = g * z;
+% if summed:
+            gweight[i] += (product.s0 + product.s1) + (product.s2 + product.s3);
+% if centred:
+            gbias[i] += (g.s0 + g.s1) + (g.s2 + g.s3);
+% endif
+% endif
+            level += g${weigh};
+            tilt += product${weigh};
+        }
+% if centred:
+        ${added_up("level", reduce_items, kept_items)}
+        level = partial[kept] / n;
+        barrier(CLK_LOCAL_MEM_FENCE);
+% endif
+        ${added_up("tilt", reduce_items, kept_items)}
+        tilt = partial[kept] / n;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int i = lane; i < size; i += ${reduce_items}) {
+            ${loaded(centred, ctype)}
+            const ${four} result = scale * (g${weigh}${" - level" if centred else ""} - z * tilt);
+% for r in range(4):
+            if (row + ${r} < last)
+                to[${r}l * n + i] = result.s${r};
+% endfor
+        }
+    }
+}
+</%def>

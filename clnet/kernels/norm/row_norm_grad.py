@@ -1,0 +1,130 @@
+"""Gradients of :mod:`.row_norm`: of input, weight and bias in one pass over the rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div, round_up
+from ..grid import lanes_of
+from ..kernel import Kernel
+from ..reduce import Reduction, reduce
+from ..streaming import streams_rows
+from .row_norm import AT_ONCE, group_shape, require_dense, rows_per_item
+
+
+class GradRowsParams(NamedTuple):
+    """Parameters of ``row_norm_grad_rows``; the template's header says what they are."""
+
+    centred: bool
+    weighted: bool
+    summed: bool
+    ctype: str
+    lanes: int
+    stream: bool
+
+
+class GradGroupParams(NamedTuple):
+    """Parameters of ``row_norm_grad_group``."""
+
+    centred: bool
+    weighted: bool
+    summed: bool
+    ctype: str
+    group: int
+    reduce_items: int
+
+
+ROWS = Kernel("row_norm_grad_rows", "norm/row_norm_grad.mako")
+GROUP = Kernel("row_norm_grad_group", "norm/row_norm_grad.mako")
+
+# Each has sums of its own, which have to be joined.
+_ITEMS_PER_UNIT = 4
+_GROUPS_PER_UNIT = 2
+
+
+def row_norm_grad(
+    target: Target,
+    gx: Array,
+    sums: tuple[Array, ...],
+    gy: Array,
+    x: Array,
+    mean: Array | None,
+    invstd: Array,
+    weight: Array | None,
+) -> list[Launch]:
+    """Gradients of :func:`.row_norm.row_norm`.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        gx: ``(rows, n)``, dense.
+        sums: ``(n,)`` each: the gradients of weight and, if there is a mean, bias; or none.
+        gy: ``(rows, n)``, dense.
+        x: as the normalisation had it.
+        mean: as it was written, or None.
+        invstd: as it was written.
+        weight: as the normalisation had it.
+
+    Returns:
+        The launches: all rows, and the joining of sums over parts of them.
+
+    Raises:
+        ArgumentError: if an array is not dense.
+    """
+    require_dense(gx, gy, x, weight)
+    rows, n = x.shape
+    memory = Scratch(x.device)
+    cut = _Cut.of(target, x, len(sums))
+    partial = [Array.scratch(memory, (cut.parts, cut.step), a.dtype) for a in sums]
+    operands = [a for a in (gx, *partial, gy, x, mean, invstd, weight) if a is not None]
+    flags = (mean is not None, weight is not None, bool(sums), x.dtype.ctype)
+    if target.traits.dedicated_local_memory:
+        share, kept = group_shape(target, n)
+        kernel, params = GROUP, GradGroupParams(*flags, share * kept, share)
+        items, group = ceil_div(cut.parts, kept) * share * kept, share * kept
+    else:
+        lanes = lanes_of(target, x.dtype.itemsize)
+        kernel, params = ROWS, GradRowsParams(*flags, lanes, streams_rows(gx, n, lanes))
+        items, group = cut.parts, 1
+    launches: list[Launch] = []
+    if x.size:
+        launch = kernel.launch(
+            params,
+            (rows, cut.rows, n, cut.step, *operands),
+            global_size=(items,),
+            local_size=(group,),
+            flops=16 * x.size,
+            bytes=sum(a.nbytes for a in operands),
+        )
+        launches.append(launch)
+    for out, each in zip(sums, partial, strict=True):
+        joined = each.view((cut.parts, n), (cut.step, 1))
+        launches += reduce(target, out, joined, dims=(0,), kind=Reduction.SUM, memory=memory)
+    return launches
+
+
+class _Cut(NamedTuple):
+    """Rows in parts, each of which has sums of its own: ``step`` elements, in whole vectors."""
+
+    parts: int
+    rows: int
+    step: int
+
+    @staticmethod
+    def of(target: Target, x: Array, sums: int) -> _Cut:
+        rows, n = x.shape
+        traits = target.traits
+        if traits.dedicated_local_memory:
+            step = n
+            most = traits.compute_units * _GROUPS_PER_UNIT * group_shape(target, n)[1]
+        else:
+            step = round_up(n, lanes_of(target, x.dtype.itemsize))
+            most = traits.compute_units * _ITEMS_PER_UNIT
+        room = target.workspace_limit // max(1, sums * step * x.dtype.itemsize)
+        most = max(1, min(most, room))
+        if traits.dedicated_local_memory:
+            part = round_up(ceil_div(rows, most), AT_ONCE)
+        else:
+            part = rows_per_item(rows, n, most)
+        return _Cut(ceil_div(rows, part) if rows else 0, part, step)

@@ -1,0 +1,98 @@
+## kernel pointwise: y_j[i] = expression_j(x_0[i], x_1[i], ..., s_0, ...), operands of any strides
+##
+## math     any expressions of expr/; several outputs share one pass over the inputs
+## layout   operands are broadcast and strided; the common axes are collapsed on the host to one
+##          inner axis and `outer` others
+## param    statements: tuple[str]    C declarations of temporaries
+## param    results: tuple[str]       C text of each output's value
+## param    functions: tuple[str]     elementary functions of float that they call
+## param    compute: str              C type the expressions are computed in
+## param    outputs: tuple[(str, str)]  type in memory (of C, or bfloat16) and inner step of each
+##                                    output: "unit", "none" or "any"
+## param    inputs: tuple[(str, str, bool)]  the same of each input, and whether it holds booleans
+## param    scalars: int              number of run-time scalars
+## param    outer: int                number of outer axes
+## param    index: int|long           C type of positions
+## param    operand: str              name of an output or an input
+## param    ctype: str                its type in memory
+## param    step: str                 its inner step
+## param    qualifier: str            "const ", or "" of an output
+## arg      y_{j}: out array
+## arg      y_{j}_inner: index        its inner step, present when it is "any"
+## arg      y_{j}_step_{a}: index     its step along outer axis a
+## arg      x_{j}: in array
+## arg      x_{j}_inner: index        its inner step, present when it is "any"
+## arg      x_{j}_step_{a}: index     its step along outer axis a
+## arg      size_{a}: index           elements along outer axis a
+## arg      s_{j}: compute            scalar j
+## arg      n: index                  elements along the inner axis
+## launch   global (>= n, >= product of size_a); any local size; no local memory
+## numerics contraction off, no relaxed mathematics: fusing expressions does not change a bit
+<%namespace name="elementary" file="/lib/elementary.mako"/>
+<%namespace name="stored" file="/lib/stored.mako"/>
+<%def name="position(operand, step, outer)">
+    const long ${operand}_at = ${operand}_offset
+% if step != "none":
+        + i ${"" if step == "unit" else "* %s_inner" % operand}
+% endif
+% for a in range(outer):
+        + o${a} * ${operand}_step_${a}
+% endfor
+        ;
+</%def>
+<%def name="parameter(operand, ctype, step, outer, index, qualifier)">
+    __global ${qualifier}${'ushort' if ctype == 'bfloat16' else ctype} *${operand}, const long ${operand}_offset,
+% if step == "any":
+    const ${index} ${operand}_inner,
+% endif
+% for a in range(outer):
+    const ${index} ${operand}_step_${a},
+% endfor
+</%def>
+<%def name="pointwise(statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
+#pragma OPENCL FP_CONTRACT OFF
+${elementary.define(functions, compute, 1)}
+__kernel void pointwise(
+% for j, (ctype, step) in enumerate(outputs):
+    ${parameter("y_%d" % j, ctype, step, outer, index, "")}
+% endfor
+% for j, (ctype, step, boolean) in enumerate(inputs):
+    ${parameter("x_%d" % j, ctype, step, outer, index, "const ")}
+% endfor
+% for a in range(outer):
+    const ${index} size_${a},
+% endfor
+% for j in range(scalars):
+    const ${compute} s_${j},
+% endfor
+    const ${index} n)
+{
+    const ${index} i = (${index})get_global_id(0);
+% if outer:
+    ${index} o = (${index})get_global_id(1);
+    % for a in range(outer - 1, 0, -1):
+    const ${index} o${a} = o % size_${a};
+    o /= size_${a};
+    % endfor
+    const ${index} o0 = o;
+    if (i >= n || o0 >= size_0) return;
+% else:
+    if (i >= n) return;
+% endif
+% for j, (ctype, step, boolean) in enumerate(inputs):
+    ${position("x_%d" % j, step, outer)}
+    % if boolean:
+    const int v_${j} = x_${j}[x_${j}_at] != 0;
+    % else:
+    ${stored.load(ctype, compute, "v_%d" % j, "x_%d" % j, "x_%d_at" % j)}
+    % endif
+% endfor
+% for statement in statements:
+    ${statement}
+% endfor
+% for j, (ctype, step) in enumerate(outputs):
+    ${position("y_%d" % j, step, outer)}
+    ${stored.store(ctype, "y_%d" % j, "y_%d_at" % j, results[j])}
+% endfor
+}
+</%def>

@@ -1,0 +1,253 @@
+"""Launches of pointwise expressions over broadcast, strided arrays. It knows no op by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import DeviceTraits, HostScalar, Launch, Target
+from ...expr import Expr, flops, print_c
+from ...values.dtypes import DType, bfloat16, bool_
+from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
+from ..kernel import Kernel, Rendered
+from ..streaming import aligned
+from .pointwise_runs import runs_fit, runs_recipe
+from .pointwise_small import is_small, small_recipe
+from .pointwise_vectors import in_vectors, vectors_fit, vectors_recipe
+
+_INT_ELEMENTS = 2**31 - 1
+_FLAT_GROUP = 1024
+_GPU_GROUP = 256
+
+
+class PointwiseParams(NamedTuple):
+    """Arguments of the template's def; see its header."""
+
+    statements: tuple[str, ...]
+    results: tuple[str, ...]
+    functions: tuple[str, ...]
+    compute: str
+    outputs: tuple[tuple[str, str], ...]
+    inputs: tuple[tuple[str, str, bool], ...]
+    scalars: int
+    outer: int
+    index: str
+
+
+class _Recipe(NamedTuple):
+    """All of a launch that depends on shapes, strides and dtypes, and not on which arrays they are.
+
+    Attributes:
+        kernel: the rendered kernel.
+        steps: for each operand, the arguments that follow its offset.
+        sizes: the arguments after those: the outer axes' sizes, or steps.
+        last: the arguments after all others: elements along the inner axis.
+    """
+
+    kernel: Rendered
+    steps: tuple[tuple[int, ...], ...]
+    sizes: Shape
+    last: tuple[int, ...]
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    flops: int
+    bytes: int
+
+
+POINTWISE = Kernel("pointwise", "pointwise/pointwise.mako")
+
+
+def pointwise(
+    target: Target,
+    outputs: Sequence[Array],
+    inputs: Sequence[Array],
+    exprs: tuple[Expr, ...],
+    *,
+    scalars: Sequence[float | HostScalar] = (),
+    compute: DType,
+) -> list[Launch]:
+    """One launch that writes ``outputs[j] = exprs[j](inputs, scalars)`` in a single pass.
+
+    An output may be an input: each element is read before it is written.
+
+    Args:
+        target: the device's numbers.
+        outputs: arrays of one shape.
+        inputs: arrays that broadcast to that shape; ``Input(i)`` of the expressions.
+        exprs: an expression for each output.
+        scalars: ``Scalar(i)`` of the expressions, read at the enqueue.
+        compute: the dtype of the arithmetic.
+
+    Returns:
+        One launch, or none if the outputs are empty.
+    """
+    if outputs[0].size == 0:
+        return []
+    operands = (*outputs, *inputs)
+    recipe = _recipe(
+        exprs,
+        compute,
+        len(outputs),
+        len(scalars),
+        tuple([(a.dtype, a.shape, a.strides) for a in operands]),
+        target.traits,
+        aligned(outputs),
+        all(a.offset % 4 == 0 for a in operands),
+    )
+    args: list[Any] = []
+    for array, steps in zip(operands, recipe.steps, strict=True):
+        args += (array.storage, array.offset, *steps)
+    args += (*recipe.sizes, *scalars, *recipe.last)
+    return [
+        Launch(
+            recipe.kernel,
+            recipe.global_size,
+            recipe.local_size,
+            tuple(args),
+            flops=recipe.flops,
+            bytes=recipe.bytes,
+        )
+    ]
+
+
+@lru_cache(maxsize=8192)
+def _recipe(
+    exprs: tuple[Expr, ...],
+    compute: DType,
+    num_outputs: int,
+    num_scalars: int,
+    operands: tuple[tuple[DType, Shape, Strides], ...],
+    traits: DeviceTraits,
+    whole_vectors: bool,  # noqa: FBT001 - lru_cache's keys
+    in_fours: bool,  # noqa: FBT001
+) -> _Recipe:
+    shape = operands[0][1]
+    strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
+    sizes, steps = collapse(shape, strides)
+    dtypes = [dtype for dtype, _, _ in operands]
+    cost = (
+        prod(shape) * flops(*exprs),
+        sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),
+    )
+    runs, along = in_vectors(traits, sizes, steps)
+    if vectors_fit(traits, compute, dtypes, runs, along, num_outputs):
+        kernel, last, global_size = vectors_recipe(
+            exprs, runs, along, outputs=num_outputs, scalars=num_scalars, aligned=whole_vectors
+        )
+        steps = tuple((step[-2], *step[:-2]) for step in along)
+        return _Recipe(kernel, steps, runs[:-2], last, global_size, (1, 1), *cost)
+    if in_fours and runs_fit(traits, compute, dtypes, sizes, steps, num_outputs):
+        kernel, last, global_size, local_size = runs_recipe(
+            exprs, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
+        )
+        steps = tuple(step[:-1] for step in steps)
+        return _Recipe(kernel, steps, sizes[:-1], last, global_size, local_size, *cost)
+    if is_small(sizes, steps):
+        kernel, packed, last, global_size, local_size = small_recipe(
+            exprs,
+            compute,
+            dtypes,
+            sizes,
+            steps,
+            scalars=num_scalars,
+            max_group=traits.max_group_size,
+        )
+        return _Recipe(kernel, ((),) * len(dtypes), packed, last, global_size, local_size, *cost)
+    return _in_one_layout(
+        exprs, compute, dtypes, sizes, steps, traits, scalars=num_scalars, cost=cost
+    )
+
+
+def _in_one_layout(
+    exprs: tuple[Expr, ...],
+    compute: DType,
+    dtypes: Sequence[DType],
+    sizes: Shape,
+    steps: Sequence[Strides],
+    traits: DeviceTraits,
+    *,
+    scalars: int,
+    cost: tuple[int, int],
+) -> _Recipe:
+    """An element for each work-item, by a kernel that knows which operands are dense."""
+    span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
+    inner = tuple({1: "unit", 0: "none"}.get(step[-1], "any") for step in steps)
+    params = _params(
+        exprs,
+        compute,
+        dtypes,
+        inner,
+        num_outputs=len(exprs),
+        num_scalars=scalars,
+        outer=len(sizes) - 1,
+        index="int" if span < _INT_ELEMENTS else "long",
+    )
+    global_size, local_size = _groups(
+        sizes, traits.max_group_size, gpu_shaped=traits.dedicated_local_memory
+    )
+    return _Recipe(
+        POINTWISE.bind(params),
+        tuple(
+            (step[-1:] if kind == "any" else ()) + step[:-1]
+            for step, kind in zip(steps, inner, strict=True)
+        ),
+        sizes[:-1],
+        sizes[-1:],
+        global_size,
+        local_size,
+        *cost,
+    )
+
+
+def _groups(
+    sizes: Shape, max_group: int, *, gpu_shaped: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Global and local size."""
+    n, outer = sizes[-1], prod(sizes[:-1])
+    if len(sizes) == 1:
+        group = min(max_group, _GPU_GROUP if gpu_shaped else _FLAT_GROUP)
+        return (round_up(n, group),), (group,)
+    # Three fixed group shapes, since PoCL compiles a kernel again for each.
+    most = min(max_group, _GPU_GROUP)
+    wide = max(most if n >= 128 else most // 8 if n >= 16 else most // 32, 1)
+    local = (wide, most // wide)
+    return (round_up(n, local[0]), round_up(outer, local[1])), local
+
+
+def _params(
+    exprs: tuple[Expr, ...],
+    compute: DType,
+    dtypes: Sequence[DType],
+    inner: Sequence[str],
+    *,
+    num_outputs: int,
+    num_scalars: int,
+    outer: int,
+    index: str,
+) -> PointwiseParams:
+    printed = print_c(
+        exprs,
+        compute.ctype,
+        inputs=[f"v_{j}" for j in range(len(dtypes) - num_outputs)],
+        scalars=[f"s_{j}" for j in range(num_scalars)],
+    )
+    operands = [(_stored(d), step, d is bool_) for d, step in zip(dtypes, inner, strict=True)]
+    return PointwiseParams(
+        printed.statements,
+        printed.results,
+        printed.functions,
+        compute.ctype,
+        tuple((ctype, step) for ctype, step, _ in operands[:num_outputs]),
+        tuple(operands[num_outputs:]),
+        num_scalars,
+        outer,
+        index,
+    )
+
+
+def _stored(dtype: DType) -> str:
+    """The template's name of the type an operand is stored as."""
+    return "bfloat16" if dtype is bfloat16 else dtype.ctype

@@ -1,0 +1,128 @@
+"""The same pointwise expressions over many small arrays in one launch: updates of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import HostScalar, Launch, Target
+from ...expr import Expr, Printed, flops, print_c
+from ...values.dtypes import DType, bfloat16, bool_
+from ...values.shapes import ceil_div
+from ..kernel import Kernel
+
+_ARGUMENT_BYTES = 1024
+"""What OpenCL promises a kernel's arguments may take."""
+
+_BLOCK = 1024
+_GROUP = 256
+_NO_GROUP = 2**31 - 1
+_MOST_SEGMENTS = 32
+MOST_ELEMENTS = 1 << 16
+"""A segment that is larger is worth a launch of its own."""
+
+
+class PointwiseManyParams(NamedTuple):
+    """Arguments of the template's def; see its header."""
+
+    statements: tuple[str, ...]
+    results: tuple[str, ...]
+    functions: tuple[str, ...]
+    compute: str
+    changed: tuple[tuple[str, bool], ...]
+    inputs: tuple[tuple[str, bool], ...]
+    shared: tuple[tuple[str, bool], ...]
+    scalars: int
+    segments: int
+
+
+POINTWISE_MANY = Kernel("pointwise_many", "pointwise/pointwise_many.mako")
+
+
+def most_segments(operands: int, shared: int, scalars: int) -> int:
+    """How many segments one launch may have.
+
+    Args:
+        operands: arrays of each segment.
+        shared: arrays that all read.
+        scalars: run-time numbers.
+    """
+    left = _ARGUMENT_BYTES - 16 * shared - 8 * scalars - 8
+    return min(_MOST_SEGMENTS, left // (16 * operands + 8))
+
+
+def pointwise_many(
+    target: Target,
+    segments: Sequence[Sequence[Array]],
+    shared: Sequence[Array],
+    exprs: tuple[Expr, ...],
+    *,
+    scalars: Sequence[float | HostScalar] = (),
+    compute: DType,
+) -> list[Launch]:
+    """One launch that overwrites the first arrays of every segment with expressions of all.
+
+    Args:
+        target: the device's numbers.
+        segments: for each its arrays, dense and of one size; ``Input(i)`` of the expressions. At
+            most :func:`most_segments`, alike in dtypes, of less than 2**30 elements together.
+        shared: arrays of one element, the next inputs of the expressions.
+        exprs: the new values of a segment's first arrays.
+        scalars: ``Scalar(i)`` of the expressions, read at the enqueue.
+        compute: the dtype of the arithmetic.
+
+    Returns:
+        The launch.
+    """
+    own = [array.dtype for array in segments[0]]
+    first, split = 0, len(exprs)
+    args: list[Any] = []
+    for arrays in segments:
+        args += (*arrays, arrays[0].size, first)
+        first += ceil_div(arrays[0].size, _BLOCK)
+    most = most_segments(len(own), len(shared), len(scalars))
+    count = min(most, 1 << (len(segments) - 1).bit_length())  # few kernels for all numbers of them
+    args += (*segments[-1], 0, _NO_GROUP) * (count - len(segments))
+    printed = _printed(exprs, compute.ctype, len(own) + len(shared), len(scalars))
+    params = PointwiseManyParams(
+        printed.statements,
+        printed.results,
+        printed.functions,
+        compute.ctype,
+        tuple(map(_kind, own[:split])),
+        tuple(map(_kind, own[split:])),
+        tuple(_kind(array.dtype) for array in shared),
+        len(scalars),
+        count,
+    )
+    group = min(_GROUP, target.traits.max_group_size)
+    local = group if target.traits.dedicated_local_memory else 1
+    elements = sum(arrays[0].size for arrays in segments)
+    moved = sum(d.itemsize for d in own) + sum(d.itemsize for d in own[:split])
+    return [
+        POINTWISE_MANY.launch(
+            params,
+            (*args, *shared, *scalars, _BLOCK),
+            global_size=(first * local,),
+            local_size=(local,),
+            flops=elements * flops(*exprs),
+            bytes=elements * moved,
+        )
+    ]
+
+
+@lru_cache(maxsize=256)
+def _printed(exprs: tuple[Expr, ...], ctype: str, inputs: int, scalars: int) -> Printed:
+    """The expressions as C, of so many inputs and scalars."""
+    return print_c(
+        exprs,
+        ctype,
+        inputs=[f"v_{j}" for j in range(inputs)],
+        scalars=[f"s_{j}" for j in range(scalars)],
+    )
+
+
+def _kind(dtype: DType) -> tuple[str, bool]:
+    return ("bfloat16" if dtype is bfloat16 else dtype.ctype, dtype is bool_)

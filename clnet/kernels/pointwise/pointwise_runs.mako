@@ -1,0 +1,97 @@
+## kernel pointwise_runs: y_j[i] = expression_j(x_0[i], x_1[i], ...), four elements of an item
+##
+## math     any expressions of expr/, as in pointwise.mako
+## layout   along the inner axis an operand is dense, in aligned runs of four, or stays (a value for
+##          each channel); positions of all axes are one range of items, so that short axes leave
+##          none of them idle
+## param    statements: tuple[str]    C declarations of temporaries
+## param    results: tuple[str]       C text of each output's value
+## param    functions: tuple[str]     elementary functions that they call
+## param    inputs: tuple[bool]       whether an input moves along the inner axis
+## param    scalars: int              number of run-time scalars
+## param    outer: int                number of axes before the inner one
+## param    operand: str              name of an output or an input
+## arg      y_{j}: out float
+## arg      y_{j}_step_{a}: int       its step along outer axis a
+## arg      x_{j}: in float
+## arg      x_{j}_step_{a}: int       its step along outer axis a
+## arg      size_{a}: int             elements along outer axis a
+## arg      s_{j}: float              scalar j
+## arg      n: int                    elements along the inner axis, a multiple of four
+## arg      items: int                n / 4 * product of size_a
+## launch   global (items rounded up,), any local size
+## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
+<%namespace name="elementary" file="/lib/elementary.mako"/>
+<%def name="start(operand, outer)">
+    ${operand} += ${operand}_offset
+% for a in range(outer):
+        + (long)o${a} * ${operand}_step_${a}
+% endfor
+        ;
+</%def>
+<%def name="steps(operand, outer)">
+% for a in range(outer):
+    const int ${operand}_step_${a},
+% endfor
+</%def>
+<%def name="pointwise_runs(statements, results, functions, inputs, scalars, outer)">
+#pragma OPENCL FP_CONTRACT OFF
+${elementary.define(functions, "float", 1)}
+__kernel void pointwise_runs(
+% for j in range(len(results)):
+    __global float *y_${j}, const long y_${j}_offset,
+    ${steps("y_%d" % j, outer)}
+% endfor
+% for j in range(len(inputs)):
+    __global const float *x_${j}, const long x_${j}_offset,
+    ${steps("x_%d" % j, outer)}
+% endfor
+% for a in range(outer):
+    const int size_${a},
+% endfor
+% for j in range(scalars):
+    const float s_${j},
+% endfor
+    const int n, const int items)
+{
+    const int item = get_global_id(0);
+    if (item >= items) return;
+    const int runs = n / 4, i = item % runs * 4;
+% if outer:
+    int o = item / runs;
+% for a in range(outer - 1, 0, -1):
+    const int o${a} = o % size_${a};
+    o /= size_${a};
+% endfor
+    const int o0 = o;
+% endif
+% for j, moves in enumerate(inputs):
+    ${start("x_%d" % j, outer)}
+% if moves:
+    const float4 run_${j} = *(__global const float4 *)(x_${j} + i);
+% else:
+    const float v_${j} = x_${j}[0];
+% endif
+% endfor
+    float4 ${", ".join("result_%d" % j for j in range(len(results)))};
+% for lane in range(4):
+    {
+% for j, moves in enumerate(inputs):
+% if moves:
+        const float v_${j} = run_${j}.s${lane};
+% endif
+% endfor
+% for statement in statements:
+        ${statement}
+% endfor
+% for j, result in enumerate(results):
+        result_${j}.s${lane} = ${result};
+% endfor
+    }
+% endfor
+% for j in range(len(results)):
+    ${start("y_%d" % j, outer)}
+    *(__global float4 *)(y_${j} + i) = result_${j};
+% endfor
+}
+</%def>

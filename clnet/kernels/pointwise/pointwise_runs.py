@@ -1,0 +1,102 @@
+"""Pointwise expressions in runs of four elements an item: GPU-shaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from ...device import DeviceTraits
+from ...expr import Expr, print_c
+from ...values.dtypes import DType, float32
+from ...values.shapes import Shape, Strides, round_up
+from ..kernel import Kernel, Rendered
+
+_RUN = 4
+_GROUP = 256
+# With fewer elements for each unit, items of one element are done sooner: more work at once.
+ELEMENTS_PER_UNIT = 512
+_INT_ELEMENTS = 2**31 - 1
+
+
+class RunsParams(NamedTuple):
+    """Arguments of the template's def; see its header."""
+
+    statements: tuple[str, ...]
+    results: tuple[str, ...]
+    functions: tuple[str, ...]
+    inputs: tuple[bool, ...]
+    scalars: int
+    outer: int
+
+
+RUNS = Kernel("pointwise_runs", "pointwise/pointwise_runs.mako")
+
+
+def runs_fit(
+    traits: DeviceTraits,
+    compute: DType,
+    dtypes: Sequence[DType],
+    sizes: Shape,
+    steps: Sequence[Strides],
+    outputs: int,
+) -> bool:
+    """Whether a problem, whose operands begin at multiples of four, is one of many aligned runs.
+
+    Args:
+        traits: the device's numbers.
+        compute: the dtype of the arithmetic.
+        dtypes: of the operands.
+        sizes: the common axes, collapsed.
+        steps: of each operand, along them.
+        outputs: how many of the operands, the first ones, are written.
+    """
+    moving = [step for step in steps if step[-1]]
+    span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
+    return (
+        traits.dedicated_local_memory
+        and compute is float32
+        and all(dtype is float32 for dtype in dtypes)
+        and sizes[-1] % _RUN == 0
+        and all(step[-1] == 1 for step in moving)
+        and all(outer % _RUN == 0 for step in moving for outer in step[:-1])
+        and all(step[-1] for step in steps[:outputs])
+        and ELEMENTS_PER_UNIT * traits.compute_units <= prod(sizes)
+        and max(span, prod(sizes)) < _INT_ELEMENTS
+    )
+
+
+def runs_recipe(
+    exprs: tuple[Expr, ...],
+    sizes: Shape,
+    steps: Sequence[Strides],
+    *,
+    scalars: int,
+    max_group: int,
+) -> tuple[Rendered, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The kernel, its last arguments, and its global and local size.
+
+    Args:
+        exprs: an expression for each output.
+        sizes: the common axes, collapsed.
+        steps: of each operand, outputs first.
+        scalars: run-time scalars.
+        max_group: items a group may have.
+    """
+    given = steps[len(exprs) :]
+    printed = print_c(
+        exprs,
+        float32.ctype,
+        inputs=[f"v_{j}" for j in range(len(given))],
+        scalars=[f"s_{j}" for j in range(scalars)],
+    )
+    params = RunsParams(
+        printed.statements,
+        printed.results,
+        printed.functions,
+        tuple(step[-1] == 1 for step in given),
+        scalars,
+        len(sizes) - 1,
+    )
+    items, group = prod(sizes) // _RUN, min(_GROUP, max_group)
+    return RUNS.bind(params), (sizes[-1], items), (round_up(items, group),), (group,)

@@ -1,0 +1,104 @@
+## kernel pointwise_vectors: y_j[i] = expression_j(x_0[i], x_1[i], ...), one vector at a time
+##
+## math     any expressions of expr/, as in pointwise.mako
+## layout   the inner axis is one vector; along the next axis, the run, an operand moves on or stays
+##          (a value for each channel of a blocked array, whose innermost axis is a block of
+##          channels); what stays is read once for a whole run
+## param    statements: tuple[str]    C declarations of temporaries
+## param    results: tuple[str]       C text of each output's value
+## param    functions: tuple[str]     elementary functions that they call
+## param    lanes: int                elements of the inner axis: 4, 8 or 16
+## param    inputs: tuple[(bool, bool)]  whether an input moves along the run, and whether it does
+##                                    along the inner axis
+## param    scalars: int              number of run-time scalars
+## param    outer: int                number of axes before the run
+## param    stream: bool              outputs go past the caches; they lie at whole vectors
+## param    operand: str              name of an output or an input
+## arg      y_{j}: out float
+## arg      y_{j}_run: int            its step along the run
+## arg      y_{j}_step_{a}: int       its step along outer axis a
+## arg      x_{j}: in float
+## arg      x_{j}_run: int            its step along the run
+## arg      x_{j}_step_{a}: int       its step along outer axis a
+## arg      size_{a}: int             elements along outer axis a
+## arg      s_{j}: float              scalar j
+## arg      n: int                    elements along the run
+## arg      share: int                of these, how many an item takes
+## launch   global (n / share, product of size_a), groups of one
+## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
+<%namespace name="prelude" file="/lib/prelude.mako"/>
+<%namespace name="elementary" file="/lib/elementary.mako"/>
+<%def name="start(operand, outer)">
+    ${operand} += ${operand}_offset
+% for a in range(outer):
+        + (long)o${a} * ${operand}_step_${a}
+% endfor
+        ;
+</%def>
+<%def name="steps(operand, outer)">
+    const int ${operand}_run,
+% for a in range(outer):
+    const int ${operand}_step_${a},
+% endfor
+</%def>
+<%def name="pointwise_vectors(statements, results, functions, lanes, inputs, scalars, outer, stream)">
+#pragma OPENCL FP_CONTRACT OFF
+typedef float${lanes} __attribute__((aligned(4))) vector;
+% if stream:
+${prelude.stream("float", lanes)}
+% endif
+${elementary.define(functions, "float", lanes)}
+__kernel void pointwise_vectors(
+% for j in range(len(results)):
+    __global float *y_${j}, const long y_${j}_offset,
+    ${steps("y_%d" % j, outer)}
+% endfor
+% for j in range(len(inputs)):
+    __global const float *x_${j}, const long x_${j}_offset,
+    ${steps("x_%d" % j, outer)}
+% endfor
+% for a in range(outer):
+    const int size_${a},
+% endfor
+% for j in range(scalars):
+    const float s_${j},
+% endfor
+    const int n, const int share)
+{
+    const int from = get_global_id(0) * share, end = min(n, from + share);
+% if outer:
+    int o = get_global_id(1);
+    % for a in range(outer - 1, 0, -1):
+    const int o${a} = o % size_${a};
+    o /= size_${a};
+    % endfor
+    const int o0 = o;
+% endif
+% for j in range(len(results)):
+    ${start("y_%d" % j, outer)}
+% endfor
+% for j, (moves, wide) in enumerate(inputs):
+    ${start("x_%d" % j, outer)}
+    % if not moves:
+    const float${lanes} v_${j} = ${"*(__global const vector *)x_%d" % j if wide else "x_%d[0]" % j};
+    % endif
+% endfor
+    for (int i = from; i < end; i++) {
+% for j, (moves, wide) in enumerate(inputs):
+    % if moves:
+        const float${lanes} v_${j} = ${"*(__global const vector *)(x_%d + (long)i * x_%d_run)" % (j, j) if wide else "x_%d[(long)i * x_%d_run]" % (j, j)};
+    % endif
+% endfor
+% for statement in statements:
+        ${statement}
+% endfor
+% for j, result in enumerate(results):
+    % if stream:
+        stream(${result}, (__global float${lanes} *)(y_${j} + (long)i * y_${j}_run));
+    % else:
+        *(__global vector *)(y_${j} + (long)i * y_${j}_run) = ${result};
+    % endif
+% endfor
+    }
+}
+</%def>

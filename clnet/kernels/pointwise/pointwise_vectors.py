@@ -1,0 +1,143 @@
+"""Pointwise expressions over arrays whose innermost axis is one vector: blocked arrays on a CPU.
+
+A value for each channel is one vector there, and stays the same along a plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from ...device import DeviceTraits
+from ...expr import Expr, print_c
+from ...values.dtypes import DType, float32
+from ...values.shapes import Shape, Strides, ceil_div
+from ..kernel import Constraint, Kernel, Rendered
+from ..streaming import STREAM_BYTES
+
+# Vectors an item takes: 64 KiB of an operand in AVX-512, a few microseconds.
+_SHARE = 1024
+_INT_ELEMENTS = 2**31 - 1
+# Dense arrays, and rows of some length, are taken as vectors from a size on that repays a kernel.
+DENSE_ELEMENTS = 2**14
+LEAST_RUN = 8
+
+
+class _Vectors(NamedTuple):
+    statements: tuple[str, ...]
+    results: tuple[str, ...]
+    functions: tuple[str, ...]
+    lanes: int
+    inputs: tuple[tuple[bool, bool], ...]
+    scalars: int
+    outer: int
+    stream: bool
+
+
+VECTORS = Kernel(
+    "pointwise_vectors",
+    "pointwise/pointwise_vectors.mako",
+    (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),),
+)
+
+
+def in_vectors(
+    traits: DeviceTraits, sizes: Shape, steps: Sequence[Strides]
+) -> tuple[Shape, tuple[Strides, ...]]:
+    """A problem whose inner axis is long as runs of vectors; others as they are.
+
+    Args:
+        traits: the device's numbers.
+        sizes: the common axes, collapsed.
+        steps: of each operand, along them.
+
+    Returns:
+        The sizes and steps.
+    """
+    lanes = min(max(traits.simd_width, 4), 16)
+    n = sizes[-1]
+    if n % lanes or n < LEAST_RUN * lanes or prod(sizes) < DENSE_ELEMENTS:
+        return sizes, tuple(steps)
+    runs = (*sizes[:-1], n // lanes, lanes)
+    return runs, tuple((*s[:-1], s[-1] * lanes, s[-1]) for s in steps)
+
+
+def vectors_fit(
+    traits: DeviceTraits,
+    compute: DType,
+    dtypes: Sequence[DType],
+    sizes: Shape,
+    steps: Sequence[Strides],
+    outputs: int,
+) -> bool:
+    """Whether the inner axis of a problem is one vector of this device.
+
+    Args:
+        traits: the device's numbers.
+        compute: the dtype of the arithmetic.
+        dtypes: of the operands.
+        sizes: the common axes, collapsed.
+        steps: of each operand, along them.
+        outputs: how many of the operands, the first ones, are written.
+    """
+    wide, moving = [s[-1] for s in steps], [s[-2] for s in steps if len(s) > 1]
+    return (
+        not traits.dedicated_local_memory
+        and len(sizes) > 1
+        and sizes[-1] in (4, 8, 16)
+        and sizes[-1] <= traits.simd_width
+        and sizes[-2] > 1
+        and all(d is float32 for d in (compute, *dtypes))
+        and all(s in (0, 1) for s in wide)
+        and all(wide[:outputs])
+        and all(moving[:outputs])
+        and prod(sizes) < _INT_ELEMENTS
+    )
+
+
+def vectors_recipe(
+    exprs: tuple[Expr, ...],
+    sizes: Shape,
+    steps: Sequence[Strides],
+    *,
+    outputs: int,
+    scalars: int,
+    aligned: bool,
+) -> tuple[Rendered, tuple[int, ...], tuple[int, int]]:
+    """The kernel of a problem that fits, what its share is, and how many items there are.
+
+    Args:
+        exprs: an expression for each output.
+        sizes: the common axes, collapsed.
+        steps: of each operand, outputs first, along them.
+        outputs: how many operands are written.
+        scalars: how many run-time scalars there are.
+        aligned: whether the outputs begin at lines of the caches.
+
+    Returns:
+        The rendered kernel, its last arguments (the run and an item's share), the global size.
+    """
+    lanes, run, outer = sizes[-1], sizes[-2], sizes[:-2]
+    inputs = tuple((s[-2] != 0, s[-1] != 0) for s in steps[outputs:])
+    printed = print_c(
+        exprs,
+        f"float{lanes}",
+        inputs=[f"v_{j}" for j in range(len(inputs))],
+        scalars=[f"s_{j}" for j in range(scalars)],
+    )
+    dense = all(s[-2] == lanes and not any(n % lanes for n in s[:-2]) for s in steps[:outputs])
+    large = 4 * outputs * prod(sizes) >= STREAM_BYTES
+    params = _Vectors(
+        printed.statements,
+        printed.results,
+        printed.functions,
+        lanes,
+        inputs,
+        scalars,
+        len(outer),
+        aligned and dense and large,
+    )
+    parts = ceil_div(run, _SHARE)
+    share = ceil_div(run, parts)
+    return VECTORS.bind(params), (run, share), (ceil_div(run, share), prod(outer))

@@ -1,0 +1,204 @@
+"""Philox4x32-10: random numbers as a function of a seed and a counter, and dropout.
+
+Counter ``offset + i`` under key ``seed`` gives four words of 32 bits. Kinds that take 32 bits
+(float32 and narrower uniforms and normals, Bernoulli, dropout) make elements ``4 i`` to ``4 i + 3``
+of them; kinds that take 64 (float64, integers) make elements ``2 i`` and ``2 i + 1``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import HostScalar, Launch, Target
+from ...errors import ArgumentError
+from ...values.shapes import ceil_div
+from ..grid import items
+from ..kernel import Kernel
+
+Cell = int | HostScalar
+"""A whole number, or a cell that holds one when the kernel is enqueued."""
+
+_WORDS = 4
+_PHILOX_OPERATIONS = 80
+
+
+class _Bits(NamedTuple):
+    pass
+
+
+class _Real(NamedTuple):
+    ctype: str
+    real: str
+
+
+class _Kind(NamedTuple):
+    ctype: str
+
+
+_BITS = Kernel("random_bits", "pointwise/random_numbers.mako")
+_UNIFORM = Kernel("random_uniform", "pointwise/random_numbers.mako")
+_NORMAL = Kernel("random_normal", "pointwise/random_numbers.mako")
+_BERNOULLI = Kernel("random_bernoulli", "pointwise/random_numbers.mako")
+_INTEGER = Kernel("random_integer", "pointwise/random_numbers.mako")
+_DROPOUT = Kernel("dropout", "pointwise/random_numbers.mako")
+
+
+def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[Launch]:
+    """The generator's words as they come.
+
+    Args:
+        target: what to choose the kernel for.
+        y: dense, int32.
+        seed: the key, in ``[0, 2**64)``.
+        offset: the first counter.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    return _launches(target, _BITS, _Bits(), y, (y, seed, offset), per_item=_WORDS)
+
+
+def uniform(
+    target: Target, y: Array, *, seed: Cell, offset: Cell, low: float = 0.0, high: float = 1.0
+) -> list[Launch]:
+    """Uniform numbers in ``[low, high)``, of 24 random bits (53 for float64).
+
+    Args:
+        target: what to choose the kernel for.
+        y: dense, floating.
+        seed: the key, in ``[0, 2**64)``.
+        offset: the first counter.
+        low: the least value.
+        high: not reached.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    real = _real(y)
+    args = (y, seed, offset, low, high - low, high)
+    params = _Real(y.dtype.ctype, real)
+    return _launches(target, _UNIFORM, params, y, args, per_item=_per_item(real))
+
+
+def normal(
+    target: Target, y: Array, *, seed: Cell, offset: Cell, mean: float = 0.0, std: float = 1.0
+) -> list[Launch]:
+    """Normally distributed numbers, by Box and Muller's transform.
+
+    Args:
+        target: what to choose the kernel for.
+        y: dense, floating.
+        seed: the key, in ``[0, 2**64)``.
+        offset: the first counter.
+        mean: their mean.
+        std: their standard deviation.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    real = _real(y)
+    params = _Real(y.dtype.ctype, real)
+    args = (y, seed, offset, mean, std)
+    return _launches(target, _NORMAL, params, y, args, per_item=_per_item(real))
+
+
+def bernoulli(target: Target, y: Array, *, seed: Cell, offset: Cell, p: float) -> list[Launch]:
+    """1 with probability ``p``, else 0.
+
+    Args:
+        target: what to choose the kernel for.
+        y: dense, any dtype.
+        seed: the key, in ``[0, 2**64)``.
+        offset: the first counter.
+        p: in ``[0, 1]``.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    args = (y, seed, offset, p)
+    return _launches(target, _BERNOULLI, _Kind(y.dtype.ctype), y, args, per_item=_WORDS)
+
+
+def integers(
+    target: Target, y: Array, *, seed: Cell, offset: Cell, low: int, high: int
+) -> list[Launch]:
+    """Whole numbers in ``[low, high)``; none is likelier by more than ``(high - low) / 2**64``.
+
+    Args:
+        target: what to choose the kernel for.
+        y: dense, any dtype that holds them.
+        seed: the key, in ``[0, 2**64)``.
+        offset: the first counter.
+        low: the least value.
+        high: not reached.
+
+    Returns:
+        The launches; none for no elements.
+
+    Raises:
+        ArgumentError: if the range is empty or has ``2**63`` values or more.
+    """
+    if not 0 < high - low < 2**63:
+        raise ArgumentError("randint", "high - low lies in [1, 2**63)", low=low, high=high)
+    args = (y, seed, offset, low, high - low)
+    return _launches(target, _INTEGER, _Kind(y.dtype.ctype), y, args, per_item=_WORDS // 2)
+
+
+def dropout(
+    target: Target, y: Array, x: Array, *, seed: Cell, offset: Cell, p: float
+) -> list[Launch]:
+    """``y = 0`` with probability ``p``, else ``x / (1 - p)``.
+
+    The same seed and offset drop the same elements, so that backward is this kernel again on the
+    gradient, and no mask is stored.
+
+    Args:
+        target: what to choose the kernel for.
+        y: dense, floating.
+        x: as ``y``.
+        seed: the key, in ``[0, 2**64)``.
+        offset: the first counter.
+        p: in ``[0, 1]``.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    args = (y, x, seed, offset, p, 1 / (1 - p) if p < 1 else 0.0)
+    moved = y.nbytes + x.nbytes
+    params = _Kind(y.dtype.ctype)
+    return _launches(target, _DROPOUT, params, y, args, per_item=_WORDS, moved=moved)
+
+
+def _real(y: Array) -> str:
+    return "double" if y.dtype.compute == "float64" else "float"
+
+
+def _per_item(real: str) -> int:
+    return _WORDS // 2 if real == "double" else _WORDS
+
+
+def _launches(
+    target: Target,
+    kernel: Kernel,
+    params: Any,
+    y: Array,
+    args: tuple[Any, ...],
+    *,
+    per_item: int,
+    moved: int | None = None,
+) -> list[Launch]:
+    if y.size == 0:
+        return []
+    drawn = ceil_div(y.size, per_item)
+    global_size, local_size = items(target, drawn)
+    return [
+        kernel.launch(
+            params,
+            (y.size, *args),
+            global_size=global_size,
+            local_size=local_size,
+            flops=_PHILOX_OPERATIONS * drawn + 2 * y.size,
+            bytes=y.nbytes if moved is None else moved,
+        )
+    ]

@@ -1,0 +1,197 @@
+"""Means over windows of planes, over nearly equal parts and over all; gradients of the last two."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import ceil_div
+from ..grid import items
+from ..kernel import Constraint, Kernel
+from ..moving import repeat, repeats
+from .pool_vectors import avg_pool_vectors, lanes_inside
+from .window import (
+    Window,
+    by_rows,
+    plane_items,
+    plane_sizes,
+    planes_of,
+    real_type,
+    unchecked,
+)
+
+_GPU_GROUP = 256
+_ITEMS_PER_UNIT = 32
+_ITEM_ELEMENTS = 4096
+# What windows of means keep.
+LAWS = (
+    Constraint("min(kh, kw, sh, sw) >= 1", "windows are not empty and move on"),
+    Constraint("2 * ph <= kh and 2 * pw <= kw", "every window holds an element"),
+)
+_POWER_OF_2 = Constraint("group & (group - 1) == 0", "the tree halves it")
+
+
+class _AvgPool(NamedTuple):
+    ctype: str
+    real: str
+    by_rows: bool
+    unchecked: str
+    include_pad: bool
+    divisor: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+
+
+class _Adaptive(NamedTuple):
+    ctype: str
+    real: str
+    by_rows: bool
+    h: int
+    w: int
+    oh: int
+    ow: int
+
+
+class _AdaptiveGradient(NamedTuple):
+    ctype: str
+    real: str
+    h: int
+    w: int
+    oh: int
+    ow: int
+
+
+class _AdaptivePlanes(NamedTuple):
+    ctype: str
+    h: int
+    w: int
+    oh: int
+    ow: int
+
+
+class _Mean(NamedTuple):
+    ctype: str
+    real: str
+    vector: int
+
+
+class _MeanLocal(NamedTuple):
+    ctype: str
+    real: str
+    group: int
+
+
+_AVG_POOL = Kernel("avg_pool", "pool/avg_pool.mako", constraints=LAWS)
+_ADAPTIVE = Kernel("adaptive_avg_pool", "pool/avg_pool.mako")
+_ADAPTIVE_GRADIENT = Kernel("adaptive_avg_pool_gradient", "pool/avg_pool.mako")
+_ADAPTIVE_GRADIENT_PLANES = Kernel("adaptive_avg_pool_gradient_planes", "pool/avg_pool.mako")
+_PLANE_MEAN = Kernel("plane_mean", "pool/avg_pool.mako")
+_PLANE_MEAN_LOCAL = Kernel("plane_mean_local", "pool/avg_pool.mako", constraints=(_POWER_OF_2,))
+
+
+def avg_pool(
+    target: Target, y: Array, x: Array, *, window: Window, include_pad: bool, divisor: int = 0
+) -> list[Launch]:
+    """Means over windows.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(..., oh, ow)``, dense.
+        x: ``(..., h, w)``, dense.
+        window: how it lies.
+        include_pad: padding counts, as zeros.
+        divisor: what the sums are divided by, 0 for the number of elements.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    lanes = lanes_inside(target, window, y, x)
+    if lanes:
+        how: dict[str, Any] = {"include_pad": include_pad, "divisor": divisor}
+        return [avg_pool_vectors(target, y, x, window, lanes, **how)]
+    real, rows = real_type(y), by_rows(target)
+    features = (rows, unchecked(target, window, y, x), include_pad, divisor)
+    params = _AvgPool(y.dtype.ctype, real, *features, *window[:6])
+    return [
+        _AVG_POOL.launch(
+            params,
+            (*plane_sizes(y, y, x), y, x),
+            **plane_items(target, y),
+            flops=y.size * window.kh * window.kw,
+            bytes=x.nbytes + y.nbytes,
+        )
+    ]
+
+
+def adaptive_avg_pool(target: Target, y: Array, x: Array) -> list[Launch]:
+    """Means over ``oh x ow`` nearly equal parts: ``floor(i h / oh)`` to ``ceil((i + 1) h / oh)``.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(..., oh, ow)``, dense.
+        x: ``(..., h, w)``, dense, not empty.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
+    if y.shape[-2:] == (1, 1):
+        return [_plane_mean(target, y, x, cost)]
+    params = _Adaptive(y.dtype.ctype, real_type(y), by_rows(target), *x.shape[-2:], *y.shape[-2:])
+    return [
+        _ADAPTIVE.launch(params, (y.size // y.shape[-1], y, x), **plane_items(target, y), **cost)
+    ]
+
+
+def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Launch]:
+    """To each element its share of the gradients of the parts it lies in.
+
+    Args:
+        target: what to choose the kernel for.
+        gx: ``(..., h, w)``, dense; written whole.
+        gy: ``(..., oh, ow)``, dense.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if gx.size == 0:
+        return []
+    cost: dict[str, Any] = {"flops": gx.size, "bytes": gx.nbytes + gy.nbytes}
+    n = prod(gx.shape[-2:])
+    if gy.size * n == gx.size and gy.contiguous and repeats(target, gx, n):
+        return [repeat(target, gx, gy, (gy.size,), (1,), divisor=n)]
+    sizes = (*gx.shape[-2:], *gy.shape[-2:])
+    if by_rows(target):
+        shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
+        planes = _AdaptivePlanes(gx.dtype.ctype, *sizes)
+        return [_ADAPTIVE_GRADIENT_PLANES.launch(planes, (gx, gy), **shape, **cost)]
+    global_size, local_size = items(target, gx.size)
+    shape = {"global_size": global_size, "local_size": local_size}
+    params = _AdaptiveGradient(gx.dtype.ctype, real_type(gx), *sizes)
+    args = (gx.size // gx.shape[-1], gx, gy)
+    return [_ADAPTIVE_GRADIENT.launch(params, args, **shape, **cost)]
+
+
+def _plane_mean(target: Target, y: Array, x: Array, cost: dict[str, Any]) -> Launch:
+    traits = target.traits
+    dtypes = (y.dtype.ctype, real_type(y))
+    n = prod(x.shape[-2:])
+    if traits.dedicated_local_memory:
+        group = min(_GPU_GROUP, traits.max_group_size)
+        sizes: dict[str, Any] = {"global_size": (y.size * group,), "local_size": (group,)}
+        return _PLANE_MEAN_LOCAL.launch(_MeanLocal(*dtypes, group), (n, y, x), **sizes, **cost)
+    wanted = max(1, min(traits.compute_units * _ITEMS_PER_UNIT, x.size // _ITEM_ELEMENTS))
+    each = ceil_div(y.size, wanted)
+    sizes = {"global_size": (ceil_div(y.size, each),), "local_size": (1,)}
+    params = _Mean(*dtypes, max(traits.simd_width, 2))
+    return _PLANE_MEAN.launch(params, (y.size, each, n, y, x), **sizes, **cost)

@@ -1,0 +1,111 @@
+"""Gradients of means over windows of planes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import ceil_div
+from ..grid import items, lanes_of
+from ..kernel import Kernel
+from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from .avg_pool import LAWS
+from .window import Window, by_rows, plane_sizes, planes_of, real_type
+
+
+class _Gradient(NamedTuple):
+    ctype: str
+    real: str
+    include_pad: bool
+    divisor: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+
+
+class _Strips(NamedTuple):
+    ctype: str
+    include_pad: bool
+    divisor: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+    lanes: int
+    room: int
+    stream: bool
+
+
+_GRADIENT = Kernel("avg_pool_gradient", "pool/avg_pool_grad.mako", constraints=LAWS)
+_STRIPS = Kernel("avg_pool_gradient_strips", "pool/avg_pool_grad.mako", constraints=LAWS)
+
+# What stays in the nearest cache beside what is read.
+ROOM_BYTES = 2**15
+# Windows over an element that are written out one by one.
+_MOST_UNROLLED = 64
+_ITEMS_PER_UNIT = 32
+
+
+def avg_pool_gradient(
+    target: Target, gx: Array, gy: Array, *, window: Window, include_pad: bool, divisor: int = 0
+) -> list[Launch]:
+    """To each element its share of the gradients of the windows that cover it.
+
+    Args:
+        target: what to choose the kernel for.
+        gx: ``(..., h, w)``, dense; written whole.
+        gy: ``(..., oh, ow)``, dense.
+        window: how it lay.
+        include_pad: as in :func:`.avg_pool.avg_pool`.
+        divisor: as in :func:`.avg_pool.avg_pool`.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if gx.size == 0:
+        return []
+    cost: dict[str, Any] = {
+        "flops": gy.size * (window.kh * window.kw + 1),
+        "bytes": gx.nbytes + gy.nbytes,
+    }
+    how = (include_pad, divisor, *window[:6])
+    strip, room = _strip(target, gx, window)
+    if strip:
+        planes, units = planes_of(gx), target.traits.compute_units
+        each = ceil_div(planes, units * _ITEMS_PER_UNIT)
+        lanes, size = lanes_of(target, gx.dtype.itemsize), gx.dtype.itemsize
+        streams = lanes * size == LINE_BYTES and gx.nbytes >= STREAM_BYTES and aligned([gx])
+        return [
+            _STRIPS.launch(
+                _Strips(gx.dtype.ctype, *how, lanes, room, streams),
+                (planes, each, strip, *gy.shape[-2:], *gx.shape[-2:], gx, gy),
+                global_size=(ceil_div(planes, each),),
+                local_size=(1,),
+                **cost,
+            )
+        ]
+    args = (*plane_sizes(gx, gy, gx), gx, gy)
+    global_size, local_size = items(target, gx.size)
+    shape: dict[str, Any] = {"global_size": global_size, "local_size": local_size}
+    params = _Gradient(gx.dtype.ctype, real_type(gx), *how)
+    return [_GRADIENT.launch(params, args, **shape, **cost)]
+
+
+def _strip(target: Target, gx: Array, window: Window) -> tuple[int, int]:
+    """Steps of a strip, and elements of local memory; zeros where they do not fit, and on GPUs."""
+    height, width = gx.shape[-2:]
+    down, across = (window.kh - 1) // window.sh + 1, (window.kw - 1) // window.sw + 1
+    if not by_rows(target) or down * across > _MOST_UNROLLED:
+        return 0, 0
+    lanes, size = lanes_of(target, gx.dtype.itemsize), gx.dtype.itemsize
+    room = min(ROOM_BYTES, target.traits.local_memory_bytes) // size
+    wide = (width - 1 + window.pw) // window.sw + 1 + across + lanes
+    beside = wide * down + window.pw + (lanes + 1) * window.sw
+    steps = (room - beside) // (wide + window.sh * width)
+    return max(0, min(steps, (height - 1 + window.ph) // window.sh + 1)), room

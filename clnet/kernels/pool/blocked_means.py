@@ -1,0 +1,136 @@
+"""Means over windows and parts of blocked arrays, ``(n, c / b, h, w, b)``, and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import ceil_div
+from ..kernel import Kernel
+from .blocked_pool import BLOCKS, past_caches, rows_of
+from .window import Window
+
+_TEMPLATE = "pool/blocked_means.mako"
+_ITEMS_PER_UNIT = 32
+
+
+class Means(NamedTuple):
+    """How means are taken.
+
+    Attributes:
+        window: how it lies; None for as many nearly equal parts as there are results.
+        include_pad: padding counts, as zeros.
+        divisor: what sums are divided by, 0 for the number of elements.
+    """
+
+    window: Window | None
+    include_pad: bool = True
+    divisor: int = 0
+
+    def params(self, lanes: int) -> _Mean:
+        """The kernels' parameters."""
+        window = self.window or Window(1, 1, 1, 1)
+        return _Mean(lanes, self.window is None, self.include_pad, self.divisor, *window[:6])
+
+
+class _Mean(NamedTuple):
+    lanes: int
+    adaptive: bool
+    include_pad: bool
+    divisor: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+
+
+class _Plane(NamedTuple):
+    lanes: int
+    stream: bool
+
+
+class _Parts(NamedTuple):
+    lanes: int
+
+
+class _Gradient(NamedTuple):
+    lanes: int
+    stream: bool
+    include_pad: bool
+    divisor: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+
+
+AVG = Kernel("blocked_avg_pool", _TEMPLATE, BLOCKS)
+PLANE_GRADIENT = Kernel("blocked_plane_gradient", _TEMPLATE, BLOCKS)
+PARTS_GRADIENT = Kernel("blocked_parts_gradient", _TEMPLATE, BLOCKS)
+GRADIENT = Kernel("blocked_avg_pool_gradient", _TEMPLATE, BLOCKS)
+
+
+def blocked_avg_pool(y: Array, x: Array, *, means: Means) -> list[Launch]:
+    """Means over windows, or over nearly equal parts.
+
+    Args:
+        y: ``(n, c / b, oh, ow, b)``, float32, dense.
+        x: ``(n, c / b, h, w, b)``, dense but for its steps over images and blocks.
+        means: of what.
+
+    Returns:
+        One launch; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    return [
+        AVG.launch(
+            means.params(y.shape[-1]),
+            (x.shape[1], *y.shape[2:4], *x.shape[2:4], y, x, *x.strides[:2]),
+            global_size=(rows_of(y),),
+            local_size=(1,),
+            flops=max(x.size, y.size),
+            bytes=x.nbytes + y.nbytes,
+        )
+    ]
+
+
+def blocked_avg_pool_gradient(
+    target: Target, gx: Array, gy: Array, *, means: Means
+) -> list[Launch]:
+    """To each element its share of the gradients of the windows that hold it.
+
+    Args:
+        target: whose cores share the work.
+        gx: ``(n, c / b, h, w, b)``, dense; written whole.
+        gy: ``(n, c / b, oh, ow, b)``, dense.
+        means: as in :func:`blocked_avg_pool`.
+
+    Returns:
+        One launch; none for no elements.
+    """
+    if gx.size == 0:
+        return []
+    lanes, stream = gx.shape[-1], past_caches(gx)
+    most = target.traits.compute_units * _ITEMS_PER_UNIT
+    cost: dict[str, Any] = {"flops": max(gx.size, gy.size), "bytes": gx.nbytes + gy.nbytes}
+    sizes, rows = (*gy.shape[2:4], *gx.shape[2:4]), rows_of(gx)
+    if means.window is not None:
+        how = (means.include_pad, means.divisor, *means.window[:6])
+        each = ceil_div(rows, most)
+        items: dict[str, Any] = {"global_size": (ceil_div(rows, each),), "local_size": (1,)}
+        args = (rows, each, *sizes, gx, gy)
+        return [GRADIENT.launch(_Gradient(lanes, stream, *how), args, **items, **cost)]
+    if gy.shape[2:4] == (1, 1):
+        planes = gy.size // lanes
+        each = ceil_div(planes, most)
+        items = {"global_size": (ceil_div(planes, each),), "local_size": (1,)}
+        args = (planes, each, gx.size // gy.size, gx, gy)
+        return [PLANE_GRADIENT.launch(_Plane(lanes, stream), args, **items, **cost)]
+    items = {"global_size": (rows,), "local_size": (1,)}
+    return [PARTS_GRADIENT.launch(_Parts(lanes), (*sizes, gx, gy), **items, **cost)]

@@ -1,0 +1,138 @@
+"""Maxima over windows of planes with their positions, and the gradient, without atomics."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ..grid import items, lanes_of
+from ..kernel import Constraint, Kernel
+from ..streaming import streams_rows
+from .pool_vectors import lanes_inside, max_pool_vectors
+from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type, unchecked
+
+# Local memory for a plane of a gradient: it stays in the second-level cache.
+ROOM_BYTES = 2**16
+_LAWS = (
+    Constraint("min(kh, kw, sh, sw) >= 1", "windows are not empty and move on"),
+    Constraint("2 * ph <= dh * (kh - 1) + 1", "every window holds an element"),
+    Constraint("2 * pw <= dw * (kw - 1) + 1", "every window holds an element"),
+)
+
+
+class _MaxPool(NamedTuple):
+    ctype: str
+    index_type: str
+    with_index: bool
+    by_rows: bool
+    unchecked: str
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+    dh: int
+    dw: int
+
+
+class _MaxPoolGradient(NamedTuple):
+    ctype: str
+    real: str
+    index_type: str
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+    dh: int
+    dw: int
+
+
+class _Planes(NamedTuple):
+    ctype: str
+    index_type: str
+    lanes: int
+    room: int
+
+
+_MAX_POOL = Kernel("max_pool", "pool/max_pool.mako", constraints=_LAWS)
+_GRADIENT = Kernel("max_pool_gradient", "pool/max_pool.mako", constraints=_LAWS)
+_GRADIENT_PLANES = Kernel("max_pool_gradient_planes", "pool/max_pool.mako")
+
+
+def max_pool(
+    target: Target, y: Array, x: Array, *, window: Window, index: Array | None = None
+) -> list[Launch]:
+    """Maxima over windows; of equal ones the first, NaN above all.
+
+    Args:
+        target: what to choose the kernel for.
+        y: ``(..., oh, ow)``, dense.
+        x: ``(..., h, w)``, dense.
+        window: how it lies.
+        index: as ``y``, int32 or int64: where in its plane each maximum was; None to leave it out.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if y.size == 0:
+        return []
+    index_type = "int" if index is None else index.dtype.ctype
+    lanes = lanes_inside(target, window, y, x)
+    if lanes and index_type == "int":
+        return [max_pool_vectors(target, y, x, index, window, lanes)]
+    outputs = (y,) if index is None else (y, index)
+    features = (index is not None, by_rows(target), unchecked(target, window, y, x))
+    return [
+        _MAX_POOL.launch(
+            _MaxPool(y.dtype.ctype, index_type, *features, *window),
+            (*plane_sizes(y, y, x), *outputs, x),
+            **plane_items(target, y),
+            flops=y.size * window.kh * window.kw,
+            bytes=x.nbytes + sum(output.nbytes for output in outputs),
+        )
+    ]
+
+
+def max_pool_gradient(
+    target: Target, gx: Array, gy: Array, index: Array, *, window: Window
+) -> list[Launch]:
+    """To each element the sum of the gradients of the windows that chose it, in their order.
+
+    Args:
+        target: what to choose the kernel for.
+        gx: ``(..., h, w)``, dense; written whole.
+        gy: ``(..., oh, ow)``, dense.
+        index: as ``gy``, what :func:`max_pool` stored.
+        window: how it lay.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if gx.size == 0:
+        return []
+    cost: dict[str, Any] = {"flops": gy.size, "bytes": gx.nbytes + gy.nbytes + index.nbytes}
+    types = (gx.dtype.ctype, index.dtype.ctype)
+    if by_rows(target):
+        planes = planes_of(gx)
+        sizes = (gx.size // planes, gy.size // planes)
+        args = (*sizes, gx, gy, index)
+        shape: dict[str, Any] = {"global_size": (planes,), "local_size": (1,)}
+        params = _Planes(*types, *_past_caches(target, gx, sizes[0]))
+        return [_GRADIENT_PLANES.launch(params, args, **shape, **cost)]
+    params = _MaxPoolGradient(types[0], real_type(gx), types[1], *window)
+    args = (*plane_sizes(gx, gy, gx), gx, gy, index)
+    global_size, local_size = items(target, gx.size)
+    shape = {"global_size": global_size, "local_size": local_size}
+    return [_GRADIENT.launch(params, args, **shape, **cost)]
+
+
+def _past_caches(target: Target, gx: Array, size: int) -> tuple[int, int]:
+    """Elements of a vector and of local memory, if a plane is added up there; else zeros."""
+    lanes = lanes_of(target, gx.dtype.itemsize)
+    room = ROOM_BYTES // gx.dtype.itemsize
+    fits = size <= room and target.traits.local_memory_bytes >= ROOM_BYTES
+    return (lanes, room) if fits and streams_rows(gx, size, lanes) else (0, 0)

@@ -1,0 +1,144 @@
+"""Maxima and means over windows of planes on CPUs: neighbouring windows are a vector."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import ceil_div
+from ..grid import lanes_of
+from ..kernel import Constraint, Kernel
+from .window import Window, by_rows
+
+__all__ = ["avg_pool_vectors", "lanes_inside", "max_pool_vectors"]
+
+_LAWS = (
+    Constraint("sw <= 2", "vectors are read whole, or every second element of them"),
+    Constraint("2 * ph <= dh * (kh - 1) + 1", "every window holds an element"),
+    Constraint("2 * pw <= dw * (kw - 1) + 1", "every window holds an element"),
+)
+_LEAST_LANES = 4
+# Taps of a window's row are written out.
+_MOST_ACROSS = 16
+# Windows of a group's rows, if that leaves so many groups to a unit.
+_GROUP_WINDOWS, _GROUPS_PER_UNIT = 4096, 8
+
+
+class _Max(NamedTuple):
+    with_index: bool
+    lanes: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+    dh: int
+    dw: int
+
+
+class _Mean(NamedTuple):
+    include_pad: bool
+    divisor: int
+    lanes: int
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int
+    pw: int
+
+
+_MAX = Kernel("max_pool_vectors", "pool/pool_vectors.mako", constraints=_LAWS)
+_MEAN = Kernel(
+    "avg_pool_vectors",
+    "pool/pool_vectors.mako",
+    constraints=(
+        _LAWS[0],
+        Constraint("2 * ph <= kh and 2 * pw <= kw", "every window holds an element"),
+    ),
+)
+
+
+def lanes_inside(target: Target, window: Window, y: Array, x: Array) -> int:
+    """Windows of a vector, or 0 if no vector of them lies between the ends of a row.
+
+    Args:
+        target: what to choose for.
+        window: how it lies.
+        y: ``(..., oh, ow)``.
+        x: ``(..., h, w)``.
+    """
+    float32 = x.dtype.ctype == "float"
+    if not (by_rows(target) and float32 and window.sw <= 2 and window.kw <= _MOST_ACROSS):
+        return 0
+    reach = (window.kw - 1) * window.dw + 1 - window.pw
+    right = min((x.shape[-1] - reach) // window.sw + 1, y.shape[-1])
+    inside = right - ceil_div(window.pw, window.sw)
+    lanes = min(lanes_of(target, 4), 1 << max(inside, 1).bit_length() - 1)
+    return lanes if lanes >= _LEAST_LANES else 0
+
+
+def max_pool_vectors(
+    target: Target, y: Array, x: Array, index: Array | None, window: Window, lanes: int
+) -> Launch:
+    """Maxima; the arguments are those of :func:`.max_pool.max_pool`.
+
+    Args:
+        target: what to choose for.
+        y: ``(..., oh, ow)``, dense float32, not empty.
+        x: ``(..., h, w)``, dense float32.
+        index: as ``y``, int32, or None.
+        window: how it lies.
+        lanes: what :func:`lanes_inside` said.
+    """
+    outputs = (y,) if index is None else (y, index)
+    return _launch(target, _MAX, _Max(index is not None, lanes, *window), outputs, x, window)
+
+
+def avg_pool_vectors(
+    target: Target,
+    y: Array,
+    x: Array,
+    window: Window,
+    lanes: int,
+    *,
+    include_pad: bool,
+    divisor: int,
+) -> Launch:
+    """Means; the arguments are those of :func:`.avg_pool.avg_pool`.
+
+    Args:
+        target: what to choose for.
+        y: ``(..., oh, ow)``, dense float32, not empty.
+        x: ``(..., h, w)``, dense float32.
+        window: how it lies.
+        lanes: what :func:`lanes_inside` said.
+        include_pad: padding counts, as zeros.
+        divisor: what the sums are divided by, 0 for the number of elements.
+    """
+    params = _Mean(include_pad, divisor, lanes, *window[:6])
+    return _launch(target, _MEAN, params, (y,), x, window)
+
+
+def _launch(
+    target: Target,
+    kernel: Kernel,
+    params: Any,
+    outputs: tuple[Array, ...],
+    x: Array,
+    window: Window,
+) -> Launch:
+    y = outputs[0]
+    rows = y.size // y.shape[-1]
+    fair = rows // (_GROUPS_PER_UNIT * target.traits.compute_units)
+    some = max(1, min(_GROUP_WINDOWS // y.shape[-1], fair))
+    return kernel.launch(
+        params,
+        (rows, some, *y.shape[-2:], *x.shape[-2:], *outputs, x),
+        global_size=(ceil_div(rows, some),),
+        local_size=(1,),
+        flops=y.size * window.kh * window.kw,
+        bytes=x.nbytes + sum(output.nbytes for output in outputs),
+    )

@@ -1,0 +1,76 @@
+"""A window that moves over planes, and how work-items lie over them; it launches nothing."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Target
+from ..grid import items
+
+# Elements of a window that are written out one by one.
+_MOST_UNROLLED = 64
+
+
+class Window(NamedTuple):
+    """A window and how it moves over a plane.
+
+    Attributes:
+        kh, kw: its height and width.
+        sh, sw: steps from window to window.
+        ph, pw: padding on every side of the plane, at most half the window.
+        dh, dw: steps within a window (1 for means).
+    """
+
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    ph: int = 0
+    pw: int = 0
+    dh: int = 1
+    dw: int = 1
+
+    def inside(self, y: Array, x: Array) -> bool:
+        """Whether no window of ``y`` reaches over an edge of ``x``."""
+        down = (y.shape[-2] - 1) * self.sh + (self.kh - 1) * self.dh < x.shape[-2]
+        right = (y.shape[-1] - 1) * self.sw + (self.kw - 1) * self.dw < x.shape[-1]
+        return down and right and self.ph == self.pw == 0
+
+
+def by_rows(target: Target) -> bool:
+    """Whether an item makes a row of a plane instead of an element."""
+    return not target.traits.dedicated_local_memory
+
+
+def unchecked(target: Target, window: Window, y: Array, x: Array) -> str:
+    """Which windows are written out, without checks: ``"all"``, ``"some"`` or ``"none"``."""
+    if window.kh * window.kw > _MOST_UNROLLED:
+        return "none"
+    if window.inside(y, x):
+        return "all"
+    return "some" if by_rows(target) else "none"
+
+
+def real_type(array: Array) -> str:
+    """The type that sums of its elements are kept in."""
+    return "double" if array.dtype.compute == "float64" else "float"
+
+
+def plane_sizes(result: Array, y: Array, x: Array) -> tuple[int, ...]:
+    """Rows of what is written, and the sizes of an output and an input plane."""
+    return (result.size // result.shape[-1], *y.shape[-2:], *x.shape[-2:])
+
+
+def plane_items(target: Target, result: Array) -> dict[str, Any]:
+    """Global and local size to make ``result`` by rows or by elements."""
+    if by_rows(target):
+        return {"global_size": (result.size // result.shape[-1],), "local_size": (1,)}
+    global_size, local_size = items(target, result.size)
+    return {"global_size": global_size, "local_size": local_size}
+
+
+def planes_of(array: Array) -> int:
+    """How many planes an array holds."""
+    return prod(array.shape[:-2])

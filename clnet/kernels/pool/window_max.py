@@ -1,0 +1,73 @@
+"""Positions of the maxima of windows and of nearly equal parts, in one to three axes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.dtypes import from_name
+from ..grid import items
+from ..kernel import Kernel
+
+
+class _Types(NamedTuple):
+    ctype: str
+    stored: str
+    real: str
+
+
+_WINDOW = Kernel("window_max", "pool/window_max.mako")
+_PART = Kernel("part_max", "pool/window_max.mako")
+
+Triple = tuple[int, int, int]
+
+
+class Window3(NamedTuple):
+    """A window over volumes; each triple is of depth, height and width.
+
+    Attributes:
+        size: the window.
+        stride: steps from window to window.
+        padding: before the volume, at most half the window.
+        dilation: steps within a window.
+    """
+
+    size: Triple
+    stride: Triple
+    padding: Triple
+    dilation: Triple
+
+
+def window_max(target: Target, index: Array, x: Array, window: Window3 | None) -> list[Launch]:
+    """Where in its volume the maximum of each window is; of equal ones the first, NaN above all.
+
+    Args:
+        target: what to choose the sizes for.
+        index: ``(..., od, oh, ow)``, dense, int64.
+        x: ``(..., d, h, w)``, dense, floating, not empty.
+        window: how it lies; None: parts, from ``floor(i d / od)`` to ``ceil((i + 1) d / od)``.
+
+    Returns:
+        The launches; none for no elements.
+    """
+    if index.size == 0:
+        return []
+    stored = "bfloat16" if x.dtype.name == "bfloat16" else x.dtype.ctype
+    params = _Types(x.dtype.ctype, stored, from_name(x.dtype.compute).ctype)
+    sizes = (index.size, *index.shape[-3:], *x.shape[-3:])
+    settings = () if window is None else tuple(n for triple in window for n in triple)
+    taps = 1
+    for k in window.size if window else ():
+        taps *= k
+    global_size, local_size = items(target, index.size)
+    return [
+        (_PART if window is None else _WINDOW).launch(
+            params,
+            (*sizes, *settings, index, x),
+            global_size=global_size,
+            local_size=local_size,
+            flops=index.size * taps if window else x.size,
+            bytes=index.nbytes + x.nbytes,
+        )
+    ]

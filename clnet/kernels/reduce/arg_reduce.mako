@@ -1,0 +1,284 @@
+## kernel arg_reduce: the largest or smallest element along an axis, and where it is
+##
+## layout   x is any strided array; out and where are dense over the kept axes. The axis is cut into
+##          parts; each gives a partial result, the last def picks among them.
+## param    kind: max|min
+## param    ctype: str                   element type of x and out
+## param    acc: str                     type values have in registers
+## param    place: int|long              integer type as wide as acc
+## param    lanes: int                   lanes of a vector of acc
+## param    group: int                   work-items of a group, a power of two
+## param    reduce_items: int            of these, how many share one output, a power of two
+## param    kept_fast: bool              neighbouring work-items take neighbouring outputs
+## param    kept_rank: int               number of kept axes
+## param    width: int                   columns that one vector holds
+## param    index: str                   an expression: the output's flat index
+## def      arg_reduce_rows
+## arg      jobs: int                    outputs times parts
+## arg      jobs_per_item: int
+## arg      n: int                       size of the axis
+## arg      part_size: int               elements of a part
+## arg      parts: int
+## arg      step: long                   stride of the axis
+## arg      kept_size{i}: int            for each kept axis its size
+## arg      kept_x{i}: long              and its stride in x
+## arg      out: out ctype[outs, parts]
+## arg      where: out long[outs, parts]
+## arg      x: in ctype
+## def      arg_reduce_columns
+## arg      blocks: int                  blocks of columns: the last kept axis, of stride 1
+## arg      n: int
+## arg      part_size: int
+## arg      parts: int
+## arg      step: long
+## arg      kept_size{i}: int
+## arg      kept_x{i}: long
+## arg      out: out ctype[outs, parts]
+## arg      where: out long[outs, parts]
+## arg      x: in ctype
+## def      arg_reduce_group
+## arg      outs: int                    number of outputs
+## arg      n: int
+## arg      part_size: int
+## arg      parts: int
+## arg      step: long
+## arg      kept_size{i}: int
+## arg      kept_x{i}: long
+## arg      out: out ctype[outs, parts]
+## arg      where: out long[outs, parts]
+## arg      x: in ctype
+## def      arg_reduce_pick
+## arg      outs: int
+## arg      parts: int
+## arg      out: out ctype[outs]
+## arg      where: out long[outs]
+## arg      values: in ctype[outs, parts]
+## arg      places: in long[outs, parts]
+## launch   rows: local 1, jobs_per_item jobs an item. columns: local 1, a vector of columns of one
+##          part an item. group: (group / reduce_items) outputs of one part a group. pick: one item
+##          an output.
+## numerics exact; the first of equal elements wins, and the first NaN wins over all
+<%namespace name="lib" file="/lib/fold.mako"/>
+<%namespace name="vectors" file="/lib/vector.mako"/>
+<%def name="better(kind)">
+<% sign = ">" if kind == "max" else "<" %>
+#define FIRST(b, a) (((b) ${sign} (a)) | (((b) != (b)) & ((a) == (a))))
+#define BEFORE(b, at_b, a, at_a) (FIRST(b, a) || (!FIRST(a, b) && (at_b) < (at_a)))
+</%def>
+<%def name="loads(ctype, acc, lanes)">
+% if ctype == acc:
+${vectors.types(acc, lanes)}
+#define LOAD(p) (*(__global const vector *)(p))
+% else:
+#define LOAD(p) convert_${acc}${lanes}(vload${lanes}(0, p))
+% endif
+</%def>
+<%def name="kept_start(index, kept_rank)">
+    long start = 0;
+    {
+        int rest = ${index};
+% for i in reversed(range(kept_rank)):
+        start += ${f"(rest % kept_size{i})" if i else "rest"} * kept_x${i};
+% if i:
+        rest /= kept_size${i};
+% endif
+% endfor
+    }
+</%def>
+<%def name="arg_reduce_rows(kind, ctype, acc, place, lanes, kept_rank)">
+${better(kind)}
+${loads(ctype, acc, lanes)}
+__kernel void arg_reduce_rows(
+    const int jobs, const int jobs_per_item,
+    const int n, const int part_size, const int parts, const long step,
+% for i in range(kept_rank):
+    const int kept_size${i}, const long kept_x${i},
+% endfor
+    __global ${ctype} *restrict out, const long out_offset,
+    __global long *restrict where, const long where_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+) {
+    out += out_offset;
+    where += where_offset;
+    x += x_offset;
+    const int first = get_global_id(0) * jobs_per_item;
+    const int last = min(first + jobs_per_item, jobs);
+    for (int job = first; job < last; job++) {
+        const int kept = job / parts, from = (job - kept * parts) * part_size;
+        const int end = min(from + part_size, n);
+        ${kept_start("kept", kept_rank)}
+        __global const ${ctype} *p = x + start;
+        ${acc} best = p[from * step];
+        ${place} at = from;
+        int i = from + 1;
+        if (step == 1 && end - from >= ${2 * lanes}) {
+            ${acc}${lanes} tops = LOAD(p + from);
+            ${place}${lanes} places = from, here = from;
+            for (i = from + ${lanes}; i <= end - ${lanes}; i += ${lanes}) {
+                const ${acc}${lanes} v = LOAD(p + i);
+                const ${place}${lanes} wins = FIRST(v, tops);
+                here = i;
+                tops = wins ? v : tops;
+                places = wins ? here : places;
+            }
+            ${acc} top[${lanes}];
+            ${place} base[${lanes}];
+            vstore${lanes}(tops, 0, top);
+            vstore${lanes}(places, 0, base);
+            best = top[0];
+            at = base[0];
+            for (int k = 1; k < ${lanes}; k++)
+                if (BEFORE(top[k], base[k] + k, best, at)) {
+                    best = top[k];
+                    at = base[k] + k;
+                }
+        }
+        for (; i < end; i++) {
+            const ${acc} v = p[i * step];
+            if (FIRST(v, best)) {
+                best = v;
+                at = i;
+            }
+        }
+        out[job] = best;
+        where[job] = at;
+    }
+}
+</%def>
+<%def name="column_search(ctype, acc, place, width)">
+<% v = str(width) if width > 1 else "" %>
+            ${acc}${v} best = ${"LOAD(p)" if v else "p[0]"};
+            ${place}${v} at = from;
+            for (int i = from + 1; i < end; i++) {
+                p += step;
+                const ${acc}${v} value = ${"LOAD(p)" if v else "p[0]"};
+                const ${place}${v} wins = FIRST(value, best), here = i;
+                best = wins ? value : best;
+                at = wins ? here : at;
+            }
+</%def>
+<%def name="arg_reduce_columns(kind, ctype, acc, place, lanes, kept_rank)">
+${better(kind)}
+${loads(ctype, acc, lanes)}
+__kernel void arg_reduce_columns(
+    const int blocks, const int n, const int part_size, const int parts, const long step,
+% for i in range(kept_rank):
+    const int kept_size${i}, const long kept_x${i},
+% endfor
+    __global ${ctype} *restrict out, const long out_offset,
+    __global long *restrict where, const long where_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+) {
+    out += out_offset;
+    where += where_offset;
+    x += x_offset;
+    const int item = get_global_id(0);
+    const int part = item % parts, block = item / parts % blocks, outer = item / parts / blocks;
+    const int width = kept_size${kept_rank - 1};
+    const int from = part * part_size, end = min(from + part_size, n);
+    const int first = block * ${lanes}, count = min(width - first, ${lanes});
+    ${kept_start(f"outer * width + first", kept_rank)}
+    const long to = ((long)outer * width + first) * parts + part;
+    if (count == ${lanes}) {
+        __global const ${ctype} *p = x + start + from * step;
+        ${column_search(ctype, acc, place, lanes)}
+        ${acc} values[${lanes}];
+        ${place} places[${lanes}];
+        vstore${lanes}(best, 0, values);
+        vstore${lanes}(at, 0, places);
+        for (int k = 0; k < ${lanes}; k++) {
+            out[to + k * parts] = values[k];
+            where[to + k * parts] = places[k];
+        }
+    } else {
+        for (int k = 0; k < count; k++) {
+            __global const ${ctype} *p = x + start + from * step + k;
+            ${column_search(ctype, acc, place, 1)}
+            out[to + k * parts] = best;
+            where[to + k * parts] = at;
+        }
+    }
+}
+</%def>
+<%def name="arg_reduce_group(kind, ctype, acc, group, reduce_items, kept_fast, kept_rank)">
+<% kept_items = group // reduce_items %>
+${better(kind)}
+__kernel void arg_reduce_group(
+    const int outs, const int n, const int part_size, const int parts, const long step,
+% for i in range(kept_rank):
+    const int kept_size${i}, const long kept_x${i},
+% endfor
+    __global ${ctype} *restrict out, const long out_offset,
+    __global long *restrict where, const long where_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+) {
+    __local ${acc} best[${group}];
+    __local int at[${group}];
+    out += out_offset;
+    where += where_offset;
+    x += x_offset;
+    ${lib.places(reduce_items, kept_items, kept_fast)}
+    const int slot = lane * ${kept_items} + kept;
+    const int part = get_group_id(0) % parts;
+    const int output = get_group_id(0) / parts * ${kept_items} + kept;
+    ${kept_start("output", kept_rank)}
+    const int from = part * part_size, end = min(from + part_size, n);
+    /* Work-items without an element of their own repeat the part's first. */
+    int place = from + lane < end ? from + lane : from;
+    ${acc} top = 0;
+    if (output < outs) {
+        top = x[start + place * step];
+        for (int i = from + lane + ${reduce_items}; i < end; i += ${reduce_items}) {
+            const ${acc} v = x[start + i * step];
+            if (FIRST(v, top)) {
+                top = v;
+                place = i;
+            }
+        }
+    }
+    best[slot] = top;
+    at[slot] = place;
+    for (int half_of = ${reduce_items // 2}; half_of > 0; half_of /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int other = (lane + half_of) * ${kept_items} + kept;
+        if (lane < half_of && BEFORE(best[other], at[other], best[slot], at[slot])) {
+            best[slot] = best[other];
+            at[slot] = at[other];
+        }
+    }
+    if (lane == 0 && output < outs) {
+        out[(long)output * parts + part] = best[slot];
+        where[(long)output * parts + part] = at[slot];
+    }
+}
+</%def>
+<%def name="arg_reduce_pick(kind, ctype, acc)">
+${better(kind)}
+__kernel void arg_reduce_pick(
+    const int outs, const int parts,
+    __global ${ctype} *restrict out, const long out_offset,
+    __global long *restrict where, const long where_offset,
+    __global const ${ctype} *restrict values, const long values_offset,
+    __global const long *restrict places, const long places_offset
+) {
+    out += out_offset;
+    where += where_offset;
+    values += values_offset;
+    places += places_offset;
+    const int i = get_global_id(0);
+    if (i >= outs)
+        return;
+    const long first = (long)i * parts;
+    ${acc} best = values[first];
+    long at = places[first];
+    for (int k = 1; k < parts; k++) {
+        const ${acc} v = values[first + k];
+        if (FIRST(v, best)) {
+            best = v;
+            at = places[first + k];
+        }
+    }
+    out[i] = best;
+    where[i] = at;
+}
+</%def>

@@ -1,0 +1,300 @@
+## kernel reduce: out[kept] = scale of the sum, product, largest or smallest of x[kept, reduced]
+##
+## layout   x is any strided array, its axes sorted by stride, then merged; axes are kept or
+##          reduced, the last of each kind is fastest. The reduced elements of an output, in flat
+##          order, are cut into parts; each part gives one partial result, which a second launch
+##          reduces.
+## param    kind: sum|prod|max|min
+## param    load: plain|square|nonzero   what is reduced: x, x * x, or x != 0
+## param    ctype: str                   element type of x
+## param    out_ctype: str               element type of out
+## param    acc: str                     type partial results have in registers
+## param    lanes: int                   lanes of a vector of acc
+## param    dense: bool                  the last reduced axis has stride 1
+## param    mean: bool                   divide the result
+## param    kept_rank: int               number of kept axes
+## param    reduced_rank: int            number of reduced axes
+## param    block: int                   columns one work-item takes, a multiple of lanes
+## param    group: int                   work-items of a group, a power of two
+## param    reduce_items: int            of these, how many share one output, a power of two
+## param    kept_fast: bool              neighbouring work-items take neighbouring outputs
+## param    flat: int|long               type of a flat index over the reduced axes
+## param    index: str                   an expression: the flat index to take apart
+## param    type: int|long               its type
+## param    axis: kept|reduced           over which axes
+## param    rank: int                    their number
+## param    steps: dict                  offset variable -> array whose strides move it
+## param    rows: int                    rows joined before they are added to the partial results
+## def      reduce_rows
+## arg      jobs: int                    outputs times parts
+## arg      jobs_per_item: int
+## arg      parts: int                   parts of each output
+## arg      part_stride: long            step in out from part to part
+## arg      total: flat                  reduced elements of each output
+## arg      part_size: flat              reduced elements of a part
+## arg      kept_size{i}: int            for each kept axis its size
+## arg      kept_x{i}: long              and its stride in x
+## arg      kept_out{i}: long            and in out
+## arg      reduced_size{i}: int         for each reduced axis its size
+## arg      reduced_x{i}: long           and its stride in x
+## arg      out: out out_ctype
+## arg      x: in ctype
+## arg      divisor: acc                 only when mean
+## def      reduce_columns
+## arg      blocks: int                  blocks of columns: the last kept axis, of stride 1
+## arg      rows_total: int              reduced elements of each output
+## arg      part_rows: int               reduced elements of a part
+## arg      parts: int
+## arg      part_stride: long
+## arg      kept_size{i}: int
+## arg      kept_x{i}: long
+## arg      kept_out{i}: long
+## arg      reduced_size{i}: int
+## arg      reduced_x{i}: long
+## arg      out: out out_ctype
+## arg      x: in ctype
+## arg      divisor: acc                 only when mean
+## def      reduce_group
+## arg      outs: int                    number of outputs
+## arg      parts: int
+## arg      part_stride: long
+## arg      total: flat
+## arg      part_size: flat
+## arg      kept_size{i}: int
+## arg      kept_x{i}: long
+## arg      kept_out{i}: long
+## arg      reduced_size{i}: int
+## arg      reduced_x{i}: long
+## arg      out: out out_ctype
+## arg      x: in ctype
+## arg      divisor: acc                 only when mean
+## launch   rows: local 1, an item takes jobs_per_item jobs. columns: local 1, an item takes a block
+##          of columns of one part. group: a group takes (group / reduce_items) outputs of one part.
+## numerics partial results of vectors, segments and parts are joined in a fixed order
+<%namespace name="lib" file="/lib/fold.mako"/>
+<%namespace name="prelude" file="/lib/prelude.mako"/>
+<%def name="loads(load, ctype, acc, lanes)">
+% for width in ((1, lanes) if lanes > 1 else (1,)):
+<%
+    n = str(width) if width > 1 else ""
+    value = f"vload{n}(0, p)" if n else "p[0]"
+%>
+inline ${acc}${n} load${width}(__global const ${ctype} *p)
+{
+% if load == "nonzero":
+    return ${f"convert_{acc}{n}({value} != ({ctype}{n})0) & 1" if n else f"{value} != 0"};
+% else:
+    typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
+    const ${acc}${n} v = ${"*(__global const unaligned *)p" if ctype == acc else f"convert_{acc}{n}({value})"};
+    return ${"v * v" if load == "square" else "v"};
+% endif
+}
+% endfor
+</%def>
+<%def name="decode(index, type, axis, rank, steps)">
+    {
+        ${type} rest = ${index};
+% for i in reversed(range(rank)):
+% for variable, stride in steps.items():
+        ${variable} += ${f"(rest % {axis}_size{i})" if i else "rest"} * ${axis}_${stride}${i};
+% endfor
+% if i:
+        rest /= ${axis}_size${i};
+% endif
+% endfor
+    }
+</%def>
+<%def name="arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)">
+% for i in range(kept_rank):
+    const int kept_size${i}, const long kept_x${i}, const long kept_out${i},
+% endfor
+% for i in range(reduced_rank):
+    const int reduced_size${i}, const long reduced_x${i},
+% endfor
+    __global ${out_ctype} *restrict out, const long out_offset,
+    __global const ${ctype} *restrict x, const long x_offset
+% if mean:
+    , const ${acc} divisor
+% endif
+</%def>
+<%def name="reduce_rows(
+    kind, load, ctype, out_ctype, acc, lanes, dense, mean, flat, kept_rank, reduced_rank)">
+<% vector = f"{acc}{lanes}" if lanes > 1 else acc %>
+${lib.fold(kind, acc, lanes)}
+${loads(load, ctype, acc, lanes)}
+${prelude.fetch_ahead()}
+__kernel void reduce_rows(
+    const int jobs, const int jobs_per_item, const int parts, const long part_stride,
+    const ${flat} total, const ${flat} part_size,
+    ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
+) {
+    out += out_offset, x += x_offset;
+    ${lib.identity(kind, acc)}
+    const ${flat} run = reduced_size${reduced_rank - 1};
+    const int first = get_global_id(0) * jobs_per_item;
+    const int last = min(first + jobs_per_item, jobs);
+    for (int job = first; job < last; job++) {
+        const int kept = parts == 1 ? job : job / parts, part = job - kept * parts;
+        long x_start = 0, out_at = part * part_stride;
+        ${decode("kept", "int", "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
+        ${flat} at = part * part_size;
+        const ${flat} end = min(at + part_size, total);
+        ${acc} result = identity;
+        while (at < end) {
+% if reduced_rank > 1:
+            const ${flat} row = at / run, column = at - row * run;
+% else:
+            const ${flat} column = at;
+% endif
+            /* Segments bound the length of a chain of additions, and with it the rounding error. */
+            const int n = min(min(run - column, end - at), (${flat})16384);
+            long offset = x_start + column * reduced_x${reduced_rank - 1};
+% if reduced_rank > 1:
+            ${decode("row", flat, "reduced", reduced_rank - 1, {"offset": "x"})}
+% endif
+            __global const ${ctype} *p = x + offset;
+            ${acc} one = identity;
+% if dense and lanes > 1:
+            int i = 0;
+            if (n >= ${lanes}) {
+                ${vector} a = identity, b = identity, c = identity, d = identity;
+                for (; i <= n - ${4 * lanes}; i += ${4 * lanes}) {
+% for k, name in enumerate("abcd"):
+                    FETCH_AHEAD(p + i + ${k * lanes + 2048});
+                    ${name} = ${kind}_join${lanes}(${name}, load${lanes}(p + i + ${k * lanes}));
+% endfor
+                }
+                for (; i <= n - ${lanes}; i += ${lanes})
+                    a = ${kind}_join${lanes}(a, load${lanes}(p + i));
+                a = ${kind}_join${lanes}(${kind}_join${lanes}(a, b), ${kind}_join${lanes}(c, d));
+                one = ${kind}_fold(a);
+            }
+            for (; i < n; i++)
+                one = ${kind}_join1(one, load1(p + i));
+% else:
+            for (int i = 0; i < n; i++)
+                one = ${kind}_join1(one, load1(p + i * reduced_x${reduced_rank - 1}));
+% endif
+            result = ${kind}_join1(result, one);
+            at += n;
+        }
+        out[out_at] = result${" / divisor" if mean else ""};
+    }
+}
+</%def>
+<%def name="reduce_columns(
+    kind, load, ctype, out_ctype, acc, lanes, mean, block, kept_rank, reduced_rank)">
+<%
+    vector = f"{acc}{lanes}" if lanes > 1 else acc
+    last = kept_rank - 1
+    divide = " / divisor" if mean else ""
+%>
+${lib.join(kind, acc, lanes)}
+${loads(load, ctype, acc, lanes)}
+__kernel void reduce_columns(
+    const int blocks, const int rows_total, const int part_rows, const int parts,
+    const long part_stride,
+    ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
+) {
+    out += out_offset, x += x_offset;
+    ${lib.identity(kind, acc)}
+    const int item = get_global_id(0);
+    const int column = (item % blocks) * ${block};
+    const int part = item / blocks % parts;
+    const int n = min(kept_size${last} - column, ${block});
+    const int vectors = n / ${lanes};
+    long x_start = column, out_at = part * part_stride + column * kept_out${last};
+% if kept_rank > 1:
+    ${decode("item / blocks / parts", "int", "kept", kept_rank - 1, {"x_start": "x", "out_at": "out"})}
+% endif
+    ${vector} sums[${block // lanes}];
+    ${acc} tail[${lanes}];
+    for (int i = 0; i < vectors; i++)
+        sums[i] = identity;
+    for (int i = 0; i < ${lanes}; i++)
+        tail[i] = identity;
+    const int end = min((part + 1) * part_rows, rows_total);
+    /* Rows are read whole, as memory likes it; the partial results stay in the nearest cache. */
+    int row = part * part_rows;
+    for (; row + 8 <= end; row += 8) {
+        ${column_step(kind, ctype, lanes, reduced_rank, 8)}
+    }
+    for (; row < end; row++) {
+        ${column_step(kind, ctype, lanes, reduced_rank, 1)}
+    }
+    for (int i = 0; i < vectors; i++) {
+% if lanes > 1:
+        ${acc} each[${lanes}];
+        vstore${lanes}(sums[i], 0, each);
+        for (int k = 0; k < ${lanes}; k++)
+            out[out_at + (i * ${lanes} + k) * kept_out${last}] = each[k]${divide};
+% else:
+        out[out_at + i * kept_out${last}] = sums[i]${divide};
+% endif
+    }
+    for (int i = vectors * ${lanes}; i < n; i++)
+        out[out_at + i * kept_out${last}] = tail[i - vectors * ${lanes}]${divide};
+}
+</%def>
+<%def name="column_step(kind, ctype, lanes, reduced_rank, rows)">
+% for r in range(rows):
+        long offset${r} = x_start;
+        ${decode(f"row + {r}", "int", "reduced", reduced_rank, {f"offset{r}": "x"})}
+        __global const ${ctype} *p${r} = x + offset${r};
+% endfor
+<%
+    def joined(width, at):
+        values = [f"load{width}(p{r} + {at})" for r in range(rows)]
+        while len(values) > 1:
+            values = [f"{kind}_join{width}({a}, {b})" for a, b in zip(values[::2], values[1::2])]
+        return values[0]
+%>
+        for (int i = 0; i < vectors; i++)
+            sums[i] = ${kind}_join${lanes}(sums[i], ${joined(lanes, f"i * {lanes}")});
+        for (int i = vectors * ${lanes}; i < n; i++)
+            tail[i - vectors * ${lanes}] = ${kind}_join1(tail[i - vectors * ${lanes}], ${joined(1, "i")});
+</%def>
+<%def name="reduce_group(
+    kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank,
+    reduced_rank)">
+<% kept_items, in_flight = group // reduce_items, 8 %>
+${lib.join(kind, acc, 1)}
+${loads(load, ctype, acc, 1)}
+__kernel void reduce_group(
+    const int outs, const int parts, const long part_stride, const ${flat} total, const ${flat} part_size,
+    ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
+) {
+    __local ${acc} partial[${group}];
+    out += out_offset, x += x_offset;
+    ${lib.identity(kind, acc)}
+    ${lib.places(reduce_items, kept_items, kept_fast)}
+    const int part = get_group_id(0) % parts;
+    const int at = get_group_id(0) / parts * ${kept_items} + kept;
+    long x_start = 0, out_at = part * part_stride;
+    ${decode("at", "int", "kept", kept_rank, {"x_start": "x", "out_at": "out"})}
+    ${acc} result = identity;
+    if (at < outs) {
+        const ${flat} end = min((part + 1) * part_size, total);
+        ${flat} i = part * part_size + lane;
+% if reduced_rank == 1:
+        for (; i + ${(in_flight - 1) * reduce_items} < end; i += ${in_flight * reduce_items}) {
+% for n in range(in_flight):
+            const ${acc} next_${n} = load1(x + x_start + (i + ${n * reduce_items}) * reduced_x0);
+% endfor
+% for n in range(in_flight):
+            result = ${kind}_join1(result, next_${n});
+% endfor
+        }
+% endif
+        for (; i < end; i += ${reduce_items}) {
+            long offset = x_start;
+            ${decode("i", flat, "reduced", reduced_rank, {"offset": "x"})}
+            result = ${kind}_join1(result, load1(x + offset));
+        }
+    }
+    partial[lane * ${kept_items} + kept] = result;
+    ${lib.tree(kind, "partial", reduce_items, kept_items)}
+    if (lane == 0 && at < outs)
+        out[out_at] = partial[kept]${" / divisor" if mean else ""};
+}
+</%def>

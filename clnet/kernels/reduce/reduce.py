@@ -1,0 +1,398 @@
+"""Sums, products, largest and smallest elements over any axes of a strided array.
+
+Owns how the reduced elements are cut up; what ``dim`` and ``keepdim`` mean is decided above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...errors import ArgumentError
+from ...values.dtypes import DType, Kind, from_name, int32, int64
+from ...values.shapes import ceil_div
+from ..grid import lanes_of
+from ..kernel import Constraint, Kernel
+
+
+class Reduction(Enum):
+    """What is reduced, and how two partial results become one: ``(join, load)``."""
+
+    SUM = ("sum", "plain")
+    MEAN = ("sum", "plain", "mean")
+    SUM_SQUARES = ("sum", "square")
+    PROD = ("prod", "plain")
+    MAX = ("max", "plain")
+    MIN = ("min", "plain")
+    ANY = ("max", "nonzero")
+    ALL = ("min", "nonzero")
+
+    @property
+    def join(self) -> str:
+        """Name of the joining function in the template."""
+        return self.value[0]
+
+    @property
+    def load(self) -> str:
+        """What is done to an element first."""
+        return self.value[1]
+
+
+class RowsParams(NamedTuple):
+    """Parameters of ``reduce_rows``; the template's header says what they are."""
+
+    kind: str
+    load: str
+    ctype: str
+    out_ctype: str
+    acc: str
+    lanes: int
+    dense: bool
+    mean: bool
+    flat: str
+    kept_rank: int
+    reduced_rank: int
+
+
+class ColumnsParams(NamedTuple):
+    """Parameters of ``reduce_columns``."""
+
+    kind: str
+    load: str
+    ctype: str
+    out_ctype: str
+    acc: str
+    lanes: int
+    mean: bool
+    block: int
+    kept_rank: int
+    reduced_rank: int
+
+
+class GroupParams(NamedTuple):
+    """Parameters of ``reduce_group``."""
+
+    kind: str
+    load: str
+    ctype: str
+    out_ctype: str
+    acc: str
+    mean: bool
+    flat: str
+    group: int
+    reduce_items: int
+    kept_fast: bool
+    kept_rank: int
+    reduced_rank: int
+
+
+ROWS = Kernel("reduce_rows", "reduce/reduce.mako")
+COLUMNS = Kernel(
+    "reduce_columns",
+    "reduce/reduce.mako",
+    (Constraint("block % lanes == 0", "whole vectors per block"),),
+)
+GROUP = Kernel(
+    "reduce_group",
+    "reduce/reduce.mako",
+    (Constraint("group % reduce_items == 0", "whole outputs per group"),),
+)
+
+_COLUMN_BLOCK = 1024
+# A part is long enough to pay for its share of a launch, and a work-item that has several cores'
+# worth of outputs beside it need not be cut up before rounding errors ask for it.
+_PART = 1 << 16
+_PART_WHEN_MANY = 1 << 20
+_ITEMS_PER_UNIT = 16
+_ITEM_ELEMENTS = 4096
+_GROUPS_PER_UNIT = 4
+_GROUP = 256
+# Work-items that a unit has room for; few columns share so many between their groups.
+_RESIDENT_ITEMS = 2048
+
+
+class _Axis(NamedTuple):
+    size: int
+    x: int
+    out: int
+
+
+class _Problem(NamedTuple):
+    """The axes of ``x``, kept and reduced, each kind sorted by stride and merged."""
+
+    out: Array
+    x: Array
+    acc: DType
+    join: str
+    load: str
+    mean: bool
+    kept: tuple[_Axis, ...]
+    reduced: tuple[_Axis, ...]
+
+    @property
+    def outs(self) -> int:
+        return prod(axis.size for axis in self.kept)
+
+    @property
+    def total(self) -> int:
+        return prod(axis.size for axis in self.reduced)
+
+    @property
+    def columns(self) -> bool:
+        """Whether neighbours in memory belong to different outputs."""
+        return self.kept[-1].x == 1 and self.kept[-1].size > 1
+
+
+def accumulator(reduction: Reduction, dtype: DType) -> DType:
+    """The dtype partial results of an array of ``dtype`` are held in."""
+    if reduction.load == "nonzero":
+        return int32
+    if dtype.kind is Kind.FLOATING:
+        return from_name(dtype.compute)
+    wide = reduction.join in ("sum", "prod") or dtype is int64
+    return int64 if wide else int32
+
+
+def reduce(
+    target: Target,
+    out: Array,
+    x: Array,
+    *,
+    dims: tuple[int, ...],
+    kind: Reduction,
+    memory: Scratch | None = None,
+) -> list[Launch]:
+    """``out = reduction of x over dims``.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        out: ``x``'s shape without ``dims`` (or with size 1 there, or strided: as long as its other
+            axes are in order), of the dtype the result is stored as.
+        x: any shape and strides.
+        dims: axes of ``x``, counted from the front, none twice. Over no elements the result is the
+            reduction's identity (0, 1, infinities, true for ALL), and NaN for MEAN.
+        kind: what to compute; MEAN takes floating ``x``.
+        memory: the scratch memory of the op that this is a part of, if it has any.
+
+    Returns:
+        One launch, or two when few outputs would leave the device idle.
+
+    Raises:
+        ArgumentError: if the sizes of ``out`` are not those that ``x`` keeps.
+    """
+    kept_sizes = tuple(n for i, n in enumerate(x.shape) if i not in dims and n != 1)
+    out_axes = [(n, s) for n, s in zip(out.shape, out.strides, strict=True) if n != 1]
+    if kept_sizes != tuple(n for n, _ in out_axes):
+        raise ArgumentError(
+            "reduce", "out has the sizes x keeps", out=out.shape, x=x.shape, dims=dims
+        )
+    out_strides = iter(s for _, s in out_axes)
+    kept, reduced = [], []
+    for i, (size, stride) in enumerate(zip(x.shape, x.strides, strict=True)):
+        if i in dims:
+            reduced.append(_Axis(size, stride, 0))
+        elif size != 1:
+            kept.append(_Axis(size, stride, next(out_strides)))
+    mean = kind is Reduction.MEAN
+    acc = accumulator(kind, x.dtype)
+    problem = _Problem(out, x, acc, kind.join, kind.load, mean, _merge(kept), _merge(reduced))
+    if problem.outs == 0:
+        return []
+    parts = _parts(target, problem)
+    if parts == 1:
+        return [_launch(target, problem)]
+    return _two_stages(target, problem, parts, memory or Scratch(x.device))
+
+
+def _merge(axes: list[_Axis]) -> tuple[_Axis, ...]:
+    """Axes from the longest stride to the shortest, neighbours merged; at least one."""
+    if any(axis.size == 0 for axis in axes):
+        return (_Axis(0, 0, 0),)
+    merged: list[_Axis] = []
+    for axis in sorted(axes, key=lambda a: (-a.x, -a.out)):
+        if axis.size == 1:
+            continue
+        last = merged[-1] if merged else None
+        if last and last.x == axis.size * axis.x and last.out == axis.size * axis.out:
+            merged[-1] = _Axis(last.size * axis.size, axis.x, axis.out)
+        else:
+            merged.append(axis)
+    return tuple(merged) or (_Axis(1, 0, 0),)
+
+
+def _parts(target: Target, problem: _Problem) -> int:
+    """Into how many parts each output's elements are cut."""
+    units = target.traits.compute_units
+    if target.traits.dedicated_local_memory:
+        groups = ceil_div(problem.outs, _group_shape(target, problem)[1])
+        wanted = ceil_div(units * _GROUPS_PER_UNIT, groups)
+        parts = min(wanted, ceil_div(problem.total, 8 * _GROUP))
+    else:
+        jobs = problem.outs
+        if problem.columns:
+            width = problem.kept[-1].size
+            jobs = jobs // width * ceil_div(width, _COLUMN_BLOCK)
+        least = _PART if jobs < 4 * units else _PART_WHEN_MANY
+        parts = min(ceil_div(problem.outs * problem.total // jobs, least), problem.total)
+    room = target.workspace_limit // (problem.outs * problem.acc.itemsize)
+    return max(1, min(parts, room))
+
+
+def _two_stages(target: Target, problem: _Problem, parts: int, memory: Scratch) -> list[Launch]:
+    """Partial results of all parts into scratch memory, then their reduction."""
+    partial = Array.scratch(memory, (parts * problem.outs,), problem.acc)
+    part_stride, step = (problem.outs, 1) if problem.columns else (1, parts)
+    first, second = [], []
+    for axis in reversed(problem.kept):
+        first.append(_Axis(axis.size, axis.x, step))
+        second.append(_Axis(axis.size, step, axis.out))
+        step *= axis.size
+    cut = problem._replace(out=partial, mean=False, kept=tuple(reversed(first)))
+    rest = problem._replace(
+        x=partial, load="plain", kept=_merge(second), reduced=(_Axis(parts, part_stride, 0),)
+    )
+    divisor = problem.total
+    return [
+        _launch(target, cut, parts=parts, part_stride=part_stride),
+        _launch(target, rest, divisor=divisor),
+    ]
+
+
+def _launch(
+    target: Target,
+    problem: _Problem,
+    *,
+    parts: int = 1,
+    part_stride: int = 0,
+    divisor: int | None = None,
+) -> Launch:
+    """One launch; ``divisor`` when other than the number of elements this launch reduces."""
+    tail: list[object] = []
+    for axis in problem.kept:
+        tail += axis
+    for axis in problem.reduced:
+        tail += (axis.size, axis.x)
+    tail += (problem.out, problem.x)
+    if problem.mean:
+        tail.append(float(problem.total if divisor is None else divisor))
+    if target.traits.dedicated_local_memory:
+        return _group(target, problem, parts, part_stride, tail)
+    if problem.columns:
+        return _columns(target, problem, parts, part_stride, tail)
+    return _rows(target, problem, parts, part_stride, tail)
+
+
+def _flat(problem: _Problem) -> str:
+    # Work-items step past the end by less than a group before they stop.
+    return "int" if problem.total < 2**31 - 2**16 else "long"
+
+
+def _cost(problem: _Problem, parts: int) -> dict[str, int]:
+    elements = problem.outs * problem.total
+    written = problem.outs * parts * problem.out.dtype.itemsize
+    per_element = 2 if problem.load == "square" else 1
+    return {
+        "flops": elements * per_element,
+        "bytes": elements * problem.x.dtype.itemsize + written,
+    }
+
+
+def _rows(
+    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
+) -> Launch:
+    jobs = problem.outs * parts
+    most = target.traits.compute_units * _ITEMS_PER_UNIT
+    items = max(1, min(jobs, most, problem.outs * problem.total // _ITEM_ELEMENTS))
+    params = RowsParams(
+        problem.join,
+        problem.load,
+        problem.x.dtype.ctype,
+        problem.out.dtype.ctype,
+        problem.acc.ctype,
+        lanes_of(target, problem.acc.itemsize),
+        problem.reduced[-1].x == 1,
+        problem.mean,
+        _flat(problem),
+        len(problem.kept),
+        len(problem.reduced),
+    )
+    per_item = ceil_div(jobs, items)
+    part_size = ceil_div(problem.total, parts)
+    return ROWS.launch(
+        params,
+        (jobs, per_item, parts, part_stride, problem.total, part_size, *tail),
+        global_size=(ceil_div(jobs, per_item),),
+        local_size=(1,),
+        **_cost(problem, parts),
+    )
+
+
+def _columns(
+    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
+) -> Launch:
+    params = ColumnsParams(
+        problem.join,
+        problem.load,
+        problem.x.dtype.ctype,
+        problem.out.dtype.ctype,
+        problem.acc.ctype,
+        lanes_of(target, problem.acc.itemsize),
+        problem.mean,
+        _COLUMN_BLOCK,
+        len(problem.kept),
+        len(problem.reduced),
+    )
+    width = problem.kept[-1].size
+    blocks = ceil_div(width, _COLUMN_BLOCK)
+    return COLUMNS.launch(
+        params,
+        (blocks, problem.total, ceil_div(problem.total, parts), parts, part_stride, *tail),
+        global_size=(problem.outs // width * blocks * parts,),
+        local_size=(1,),
+        **_cost(problem, parts),
+    )
+
+
+def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
+    """Work-items that share one output, and outputs of a group."""
+    group = min(_GROUP, target.traits.max_group_size)
+    if problem.columns:
+        kept = min(32, group, 1 << (problem.kept[-1].size - 1).bit_length())
+        room = target.traits.compute_units * _RESIDENT_ITEMS // ceil_div(problem.outs, kept)
+        while 2 * group <= min(room, target.traits.max_group_size, problem.total):
+            group *= 2
+        return group // kept, kept
+    share = min(group, 1 << max(problem.total - 1, 0).bit_length())
+    return share, group // share
+
+
+def _group(
+    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
+) -> Launch:
+    share, kept = _group_shape(target, problem)
+    params = GroupParams(
+        problem.join,
+        problem.load,
+        problem.x.dtype.ctype,
+        problem.out.dtype.ctype,
+        problem.acc.ctype,
+        problem.mean,
+        _flat(problem),
+        share * kept,
+        share,
+        problem.columns,
+        len(problem.kept),
+        len(problem.reduced),
+    )
+    part_size = ceil_div(problem.total, parts)
+    return GROUP.launch(
+        params,
+        (problem.outs, parts, part_stride, problem.total, part_size, *tail),
+        global_size=(ceil_div(problem.outs, kept) * parts * share * kept,),
+        local_size=(share * kept,),
+        **_cost(problem, parts),
+    )

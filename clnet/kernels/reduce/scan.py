@@ -1,0 +1,165 @@
+"""Running sums and products along one axis of a dense array, by parts of a fixed length."""
+
+from __future__ import annotations
+
+from enum import Enum
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div, round_up
+from ..kernel import Kernel
+from .scan_lines import carry_lines, scan_parts
+
+
+class Scan(Enum):
+    """How the running value takes the next element."""
+
+    SUM = "sum"
+    PROD = "prod"
+
+
+class ItemsParams(NamedTuple):
+    """Parameters of ``scan_items`` and ``scan_carry``; the template's header says what they are."""
+
+    kind: str
+    ctype: str
+
+
+class GroupParams(NamedTuple):
+    """Parameters of ``scan_group``."""
+
+    kind: str
+    ctype: str
+    group: int
+
+
+class _Line(NamedTuple):
+    """An array, and how to step along its outer axes and along the scanned one."""
+
+    array: Array
+    outer: int
+    step: int
+
+
+class _Extent(NamedTuple):
+    """Sizes of the axes before the scanned one, of it, and of those after it."""
+
+    outer: int
+    n: int
+    inner: int
+
+
+ITEMS = Kernel("scan_items", "reduce/scan.mako")
+GROUP = Kernel("scan_group", "reduce/scan.mako")
+CARRY = Kernel("scan_carry", "reduce/scan.mako")
+
+# Long enough that the totals are few, short enough that a part's rounding errors stay small; the
+# same on all devices and for all batches.
+_PART = 1024
+_GROUP = 128
+_LOCAL = 64
+_NEIGHBOURS = 32
+
+
+def scan(
+    target: Target, out: Array, x: Array, *, dim: int, kind: Scan, reverse: bool = False
+) -> list[Launch]:
+    """``out[i] = x[0] joined with x[1] ... x[i]`` along ``dim``.
+
+    Args:
+        target: the device's traits.
+        out: dense, ``x``'s shape and dtype.
+        x: dense; not of a 16-bit floating type, which could not hold a running value.
+        dim: an axis, counted from the front.
+        kind: what to do.
+        reverse: begin at the end of the axis.
+
+    Returns:
+        One launch for a short axis, three or more for a long one.
+    """
+    if x.size == 0:
+        return []
+    extent = _Extent(prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
+    last = (extent.n - 1) * extent.inner
+    step = -extent.inner if reverse else extent.inner
+    out_line, x_line = (
+        _Line(
+            a.view(a.shape, a.strides, a.offset + (last if reverse else 0)),
+            extent.n * extent.inner,
+            step,
+        )
+        for a in (out, x)
+    )
+    return _scan(target, Scratch(x.device), extent, out_line, x_line, kind)
+
+
+def _scan(
+    target: Target, memory: Scratch, extent: _Extent, out: _Line, x: _Line, kind: Scan
+) -> list[Launch]:
+    outer, n, inner = extent
+    launches = [_parts(target, extent, out, x, kind)]
+    parts = ceil_div(n, _PART)
+    if parts == 1:
+        return launches
+    # The totals are the last elements of all parts but the last.
+    totals = out.array.view(
+        out.array.shape, out.array.strides, out.array.offset + (_PART - 1) * out.step
+    )
+    before = Array.scratch(memory, (outer, parts - 1, inner), x.array.dtype)
+    launches += _scan(
+        target,
+        memory,
+        _Extent(outer, parts - 1, inner),
+        _Line(before, (parts - 1) * inner, inner),
+        _Line(totals, out.outer, _PART * out.step),
+        kind,
+    )
+    if not target.traits.dedicated_local_memory:
+        steps = (out.outer, out.step)
+        launches.append(carry_lines(target, kind.value, extent, _PART, steps, out.array, before))
+        return launches
+    jobs = outer * (n - _PART) * inner
+    item = x.array.dtype.itemsize
+    launches.append(
+        CARRY.launch(
+            ItemsParams(kind.value, x.array.dtype.ctype),
+            (jobs, n, inner, _PART, out.outer, out.step, out.array, before),
+            global_size=(round_up(jobs, _LOCAL),),
+            local_size=(_LOCAL,),
+            flops=jobs,
+            bytes=2 * jobs * item + before.nbytes,
+        )
+    )
+    return launches
+
+
+def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) -> Launch:
+    """Each part scanned by itself."""
+    outer, n, inner = extent
+    if not target.traits.dedicated_local_memory:
+        steps = (out.outer, out.step, x.outer, x.step)
+        return scan_parts(target, kind.value, extent, _PART, steps, out.array, x.array)
+    ctype = x.array.dtype.ctype
+    parts = ceil_div(n, _PART)
+    jobs = outer * parts * inner
+    tail = (n, inner, parts, _PART, out.outer, out.step, x.outer, x.step, out.array, x.array)
+    cost = {"flops": outer * n * inner, "bytes": 2 * outer * n * inner * x.array.dtype.itemsize}
+    # Neighbouring items of a GPU read neighbouring elements: along the axis, or beside it.
+    if target.traits.dedicated_local_memory and inner < _NEIGHBOURS and n > _NEIGHBOURS:
+        group = min(_GROUP, target.traits.max_group_size)
+        return GROUP.launch(
+            GroupParams(kind.value, ctype, group),
+            tail,
+            global_size=(jobs * group,),
+            local_size=(group,),
+            **cost,
+        )
+    return ITEMS.launch(
+        ItemsParams(kind.value, ctype),
+        (jobs, *tail),
+        global_size=(round_up(jobs, _LOCAL),),
+        local_size=(_LOCAL,),
+        **cost,
+    )

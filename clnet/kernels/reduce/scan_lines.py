@@ -1,0 +1,126 @@
+"""Parts of running sums and products on CPUs: several lines, or vectors of neighbours, at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...values.shapes import ceil_div
+from ..grid import lanes_of
+from ..kernel import Kernel
+from ..streaming import streams_rows
+
+__all__ = ["carry_lines", "scan_parts"]
+
+# Sums of so many lines are under way at once: one takes four cycles.
+_LINES = 4
+# Neighbours of an item, whose row before stays in the first-level cache.
+_CHUNK = 512
+
+
+class _Lines(NamedTuple):
+    kind: str
+    ctype: str
+    lines: int
+    lanes: int
+    reverse: bool
+
+
+class _Vectors(NamedTuple):
+    kind: str
+    ctype: str
+    lanes: int
+
+
+_SCAN_LINES = Kernel("scan_lines", "reduce/scan_lines.mako")
+_NEIGHBOURS = Kernel("scan_neighbours", "reduce/scan_lines.mako")
+_CARRY = Kernel("scan_carry_lines", "reduce/scan_lines.mako")
+
+
+def scan_parts(
+    target: Target,
+    kind: str,
+    extent: tuple[int, int, int],
+    part_size: int,
+    steps: tuple[int, int, int, int],
+    out: Array,
+    x: Array,
+) -> Launch:
+    """Each part scanned by itself.
+
+    Args:
+        target: the device's traits.
+        kind: ``"sum"`` or ``"prod"``.
+        extent: outer axes, the axis, neighbours beside it.
+        part_size: elements of a part.
+        steps: of ``out`` along the outer axes and the axis, then of ``x``.
+        out: at its first element.
+        x: at its first element.
+    """
+    outer, n, inner = extent
+    parts, ctype = ceil_div(n, part_size), out.dtype.ctype
+    lanes = lanes_of(target, out.dtype.itemsize)
+    cost: dict[str, Any] = {
+        "flops": outer * n * inner,
+        "bytes": 2 * outer * n * inner * out.dtype.itemsize,
+    }
+    if inner >= lanes:
+        units = target.traits.compute_units
+        fair = ceil_div(inner, ceil_div(units, outer * parts))
+        chunk = max(lanes, min(_CHUNK, fair) // lanes * lanes)
+        return _NEIGHBOURS.launch(
+            _Vectors(kind, ctype, lanes),
+            (chunk, n, inner, part_size, *steps, out, x),
+            global_size=(ceil_div(inner, chunk), parts, outer),
+            local_size=(1, 1, 1),
+            **cost,
+        )
+    past_caches = (
+        inner == 1
+        and part_size % lanes == 0
+        and (steps[1], steps[3]) in ((1, 1), (-1, -1))
+        and streams_rows(
+            out.view(out.shape, out.strides, out.offset + min(0, steps[1]) * (n - 1)), n, lanes
+        )
+    )
+    reverse = past_caches and steps[1] < 0
+    return _SCAN_LINES.launch(
+        _Lines(kind, ctype, _LINES, lanes if past_caches else 0, reverse),
+        (outer, n, inner, parts, part_size, *steps, out, x),
+        global_size=(ceil_div(outer * parts * inner, _LINES),),
+        local_size=(1,),
+        **cost,
+    )
+
+
+def carry_lines(
+    target: Target,
+    kind: str,
+    extent: tuple[int, int, int],
+    part_size: int,
+    steps: tuple[int, int],
+    out: Array,
+    before: Array,
+) -> Launch:
+    """The scan of the parts' totals joined to the parts that follow.
+
+    Args:
+        target: the device's traits.
+        kind: ``"sum"`` or ``"prod"``.
+        extent: outer axes, the axis, neighbours beside it.
+        part_size: elements of a part.
+        steps: of ``out`` along the outer axes and the axis.
+        out: at its first element.
+        before: ``(outer, parts - 1, inner)``, dense.
+    """
+    outer, n, inner = extent
+    parts, item = ceil_div(n, part_size), out.dtype.itemsize
+    return _CARRY.launch(
+        _Vectors(kind, out.dtype.ctype, lanes_of(target, item)),
+        (n, inner, parts, part_size, *steps, out, before),
+        global_size=(parts - 1, outer),
+        local_size=(1, 1),
+        flops=outer * (n - part_size) * inner,
+        bytes=2 * outer * (n - part_size) * inner * item + before.nbytes,
+    )

@@ -1,0 +1,17 @@
+"""What exponentiates scores: softmax along an axis, cross entropy over classes, attention.
+
+Each is one kernel a direction that keeps a running maximum, so that nothing overflows; the
+gradients are beside them. :class:`Settings` are a cross entropy's, :class:`Scores` an
+attention's.
+"""
+
+from .attention import Scores as Scores
+from .attention import attention as attention
+from .attention import attention_grad as attention_grad
+from .cross_entropy import Settings as Settings
+from .cross_entropy import cross_entropy as cross_entropy
+from .cross_entropy import cross_entropy_grad as cross_entropy_grad
+from .softmax import log_softmax as log_softmax
+from .softmax import log_softmax_grad as log_softmax_grad
+from .softmax import softmax as softmax
+from .softmax import softmax_grad as softmax_grad

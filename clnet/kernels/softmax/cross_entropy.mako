@@ -1,0 +1,286 @@
+## kernel cross_entropy: loss of class scores against target classes, and its gradient
+##
+## math     lse = log sum_c exp(x[c]),  p = exp(x - lse)
+##          loss = (1 - s) w[t] (lse - x[t]) + s / n sum_c w[c] (lse - x[c])
+##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c]))
+## layout   x and gx dense (outer, n, inner), n classes; targets, loss, lse, counted (outer, inner).
+##          A target that is ignored gives loss 0 and counts 0; one outside the classes gives NaN.
+## param    normalize: bool              x are scores; else logarithms of probabilities, lse is 0
+## param    weighted: bool               classes have weights
+## param    smooth: bool                 s is not 0
+## param    reduction: none|sum|mean     how the losses were reduced, for the gradient
+## param    ctype: str                   element type
+## param    acc: str                     element type in registers
+## param    lanes: int                   lanes of a vector of acc
+## param    group: int                   work-items of a group, a power of two
+## param    reduce_items: int            of these, how many share one loss, a power of two
+## param    stream: bool                 gx goes past the caches; its rows are whole vectors of a line
+## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
+## def      cross_entropy_rows, cross_entropy_grad_rows
+## arg      rows: int
+## arg      rows_per_item: int
+## def      cross_entropy_group, cross_entropy_grad_group
+## arg      sums: int                    outer times inner
+## arg      inner: int
+## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## arg      n: int
+## arg      ignored: long
+## arg      smoothing: acc
+## def      cross_entropy_rows, cross_entropy_group
+## arg      loss: out ctype[outer, inner]
+## arg      lse: out ctype[outer, inner]       only when normalize
+## arg      counted: out ctype[outer, inner]   weight of the target, 0 when it is ignored
+## def      cross_entropy_grad_rows, cross_entropy_grad_group
+## arg      gx: out ctype[outer, n, inner]
+## arg      gy: in ctype[1 or outer, inner]
+## arg      lse: in ctype[outer, inner]        only when normalize
+## arg      total: in ctype[1]                 only when mean
+## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## arg      x: in ctype[outer, n, inner]
+## arg      targets: in long[outer, inner]
+## arg      weight: in ctype[n]                only when weighted
+## def      cross_entropy_mean
+## arg      n: int
+## arg      mean: out ctype[1]
+## arg      total: out ctype[1]
+## arg      loss: in ctype[n]
+## arg      counted: in ctype[n]
+## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
+##          mean: one group.
+## numerics the largest score is subtracted first; sums in a fixed order
+<%namespace name="lib" file="/lib/fold.mako"/>
+<%namespace name="ragged" file="/lib/ragged.mako"/>
+<%namespace name="decay" file="/lib/decay.mako"/>
+<%def name="outputs(normalize, weighted, ctype)">
+    __global ${ctype} *restrict loss, const long loss_offset,
+% if normalize:
+    __global ${ctype} *restrict lse, const long lse_offset,
+% endif
+    __global ${ctype} *restrict counted, const long counted_offset,
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const long *restrict targets, const long targets_offset
+% if weighted:
+    , __global const ${ctype} *restrict weight, const long weight_offset
+% endif
+</%def>
+<%def name="inputs(normalize, weighted, reduction, ctype)">
+    __global ${ctype} *restrict gx, const long gx_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset,
+% if normalize:
+    __global const ${ctype} *restrict lse, const long lse_offset,
+% endif
+% if reduction == "mean":
+    __global const ${ctype} *restrict total, const long total_offset,
+% endif
+    __global const ${ctype} *restrict x, const long x_offset,
+    __global const long *restrict targets, const long targets_offset
+% if weighted:
+    , __global const ${ctype} *restrict weight, const long weight_offset
+% endif
+</%def>
+<%def name="own_weight(weighted, acc)">
+        const long target = targets[targets_offset + row];
+        const int inside = target >= 0 && target < n;
+        const ${acc} own = ${"inside ? weight[weight_offset + target] : 1" if weighted else "1"};
+</%def>
+<%def name="finish(normalize, weighted, smooth, acc)">
+        ${own_weight(weighted, acc)}
+        ${acc} value = own * (log_sum - (inside ? from[target * step] : 0));
+% if smooth:
+        value = (1 - smoothing) * value + smoothing / n * (weights * log_sum - dot);
+% endif
+% if normalize:
+        lse[lse_offset + row] = log_sum;
+% endif
+        counted[counted_offset + row] = target == ignored ? 0 : own;
+        loss[loss_offset + row] = target == ignored ? 0 : inside ? value : NAN;
+</%def>
+<%def name="slopes(weighted, reduction, acc)">
+        ${own_weight(weighted, acc)}
+        ${acc} g = gy[gy_offset${" + row" if reduction == "none" else ""}]${" / total[total_offset]" if reduction == "mean" else ""};
+        if (!inside)
+            g = NAN;
+        /* What the target's own score gets, every score by its weight, and by its probability. */
+        const ${acc} hit = (1 - smoothing) * own * g, spread = smoothing / n * g;
+        const ${acc} every = hit + spread * weights;
+</%def>
+<%def name="cross_entropy_rows(normalize, weighted, smooth, ctype, acc, lanes)">
+<% vector = f"{acc}{lanes}" %>
+${lib.fold("sum", acc, lanes)}
+${decay.rows(ctype, acc, lanes)}
+__kernel void cross_entropy_rows(
+    const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
+    ${outputs(normalize, weighted, ctype)}
+) {
+    const int first = get_global_id(0) * rows_per_item;
+    const int last = min(first + rows_per_item, rows), step = 1;
+    for (int row = first; row < last; row++) {
+        __global const ${ctype} *from = x + x_offset + (long)row * n;
+        ${acc} log_sum = 0;
+% if normalize:
+        const ${acc} top = largest(from, n);
+        log_sum = top + log(sum_fold(decays(from, n, top)));
+% endif
+% if smooth:
+        ${vector} weight_sums = 0, dots = 0;
+        for (int i = 0; i < n; i += ${lanes}) {
+            const ${vector} w = ${"load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else "1"};
+            weight_sums += w;
+            dots += w * load_ragged(from + i, n - i, 0);
+        }
+        const ${acc} weights = ${"sum_fold(weight_sums)" if weighted else "n"}, dot = sum_fold(dots);
+% endif
+        ${finish(normalize, weighted, smooth, acc)}
+    }
+}
+</%def>
+<%def name="cross_entropy_group(
+    normalize, weighted, smooth, ctype, acc, group, reduce_items, kept_fast)">
+<% kept_items = group // reduce_items %>
+${lib.join("sum", acc, 1)}
+${lib.join("max", acc, 1)}
+__kernel void cross_entropy_group(
+    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
+    ${outputs(normalize, weighted, ctype)}
+) {
+    __local ${acc} partial[${group}];
+    ${lib.places(reduce_items, kept_items, kept_fast)}
+    const int row = get_group_id(0) * ${kept_items} + kept, step = inner;
+    const int size = row < sums ? n : 0;
+    __global const ${ctype} *from = x + x_offset + (long)(row / inner) * n * inner + row % inner;
+    ${acc} log_sum = 0;
+% if normalize:
+    ${acc} top = -INFINITY, sum = 0;
+    for (int i = lane; i < size; i += ${reduce_items})
+        top = max_join1(top, from[(long)i * step]);
+    partial[lane * ${kept_items} + kept] = top;
+    ${lib.tree("max", "partial", reduce_items, kept_items)}
+    top = partial[kept];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int i = lane; i < size; i += ${reduce_items})
+        sum += exp(from[(long)i * step] - top);
+    partial[lane * ${kept_items} + kept] = sum;
+    ${lib.tree("sum", "partial", reduce_items, kept_items)}
+    log_sum = top + log(partial[kept]);
+% endif
+% if smooth:
+    ${acc} weights = 0, dot = 0;
+    for (int i = lane; i < size; i += ${reduce_items}) {
+        const ${acc} w = ${"weight[weight_offset + i]" if weighted else "1"};
+        weights += w;
+        dot += w * from[(long)i * step];
+    }
+% for name in ("weights", "dot"):
+    barrier(CLK_LOCAL_MEM_FENCE);
+    partial[lane * ${kept_items} + kept] = ${name};
+    ${lib.tree("sum", "partial", reduce_items, kept_items)}
+    ${name} = partial[kept];
+% endfor
+% endif
+    if (lane == 0 && row < sums) {
+        ${finish(normalize, weighted, smooth, acc)}
+    }
+}
+</%def>
+<%def name="cross_entropy_mean(ctype, acc, group)">
+${lib.join("sum", acc, 1)}
+__kernel void cross_entropy_mean(
+    const int n,
+    __global ${ctype} *restrict mean, const long mean_offset,
+    __global ${ctype} *restrict total, const long total_offset,
+    __global const ${ctype} *restrict loss, const long loss_offset,
+    __global const ${ctype} *restrict counted, const long counted_offset
+) {
+    __local ${acc} losses[${group}], counts[${group}];
+    const int lane = get_local_id(0), kept = 0;
+    ${acc} sum = 0, count = 0;
+    for (int i = lane; i < n; i += ${group}) {
+        sum += loss[loss_offset + i];
+        count += counted[counted_offset + i];
+    }
+    losses[lane] = sum;
+    counts[lane] = count;
+    ${lib.tree("sum", "losses", group, 1)}
+    ${lib.tree("sum", "counts", group, 1)}
+    if (lane == 0) {
+        mean[mean_offset] = losses[0] / counts[0];
+        total[total_offset] = counts[0];
+    }
+}
+</%def>
+<%def name="cross_entropy_grad_rows(
+    normalize, weighted, smooth, reduction, ctype, acc, lanes, stream)">
+<% vector = f"{acc}{lanes}" %>
+${lib.fold("sum", acc, lanes)}
+${ragged.load(ctype, acc, lanes)}
+${decay.define(acc, lanes)}
+${ragged.store(ctype, acc, lanes, stream)}
+__kernel void cross_entropy_grad_rows(
+    const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
+    ${inputs(normalize, weighted, reduction, ctype)}
+) {
+    ${acc} weights = n;
+% if weighted and smooth:
+    ${vector} weight_sums = 0;
+    for (int i = 0; i < n; i += ${lanes})
+        weight_sums += load_ragged(weight + weight_offset + i, n - i, 0);
+    weights = sum_fold(weight_sums);
+% endif
+    const int first = get_global_id(0) * rows_per_item;
+    const int last = min(first + rows_per_item, rows);
+    for (int row = first; row < last; row++) {
+        __global const ${ctype} *from = x + x_offset + (long)row * n;
+        __global ${ctype} *to = gx + gx_offset + (long)row * n;
+        ${slopes(weighted, reduction, acc)}
+        for (int i = 0; i < n; i += ${lanes}) {
+            ${vector} v = 0;
+            if (target != ignored) {
+% if normalize:
+                v = decay(load_ragged(from + i, n - i, 0) - lse[lse_offset + row]) * every;
+% endif
+% if smooth:
+                v -= spread${" * load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else ""};
+% endif
+            }
+            store_ragged(to + i, n - i, v);
+        }
+        if (inside && target != ignored)
+            to[target] -= hit;
+        else if (target != ignored)
+            to[0] = NAN;
+    }
+}
+</%def>
+<%def name="cross_entropy_grad_group(
+    normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
+<% kept_items = group // reduce_items %>
+__kernel void cross_entropy_grad_group(
+    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
+    ${inputs(normalize, weighted, reduction, ctype)}
+) {
+    ${acc} weights = n;
+% if weighted and smooth:
+    weights = 0;
+    for (int i = 0; i < n; i++)
+        weights += weight[weight_offset + i];
+% endif
+    ${lib.places(reduce_items, kept_items, kept_fast)}
+    const int row = get_group_id(0) * ${kept_items} + kept;
+    if (row >= sums)
+        return;
+    const long start = (long)(row / inner) * n * inner + row % inner;
+    __global const ${ctype} *from = x + x_offset + start;
+    __global ${ctype} *to = gx + gx_offset + start;
+    ${slopes(weighted, reduction, acc)}
+    for (int i = lane; i < n; i += ${reduce_items}) {
+        ${acc} v = i == target ? -hit : 0;
+% if normalize:
+        v += exp(from[(long)i * inner] - lse[lse_offset + row]) * every;
+% endif
+% if smooth:
+        v -= spread${" * weight[weight_offset + i]" if weighted else ""};
+% endif
+        to[(long)i * inner] = target == ignored ? 0 : inside ? v : NAN;
+    }
+}
+</%def>

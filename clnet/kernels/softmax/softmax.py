@@ -1,0 +1,186 @@
+"""Softmax and log-softmax along an axis, and their gradients from the result."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Target
+from ...errors import ArgumentError
+from ...values.dtypes import from_name
+from ...values.shapes import ceil_div
+from ..grid import lanes_of
+from ..kernel import Kernel
+from ..streaming import streams_rows
+
+
+class RowsParams(NamedTuple):
+    """Parameters of the defs for rows; the template's header says what they are."""
+
+    log: bool
+    ctype: str
+    acc: str
+    lanes: int
+    stream: bool
+
+
+class ColumnsParams(NamedTuple):
+    """Parameters of the defs for columns."""
+
+    log: bool
+    ctype: str
+    acc: str
+    lanes: int
+
+
+class GroupParams(NamedTuple):
+    """Parameters of the defs for groups."""
+
+    log: bool
+    ctype: str
+    acc: str
+    group: int
+    reduce_items: int
+    kept_fast: bool
+
+
+ROWS = Kernel("softmax_rows", "softmax/softmax.mako")
+COLUMNS = Kernel("softmax_columns", "softmax/softmax.mako")
+GROUP = Kernel("softmax_group", "softmax/softmax.mako")
+GRAD_ROWS = Kernel("softmax_grad_rows", "softmax/softmax.mako")
+GRAD_COLUMNS = Kernel("softmax_grad_columns", "softmax/softmax.mako")
+GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
+
+_ITEM_ELEMENTS = 2048
+_ITEMS_PER_UNIT = 32
+_GROUP = 256
+# An exponential counts as this many operations.
+_EXP_FLOPS = 10
+
+
+class Lines(NamedTuple):
+    """A dense array as lines of ``n`` elements: ``(outer, n, inner)``."""
+
+    outer: int
+    n: int
+    inner: int
+
+    @staticmethod
+    def of(op: str, x: Array, dim: int) -> Lines:
+        """The lines of ``x`` along ``dim``.
+
+        Raises:
+            ArgumentError: if ``x`` is not dense.
+        """
+        if not x.contiguous:
+            raise ArgumentError(op, "arrays are dense", shape=x.shape, strides=x.strides)
+        return Lines(prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return self.outer * self.inner
+
+    def rows_per_item(self, target: Target) -> int:
+        """Lines one work-item takes when each lies in one piece."""
+        most = target.traits.compute_units * _ITEMS_PER_UNIT
+        items = max(1, min(self.outer, most, self.outer * self.n // _ITEM_ELEMENTS))
+        return ceil_div(self.outer, items)
+
+    def group_shape(self, target: Target) -> tuple[int, int]:
+        """Work-items that share one line, and lines of a group."""
+        group = min(_GROUP, target.traits.max_group_size)
+        if self.inner > 1:
+            kept = min(32, group, 1 << (self.inner - 1).bit_length())
+            return group // kept, kept
+        share = min(group, 1 << (self.n - 1).bit_length())
+        return share, group // share
+
+
+def softmax(target: Target, y: Array, x: Array, *, dim: int) -> list[Launch]:
+    """``y = exp(x) / sum(exp(x))`` along ``dim``.
+
+    Args:
+        target: the device's traits and the scratch memory allowed.
+        y: dense, ``x``'s shape and dtype.
+        x: dense, floating.
+        dim: an axis, counted from the front.
+
+    Returns:
+        One launch, none when there are no elements.
+
+    Raises:
+        ArgumentError: if an array is not dense.
+    """
+    return _launch(target, (ROWS, COLUMNS, GROUP), y, (x,), dim, log=False)
+
+
+def log_softmax(target: Target, y: Array, x: Array, *, dim: int) -> list[Launch]:
+    """``y = x - log(sum(exp(x)))`` along ``dim``; arguments as :func:`softmax`'s."""
+    return _launch(target, (ROWS, COLUMNS, GROUP), y, (x,), dim, log=True)
+
+
+def softmax_grad(target: Target, gx: Array, gy: Array, y: Array, *, dim: int) -> list[Launch]:
+    """``gx = y (gy - sum(gy y))``: the gradient from the result; arrays as :func:`softmax`'s."""
+    return _launch(target, (GRAD_ROWS, GRAD_COLUMNS, GRAD_GROUP), gx, (gy, y), dim, log=False)
+
+
+def log_softmax_grad(target: Target, gx: Array, gy: Array, y: Array, *, dim: int) -> list[Launch]:
+    """``gx = gy - exp(y) sum(gy)``: the gradient from the result; arrays as :func:`softmax`'s."""
+    return _launch(target, (GRAD_ROWS, GRAD_COLUMNS, GRAD_GROUP), gx, (gy, y), dim, log=True)
+
+
+def _launch(
+    target: Target,
+    kernels: tuple[Kernel, Kernel, Kernel],
+    out: Array,
+    inputs: tuple[Array, ...],
+    dim: int,
+    *,
+    log: bool,
+) -> list[Launch]:
+    for array in inputs:
+        Lines.of("softmax", array, dim)
+    lines = Lines.of("softmax", out, dim)
+    if out.size == 0:
+        return []
+    rows, columns, group = kernels
+    acc = from_name(out.dtype.compute)
+    exps = _EXP_FLOPS if len(inputs) == 1 or log else 0
+    cost = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
+    if target.traits.dedicated_local_memory:
+        share, kept = lines.group_shape(target)
+        size = share * kept
+        return [
+            group.launch(
+                GroupParams(log, out.dtype.ctype, acc.ctype, size, share, lines.inner > 1),
+                (lines.count, lines.n, lines.inner, out, *inputs),
+                global_size=(ceil_div(lines.count, kept) * size,),
+                local_size=(size,),
+                **cost,
+            )
+        ]
+    lanes = lanes_of(target, acc.itemsize)
+    if lines.inner == 1:
+        per_item = lines.rows_per_item(target)
+        streams = streams_rows(out, lines.n, lanes)
+        return [
+            rows.launch(
+                RowsParams(log, out.dtype.ctype, acc.ctype, lanes, streams),
+                (lines.outer, per_item, lines.n, out, *inputs),
+                global_size=(ceil_div(lines.outer, per_item),),
+                local_size=(1,),
+                **cost,
+            )
+        ]
+    blocks = ceil_div(lines.inner, lanes)
+    return [
+        columns.launch(
+            ColumnsParams(log, out.dtype.ctype, acc.ctype, lanes),
+            (blocks, lines.n, lines.inner, out, *inputs),
+            global_size=(lines.outer * blocks,),
+            local_size=(1,),
+            **cost,
+        )
+    ]

@@ -1,0 +1,122 @@
+"""Functions that users hang into modules; this file knows when they are called, nothing else."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..autodiff.tensor_hook import Table
+from ..errors import ArgumentError
+from ..ops.machinery.boundary import boundary
+from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from .module import Module
+
+
+class Hooks:
+    """The hooks of one module, by when they are called."""
+
+    def __init__(self) -> None:
+        self.before: Table = OrderedDict()
+        self.after: Table = OrderedDict()
+        self.backward_before: Table = OrderedDict()
+        self.backward_after: Table = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after or self.backward_before or self.backward_after)
+
+    def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``module.forward`` with everything that hangs around it."""
+        for hook in list(self.before.values()):
+            given = hook(module, args)
+            if given is not None:
+                args = given if isinstance(given, tuple) else (given,)
+        walk = None
+        if self.backward_before or self.backward_after:
+            walk = _WalkBack(module, self, args)
+            args = walk.inputs(args)
+        result = module.forward(*args, **kwargs)
+        for hook in list(self.after.values()):
+            given = hook(module, args, result)
+            result = result if given is None else given
+        return result if walk is None else walk.outputs(result)
+
+
+class _WalkBack:
+    """One call of a module with backward hooks: what has arrived at its outputs."""
+
+    def __init__(self, module: Module, hooks: Hooks, args: tuple[Any, ...]) -> None:
+        self._module = module
+        self._hooks = hooks
+        self._places = [i for i, a in enumerate(args) if _flows(a)]
+        self._num_args = len(args)
+        self._arrived: tuple[Any, ...] = ()
+
+    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, behind a boundary that gradients leave the module through."""
+        if not self._places:
+            return args
+        found = list(args)
+        for place, alias in zip(
+            self._places, boundary([args[i] for i in self._places], self._leave), strict=True
+        ):
+            found[place] = alias
+        return tuple(found)
+
+    def outputs(self, result: Any) -> Any:
+        """The result, behind a boundary that gradients enter the module through."""
+        several = isinstance(result, tuple | list)
+        parts: list[Any] = list(result) if several else [result]
+        places = [i for i, part in enumerate(parts) if _flows(part)]
+        if not places:
+            return result
+
+        def enter(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+            arrived: list[Any] = [None] * len(parts)
+            for place, grad in zip(places, grads, strict=True):
+                arrived[place] = grad
+            self._arrived = tuple(arrived)
+            for hook in list(self._hooks.backward_before.values()):
+                self._arrived = self._replaced(hook(self._module, self._arrived), self._arrived)
+            if not self._places:  # nothing leaves again
+                self._after((None,) * self._num_args)
+            return tuple(self._arrived[i] for i in places)
+
+        for place, alias in zip(places, boundary([parts[i] for i in places], enter), strict=True):
+            parts[place] = alias
+        if not several:
+            return parts[0]
+        if hasattr(result, "_fields"):  # a named tuple
+            return type(result)(*parts)
+        return type(result)(parts)
+
+    def _leave(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        leaving: list[Any] = [None] * self._num_args
+        for place, grad in zip(self._places, grads, strict=True):
+            leaving[place] = grad
+        found = self._after(tuple(leaving))
+        return tuple(found[i] for i in self._places)
+
+    def _after(self, leaving: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook in list(self._hooks.backward_after.values()):
+            leaving = self._replaced(hook(self._module, leaving, self._arrived), leaving)
+        return leaving
+
+    def _replaced(self, given: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+        if given is None:
+            return before
+        found = tuple(given) if isinstance(given, Sequence) else (given,)
+        if len(found) != len(before):
+            raise ArgumentError(
+                type(self._module).__name__,
+                "a backward hook returns None or as many gradients as it was given",
+                returned=len(found),
+                given=len(before),
+            )
+        return found
+
+
+def _flows(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad

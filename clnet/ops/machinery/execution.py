@@ -1,0 +1,96 @@
+"""Runs ops on arrays, or has them recorded; it decides nothing about what they compute."""
+
+from __future__ import annotations
+
+from ...array import Array
+from ...device import Device
+from ...errors import DeviceError
+from ...expr import Input
+from ...values import mode
+from ...values.dtypes import DType, float32
+from ...values.shapes import broadcast_strides
+from .function import Function
+from .pointwise import Pointwise
+
+
+def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Infer, take memory, lower and enqueue; or let the tracer record it instead.
+
+    Args:
+        function: the op with its settings.
+        inputs: its arrays.
+
+    Returns:
+        Its outputs.
+
+    Raises:
+        ClnetError: whatever ``infer`` finds wrong; nothing has been changed then.
+        OutOfDeviceMemory: if an output or the scratch memory does not fit.
+    """
+    device = _common_device(function, inputs)
+    outputs = function.infer(*inputs)
+    if not function.sixteen_bit and any(_narrow(x) for x in inputs):
+        return _between_conversions(function, inputs, outputs)
+    now = mode.current()
+    if now.tracer is not None:
+        now.tracer.record(function, inputs, outputs)
+    elif not now.abstract:
+        for output in outputs:
+            output.storage.materialize()
+        queue = device.queue
+        for launch in function.lower(device.target, outputs, inputs):
+            launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
+            queue.launch(launch)
+    for position in function.mutates:
+        inputs[position].storage.version += 1
+    return outputs
+
+
+def _between_conversions(
+    function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
+) -> tuple[Array, ...]:
+    """The op in float32: 16-bit inputs are widened, and outputs inferred with 16 bits narrowed.
+
+    The conversions are ops of their own, so the pool, or a plan by lifetimes, takes the memory in
+    between back at once, and what rewrites a trace sees pointwise ops.
+    """
+    wide = tuple(_widened(x) if _narrow(x) else x for x in inputs)
+    found = execute(function, wide)
+    return tuple(
+        y if y.dtype is wanted.dtype else _converted(y, wanted.dtype)
+        for y, wanted in zip(found, outputs, strict=True)
+    )
+
+
+def _narrow(x: Array) -> bool:
+    return x.dtype.is_floating_point and x.dtype.itemsize < float32.itemsize
+
+
+def _widened(x: Array) -> Array:
+    """In float32; its axes keep their order in memory, and what is repeated stays repeated."""
+    once = tuple(1 if step == 0 else n for n, step in zip(x.shape, x.strides, strict=True))
+    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+    wide = _converted(
+        x.view(tuple(once[a] for a in order), tuple(x.strides[a] for a in order)), float32
+    )
+    strides = tuple(wide.strides[order.index(axis)] for axis in range(x.ndim))
+    return wide.view(x.shape, broadcast_strides(once, strides, x.shape))
+
+
+def _converted(x: Array, dtype: DType) -> Array:
+    return execute(Pointwise("to", (Input(0),), (), float32, (dtype,)), (x,))[0]
+
+
+def _common_device(function: Function, inputs: tuple[Array, ...]) -> Device:
+    if not inputs:
+        return function.device
+    device = inputs[0].storage.device
+    for array in inputs:
+        if array.storage.device is not device:
+            raise DeviceError(
+                function.name,
+                "operands are on different devices",
+                devices=", ".join(a.device.name for a in inputs),
+                remedy="Move one with .to(device)",
+            )
+    return device

@@ -1,0 +1,231 @@
+"""What an op is, how it is applied, and how declaring one exports it. It knows no particular op."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Flag, auto
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+from typing_extensions import dataclass_transform
+
+from ...array import Array
+from ...device import Launch, Target
+from ...errors import DtypeError
+from ...values import mode
+
+if TYPE_CHECKING:
+    from ...tensor import Tensor
+
+Spec = Array
+"""An array whose shape, strides and dtype are asked for, not its elements."""
+
+
+@dataclass_transform(frozen_default=True)
+class Function:
+    """One application of an op: its settings as fields; inferred, lowered and differentiated.
+
+    Subclasses are final dataclasses, equal where their fields are. ``backward`` is written in
+    public ops, so gradients of gradients exist; a fused op gives ``decompose`` beside it, which is
+    used when a graph of the gradient is asked for, and as the fused op's twin in tests.
+
+    Attributes:
+        mutates: positions of inputs that are written in place.
+        differentiable: positions of outputs through which gradients flow, None for all.
+        device: where an op without inputs runs.
+        elementwise: whether each element of an input is read only to write the outputs' elements at
+            its place, and before that: an output may then lie where an input of its layout lay.
+        sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
+            conversions.
+    """
+
+    device: Any = None
+    mutates: ClassVar[tuple[int, ...]] = ()
+    differentiable: ClassVar[tuple[int, ...] | None] = None
+    elementwise: ClassVar[bool] = False
+    sixteen_bit: ClassVar[bool] = True
+    __match_args__: ClassVar[tuple[str, ...]] = ()  # a dataclass's fields
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Make a dataclass of the class, with its first object: a process needs few of a hundred.
+
+        What dataclasses would write for each is here once. That fields are not assigned to is for
+        type checkers to see.
+        """
+        # First the names by which objects are compared: once it has an __init__ of its own, another
+        # thread may make one.
+        dataclass(eq=False, repr=False, init=False)(type(self))
+        dataclass(eq=False, repr=False)(type(self))
+        type(self).__init__(self, *args, **kwargs)
+
+    def __eq__(self, other: object, /) -> bool:
+        return type(other) is type(self) and other._values() == self._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __repr__(self) -> str:
+        pairs = zip(self.__match_args__, self._values(), strict=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])
+
+    @property
+    def name(self) -> str:
+        """The op's name, in errors and profiles; the class's, if not the public op's."""
+        return _snake_case(type(self).__name__)
+
+    def infer(self, *inputs: Spec) -> tuple[Array, ...]:
+        """Abstract outputs (or views of inputs); checks shapes and dtypes, touches no device."""
+        raise NotImplementedError
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """The launches that compute ``outputs``; pure. Views need none."""
+        return []
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """Positions of the inputs and of the outputs that ``backward`` reads.
+
+        Args:
+            needs: for each input, whether its gradient will be asked for.
+        """
+        return (), ()
+
+    def backward(
+        self, saved: Saved, grads: tuple[Tensor | None, ...], needs: tuple[bool, ...]
+    ) -> tuple[Tensor | None, ...]:
+        """Gradients of the inputs, in public ops.
+
+        Args:
+            saved: the inputs and outputs that :meth:`saves` named, and shapes of all.
+            grads: gradients of the outputs, None where nothing arrived.
+            needs: for each input, whether its gradient is wanted.
+
+        Returns:
+            For each input its gradient, or None.
+        """
+        raise NotImplementedError
+
+    decompose: ClassVar[Callable[..., Any] | None] = None
+    """``decompose(self, *inputs) -> outputs`` of a fused op, in simpler ops."""
+
+
+class Saved(Protocol):
+    """What a node kept for backward: tensors by position, and shape and dtype of every input."""
+
+    @property
+    def inputs(self) -> Mapping[int, Any]:
+        """Saved inputs by position."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[int, Any]:
+        """Saved outputs by position."""
+        ...
+
+    @property
+    def input_specs(self) -> Sequence[tuple[tuple[int, ...], Any]]:
+        """Shape and dtype of every input."""
+        ...
+
+
+class Face(Flag):
+    """Where an op can be called from."""
+
+    FUNCTION = auto()
+    METHOD = auto()
+    FUNCTIONAL = auto()
+    LINALG = auto()
+
+
+EVERYWHERE = Face.FUNCTION | Face.METHOD | Face.FUNCTIONAL
+PUBLIC_OPS: dict[str, tuple[Callable[..., Any], Face]] = {}
+"""Every public op and where it is exported, filled by :func:`op`."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> Callable[[F], F]:
+    """Declare a public op; that also exports it, as ``clnet.name``, ``Tensor.name``, ``F.name``.
+
+    Args:
+        face: where it can be called from.
+        name: the public name, if not the function's; ``"linalg.norm"`` for one that its module
+            shows as ``norm``.
+    """
+
+    def declare(function: F) -> F:
+        public = name or function.__name__
+        PUBLIC_OPS[public] = (function, face)
+        vars(sys.modules[function.__module__]).setdefault("__all__", []).append(function.__name__)
+        return function
+
+    return declare
+
+
+def apply(function: Function, *inputs: Tensor) -> Any:
+    """Apply an op as its arguments ask: tensors run it and record it on the tape.
+
+    Args:
+        function: the op with its settings.
+        *inputs: tensors, at least one.
+
+    Returns:
+        The output, or a tuple of them.
+    """
+    outputs = type(inputs[0]).__apply_function__(function, inputs)
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def host_action(action: Callable[[], None]) -> None:
+    """Do something on the host between launches: now, and again at every replay of a trace.
+
+    Steps of counters and refreshed :class:`HostScalar` cells go through here.
+    """
+    now = mode.current()
+    if now.tracer is not None:
+        now.tracer.record_action(action)
+    elif not now.abstract:
+        action()
+
+
+def require_floating(op_name: str, *arrays: Spec) -> None:
+    """Check that an op's operands are floating.
+
+    Raises:
+        DtypeError: if one is not.
+    """
+    for array in arrays:
+        if not array.dtype.is_floating_point:
+            raise DtypeError(
+                op_name,
+                "operands are floating",
+                dtype=array.dtype,
+                remedy="Convert it with .float()",
+            )
+
+
+def require_same_dtype(op_name: str, **arrays: Spec) -> None:
+    """Check that named operands share a dtype.
+
+    Raises:
+        DtypeError: if they do not.
+    """
+    if len({a.dtype for a in arrays.values()}) > 1:
+        raise DtypeError(
+            op_name,
+            "operands have one dtype",
+            **{n: a.dtype for n, a in arrays.items()},
+            remedy="Convert one with .to(dtype)",
+        )
+
+
+@lru_cache(maxsize=256)
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,366 @@
+"""Pointwise ops from functions of symbols: kernel and gradient come from one expression."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from ...array import Array
+from ...device import HostScalar, Launch, Target
+from ...errors import DtypeError, ShapeError
+from ...expr import Const, Expr, Input, Scalar, as_number, inputs_of, substitute, vjp
+from ...kernels.pointwise import pointwise as launch_pointwise
+from ...values.dtypes import DType, Kind, bool_, float32, from_name, of_scalar, promote
+from ...values.shapes import broadcast_shapes
+from .function import EVERYWHERE, Face, Function, Saved, apply, op
+
+if TYPE_CHECKING:
+    from ...tensor import Tensor
+
+Operand = Any
+"""A tensor or a Python number."""
+
+
+class Pointwise(Function):
+    """Outputs that are expressions of the inputs' elements, all of the broadcast shape.
+
+    Attributes:
+        op_name: the public op it belongs to.
+        exprs: one expression for each output, over ``Input(i)`` and ``Scalar(i)``.
+        scalars: values of ``Scalar(i)``, read at each enqueue.
+        compute: the dtype of the arithmetic.
+        dtypes: of the outputs.
+        gradient: the gradient in terms of the result, or None: the derived one.
+    """
+
+    op_name: str
+    exprs: tuple[Expr, ...]
+    scalars: tuple[float | HostScalar, ...]
+    compute: DType
+    dtypes: tuple[DType, ...]
+    gradient: Callable[..., Any] | None = None
+    elementwise = True
+
+    @property
+    def name(self) -> str:
+        """The public op it belongs to."""
+        return self.op_name
+
+    def infer(self, *inputs: Array) -> tuple[Array, ...]:
+        """Abstract outputs of the broadcast shape."""
+        shape = broadcast_shapes(self.op_name, *[x.shape for x in inputs])
+        device = inputs[0].storage.device
+        return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        return launch_pointwise(
+            target, outputs, inputs, self.exprs, scalars=self.scalars, compute=self.compute
+        )
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """Only the operands that occur in the wanted gradients."""
+        wanted = _gradients(self.exprs, self.gradient, needs, (True,) * len(self.exprs))
+        return wanted.saved_inputs, wanted.saved_outputs
+
+    def backward(
+        self, saved: Saved, grads: tuple[Tensor | None, ...], needs: tuple[bool, ...]
+    ) -> tuple[Tensor | None, ...]:
+        """All wanted gradients in one launch, then sums over the broadcast axes."""
+        arrived = tuple(g is not None for g in grads)
+        wanted = _gradients(self.exprs, self.gradient, needs, arrived)
+        operands = [saved.inputs[i] for i in wanted.saved_inputs]
+        operands += [saved.outputs[i] for i in wanted.saved_outputs]
+        operands += [g for g in grads if g is not None]
+        dtypes = tuple(saved.input_specs[i][1] for i in wanted.positions)
+        function = Pointwise(
+            f"{self.op_name}_backward", wanted.exprs, self.scalars, self.compute, dtypes
+        )
+        results = apply(function, *operands)
+        results = results if isinstance(results, tuple) else (results,)
+        out: list[Any] = [None] * len(needs)
+        for position, result in zip(wanted.positions, results, strict=True):
+            out[position] = result.sum_to_size(saved.input_specs[position][0])
+        return tuple(out)
+
+
+class Overwrite(Function):
+    """A pointwise op whose result overwrites the first input; the others are its operands."""
+
+    function: Pointwise
+    mutates = (0,)
+
+    @property
+    def name(self) -> str:
+        """The public op it belongs to."""
+        return self.function.op_name
+
+    def infer(self, out: Array, *inputs: Array) -> tuple[Array, ...]:
+        """No outputs; ``out`` has the result's shape and can hold its kind of numbers."""
+        shape = broadcast_shapes(self.name, *(x.shape for x in inputs))
+        if shape != out.shape or 0 in (s for n, s in zip(shape, out.strides, strict=True) if n > 1):
+            raise ShapeError(
+                self.name,
+                "what is overwritten has the result's shape and no repeated element",
+                out=out.shape,
+                strides=out.strides,
+                result=shape,
+            )
+        if self.function.dtypes[0].kind > out.dtype.kind:
+            raise DtypeError(
+                self.name,
+                "the result does not fit the dtype of what is overwritten",
+                out=out.dtype,
+                result=self.function.dtypes[0],
+                remedy="Use the op that returns a new tensor",
+            )
+        return ()
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """One launch."""
+        of = self.function
+        return launch_pointwise(
+            target, inputs[:1], inputs[1:], of.exprs, scalars=of.scalars, compute=of.compute
+        )
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Gradient expressions over the saved inputs, the saved outputs and the output gradients."""
+
+    positions: tuple[int, ...]
+    exprs: tuple[Expr, ...]
+    saved_inputs: tuple[int, ...]
+    saved_outputs: tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def _gradients(
+    exprs: tuple[Expr, ...],
+    gradient: Callable[..., Any] | None,
+    needs: tuple[bool, ...],
+    arrived: tuple[bool, ...],
+) -> Gradients:
+    count = len(needs)
+    inputs = {i.index: i for i in inputs_of(*exprs)}
+    positions = tuple(i for i in range(count) if needs[i] and not inputs.get(i, Input(i)).boolean)
+    symbols = [inputs.get(i, Input(i)) for i in range(count)]
+    first_result, first_grad = count, count + len(exprs)
+    grads = [Input(first_grad + k) for k in range(len(exprs))]
+    cotangents = [g if here else Const(0) for g, here in zip(grads, arrived, strict=True)]
+    if gradient is None:
+        derived = vjp(exprs, cotangents, wrt=[symbols[i] for i in positions])
+    else:
+        derived = (as_number(gradient(cotangents[0], Input(first_result))),)
+    used = {i.index for i in inputs_of(*derived)}
+    saved_inputs = tuple(i for i in range(count) if i in used)
+    saved_outputs = tuple(k for k in range(len(exprs)) if first_result + k in used)
+    order = [symbols[i] for i in saved_inputs]
+    order += [Input(first_result + k) for k in saved_outputs]
+    order += [g for g, here in zip(grads, arrived, strict=True) if here]
+    renumbered: dict[Expr, Expr] = {old: Input(new, old.boolean) for new, old in enumerate(order)}
+    return Gradients(
+        positions, tuple(substitute(e, renumbered) for e in derived), saved_inputs, saved_outputs
+    )
+
+
+class Result:
+    """What dtype a pointwise op gives for its promoted operands."""
+
+    @staticmethod
+    def promoted(dtype: DType) -> tuple[DType, DType]:
+        """Computed and returned in the promoted dtype (add, maximum ...)."""
+        return from_name(dtype.compute), dtype
+
+    @staticmethod
+    def floating(dtype: DType) -> tuple[DType, DType]:
+        """Integers become float32 first (exp, div ...)."""
+        floating = dtype if dtype.is_floating_point else float32
+        return from_name(floating.compute), floating
+
+    @staticmethod
+    def boolean(dtype: DType) -> tuple[DType, DType]:
+        """Compared in the promoted dtype, returns bool."""
+        return from_name(dtype.compute), bool_
+
+
+def pointwise(
+    body: Callable[..., Any] | None = None,
+    *,
+    face: Face = EVERYWHERE,
+    result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
+    gradient: Callable[..., Any] | None = None,
+    inplace: bool = False,
+) -> Any:
+    """Declare a pointwise op from a function of symbols.
+
+    The function is called with expressions, never with numbers, and returns an expression. Its
+    positional parameters are operands (tensors, or numbers beside at least one tensor); those with
+    a default are run-time scalars, so that another value compiles nothing anew. The public op also
+    takes ``out``, a tensor to overwrite with the result.
+
+    Args:
+        body: the function; its docstring becomes the op's.
+        face: where the op is exported.
+        result: the dtypes to compute in and to return for a promoted operand dtype.
+        gradient: ``gradient(g, y)``, for an op of one operand whose derivative is simpler in terms
+            of its result; only the result is saved then.
+        inplace: the op also takes PyTorch's ``inplace``, which overwrites the first operand.
+
+    Returns:
+        The public op.
+    """
+    if body is None:
+        return lambda function: pointwise(
+            function, face=face, result=result, gradient=gradient, inplace=inplace
+        )
+    signature = inspect.signature(body)
+    operands = [p.name for p in signature.parameters.values() if p.default is p.empty]
+    options = [p.name for p in signature.parameters.values() if p.default is not p.empty]
+    if inplace:
+        last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
+        signature = signature.replace(parameters=[*signature.parameters.values(), last])
+
+    defaults = tuple(p.default for p in signature.parameters.values())
+    fewest, most = len(operands), len(operands) + len(options)
+
+    def call(*args: Operand, out: Tensor | None = None, **given: float | HostScalar) -> Any:
+        if not given and fewest <= len(args) <= len(defaults):
+            values = (*args, *defaults[len(args) :])
+        else:
+            bound = signature.bind(*args, **given)
+            bound.apply_defaults()
+            values = bound.args
+        if inplace and values[-1]:
+            out = values[0]
+        return evaluate(
+            body.__name__,
+            body,
+            values[:fewest],
+            values[fewest:most],
+            result=result,
+            gradient=gradient,
+            out=out,
+        )
+
+    call.__name__ = call.__qualname__ = body.__name__
+    call.__doc__ = body.__doc__
+    call.__module__ = body.__module__
+    place = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+    call.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
+        parameters=[*signature.parameters.values(), place]
+    )
+    return op(face)(call)
+
+
+def evaluate(
+    name: str,
+    body: Callable[..., Any],
+    operands: Sequence[Operand],
+    options: Sequence[float | HostScalar] = (),
+    *,
+    result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
+    promoted: Sequence[Operand] | None = None,
+    gradient: Callable[..., Any] | None = None,
+    out: Tensor | None = None,
+) -> Any:
+    """Apply a function of symbols to tensors and numbers.
+
+    Args:
+        name: the op's.
+        body: called once for each combination of operand kinds.
+        operands: tensors and Python numbers, at least one tensor.
+        options: further run-time scalars.
+        result: as for :func:`pointwise`.
+        promoted: the operands whose dtypes are promoted, None for all.
+        gradient: as for :func:`pointwise`.
+        out: a tensor to overwrite with the result; it may be one of the operands.
+
+    Returns:
+        The result tensor, ``out`` if it is given.
+
+    Raises:
+        ShapeError: if ``out`` has not the result's shape.
+        DtypeError: if no operand is a tensor, or one is neither a tensor nor a number.
+    """
+    kinds = tuple([_operand_kind(name, x) for x in operands])
+    tensors, numbers = operands, ()
+    if "number" in kinds:
+        tensors = [x for x, kind in zip(operands, kinds, strict=True) if kind != "number"]
+        numbers = [x for x, kind in zip(operands, kinds, strict=True) if kind == "number"]
+    if not tensors:
+        raise DtypeError(name, "one operand is a tensor", operands=tuple(operands))
+    expr = _symbolic(body, kinds, len(options))
+    compute, returned = result(result_type(*(operands if promoted is None else promoted)))
+    function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
+    if out is None:
+        return apply(function, *tensors)
+    type(out).__apply_function__(Overwrite(function), (out, *(_apart(x, out) for x in tensors)))
+    return out
+
+
+def _apart(x: Tensor, out: Tensor) -> Tensor:
+    """An operand that writing ``out`` element by element does not change before it is read."""
+    a, b = x.array, out.array
+    same = (a.offset, a.shape, a.strides) == (b.offset, b.shape, b.strides)
+    return x if same or a.storage is not b.storage else x.clone()
+
+
+def result_type(*operands: Operand) -> DType:
+    """The dtype of PyTorch's promotion: tensors with axes, then those without, then numbers.
+
+    Args:
+        *operands: tensors and Python numbers, at least one tensor.
+    """
+    levels: list[DType | None] = [None, None, None]
+    for operand in operands:
+        if hasattr(operand, "__apply_function__"):
+            level, dtype = (0 if operand.ndim else 1), operand.dtype
+        else:
+            level, dtype = 2, float32 if isinstance(operand, HostScalar) else of_scalar(operand)
+        before = levels[level]
+        levels[level] = dtype if before is None else promote(before, dtype)
+    best: DType | None = None
+    for dtype in levels:
+        if dtype is not None and (best is None or dtype.kind > best.kind):
+            best = dtype
+    if best is None:
+        raise DtypeError("result_type", "one operand is given")
+    return best
+
+
+def _operand_kind(name: str, operand: Operand) -> str:
+    if hasattr(operand, "__apply_function__"):
+        return "boolean" if operand.dtype.kind is Kind.BOOL else "array"
+    if isinstance(operand, bool | int | float | HostScalar | Real):
+        return "number"
+    raise DtypeError(
+        name,
+        "an operand is a tensor or a number",
+        type=type(operand).__name__,
+        remedy="Make a tensor of it with clnet.tensor(...)",
+    )
+
+
+@lru_cache(maxsize=4096)
+def _symbolic(body: Callable[..., Any], kinds: tuple[str, ...], options: int) -> Expr:
+    """The op's expression for operands that are arrays, boolean arrays or numbers."""
+    arrays = scalars = 0
+    symbols: list[Expr] = []
+    for kind in kinds:
+        if kind == "number":
+            symbols.append(Scalar(scalars))
+            scalars += 1
+        else:
+            symbols.append(Input(arrays, kind == "boolean"))
+            arrays += 1
+    symbols += [Scalar(scalars + i) for i in range(options)]
+    return body(*symbols)

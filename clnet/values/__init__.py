@@ -1,0 +1,1 @@
+"""What everything may know: dtypes, shapes, settings, the mode, random streams, whole files."""

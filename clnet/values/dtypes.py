@@ -1,0 +1,150 @@
+"""The element types and PyTorch's promotion rules; pure data, no device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from numbers import Integral, Real
+
+import ml_dtypes
+import numpy as np
+
+from ..errors import DtypeError
+
+
+class Kind(IntEnum):
+    """Category of a dtype; promotion takes the higher category first."""
+
+    BOOL = 0
+    INTEGER = 1
+    FLOATING = 2
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    """One element type. Compared by identity: there is one object for each type.
+
+    Attributes:
+        name: PyTorch's name, ``"float32"``.
+        kind: its category.
+        itemsize: bytes of an element in memory.
+        ctype: the OpenCL C type it is stored as.
+        compute: name of the dtype arithmetic on it is done in.
+        numpy: the NumPy dtype that holds it on the host.
+    """
+
+    name: str
+    kind: Kind
+    itemsize: int
+    ctype: str
+    compute: str
+    numpy: np.dtype
+
+    def __repr__(self) -> str:
+        return f"clnet.{self.name}"
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        return (from_name, (self.name,))
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it is one of the floating types."""
+        return self.kind is Kind.FLOATING
+
+    @property
+    def moved_as(self) -> str:
+        """The C type of kernels that only move elements; no device needs half precision for it."""
+        return "ushort" if self.ctype == "half" else self.ctype
+
+    @property
+    def eps(self) -> float:
+        """Spacing of the floating type at 1.0 (0 for the others)."""
+        return float(ml_dtypes.finfo(self.numpy).eps) if self.is_floating_point else 0.0
+
+
+def _dtype(
+    name: str, kind: Kind, ctype: str, compute: str | None = None, numpy: object = None
+) -> DType:
+    host = np.dtype(name if numpy is None else numpy)  # pyright: ignore[reportArgumentType, reportCallIssue] - any spelling NumPy takes
+    return DType(name, kind, host.itemsize, ctype, compute or name, host)
+
+
+bool_ = _dtype("bool", Kind.BOOL, "uchar", numpy=np.bool_)
+uint8 = _dtype("uint8", Kind.INTEGER, "uchar")
+int8 = _dtype("int8", Kind.INTEGER, "char")
+int16 = _dtype("int16", Kind.INTEGER, "short")
+int32 = _dtype("int32", Kind.INTEGER, "int")
+int64 = _dtype("int64", Kind.INTEGER, "long")
+float16 = _dtype("float16", Kind.FLOATING, "half", compute="float32")
+bfloat16 = _dtype("bfloat16", Kind.FLOATING, "ushort", compute="float32", numpy=ml_dtypes.bfloat16)
+float32 = _dtype("float32", Kind.FLOATING, "float")
+float64 = _dtype("float64", Kind.FLOATING, "double")
+
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+_BY_NAME = {d.name: d for d in ALL}
+_BY_NUMPY = {d.numpy: d for d in ALL}
+
+
+def from_name(name: str) -> DType:
+    """The dtype of a PyTorch name.
+
+    Raises:
+        DtypeError: if there is none.
+    """
+    if name not in _BY_NAME:
+        raise DtypeError(
+            "dtype", "has no such name", name=repr(name), remedy=f"one of {', '.join(_BY_NAME)}"
+        )
+    return _BY_NAME[name]
+
+
+def from_numpy(dtype: np.dtype) -> DType:
+    """The dtype that holds a NumPy dtype's values exactly.
+
+    Raises:
+        DtypeError: if clnet has none (complex, strings, unsigned of 16 bits and more ...).
+    """
+    found = _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))
+    if found is None:
+        raise DtypeError(
+            "dtype",
+            "NumPy's dtype has no counterpart",
+            dtype=dtype,
+            remedy=f"convert it to one of {', '.join(_BY_NAME)}",
+        )
+    return found
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype an op on ``a`` and ``b`` (both with dimensions) gives, by PyTorch's table."""
+    if a is b:
+        return a
+    if a.kind is not b.kind:
+        return a if a.kind > b.kind else b
+    if a.kind is Kind.INTEGER and uint8 in (a, b):
+        other = b if a is uint8 else a
+        return int16 if other is int8 else other
+    if a.itemsize == b.itemsize:  # float16 with bfloat16
+        return float32
+    return a if a.itemsize > b.itemsize else b
+
+
+def of_scalar(value: bool | float) -> DType:  # noqa: FBT001 - the type is the question
+    """PyTorch's default dtype of a Python number (or NumPy scalar): bool, int64 or float32.
+
+    Raises:
+        DtypeError: if ``value`` is not a bool, a whole or a real number.
+    """
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, Integral):
+        return int64
+    if isinstance(value, Real):
+        return float32
+    raise DtypeError("dtype", "a scalar is a bool, an int or a float", type=type(value).__name__)
+
+
+def promote_scalar(a: DType, value: bool | float) -> DType:  # noqa: FBT001 - a value, no switch
+    """The dtype of an op on an array of ``a`` and a number, which only raises the category."""
+    scalar = of_scalar(value)
+    return a if a.kind >= scalar.kind else scalar

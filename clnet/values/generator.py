@@ -1,0 +1,52 @@
+"""The state of a random number stream: a seed and a counter. The numbers are made by kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ArgumentError
+
+
+@dataclass
+class Generator:
+    """A counter-based stream (Philox): the same seed gives the same numbers on every device.
+
+    Attributes:
+        seed: the key, 0 <= seed < 2**64.
+        offset: how many blocks of four numbers were drawn.
+        device: taken as PyTorch does; one stream serves every device.
+    """
+
+    seed: int = 0
+    offset: int = 0
+    device: Any = None
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from ``seed``.
+
+        Raises:
+            ArgumentError: if it lies outside [0, 2**64).
+        """
+        if not 0 <= seed < 2**64:
+            raise ArgumentError("manual_seed", "a seed lies in [0, 2**64)", seed=seed)
+        self.seed, self.offset = seed, 0
+        return self
+
+    def take(self, count: int) -> int:
+        """Reserve ``count`` numbers.
+
+        Returns:
+            The block at which they start.
+        """
+        start = self.offset
+        self.offset += -(-count // 4)
+        return start
+
+    def get_state(self) -> dict[str, int]:
+        """Seed and counter."""
+        return {"seed": self.seed, "offset": self.offset}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        """Continue from what :meth:`get_state` gave."""
+        self.seed, self.offset = int(state["seed"]), int(state["offset"])

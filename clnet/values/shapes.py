@@ -1,0 +1,207 @@
+"""Pure shape and stride algebra: broadcasting, views, collapsing, window sizes. No device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from ..errors import BoundsError, ShapeError
+
+Shape = tuple[int, ...]
+Strides = tuple[int, ...]
+
+
+@lru_cache(maxsize=4096)
+def contiguous_strides(shape: Shape) -> Strides:
+    """Strides, in elements, of a dense row-major array of ``shape``."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    return tuple(strides)
+
+
+@lru_cache(maxsize=4096)
+def is_contiguous(shape: Shape, strides: Strides) -> bool:
+    """Whether the elements lie densely in row-major order (axes of size 1 do not count)."""
+    if 0 in shape:
+        return True
+    expected = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def broadcast_shapes(op: str, *shapes: Shape) -> Shape:
+    """The common shape of operands, by NumPy's and PyTorch's rule.
+
+    Raises:
+        ShapeError: if an axis has two sizes other than 1.
+    """
+    first = shapes[0]
+    if shapes.count(first) == len(shapes):
+        return first
+    ndim = max(map(len, shapes))
+    result = []
+    for axis in range(-ndim, 0):
+        sizes = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
+        if len(sizes) > 1:
+            raise ShapeError(op, f"sizes differ at axis {axis} and none is 1", shapes=shapes)
+        result.append(sizes.pop() if sizes else 1)
+    return tuple(result)
+
+
+def broadcast_strides(shape: Shape, strides: Strides, to: Shape) -> Strides:
+    """Strides that read an array of ``shape`` as if it were ``to``; 0 along repeated axes."""
+    lead = len(to) - len(shape)
+    return (0,) * lead + tuple(
+        0 if size == 1 and target != 1 else stride
+        for size, stride, target in zip(shape, strides, to[lead:], strict=True)
+    )
+
+
+def normalize_dim(op: str, dim: int, ndim: int) -> int:
+    """A dim counted from the front.
+
+    Raises:
+        BoundsError: if it lies outside ``[-ndim, ndim)``.
+    """
+    bound = max(ndim, 1)
+    if not -bound <= dim < bound:
+        raise BoundsError(op, f"dim lies in [{-bound}, {bound})", dim=dim, ndim=ndim)
+    return dim % bound
+
+
+def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Several dims counted from the front, ascending; None stands for all.
+
+    Raises:
+        BoundsError: if one lies outside ``[-ndim, ndim)``.
+        ShapeError: if one is named twice.
+    """
+    if dim is None:
+        return tuple(range(ndim))
+    if isinstance(dim, int):
+        return (normalize_dim(op, dim, ndim),) if ndim else ()
+    dims = tuple(sorted(normalize_dim(op, d, ndim) for d in dim))
+    if len(set(dims)) != len(dims):
+        raise ShapeError(op, "a dim is named once", dim=tuple(dim))
+    return dims if ndim else ()
+
+
+def collapse(shape: Shape, operands: Sequence[Strides]) -> tuple[Shape, tuple[Strides, ...]]:
+    """Merge neighbouring axes that every operand steps through evenly; drop axes of size 1.
+
+    Args:
+        shape: the common shape.
+        operands: strides of each operand over ``shape``, 0 where it is broadcast.
+
+    Returns:
+        The smallest equivalent shape (at least one axis) and the operands' strides over it.
+    """
+    sizes: list[int] = []
+    steps: list[list[int]] = []
+    for axis, size in enumerate(shape):
+        if size == 1:
+            continue
+        here = [strides[axis] for strides in operands]
+        if sizes and all(
+            outer == size * inner for outer, inner in zip(steps[-1], here, strict=True)
+        ):
+            sizes[-1] *= size
+            steps[-1] = here
+        else:
+            sizes.append(size)
+            steps.append(here)
+    if not sizes:
+        return (1,), tuple((0,) for _ in operands)
+    return tuple(sizes), tuple(tuple(step[i] for step in steps) for i in range(len(operands)))
+
+
+def resolve_reshape(op: str, shape: Shape, target: Sequence[int]) -> Shape:
+    """The shape that ``target`` asks for, its single ``-1`` filled in.
+
+    Raises:
+        ShapeError: if the number of elements differs or cannot be made.
+    """
+    wanted = tuple(int(size) for size in target)
+    count = prod(shape)
+    if wanted.count(-1) > 1 or any(size < -1 for size in wanted):
+        raise ShapeError(op, "sizes are 0 or more, with at most one -1", shape=shape, target=wanted)
+    if -1 in wanted:
+        rest = prod(size for size in wanted if size != -1)
+        if rest == 0 or count % rest:
+            raise ShapeError(
+                op, f"{count} elements do not divide into it", shape=shape, target=wanted
+            )
+        wanted = tuple(count // rest if size == -1 else size for size in wanted)
+    if prod(wanted) != count:
+        raise ShapeError(
+            op, f"it has {prod(wanted)} elements, not {count}", shape=shape, target=wanted
+        )
+    return wanted
+
+
+def reshape_strides(shape: Shape, strides: Strides, target: Shape) -> Strides | None:
+    """Strides that show the same memory as ``target``, or None if only a copy can."""
+    if is_contiguous(shape, strides):
+        return contiguous_strides(target)
+    sizes, (steps,) = collapse(shape, [strides])
+    result = [0] * len(target)
+    axis = len(target) - 1
+    for size, step in zip(reversed(sizes), reversed(steps), strict=True):
+        filled = 1
+        while filled < size and axis >= 0:
+            if size % (filled * target[axis]):
+                return None
+            result[axis] = step * filled
+            filled *= target[axis]
+            axis -= 1
+        if filled != size:
+            return None
+    return tuple(result)
+
+
+def window_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Positions of a sliding window along one axis (may be below 1: the caller checks)."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def pair(value: int | Sequence[int], op: str, name: str) -> tuple[int, int]:
+    """An int or a pair of ints as ``(vertical, horizontal)``.
+
+    Raises:
+        ShapeError: if it is neither.
+    """
+    if isinstance(value, int):
+        return (value, value)
+    values = tuple(value)
+    if len(values) != 2 or not all(isinstance(v, int) for v in values):
+        raise ShapeError(op, f"{name} is an int or a pair of ints", value=value)
+    return (values[0], values[1])
+
+
+def each(value: int | Sequence[int], count: int, op: str, name: str) -> tuple[int, ...]:
+    """An int, or one int for each of ``count`` axes, as a tuple.
+
+    Raises:
+        ShapeError: if it is neither.
+    """
+    values = (value,) * count if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values *= count
+    if len(values) != count or not all(isinstance(v, int) for v in values):
+        raise ShapeError(op, f"{name} is an int or {count} ints", value=value)
+    return values
+
+
+def ceil_div(a: int, b: int) -> int:
+    """``a / b`` rounded up."""
+    return -(-a // b)
+
+
+def round_up(a: int, b: int) -> int:
+    """The smallest multiple of ``b`` that is at least ``a``."""
+    return -(-a // b) * b
