@@ -17,19 +17,31 @@ from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
-from .ops.create import Full, MakeInto
+from .ops.create import Full, MakeInto, held
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function
 from .ops.machinery.update import accumulate
 from .ops.shape import CopyInto, to_dtype
 from .values import mode
-from .values.dtypes import DType, bool_, float32, from_numpy, int64
+from .values.arguments import checked
+from .values.dtypes import DType, as_dtype, float32, from_numpy, of_scalar
 
 Number = bool | int | float
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     return lambda self, other: function(other, self)
+
+
+def _compared(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
+    """An elementwise comparison that leaves what is no number to Python: equal to itself alone."""
+
+    def compare(self: Tensor, other: Any) -> Any:
+        if isinstance(other, Tensor | bool | int | float | np.generic | np.ndarray):
+            return function(self, other)
+        return NotImplemented
+
+    return compare
 
 
 class Tensor:
@@ -374,12 +386,13 @@ class Tensor:
             The tensor; a move between devices goes through the host and leaves the tape.
         """
         for arg in args:
-            if isinstance(arg, DType):
-                dtype = arg
-            elif isinstance(arg, Tensor):
+            if isinstance(arg, Tensor):
                 dtype, device = arg.dtype, arg.device
-            else:
+            elif arg is None or isinstance(arg, str | int | np.integer | Device):
                 device = arg
+            else:
+                dtype = as_dtype(arg)
+        dtype = None if dtype is None else as_dtype(dtype)
         result = self if dtype is None else to_dtype(self, dtype)
         target = result.device if device is None else open_device(device)
         if target is result.device:
@@ -417,7 +430,7 @@ class Tensor:
 
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""
-        function = Full(self.shape, value, self.dtype, self.device)
+        function = Full(self.shape, held("fill_", value, self.dtype), self.dtype, self.device)
         Tensor.__apply_function__(MakeInto("fill_", function), (self,))
         return self
 
@@ -479,7 +492,7 @@ class Tensor:
     __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
     __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
     __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
-    __eq__, __ne__ = ops.eq, ops.ne  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
+    __eq__, __ne__ = _compared(ops.eq), _compared(ops.ne)  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:  # the methods that ops export are attached below
@@ -503,6 +516,7 @@ def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: boo
     leaf.grad = owned if create_graph else owned.detach()
 
 
+@checked
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -537,6 +551,7 @@ def tensor(
     return Tensor(array).requires_grad_(requires_grad)
 
 
+@checked
 def full(
     size: int | Sequence[int],
     fill_value: Number,
@@ -558,11 +573,10 @@ def full(
         A leaf of that shape.
     """
     shape = (size,) if isinstance(size, int) else tuple(size)
-    kind = dtype or (
-        bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32
-    )
+    kind = dtype or of_scalar(fill_value)
     target = current_device() if device is None else open_device(device)
-    made = Tensor.__apply_function__(Full(shape, fill_value, kind, target), ())[0]
+    value = held("full", fill_value, kind)
+    made = Tensor.__apply_function__(Full(shape, value, kind, target), ())[0]
     return made.requires_grad_(requires_grad)
 
 

@@ -14,6 +14,7 @@ from ..autograd import no_grad
 from ..errors import ArgumentError, CheckpointError, ClnetError
 from ..tensor import Tensor, tensor
 from ..values import mode
+from ..values.arguments import checked_class
 from ..values.dtypes import DType, bfloat16, float16, float32, float64, from_numpy
 from .module_hook import Hooks
 
@@ -56,6 +57,11 @@ class Module:
 
     training: bool
     computes_a_tensor = False
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if cls.__module__.startswith(f"{__package__}."):
+            checked_class(cls)
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {

@@ -155,7 +155,7 @@ def _rename(
     chosen = {name for name in sorted(names) if rng.random() < least}
 
     class Wrap(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802 - ast's protocol
+        def visit_Name(self, node: ast.Name) -> ast.AST:
             if node.id not in chosen:
                 return node
             return ast.parse(pattern.format(node.id), mode="eval").body

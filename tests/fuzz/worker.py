@@ -15,6 +15,8 @@ from typing import Any
 
 MEMORY = 14 * 2**30
 """Bytes of address space: an allocation beyond is refused, not swapped."""
+WIDTH = "FUZZ_WIDTH"
+"""Names the vector's width to choose kernels for, instead of the device's."""
 LIMIT = 2**29
 """Bytes of device memory."""
 
@@ -38,6 +40,8 @@ def main() -> None:
     from .evaluate import settled  # noqa: PLC0415
 
     clnet.set_memory_limit(LIMIT)
+    if width := int(os.environ.get(WIDTH, "0")):
+        clnet.device().narrow(width)
 
     def say(**fields: Any) -> None:
         answers.write(json.dumps(fields) + "\n")
@@ -45,9 +49,7 @@ def main() -> None:
     say(ready=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        outcome = settled(
-            asked["text"], oracle, lambda phase: say(phase=phase), grad=asked["grad"]
-        )
+        outcome = settled(asked["text"], oracle, lambda phase: say(phase=phase), grad=asked["grad"])
         say(kind=outcome.kind, detail=outcome.detail[:600])
 
 
