@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import ceil, pi
+from math import ceil, isfinite, pi
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,8 @@ def arange(
         [1.0, 1.5, 2.0]
     """
     first, last = (0, start) if end is None else (start, end)
+    if not all(map(isfinite, (first, last, step))):
+        raise ArgumentError("arange", "the ends are finite", start=first, end=last, step=step)
     if step == 0 or (last - first) * step < 0:
         law = "the step leads from start to end"
         raise ArgumentError("arange", law, start=first, end=last, step=step)

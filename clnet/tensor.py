@@ -19,29 +19,19 @@ from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .ops.create import Full, MakeInto, held
 from .ops.machinery.execution import execute
-from .ops.machinery.function import PUBLIC_OPS, Face, Function
+from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .ops.machinery.update import accumulate
 from .ops.shape import CopyInto, to_dtype
 from .values import mode
 from .values.arguments import checked
 from .values.dtypes import DType, as_dtype, float32, from_numpy, of_scalar
+from .values.shapes import normalize_dim
 
 Number = bool | int | float
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
     return lambda self, other: function(other, self)
-
-
-def _compared(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
-    """An elementwise comparison that leaves what is no number to Python: equal to itself alone."""
-
-    def compare(self: Tensor, other: Any) -> Any:
-        if isinstance(other, Tensor | bool | int | float | np.generic | np.ndarray):
-            return function(self, other)
-        return NotImplemented
-
-    return compare
 
 
 class Tensor:
@@ -171,7 +161,7 @@ class Tensor:
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one axis."""
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else self.shape[normalize_dim("size", dim, self.ndim)]
 
     def dim(self) -> int:
         """Number of axes."""
@@ -492,7 +482,7 @@ class Tensor:
     __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
     __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
     __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
-    __eq__, __ne__ = _compared(ops.eq), _compared(ops.ne)  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
+    __eq__, __ne__ = comparison(ops.eq), comparison(ops.ne)  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:  # the methods that ops export are attached below
@@ -592,6 +582,8 @@ def _unpickled(kind: type[Tensor], host: np.ndarray, requires_grad: bool) -> Ten
     return _leaf(kind, Array.from_numpy(host, current_device()), requires_grad)
 
 
+for _name in ("backward", "copy_", "fill_", "requires_grad_", "size", "where"):
+    setattr(Tensor, _name, checked(getattr(Tensor, _name), skip=1))
 for _name, (_function, _face) in PUBLIC_OPS.items():
     if Face.METHOD in _face:
         setattr(Tensor, _name.removeprefix("Tensor."), _function)

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from ..errors import GradientError
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import checked
 from .tape import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
 
 
+@checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],

@@ -12,7 +12,7 @@ import numpy as np
 from .. import ops
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, tensor
-from ..values.arguments import checked
+from ..values.arguments import checked, integers
 
 __all__ = [
     "PackedSequence",
@@ -182,4 +182,5 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def _numbers(lengths: Lengths) -> list[int]:
-    return lengths.tolist() if isinstance(lengths, Tensor) else [int(n) for n in lengths]
+    found = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return list(integers("lengths", "lengths", found))

@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, ShapeError
+from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
 from .machinery.function import apply, op
@@ -254,6 +255,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
+    require_tensors("einsum", **{f"operands[{k}]": x for k, x in enumerate(operands)})
     terms, result = _parsed(equation, operands)
     _check_sizes(equation, terms, operands)
     given = [_diagonals(x, term) for x, term in zip(operands, terms, strict=True)]

@@ -17,7 +17,7 @@ from ..expr import Scalar
 from ..kernels import moving as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values import mode
-from ..values.arguments import number, shown
+from ..values.arguments import number, require_tensors, shown
 from ..values.dtypes import DType, Kind, from_name, int64
 from ..values.shapes import Shape
 from .machinery.function import Face, Function, op
@@ -324,6 +324,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         ArgumentError: if ``indexing`` is neither.
     """
     axes = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors)
+    require_tensors("meshgrid", **{f"tensors[{k}]": x for k, x in enumerate(axes)})
     if any(t.ndim > 1 for t in axes):
         raise ShapeError("meshgrid", "an axis is a vector", shapes=[t.shape for t in axes])
     if indexing not in ("ij", "xy"):

@@ -156,9 +156,7 @@ def _as_float(op: str, name: str, value: Any) -> Any:
 
 
 def _as_bool(op: str, name: str, value: Any) -> Any:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    return bool(value) if isinstance(value, Integral) and value in (0, 1) else _NO
+    return bool(value) if isinstance(value, bool | np.bool_) else _NO
 
 
 def _as_dtype(op: str, name: str, value: Any) -> Any:
@@ -365,7 +363,7 @@ class Door:
         """What each parameter takes; None: anything."""
         found: dict[str, Kind | None] = {}
         for k, p in enumerate(self.signature.parameters.values()):
-            plain = p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and k >= self.skip
+            plain = p.kind is not p.VAR_KEYWORD and k >= self.skip
             text = p.annotation if isinstance(p.annotation, str) else ""
             kind = _kind(text, self.function) if plain and text else None
             if kind is not None and p.default is not p.empty:
@@ -384,11 +382,19 @@ class Door:
             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         )
 
+    @functools.cached_property
+    def rest(self) -> str | None:
+        """The name of ``*args`` whose kind is known."""
+        found = [p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL]
+        return next((name for name in found if self.kinds[name] is not None), None)
+
     def passes(self, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
         """Whether all arguments are as they should be; what costs time at every call."""
         for value, kind in zip(args, self.positional, strict=False):
             if kind is not None and type(value) not in kind.fits and not kind.passes(value):
                 return False
+        if self.rest is not None and len(args) > len(self.positional):
+            return False
         kinds = self.kinds
         for name, value in given.items():
             if name not in kinds:
@@ -417,6 +423,9 @@ class Door:
             raise DtypeError(op or self.op, f"it is called otherwise: {error}") from None
         for name, value in bound.arguments.items():
             kind = self.kinds[name]
+            if kind is not None and name == self.rest:
+                bound.arguments[name] = tuple(kind(op or self.op, name, v) for v in value)
+                continue
             if kind is None or type(value) in kind.fits or kind.passes(value):
                 continue
             bound.arguments[name] = kind(op or self.op, name, value)
@@ -429,9 +438,9 @@ def _the_default(default: Any) -> Convert:
     return lambda op, name, value: value if value is default else _NO
 
 
-def checked(function: F, name: str | None = None) -> F:
-    """A function whose arguments are checked by its signature before it runs."""
-    door = Door(name or function.__name__, function)
+def checked(function: F, name: str | None = None, *, skip: int = 0) -> F:
+    """A function whose arguments, but for the first ``skip``, are checked before it runs."""
+    door = Door(name or function.__name__, function, skip=skip)
     passes, settle = door.passes, door.settle
 
     @functools.wraps(function)
@@ -445,7 +454,10 @@ def checked(function: F, name: str | None = None) -> F:
 
 
 def checked_class(cls: type) -> None:
-    """Check what a class's own ``__init__`` takes by its signature, under the class's name."""
+    """Check what a class's own ``__init__`` and ``forward`` take, under the class's name."""
+    forward = vars(cls).get("forward")
+    if forward is not None and "Tensor" in forward.__annotations__.values():
+        cls.forward = checked(forward, cls.__name__.strip("_"), skip=1)  # pyright: ignore[reportAttributeAccessIssue] - it has one
     own = vars(cls).get("__init__")
     if own is None:
         return

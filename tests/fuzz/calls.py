@@ -27,7 +27,7 @@ from .evaluate import CRASH, FINDINGS, HANG, Outcome
 from .known import reason
 from .surface import surface
 
-SECONDS = 30.0
+SECONDS = 45.0
 """What a call may take; a cold kernel cache and a busy machine are not yet a hang."""
 ROOT = Path(__file__).parents[2]
 

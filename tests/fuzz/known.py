@@ -31,6 +31,60 @@ KNOWN = (
         r"",
         r"not implemented for|not supported for|not support .* inputs|is not implemented",
     ),
+    Known(
+        "a number stands for a tensor without axes",
+        ACCEPTED,
+        r"",
+        r"must be Tensor, not (int|float|bool|numpy)|received an invalid combination of arguments "
+        r"- got \((int|float|bool|numpy\.\w+), Tensor",
+    ),
+    Known(
+        "an argument that PyTorch asks for has a default",
+        ACCEPTED,
+        r"",
+        r"missing \d+ required positional",
+    ),
+    Known(
+        "None stands for no such argument",
+        ACCEPTED,
+        r"None",
+        r"received an invalid combination|must be .*, not NoneType",
+    ),
+    Known(
+        "gradients flow to targets and other operands, too",
+        DIFFERS,
+        r"",
+        r"gradients flow in one of them alone",
+    ),
+    Known(
+        "ties are taken in order",
+        DIFFERS,
+        r"topk|sort|kthvalue|median|cummax|cummin|max|min|mode",
+        r"int64\(",
+    ),
+    Known(
+        "what depends on the data is checked with issue 15's other parts (helper CHECKS)",
+        ACCEPTED,
+        r"",
+        r"not positive-definite|singular|invalid max index|out of (range|bounds)|"
+        r"all elements of (target|input) should be between|has negative entry|must be in the range|"
+        r"Expected .*lengths|Class values must be|input to be on|_length",
+    ),
+    Known("packed sequences have fields of their own", DIFFERS, r"pack_", r"results, not"),
+    Known("bounds in the wrong order: the lower counts", DIFFERS, r"hardtanh|clamp|clip", r""),
+    Known(
+        "whole numbers have a mean, and pass for floats",
+        ACCEPTED,
+        r"to\(m\.(int|uint|bool)|\b[ijc]\b|index",
+        r"mean\(\): could not infer output dtype|can't be cast|did not match|dtype|"
+        r"expected scalar type|Integral|integral|Long|Bool|Byte|Int\b|Short",
+    ),
+    Known(
+        "operands of two dtypes are promoted, and 16-bit floats go with wider ones",
+        ACCEPTED,
+        r"to\(m\.|float64|float16",
+        r"same dtype|expected scalar type|dtype|Half|BFloat16|Double|type",
+    ),
     Known("random numbers are others than PyTorch's", DIFFERS, r"rand|normal|bernoulli", r""),
 )
 

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import lru_cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
 from typing_extensions import dataclass_transform
 
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import DtypeError
 from ...values import mode
-from ...values.arguments import checked
+from ...values.arguments import checked, is_tensor
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
@@ -173,6 +175,17 @@ def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> 
         return function
 
     return declare
+
+
+def comparison(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator that leaves what is no number to Python, for which it equals itself alone."""
+
+    def compare(x: Any, other: Any) -> Any:
+        if is_tensor(other) or isinstance(other, Real | np.bool_ | np.ndarray):
+            return function(x, other)
+        return NotImplemented
+
+    return compare
 
 
 def apply(function: Function, *inputs: Tensor) -> Any:

@@ -340,6 +340,11 @@ def evaluate(
     compute, returned = result(result_type(*(operands if promoted is None else promoted)))
     if options:
         options = [_as_number(name, x) for x in options]
+        if not compute.is_floating_point and any(isinstance(x, float) for x in options):
+            law = "with these settings operands are floating"
+            raise DtypeError(
+                name, law, dtype=returned, settings=options, remedy="Convert it with .float()"
+            )
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
     if out is None:
         return apply(function, *tensors)
