@@ -70,6 +70,18 @@ KNOWN = (
         r"all elements of (target|input) should be between|has negative entry|must be in the range|"
         r"Expected .*lengths|Class values must be|input to be on|_length",
     ),
+    Known(
+        "numbers, dtypes and sizes are taken from NumPy and Python, too",
+        ACCEPTED,
+        r"np\.|\bint\b|\bfloat\b",
+        r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|Expected",
+    ),
+    Known(
+        "methods take what functions take",
+        ACCEPTED,
+        r"out=|keepdim=|dim=",
+        r"invalid combination|takes no keyword",
+    ),
     Known("packed sequences have fields of their own", DIFFERS, r"pack_", r"results, not"),
     Known("bounds in the wrong order: the lower counts", DIFFERS, r"hardtanh|clamp|clip", r""),
     Known(
@@ -85,7 +97,12 @@ KNOWN = (
         r"to\(m\.|float64|float16",
         r"same dtype|expected scalar type|dtype|Half|BFloat16|Double|type",
     ),
-    Known("random numbers are others than PyTorch's", DIFFERS, r"rand|normal|bernoulli", r""),
+    Known(
+        "random numbers are others than PyTorch's",
+        DIFFERS,
+        r"(?i)rand|normal|bernoulli|uniform|multinomial|dropout|rrelu|xavier|kaiming|orthogonal|fractional",
+        r"",
+    ),
 )
 
 
