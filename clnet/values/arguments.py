@@ -28,6 +28,7 @@ Convert = Callable[[str, str, Any], Any]
 LEAST, MOST = -(2**63), 2**63 - 1
 _LONGEST = 80
 _NUMBERS = frozenset({bool, int, float})
+_NONE: frozenset[type] = frozenset()
 _NO = object()
 """What an alternative gives for a value that it does not take."""
 
@@ -222,6 +223,7 @@ class Kind:
         self.what = " or ".join(dict.fromkeys(words))
         self.alternatives = alternatives
         self.fits = fits
+        self.tensor = any(word.startswith("a tensor") for word in words)
         self.whole = "a whole number" in words or "a number" in words
         self.several = any(word.startswith("a sequence of whole numbers") for word in words)
 
@@ -373,14 +375,32 @@ class Door:
         return found
 
     @functools.cached_property
-    def positional(self) -> tuple[Kind | None, ...]:
-        """What each parameter that can be given by position takes."""
-        kinds = self.kinds
+    def names(self) -> tuple[str, ...]:
+        """The parameters that can be given by position."""
         return tuple(
-            kinds[p.name]
+            p.name
             for p in self.signature.parameters.values()
             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         )
+
+    def fitting(self, name: str) -> set[type]:
+        """Types that pass for a parameter, as far as known from the start."""
+        kind = self.kinds[name]
+        return set() if kind is None else {*kind.fits, int} if kind.whole else {*kind.fits}
+
+    def learn(
+        self, args: tuple[Any, ...], given: dict[str, Any], known: dict[str, set[type]]
+    ) -> None:
+        """Remember the types of tensors, and of what may be anything, that have passed."""
+        for name, value in (*zip(self.names, args, strict=False), *given.items()):
+            kind = self.kinds.get(name)
+            if name in known and (kind is None or (is_tensor(value) and kind.tensor)):
+                known[name].add(type(value))
+
+    @functools.cached_property
+    def positional(self) -> tuple[Kind | None, ...]:
+        """What each parameter that can be given by position takes."""
+        return tuple(self.kinds[name] for name in self.names)
 
     @functools.cached_property
     def rest(self) -> str | None:
@@ -429,7 +449,7 @@ class Door:
             if kind is None or type(value) in kind.fits or kind.passes(value):
                 continue
             bound.arguments[name] = kind(op or self.op, name, value)
-            if is_tensor(value) and "a tensor" in kind.what:
+            if is_tensor(value) and kind.tensor:
                 kind.fits.add(type(value))
         return bound.args, bound.kwargs
 
@@ -439,14 +459,39 @@ def _the_default(default: Any) -> Convert:
 
 
 def checked(function: F, name: str | None = None, *, skip: int = 0) -> F:
-    """A function whose arguments, but for the first ``skip``, are checked before it runs."""
+    """A function whose arguments, but for the first ``skip``, are checked before it runs.
+
+    Types that were found to fit are remembered: a call whose arguments have such types costs a look
+    at each, no more.
+    """
     door = Door(name or function.__name__, function, skip=skip)
-    passes, settle = door.passes, door.settle
+    known: list[set[type]] = []
+    by_name: dict[str, set[type]] = {}
+
+    def look() -> None:
+        """Find out what fits, at the first call."""
+        by_name.update((name, door.fitting(name)) for name in door.kinds)
+        known[:] = [by_name[name] for name in door.names]
 
     @functools.wraps(function)
     def at_the_door(*args: Any, **given: Any) -> Any:
-        if not passes(args, given):
-            args, given = settle(args, given)
+        for value, types in zip(args, known, strict=False):
+            kind = type(value)
+            if kind not in types or (kind is int and not LEAST <= value <= MOST):
+                break
+        else:
+            if by_name:
+                for key, value in given.items():
+                    kind = type(value)
+                    if kind not in by_name.get(key, _NONE) or kind is int:
+                        break
+                else:
+                    return function(*args, **given)
+        if not by_name and door.rest is None:
+            look()
+        if not door.passes(args, given):
+            args, given = door.settle(args, given)
+        door.learn(args, given, by_name)
         return function(*args, **given)
 
     at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it

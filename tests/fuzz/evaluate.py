@@ -168,7 +168,7 @@ def clnet_outcome(text: str, *, grad: bool) -> tuple[Outcome, list[Any]]:
 # What PyTorch says of names that it has not: there is nothing to compare with.
 _ABSENT = re.compile(r"has no attribute|got an unexpected keyword argument|unrecognized keyword")
 _BINDING = re.compile(
-    r"(\w+)\(\) (missing|takes|got an unexpected keyword|got multiple|got some positional)"
+    r"[\w>]\(\) (missing|takes|got an unexpected keyword|got multiple|got some positional)"
 )
 
 
@@ -219,6 +219,8 @@ def difference(ours: list[Any], theirs: list[Any], *, narrow: bool = False) -> s
     if len(ours) != len(theirs):
         return f"{len(ours)} results, not {len(theirs)}"
     for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        if b is None and a is not None and True in theirs[:k]:
+            return "gradients flow in one of them alone"
         if found := _unlike(a, b, narrow=narrow):
             return f"result {k}: {found}"
     return ""
