@@ -260,7 +260,11 @@ def new_full(
 def new_tensor(x: Tensor, data: Any, *, dtype: DType | None = None) -> Tensor:
     """A copy of data, of the dtype of ``x`` unless another is given, on its device."""
     kind = dtype or x.dtype
-    host = np.asarray(data).astype(kind.numpy)
+    try:
+        host = np.asarray(data).astype(kind.numpy)
+    except (ValueError, TypeError, OverflowError) as error:
+        law = "data are numbers that the dtype holds, in sequences of equal lengths"
+        raise ArgumentError("new_tensor", law, dtype=kind, data=shown(data), error=error) from None
     return type(x.detach())(Array.from_numpy(host, x.device))
 
 

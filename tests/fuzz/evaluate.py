@@ -122,11 +122,11 @@ def attempt(text: str, package: Any, *, grad: bool) -> list[Any]:
 
 def _gradients(package: Any, found: list[Any], named: Mapping[str, Any]) -> list[Any]:
     """Gradients of all inputs of the sum of what has one, each element weighed otherwise."""
-    rng = np.random.default_rng(1)
     wanted = [v for v in found if getattr(v, "requires_grad", False) and hasattr(v, "backward")]
     terms = []
-    for value in wanted:
-        weight = package.tensor(rng.standard_normal(tuple(value.shape)).astype(np.float32))
+    for value in wanted:  # what it is weighed by goes by its shape: outputs may lack a gradient
+        drawn = np.random.default_rng(value.ndim).standard_normal(tuple(value.shape))
+        weight = package.tensor(drawn.astype(np.float32))
         terms.append((value.float() * weight).sum())
     if not terms:
         return []

@@ -283,6 +283,8 @@ def _settings(
 ) -> tuple[Any, ...]:
     """The values with run-time scalars as Python's numbers."""
     names = tuple(signature.parameters)
+    if len(values) > most and not isinstance(values[-1], bool | np.bool_):
+        raise DtypeError(name, "inplace is a bool", inplace=shown(values[-1]))
     return tuple(
         number(name, names[k], value)
         if fewest <= k < most and type(value) is not HostScalar
