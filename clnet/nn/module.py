@@ -37,6 +37,9 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+checked_class(Parameter)
+
+
 class IncompatibleKeys(NamedTuple):
     """The names in which a state and a module differ."""
 

@@ -112,9 +112,7 @@ def integers(op: str, name: str, values: Any) -> tuple[int, ...]:
 
 def _integer(value: Any) -> Any:
     if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, np.bool_):
-        return int(value)
+        return _NO if isinstance(value, bool) else int(value)
     kind = getattr(value, "dtype", None)
     if kind is not None and getattr(value, "shape", None) == ():
         whole = kind.kind in "iub" if isinstance(kind, np.dtype) else not kind.is_floating_point

@@ -158,11 +158,11 @@ def clnet_outcome(text: str, *, grad: bool) -> tuple[Outcome, list[Any]]:
     except ClnetError as error:
         kind = REFUSED if is_named(text, f"error: {error}") else UNNAMED
         return Outcome(kind, f"{type(error).__name__}: {error}"), []
-    except (TypeError, ValueError, IndexError, AttributeError) as error:
+    except NotImplementedError as error:  # as PyTorch's, of a module without a forward
+        return Outcome(REFUSED if "forward" in str(error) else INTERNAL, str(error)), []
+    except Exception as error:  # whatever a call raises is what is to be reported
         kind = REFUSED if is_pythons(text, error) else INTERNAL
         return Outcome(kind, f"{type(error).__name__}: {error}"), []
-    except Exception as error:  # whatever a call raises is what is to be reported
-        return Outcome(INTERNAL, f"{type(error).__name__}: {error}"), []
 
 
 # What PyTorch says of names that it has not: there is nothing to compare with.
