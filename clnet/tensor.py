@@ -23,7 +23,7 @@ from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .ops.machinery.update import accumulate
 from .ops.shape import CopyInto, to_dtype
 from .values import mode
-from .values.arguments import checked
+from .values.arguments import checked, shown
 from .values.dtypes import DType, as_dtype, float32, from_numpy, of_scalar
 from .values.shapes import normalize_dim
 
@@ -537,7 +537,11 @@ def tensor(
         host = host.astype(np.float32)
     kind = from_numpy(host.dtype) if dtype is None else dtype
     target = current_device() if device is None else open_device(device)
-    array = Array.from_numpy(host.astype(kind.numpy, copy=False), target)
+    try:
+        host = host.astype(kind.numpy, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DtypeError("tensor", "data are numbers", data=shown(data), error=error) from None
+    array = Array.from_numpy(host, target)
     return Tensor(array).requires_grad_(requires_grad)
 
 

@@ -17,6 +17,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -112,6 +113,10 @@ class Worker:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with suppress(BrokenPipeError):
+                        pipe.close()
             self._process, self._read = None, b""
 
 

@@ -194,7 +194,7 @@ def _slots(tree: ast.AST) -> Iterator[tuple[Any, Any]]:
         elif isinstance(node, ast.BinOp):
             yield node, "right"
         elif isinstance(node, ast.Compare):
-            yield node.comparators, 0
+            yield from ((node.comparators, k) for k in range(len(node.comparators)))
 
 
 def _hostile(rng: random.Random) -> str:
