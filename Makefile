@@ -1,6 +1,7 @@
 # The two commands that need nothing but Python and pip: `make demo` and `make test`.
 #   make test ARGS="-k conv"     passes on to pytest
 #   make test TORCH=1            with PyTorch, the oracle of the comparison tests
+#   make fuzz TORCH=1 COUNT=10000 SEED=1   draws calls and mutates files, and looks for internal errors
 #   make demo PYTHON=python3.12 DEMO="train digits --model mlp"
 PYTHON ?= python3
 VENV ?= .venv
@@ -20,7 +21,7 @@ export PIP_CACHE_DIR := $(HERE)/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYOPENCL_NO_CACHE := 1
 
-.PHONY: demo test lint environment clean
+.PHONY: demo test fuzz lint environment clean
 
 demo: $(VENV)/with-pocl
 	$(BIN)/clnet $(DEMO)
@@ -31,6 +32,14 @@ environment: $(VENV)/with-$(TEST_EXTRAS)
 test: export CLNET_BUILD_PROCESSES ?= 0
 test: $(VENV)/with-$(TEST_EXTRAS)
 	PATH="$(abspath $(BIN)):$$PATH" python -m pytest --doctest-modules -n auto --maxprocesses 4 $(ARGS)
+
+# Drawn calls of every public name, and mutated files: what ends otherwise than in a result or a
+# clear error is printed. A call of COUNT takes some tenths of a second; SEED draws others.
+COUNT ?= 10000
+SEED ?= 1
+fuzz: $(VENV)/with-$(TEST_EXTRAS)
+	$(BIN)/python -m tests.fuzz.calls --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz.files --count $(COUNT) --seed $(SEED)
 
 lint: $(VENV)/with-$(TEST_EXTRAS)
 	$(BIN)/ruff format --check

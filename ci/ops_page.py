@@ -69,7 +69,7 @@ PLACES = {
 
 def call(name: str, x: Any) -> Any:
     """An op of one argument, as in training where there is a choice."""
-    function = PUBLIC_OPS[name][0]
+    function = inspect.unwrap(PUBLIC_OPS[name][0])
     trains = "training" in inspect.signature(function).parameters
     return function(x, training=True) if trains else function(x)
 
@@ -172,6 +172,7 @@ def _family(value: Any) -> str:
 
 
 def _mentioned(function: Any, seen: set[CodeType]) -> Iterator[str]:
+    function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
     if code is None or code in seen:
         return

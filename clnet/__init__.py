@@ -97,11 +97,21 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 
+_ELSEWHERE = {
+    "save": "Use clnet.io.save_state, or clnet.io.save_checkpoint for more than tensors",
+    "load": "Use clnet.io.load_state, or clnet.io.load_checkpoint for more than tensors",
+    "cuda": "Devices are named: clnet.device('nvidia:0'), x.to('gpu')",
+    "utils": "Loaders and data sets are in clnet.data, checkpoint is clnet.checkpoint",
+}
+"""What PyTorch has under a name, and where that is here."""
 _LATER = frozenset({"data", "io", "plan", "train"})
 
 
 def __getattr__(name: str) -> Any:
     """What a training step does without is imported when it is asked for."""
+    if name in _ELSEWHERE:
+        text = f"module {__name__!r} has no attribute {name!r}. {_ELSEWHERE[name]}"
+        raise AttributeError(text, name=name, obj=None)  # no guess of Python's beside it
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import ceil, pi
+from math import ceil, isfinite, pi
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from .ops.machinery.pointwise import evaluate
 from .ops.shape import sizes_of, to_dtype
 from .tensor import Tensor, full, tensor
 from .values import mode
+from .values.arguments import checked
 from .values.dtypes import DType, Kind, float32, from_name, int64, of_scalar
 
 __all__ = [
@@ -58,6 +59,7 @@ def abstract() -> Iterator[None]:
         yield
 
 
+@checked
 def zeros(
     *sizes: Any,
     size: Sequence[int] | None = None,
@@ -67,10 +69,15 @@ def zeros(
 ) -> Tensor:
     """Zeros of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(sizes, size), 0, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of("zeros", sizes, size),
+        0,
+        dtype=dtype or float32,
+        device=device,
+        requires_grad=requires_grad,
     )
 
 
+@checked
 def ones(
     *sizes: Any,
     size: Sequence[int] | None = None,
@@ -80,10 +87,15 @@ def ones(
 ) -> Tensor:
     """Ones of a shape, given as numbers or as one sequence."""
     return full(
-        sizes_of(sizes, size), 1, dtype=dtype or float32, device=device, requires_grad=requires_grad
+        sizes_of("ones", sizes, size),
+        1,
+        dtype=dtype or float32,
+        device=device,
+        requires_grad=requires_grad,
     )
 
 
+@checked
 def empty(
     *sizes: Any,
     size: Sequence[int] | None = None,
@@ -93,10 +105,11 @@ def empty(
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    made = uninitialized(Tensor, sizes_of(sizes, size), dtype or float32, target)
+    made = uninitialized(Tensor, sizes_of("empty", sizes, size), dtype or float32, target)
     return made.requires_grad_(requires_grad)
 
 
+@checked
 def arange(
     start: float,
     end: float | None = None,
@@ -128,6 +141,8 @@ def arange(
         [1.0, 1.5, 2.0]
     """
     first, last = (0, start) if end is None else (start, end)
+    if not all(map(isfinite, (first, last, step))):
+        raise ArgumentError("arange", "the ends are finite", start=first, end=last, step=step)
     if step == 0 or (last - first) * step < 0:
         law = "the step leads from start to end"
         raise ArgumentError("arange", law, start=first, end=last, step=step)
@@ -138,6 +153,7 @@ def arange(
     return x.requires_grad_(requires_grad)
 
 
+@checked
 def linspace(
     start: float,
     end: float,
@@ -179,6 +195,7 @@ def _from_nearer_end(i: Any, start: Any, end: Any, step: Any, half: Any, last: A
     return where(i < half, start + step * i, end - step * (last - i))
 
 
+@checked
 def logspace(
     start: float,
     end: float,
@@ -198,6 +215,7 @@ def logspace(
     )
 
 
+@checked
 def eye(
     n: int,
     m: int | None = None,
@@ -228,6 +246,7 @@ def eye(
     return x.requires_grad_(requires_grad)
 
 
+@checked
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """``data`` itself if it is a tensor of that dtype on that device, else as :func:`tensor`.
 
@@ -244,6 +263,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
+@checked
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """A tensor with a copy of a NumPy array (PyTorch's shares its memory, a device cannot)."""
     if not isinstance(ndarray, np.ndarray):
@@ -251,11 +271,13 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     return tensor(ndarray)
 
 
+@checked
 def scalar_tensor(s: float, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """A number as a tensor without axes, float32 if no dtype is given."""
     return full((), s, dtype=dtype or float32, device=device)
 
 
+@checked
 def asarray(
     obj: Any,
     *,
@@ -278,6 +300,7 @@ def asarray(
     return x.requires_grad_() if requires_grad else x
 
 
+@checked
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
@@ -294,6 +317,7 @@ def tril_indices(
     return tensor(found, dtype=dtype or int64, device=device)
 
 
+@checked
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
@@ -302,6 +326,7 @@ def triu_indices(
     return tensor(found, dtype=dtype or int64, device=device)
 
 
+@checked
 def hann_window(
     window_length: int,
     periodic: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
@@ -327,6 +352,7 @@ def hann_window(
     )
 
 
+@checked
 def hamming_window(
     window_length: int,
     periodic: bool = True,  # noqa: FBT001, FBT002 - PyTorch's

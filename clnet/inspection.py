@@ -11,6 +11,7 @@ from .errors import DtypeError
 from .ops.machinery.pointwise import result_type as result_type
 from .tensor import Tensor
 from .values import shapes
+from .values.arguments import checked
 from .values.dtypes import DType, Kind, float32, promote
 
 __all__ = [
@@ -28,21 +29,25 @@ __all__ = [
 ]
 
 
+@checked
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor."""
     return isinstance(value, Tensor)
 
 
+@checked
 def is_floating_point(x: Tensor) -> bool:
     """Whether the elements are floating."""
     return x.dtype.is_floating_point
 
 
+@checked
 def is_complex(x: Tensor) -> bool:
     """False: there are no complex numbers."""
     return False
 
 
+@checked
 def numel(x: Tensor) -> int:
     """Number of elements."""
     return x.numel()
@@ -66,6 +71,7 @@ class IntegerLimits(NamedTuple):
     min: int
 
 
+@checked
 def finfo(dtype: DType) -> FloatLimits:
     """The limits of a floating dtype.
 
@@ -79,6 +85,7 @@ def finfo(dtype: DType) -> FloatLimits:
     return FloatLimits(found.bits, *values)
 
 
+@checked
 def iinfo(dtype: DType) -> IntegerLimits:
     """The limits of a dtype of whole numbers.
 
@@ -91,21 +98,25 @@ def iinfo(dtype: DType) -> IntegerLimits:
     return IntegerLimits(found.bits, found.max, found.min)
 
 
+@checked
 def promote_types(type1: DType, type2: DType) -> DType:
     """The dtype of an op on tensors of both."""
     return promote(type1, type2)
 
 
+@checked
 def can_cast(from_: DType, to: DType) -> bool:
     """Whether an op may write a result of the first dtype into a tensor of the second."""
     return from_.kind <= to.kind
 
 
+@checked
 def get_default_dtype() -> DType:
     """What Python's floats become: float32."""
     return float32
 
 
+@checked
 def broadcast_shapes(*given: Any) -> tuple[int, ...]:
     """The shape that tensors of these shapes have together.
 

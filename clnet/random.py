@@ -14,6 +14,7 @@ from .ops.permutation import NUMBERS_PER_ELEMENT, Permutation
 from .ops.random import Counter
 from .tensor import Tensor
 from .values import mode
+from .values.arguments import checked
 from .values.dtypes import DType, int64
 from .values.generator import Generator
 from .values.shapes import broadcast_shapes
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 
+@checked
 def manual_seed(seed: int) -> Generator:
     """Start the default generator again from a seed.
 
@@ -57,21 +59,25 @@ def manual_seed(seed: int) -> Generator:
     return mode.current().generator.manual_seed(seed)
 
 
+@checked
 def initial_seed() -> int:
     """The seed of the default generator."""
     return mode.current().generator.seed
 
 
+@checked
 def get_rng_state() -> dict[str, int]:
     """Where the default generator stands; :func:`set_rng_state` continues from there."""
     return mode.current().generator.get_state()
 
 
+@checked
 def set_rng_state(state: dict[str, int]) -> None:
     """Let the default generator continue from what :func:`get_rng_state` gave."""
     mode.current().generator.set_state(state)
 
 
+@checked
 def rand(
     *sizes: Any,
     size: Sequence[int] | None = None,
@@ -97,6 +103,7 @@ def rand(
     return ops.uniform_(x, generator=generator).requires_grad_(requires_grad)
 
 
+@checked
 def randn(
     *sizes: Any,
     size: Sequence[int] | None = None,
@@ -110,6 +117,7 @@ def randn(
     return ops.normal_(x, generator=generator).requires_grad_(requires_grad)
 
 
+@checked
 def rand_like(
     x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -118,6 +126,7 @@ def rand_like(
     return ops.uniform_(y).requires_grad_(requires_grad)
 
 
+@checked
 def randn_like(
     x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -126,6 +135,7 @@ def randn_like(
     return ops.normal_(y).requires_grad_(requires_grad)
 
 
+@checked
 def normal(
     mean: float | Tensor = 0.0,
     std: float | Tensor = 1.0,
@@ -167,6 +177,7 @@ def normal(
         return (mean + std * x).requires_grad_(requires_grad)
 
 
+@checked
 def randint(
     low: int,
     high: int | Sequence[int],
@@ -207,6 +218,7 @@ def randint(
     return ops.random_(x, first, end, generator=generator)
 
 
+@checked
 def randint_like(
     x: Tensor,
     low: int,
@@ -222,6 +234,7 @@ def randint_like(
     return ops.random_(y, first, end).requires_grad_(requires_grad)
 
 
+@checked
 def randperm(
     n: int,
     *,

@@ -17,13 +17,15 @@ from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
-from .ops.create import Full, MakeInto
+from .ops.create import Full, MakeInto, held
 from .ops.machinery.execution import execute
-from .ops.machinery.function import PUBLIC_OPS, Face, Function
+from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .ops.machinery.update import accumulate
 from .ops.shape import CopyInto, to_dtype
 from .values import mode
-from .values.dtypes import DType, bool_, float32, from_numpy, int64
+from .values.arguments import checked, shown
+from .values.dtypes import DType, as_dtype, float32, from_numpy, of_scalar
+from .values.shapes import normalize_dim
 
 Number = bool | int | float
 
@@ -159,7 +161,7 @@ class Tensor:
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one axis."""
-        return self.shape if dim is None else self.shape[dim]
+        return self.shape if dim is None else self.shape[normalize_dim("size", dim, self.ndim)]
 
     def dim(self) -> int:
         """Number of axes."""
@@ -374,12 +376,13 @@ class Tensor:
             The tensor; a move between devices goes through the host and leaves the tape.
         """
         for arg in args:
-            if isinstance(arg, DType):
-                dtype = arg
-            elif isinstance(arg, Tensor):
+            if isinstance(arg, Tensor):
                 dtype, device = arg.dtype, arg.device
-            else:
+            elif arg is None or isinstance(arg, str | int | np.integer | Device):
                 device = arg
+            else:
+                dtype = as_dtype(arg)
+        dtype = None if dtype is None else as_dtype(dtype)
         result = self if dtype is None else to_dtype(self, dtype)
         target = result.device if device is None else open_device(device)
         if target is result.device:
@@ -417,7 +420,7 @@ class Tensor:
 
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""
-        function = Full(self.shape, value, self.dtype, self.device)
+        function = Full(self.shape, held("fill_", value, self.dtype), self.dtype, self.device)
         Tensor.__apply_function__(MakeInto("fill_", function), (self,))
         return self
 
@@ -479,7 +482,7 @@ class Tensor:
     __lshift__, __rlshift__ = ops.bitwise_left_shift, _reflected(ops.bitwise_left_shift)
     __rshift__, __rrshift__ = ops.bitwise_right_shift, _reflected(ops.bitwise_right_shift)
     __lt__, __le__, __gt__, __ge__ = ops.lt, ops.le, ops.gt, ops.ge
-    __eq__, __ne__ = ops.eq, ops.ne  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
+    __eq__, __ne__ = comparison(ops.eq), comparison(ops.ne)  # pyright: ignore[reportAssignmentType] - elementwise, as PyTorch's
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:  # the methods that ops export are attached below
@@ -503,6 +506,7 @@ def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: boo
     leaf.grad = owned if create_graph else owned.detach()
 
 
+@checked
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -533,10 +537,15 @@ def tensor(
         host = host.astype(np.float32)
     kind = from_numpy(host.dtype) if dtype is None else dtype
     target = current_device() if device is None else open_device(device)
-    array = Array.from_numpy(host.astype(kind.numpy, copy=False), target)
+    try:
+        host = host.astype(kind.numpy, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DtypeError("tensor", "data are numbers", data=shown(data), error=error) from None
+    array = Array.from_numpy(host, target)
     return Tensor(array).requires_grad_(requires_grad)
 
 
+@checked
 def full(
     size: int | Sequence[int],
     fill_value: Number,
@@ -558,11 +567,10 @@ def full(
         A leaf of that shape.
     """
     shape = (size,) if isinstance(size, int) else tuple(size)
-    kind = dtype or (
-        bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else float32
-    )
+    kind = dtype or of_scalar(fill_value)
     target = current_device() if device is None else open_device(device)
-    made = Tensor.__apply_function__(Full(shape, fill_value, kind, target), ())[0]
+    value = held("full", fill_value, kind)
+    made = Tensor.__apply_function__(Full(shape, value, kind, target), ())[0]
     return made.requires_grad_(requires_grad)
 
 
@@ -578,6 +586,8 @@ def _unpickled(kind: type[Tensor], host: np.ndarray, requires_grad: bool) -> Ten
     return _leaf(kind, Array.from_numpy(host, current_device()), requires_grad)
 
 
+for _name in ("backward", "copy_", "fill_", "requires_grad_", "size", "where"):
+    setattr(Tensor, _name, checked(getattr(Tensor, _name), skip=1))
 for _name, (_function, _face) in PUBLIC_OPS.items():
     if Face.METHOD in _face:
         setattr(Tensor, _name.removeprefix("Tensor."), _function)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..errors import GradientError
+from ..errors import ArgumentError, GradientError
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import checked
 from .tape import root_gradient, run_backward
 
 __all__ = ["forget_gradients", "grad"]
 
 
+@checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],
@@ -46,6 +48,10 @@ def grad(
     )
     if len(given) == 1 and len(roots) > 1:
         given = given * len(roots)
+    if len(given) != len(roots):
+        raise ArgumentError(
+            "grad", "there is a weight for each output", outputs=len(roots), grad_outputs=len(given)
+        )
     found = run_backward(
         roots,
         [root_gradient("grad", r, g) for r, g in zip(roots, given, strict=True)],

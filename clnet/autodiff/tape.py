@@ -16,6 +16,7 @@ from ..ops.create import ones_like
 from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
+from ..values.arguments import checked_class
 from .tensor_hook import GradientHooks, LeafHooks
 
 _SEQUENCE = count()
@@ -380,3 +381,7 @@ def root_gradient(op_name: str, root: Any, gradient: Any) -> Any:
             gradient=gradient.shape,
         )
     return gradient
+
+
+for _switch in (set_grad_enabled, inference_mode):
+    checked_class(_switch)

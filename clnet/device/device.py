@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from numbers import Integral
 from threading import RLock
 from typing import Any
 
@@ -115,12 +116,13 @@ def devices() -> tuple[Found, ...]:
     return discover()
 
 
-def device(name: str | Device | None = None, *, threads: int | None = None) -> Device:
+def device(name: str | int | Device | None = None, *, threads: int | None = None) -> Device:
     """The device of a name; the same object each time.
 
     Args:
         name: ``"nvidia:0"``, ``"pocl"``, ``"cpu"``, ``"gpu"`` ..., a :class:`Device` (returned as
-            it is), or None for ``CLNET_DEVICE``, else the first GPU, else the first device.
+            it is), a number (of the GPUs, of all devices where there is none), or None for
+            ``CLNET_DEVICE``, else the first GPU, else the first device.
         threads: compute units of a CPU to use, or None for ``CLNET_THREADS``, else all.
 
     Returns:
@@ -132,8 +134,14 @@ def device(name: str | Device | None = None, *, threads: int | None = None) -> D
     """
     if isinstance(name, Device):
         return name
+    if not (name is None or isinstance(name, str | Integral)) or isinstance(name, bool):
+        raise ArgumentError(
+            "device",
+            "a device is a name like 'pocl:0' or 'cpu', a number, or a clnet device",
+            type=type(name).__name__,
+        )
     wanted = SETTINGS.device if name is None else name
-    found = select(wanted, _found())
+    found = select(wanted if wanted is None or isinstance(wanted, str) else int(wanted), _found())
     units = SETTINGS.threads if threads is None else threads
     return _open(found, None if units == found.handle.max_compute_units else units)
 

@@ -86,7 +86,7 @@ def discover() -> tuple[Found, ...]:
     return tuple(found)
 
 
-def select(name: str | None, found: tuple[Found, ...]) -> Found:
+def select(name: str | int | None, found: tuple[Found, ...]) -> Found:
     """The device a user names.
 
     Args:
@@ -112,6 +112,12 @@ def select(name: str | None, found: tuple[Found, ...]) -> Found:
         )
     if name is None:
         return next((f for f in usable if f.kind is DeviceKind.GPU), usable[0])
+    if isinstance(name, int):
+        counted = [f for f in usable if f.kind is DeviceKind.GPU] or usable
+        if not 0 <= name < len(counted):
+            have = ", ".join(f.selector for f in counted)
+            raise DeviceError("device", "not found", number=name, have=have)
+        return counted[name]
     form = re.fullmatch(r"([a-z]+)(?::(\d+))?", name.strip().lower())
     if form is None:
         raise ArgumentError(

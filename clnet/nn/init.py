@@ -12,6 +12,7 @@ from ..expr import maximum, minimum
 from ..ops.machinery.update import update
 from ..ops.special import approximate_erfinv
 from ..tensor import Tensor
+from ..values.arguments import checked
 from ..values.generator import Generator
 
 __all__ = [
@@ -41,6 +42,7 @@ _GAINS = {
 }
 
 
+@checked
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """By how much a non-linearity asks the deviation of the weights before it to grow.
 
@@ -63,6 +65,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+@checked
 def calculate_fan_in_and_fan_out(x: Tensor) -> tuple[int, int]:
     """How many numbers an output of the weight is made of, and how many outputs an input goes into.
 
@@ -79,6 +82,7 @@ def calculate_fan_in_and_fan_out(x: Tensor) -> tuple[int, int]:
 
 
 @no_grad()
+@checked
 def uniform_(
     x: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -88,6 +92,7 @@ def uniform_(
 
 
 @no_grad()
+@checked
 def normal_(
     x: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -97,6 +102,7 @@ def normal_(
 
 
 @no_grad()
+@checked
 def trunc_normal_(
     x: Tensor,
     mean: float = 0.0,
@@ -116,21 +122,25 @@ def trunc_normal_(
 
 
 @no_grad()
+@checked
 def constant_(x: Tensor, val: float) -> Tensor:
     """Fill with one number; returns the tensor."""
     return x.fill_(val)
 
 
+@checked
 def zeros_(x: Tensor) -> Tensor:
     """Fill with 0; returns the tensor."""
     return constant_(x, 0.0)
 
 
+@checked
 def ones_(x: Tensor) -> Tensor:
     """Fill with 1; returns the tensor."""
     return constant_(x, 1.0)
 
 
+@checked
 def xavier_uniform_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill, uniformly, with variance ``2 gain**2 / (fan_in + fan_out)``; returns the tensor.
 
@@ -140,12 +150,14 @@ def xavier_uniform_(x: Tensor, gain: float = 1.0, generator: Generator | None = 
     return uniform_(x, -bound, bound, generator)
 
 
+@checked
 def xavier_normal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """As :func:`xavier_uniform_`, normally distributed."""
     std = gain * sqrt(2.0 / max(sum(calculate_fan_in_and_fan_out(x)), 1))
     return normal_(x, 0.0, std, generator)
 
 
+@checked
 def kaiming_uniform_(
     x: Tensor,
     a: float = 0.0,
@@ -172,6 +184,7 @@ def kaiming_uniform_(
     return uniform_(x, -bound, bound, generator)
 
 
+@checked
 def kaiming_normal_(
     x: Tensor,
     a: float = 0.0,
@@ -183,6 +196,7 @@ def kaiming_normal_(
     return normal_(x, 0.0, _kaiming_std(x, a, mode, nonlinearity), generator)
 
 
+@checked
 def default_(weight: Tensor, bias: Tensor | None) -> None:
     """What PyTorch's linear and convolution layers start with: uniform within ``1 / sqrt(fan_in)``.
 
@@ -200,6 +214,7 @@ def default_(weight: Tensor, bias: Tensor | None) -> None:
 
 
 @no_grad()
+@checked
 def eye_(x: Tensor) -> Tensor:
     """The identity: a linear layer gives its input, as far as it goes.
 
@@ -212,6 +227,7 @@ def eye_(x: Tensor) -> Tensor:
 
 
 @no_grad()
+@checked
 def dirac_(x: Tensor, groups: int = 1) -> Tensor:
     """Filters that give their input channel, as far as there are any, in each group.
 
@@ -235,6 +251,7 @@ def dirac_(x: Tensor, groups: int = 1) -> Tensor:
 
 
 @no_grad()
+@checked
 def orthogonal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """A random matrix with orthonormal rows, or columns if there are more rows (Saxe et al. 2013).
 

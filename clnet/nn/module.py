@@ -14,6 +14,7 @@ from ..autograd import no_grad
 from ..errors import ArgumentError, CheckpointError, ClnetError
 from ..tensor import Tensor, tensor
 from ..values import mode
+from ..values.arguments import checked_class
 from ..values.dtypes import DType, bfloat16, float16, float32, float64, from_numpy
 from .module_hook import Hooks
 
@@ -36,6 +37,9 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+checked_class(Parameter)
+
+
 class IncompatibleKeys(NamedTuple):
     """The names in which a state and a module differ."""
 
@@ -56,6 +60,11 @@ class Module:
 
     training: bool
     computes_a_tensor = False
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if cls.__module__.startswith(f"{__package__}."):
+            checked_class(cls)
 
     def __init__(self) -> None:
         fields: dict[str, Any] = {

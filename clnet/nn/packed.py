@@ -12,6 +12,7 @@ import numpy as np
 from .. import ops
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, tensor
+from ..values.arguments import checked, integers
 
 __all__ = [
     "PackedSequence",
@@ -42,6 +43,7 @@ class PackedSequence(NamedTuple):
     unsorted_indices: tuple[int, ...] | None = None
 
 
+@checked
 def pack_padded_sequence(
     input: Tensor,  # noqa: A002 - PyTorch's name
     lengths: Lengths,
@@ -89,6 +91,7 @@ def pack_padded_sequence(
     return PackedSequence(data, tuple(batch_sizes), *places)
 
 
+@checked
 def pad_packed_sequence(
     sequence: PackedSequence,
     batch_first: bool = False,
@@ -132,6 +135,7 @@ def pad_packed_sequence(
     return ops.reshape(flat, (*rows.shape, *data.shape[1:])), tensor(lengths)
 
 
+@checked
 def pad_sequence(
     sequences: Sequence[Tensor],
     batch_first: bool = False,
@@ -161,6 +165,7 @@ def pad_sequence(
     return ops.stack(padded, 0 if batch_first else 1)
 
 
+@checked
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Lengths, batch_first: bool = False
 ) -> list[Tensor]:
@@ -169,6 +174,7 @@ def unpad_sequence(
     return [ops.narrow(rows[i], 0, 0, size) for i, size in enumerate(_numbers(lengths))]
 
 
+@checked
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Sequences of several lengths, packed; arguments as :func:`pack_padded_sequence`'s."""
     lengths = [s.shape[0] for s in sequences]
@@ -176,4 +182,5 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def _numbers(lengths: Lengths) -> list[int]:
-    return lengths.tolist() if isinstance(lengths, Tensor) else [int(n) for n in lengths]
+    found = lengths.tolist() if isinstance(lengths, Tensor) else lengths
+    return list(integers("lengths", "lengths", found))

@@ -15,6 +15,7 @@ from ..expr import maximum, minimum
 from ..ops.machinery.update import update
 from ..ops.multi_tensor import norm_of_all, update_many
 from ..tensor import Tensor
+from ..values.arguments import checked
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
@@ -29,6 +30,7 @@ _EPS = 1e-6  # PyTorch's
 
 
 @no_grad()
+@checked
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -63,18 +65,21 @@ def clip_grad_norm_(
 
 
 @no_grad()
+@checked
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
     """Hold every element of all gradients between ``-clip_value`` and ``clip_value``, in place."""
     for grad in _gradients(parameters):
         update(_held, [grad], [float(clip_value)])
 
 
+@checked
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All elements in one vector, on the tape."""
     return ops.cat([ops.reshape(p, (-1,)) for p in parameters])
 
 
 @no_grad()
+@checked
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Overwrite the parameters with the parts of a vector.
 

@@ -10,6 +10,7 @@ from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import checked
 from .container import ModuleDict, ModuleList
 from .module import Module, Parameter
 
@@ -129,6 +130,7 @@ def cached() -> Iterator[None]:
         yield
 
 
+@checked
 def register_parametrization(
     module: M, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> M:
@@ -193,12 +195,14 @@ def register_parametrization(
     return module
 
 
+@checked
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether a module, or one of its tensors, is computed by parametrizations."""
     lists = module._modules.get(_PLACE)
     return isinstance(lists, ModuleDict) and (tensor_name is None or tensor_name in lists)
 
 
+@checked
 def remove_parametrizations(module: M, tensor_name: str, leave_parametrized: bool = True) -> M:  # noqa: FBT001, FBT002 - PyTorch's
     """Make a computed tensor a parameter or buffer again.
 

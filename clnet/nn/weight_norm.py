@@ -11,6 +11,7 @@ from ..creation import empty
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import checked
 from .conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .module import Module, Parameter
 
@@ -90,6 +91,7 @@ def outputs_axis(module: Module) -> int:
     return int(isinstance(module, _TRANSPOSED))
 
 
+@checked
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     """Let a module train a weight's length and direction apart (Salimans & Kingma 2016).
 
@@ -116,6 +118,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     return _hung(module, rule)
 
 
+@checked
 def spectral_norm(
     module: M,
     name: str = "weight",
@@ -154,6 +157,7 @@ def spectral_norm(
     return _hung(module, rule)
 
 
+@checked
 def remove_weight_norm(module: M, name: str = "weight") -> M:
     """Make the weight that :func:`weight_norm` computes a parameter again.
 
@@ -163,6 +167,7 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
     return _removed("remove_weight_norm", module, name, _WeightNorm, "gv")
 
 
+@checked
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
     """Make the weight that :func:`spectral_norm` computes a parameter again.
 

@@ -58,3 +58,8 @@ from .statistic import *
 from .subscript import *
 from .synonym import *
 from .vector import *
+
+# What is shown here checks its arguments; the modules' own names, by which ops call each other, do
+# not.
+for _name, (_function, _) in PUBLIC_OPS.items():
+    globals()[_name if _name.isidentifier() else _function.__name__] = _function

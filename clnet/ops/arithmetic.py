@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..errors import ArgumentError, DtypeError
-from ..values.dtypes import DType, Kind
+from ..values.dtypes import DType, Kind, int64
 from .machinery.function import Face, op
 from .machinery.pointwise import Operand, Result, evaluate, pointwise, result_type
 
@@ -138,7 +138,12 @@ def sign(x):
     return e.sign(x)
 
 
-@pointwise(face=_BOTH)
+def _squared(dtype: DType) -> tuple[DType, DType]:
+    """Booleans are squared as numbers."""
+    return Result.promoted(int64 if dtype.kind is Kind.BOOL else dtype)
+
+
+@pointwise(face=_BOTH, result=_squared)
 def square(x):
     """``x * x``."""
     return x * x

@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, ShapeError
+from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
 from .machinery.function import apply, op
@@ -181,7 +182,7 @@ def addbmm(
 
 
 @op()
-def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
+def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]] = 2) -> Tensor:
     """Sums of products over pairs of axes, as one matrix product.
 
     Args:
@@ -199,7 +200,9 @@ def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[Any] = 2) -> Tensor
     if isinstance(dims, int):
         left, right = range(x.ndim - dims, x.ndim), range(dims)
     else:
-        left, right = ((d,) if isinstance(d, int) else tuple(int(i) for i in d) for d in dims)
+        if len(dims) != 2:
+            raise ArgumentError("tensordot", "dims are axes of x and of other", dims=dims)
+        left, right = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
     left = [normalize_dim("tensordot", d, x.ndim) for d in left]
     right = [normalize_dim("tensordot", d, other.ndim) for d in right]
     met = [x.shape[d] for d in left]
@@ -254,6 +257,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
+    require_tensors("einsum", **{f"operands[{k}]": x for k, x in enumerate(operands)})
     terms, result = _parsed(equation, operands)
     _check_sizes(equation, terms, operands)
     given = [_diagonals(x, term) for x, term in zip(operands, terms, strict=True)]

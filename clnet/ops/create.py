@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from ..array import Array
@@ -15,7 +17,8 @@ from ..expr import Scalar
 from ..kernels import moving as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values import mode
-from ..values.dtypes import DType, from_name, int64
+from ..values.arguments import number, require_tensors, shown
+from ..values.dtypes import DType, Kind, from_name, int64
 from ..values.shapes import Shape
 from .machinery.function import Face, Function, op
 from .shape import expand, reshape, sizes_of
@@ -45,6 +48,27 @@ class Full(Function):
         return launch_pointwise(
             target, outputs, (), (Scalar(0),), scalars=(self.value,), compute=compute
         )
+
+
+def held(name: str, value: Any, dtype: DType) -> float:
+    """A number that a dtype can hold, as Python's; unsigned types count below 0 from their end.
+
+    Raises:
+        ArgumentError: if it cannot.
+    """
+    found = number(name, "fill_value", value)
+    if dtype.kind is Kind.BOOL:
+        return bool(found)
+    if dtype.kind is Kind.FLOATING:
+        most = float(ml_dtypes.finfo(dtype.numpy).max)
+        if isfinite(found) and abs(found) > most:
+            raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
+        return found
+    limits = np.iinfo(dtype.numpy)
+    least = -int(limits.max) if limits.min == 0 else int(limits.min)
+    if not isfinite(found) or not least <= int(found) <= limits.max:
+        raise ArgumentError(name, f"{dtype!r} holds the value", value=shown(found))
+    return int(found) % (int(limits.max) + 1) if limits.min == 0 else int(found)
 
 
 class Arange(Function):
@@ -227,7 +251,8 @@ def new_full(
         ShapeError: if a size is negative.
     """
     target = x.device if device is None else open_device(device)
-    function = Full(tuple(size), fill_value, dtype or x.dtype, target)
+    kind = dtype or x.dtype
+    function = Full(tuple(size), held("full", fill_value, kind), kind, target)
     return made(type(x), function).requires_grad_(requires_grad)
 
 
@@ -235,7 +260,11 @@ def new_full(
 def new_tensor(x: Tensor, data: Any, *, dtype: DType | None = None) -> Tensor:
     """A copy of data, of the dtype of ``x`` unless another is given, on its device."""
     kind = dtype or x.dtype
-    host = np.asarray(data).astype(kind.numpy)
+    try:
+        host = np.asarray(data).astype(kind.numpy)
+    except (ValueError, TypeError, OverflowError) as error:
+        law = "data are numbers that the dtype holds, in sequences of equal lengths"
+        raise ArgumentError("new_tensor", law, dtype=kind, data=shown(data), error=error) from None
     return type(x.detach())(Array.from_numpy(host, x.device))
 
 
@@ -248,7 +277,7 @@ def new_zeros(
     requires_grad: bool = False,
 ) -> Tensor:
     """Zeros of a shape, numbers or one sequence; further arguments as :meth:`new_full`'s."""
-    shape = sizes_of(size)
+    shape = sizes_of("new_zeros", size)
     return new_full(x, shape, 0, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
@@ -261,7 +290,7 @@ def new_ones(
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones of a shape, numbers or one sequence; further arguments as :meth:`new_full`'s."""
-    shape = sizes_of(size)
+    shape = sizes_of("new_ones", size)
     return new_full(x, shape, 1, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
@@ -276,7 +305,7 @@ def new_empty(
     """Elements of any value in a shape; further arguments as :meth:`new_full`'s."""
     target = x.device if device is None else open_device(device)
     kind = type(x.detach())
-    y = uninitialized(kind, sizes_of(size), dtype or x.dtype, target)
+    y = uninitialized(kind, sizes_of("new_empty", size), dtype or x.dtype, target)
     return y.requires_grad_(requires_grad)
 
 
@@ -299,6 +328,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         ArgumentError: if ``indexing`` is neither.
     """
     axes = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], Sequence) else tensors)
+    require_tensors("meshgrid", **{f"tensors[{k}]": x for k, x in enumerate(axes)})
     if any(t.ndim > 1 for t in axes):
         raise ShapeError("meshgrid", "an axis is a vector", shapes=[t.shape for t in axes])
     if indexing not in ("ij", "xy"):

@@ -141,7 +141,15 @@ def _product(chain: Sequence[Tensor], cuts: dict[tuple[int, int], int], i: int, 
 
 @op(Face.FUNCTION)
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of matrices, as :func:`linalg.multi_dot`."""
+    """The product of matrices, as :func:`linalg.multi_dot`.
+
+    Raises:
+        ShapeError: if one is no matrix.
+    """
+    if any(m.ndim != 2 for m in matrices):
+        raise ShapeError(
+            "chain_matmul", "operands are matrices", shapes=[m.shape for m in matrices]
+        )
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
 
 

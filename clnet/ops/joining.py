@@ -26,19 +26,19 @@ def _each(tensors: tuple[Any, ...], function: Any) -> Any:
 
 
 @op(Face.FUNCTION)
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors with an axis at least; of several a tuple."""
     return _each(tensors, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
 @op(Face.FUNCTION)
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors with two axes at least, new ones in front; of several a tuple."""
     return _each(tensors, lambda x: reshape(x, (*(1,) * (2 - x.ndim), *x.shape)))
 
 
 @op(Face.FUNCTION)
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors with three axes at least: a vector becomes ``(1, n, 1)``; of several a tuple."""
 
     def raised(x: Tensor) -> Tensor:

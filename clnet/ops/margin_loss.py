@@ -371,6 +371,10 @@ def triplet_margin_loss(
         ArgumentError: if ``reduction`` is none of these, or ``margin`` is not above 0.
         ShapeError: if the shapes do not broadcast.
     """
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        law = "anchor, positive and negative have as many axes"
+        shapes = [t.shape for t in (anchor, positive, negative)]
+        raise ShapeError("triplet_margin_loss", law, shapes=shapes)
 
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return norm(x - y + eps, p, -1)

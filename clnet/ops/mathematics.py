@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -331,49 +332,53 @@ def nan_to_num(
     return evaluate("nan_to_num", _numbers_only, [x], [nan, *ends], out=out)
 
 
-def _whole(dtype: Any) -> tuple[Any, Any]:
-    """The dtypes of an op on bits."""
-    if dtype.is_floating_point:
-        raise DtypeError(
-            "bitwise",
-            "only booleans and integers have bits",
-            dtype=dtype,
-            remedy="Compare it, or convert it with .to(dtype)",
-        )
-    return Result.promoted(dtype)
+def _whole(name: str) -> Callable[[Any], tuple[Any, Any]]:
+    """What gives the dtypes of an op on bits."""
+
+    def dtypes(dtype: Any) -> tuple[Any, Any]:
+        if dtype.is_floating_point:
+            raise DtypeError(
+                name,
+                "only booleans and integers have bits",
+                dtype=dtype,
+                remedy="Compare it, or convert it with .to(dtype)",
+            )
+        return Result.promoted(dtype)
+
+    return dtypes
 
 
-@pointwise(face=_BOTH, result=_whole)
+@pointwise(face=_BOTH, result=_whole("bitwise_not"))
 def bitwise_not(x):
     """``~x``: every bit flipped; of booleans, the opposite."""
     return e.bitwise_not(x)
 
 
-@pointwise(face=_BOTH, result=_whole)
+@pointwise(face=_BOTH, result=_whole("bitwise_and"))
 def bitwise_and(x, other):
     """``x & other``, bit by bit; of booleans, whether both are true."""
     return e.bitwise_and(x, other)
 
 
-@pointwise(face=_BOTH, result=_whole)
+@pointwise(face=_BOTH, result=_whole("bitwise_or"))
 def bitwise_or(x, other):
     """``x | other``, bit by bit; of booleans, whether one is true."""
     return e.bitwise_or(x, other)
 
 
-@pointwise(face=_BOTH, result=_whole)
+@pointwise(face=_BOTH, result=_whole("bitwise_xor"))
 def bitwise_xor(x, other):
     """``x ^ other``, bit by bit; of booleans, whether exactly one is true."""
     return e.bitwise_xor(x, other)
 
 
-@pointwise(face=_BOTH, result=_whole)
+@pointwise(face=_BOTH, result=_whole("bitwise_left_shift"))
 def bitwise_left_shift(x, other):
     """``x << other``; 0 when as many bits as there are, or more, are shifted out."""
     return x << other
 
 
-@pointwise(face=_BOTH, result=_whole)
+@pointwise(face=_BOTH, result=_whole("bitwise_right_shift"))
 def bitwise_right_shift(x, other):
     """``x >> other``: the sign stays."""
     return x >> other

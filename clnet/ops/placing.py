@@ -86,6 +86,8 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
         ShapeError: if ``src`` has another shape.
     """
     axis = normalize_dim("select_scatter", dim, x.ndim)
+    if not x.ndim:
+        raise ShapeError("select_scatter", "the tensor has an axis", shape=x.shape)
     size = x.shape[axis]
     if not -size <= index < size:
         raise ArgumentError("select_scatter", "it lies inside its axis", index=index, size=size)

@@ -255,7 +255,7 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     Raises:
         ShapeError: if there are fewer sizes than axes, or one is negative.
     """
-    times = sizes_of(sizes)
+    times = sizes_of("repeat", sizes)
     if len(times) < x.ndim or any(n < 0 for n in times):
         law = "there is a size, 0 or more, for every axis"
         raise ShapeError("repeat", law, x=x.shape, sizes=times)
@@ -268,7 +268,7 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
 @op()
 def tile(x: Tensor, *sizes: Any, dims: Sequence[int] | None = None) -> Tensor:
     """As :meth:`repeat`; where there are fewer sizes than axes, the first axes are kept."""
-    times = sizes_of(sizes, dims)
+    times = sizes_of("tile", sizes, dims)
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 
 
@@ -287,7 +287,7 @@ def flip(x: Tensor, *axes: Any, dims: Sequence[int] | None = None) -> Tensor:
     Raises:
         ShapeError: if an axis is named twice.
     """
-    return apply(Flip(normalize_dims("flip", sizes_of(axes, dims), x.ndim)), x)
+    return apply(Flip(normalize_dims("flip", sizes_of("flip", axes, dims), x.ndim)), x)
 
 
 @op()

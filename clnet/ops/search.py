@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -329,7 +330,11 @@ def equal(x: Tensor, other: Tensor) -> bool:
 
 @op()
 def repeat_interleave(
-    x: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
+    x: Tensor,
+    repeats: int | Tensor | Sequence[int],
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
 ) -> Tensor:
     """Every slice of an axis several times, one after another.
 

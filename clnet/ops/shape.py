@@ -7,6 +7,8 @@ from functools import reduce
 from math import prod as product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
@@ -14,6 +16,7 @@ from ..expr import Input, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import copy, fill
 from ..kernels.pointwise import pointwise as launch_pointwise
+from ..values.arguments import integers
 from ..values.dtypes import DType, from_name, promote
 from ..values.shapes import (
     Shape,
@@ -332,7 +335,7 @@ def reshape(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tenso
     Raises:
         ShapeError: if the number of elements differs.
     """
-    target = resolve_reshape("reshape", x.shape, sizes_of(sizes, shape))
+    target = resolve_reshape("reshape", x.shape, sizes_of("reshape", sizes, shape))
     if target == x.shape:
         return x
     if reshape_strides(x.shape, x.array.strides, target) is None:
@@ -347,7 +350,7 @@ def view(x: Tensor, *shape: Any) -> Tensor:
     Raises:
         ShapeError: if only a copy could have that shape, or the number of elements differs.
     """
-    return apply(Reshape(resolve_reshape("view", x.shape, sizes_of(shape))), x)
+    return apply(Reshape(resolve_reshape("view", x.shape, sizes_of("view", shape))), x)
 
 
 @op()
@@ -365,7 +368,7 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
     Raises:
         ShapeError: if ``dims`` does not name every axis once.
     """
-    given = sizes_of(order, dims)
+    given = sizes_of("permute", order, dims)
     axes = tuple(normalize_dim("permute", d, x.ndim) for d in given)
     if sorted(axes) != list(range(x.ndim)):
         raise ShapeError("permute", "dims names every axis once", dims=given, shape=x.shape)
@@ -420,7 +423,7 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     Raises:
         ShapeError: if an axis of another size would have to change.
     """
-    wanted = tuple(sizes_of(sizes))
+    wanted = tuple(sizes_of("expand", sizes))
     lead = len(wanted) - x.ndim
     if lead < 0:
         raise ShapeError("expand", "it has fewer axes than the tensor", shape=x.shape, sizes=wanted)
@@ -502,7 +505,7 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     Raises:
         ShapeError: if ``size`` does not broadcast to it.
     """
-    shape = tuple(sizes_of(size))
+    shape = tuple(sizes_of("sum_to_size", size))
     if shape == x.shape:
         return x
     lead = x.ndim - len(shape)
@@ -516,10 +519,16 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     return reshape(x.sum(dims), shape)
 
 
-def sizes_of(given: tuple[Any, ...], named: Sequence[int] | None = None) -> tuple[int, ...]:
-    """Sizes or dims given as numbers, as one sequence, or by name."""
+def sizes_of(
+    op_name: str, given: tuple[Any, ...], named: Sequence[int] | None = None
+) -> tuple[int, ...]:
+    """Sizes or dims given as numbers, as one sequence, or by name.
+
+    Raises:
+        DtypeError: if they are no whole numbers.
+    """
     if named is not None:
         given = (named,)
-    if len(given) == 1 and not isinstance(given[0], int):
-        return tuple(given[0])
-    return given
+    if len(given) == 1 and isinstance(given[0], Sequence | np.ndarray):
+        given = given[0]
+    return integers(op_name, "size", given)

@@ -17,6 +17,7 @@ from ..ops.machinery.update import Body
 from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
+from ..values.arguments import checked_class, require_tensors
 
 Group = dict[str, Any]
 
@@ -90,6 +91,11 @@ class Optimizer:
         ArgumentError: if there are no parameters, one is given twice, or a setting is out of range.
     """
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if cls.__module__.startswith(f"{__package__}."):
+            checked_class(cls)
+
     def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
         self.defaults = defaults
         self.param_groups: list[Group] = []
@@ -158,6 +164,7 @@ class Optimizer:
         """
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
+        require_tensors(type(self).__name__, **{f"params[{k}]": p for k, p in enumerate(params)})
         if not params:
             raise ArgumentError(type(self).__name__, "a group has one parameter or more")
         if len({id(p) for p in params}) < len(params) or any(id(p) in self.state for p in params):

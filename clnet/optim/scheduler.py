@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
+from ..values.arguments import checked_class
 from .optimizer import Optimizer
 
 
@@ -28,6 +29,11 @@ class LRScheduler:
         last_epoch: how many steps were taken (epochs or batches, as the caller steps).
         base_lrs: the base rate of each group.
     """
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if cls.__module__.startswith(f"{__package__}."):
+            checked_class(cls)
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer

@@ -115,6 +115,33 @@ def from_numpy(dtype: np.dtype) -> DType:
     return found
 
 
+_BY_TYPE = {bool: bool_, int: int64, float: float64}
+
+
+def as_dtype(spelling: object) -> DType:
+    """A dtype, however it is spelt: clnet's, Python's ``int``, ``float`` and ``bool``, or NumPy's.
+
+    Raises:
+        DtypeError: if there is none of that spelling.
+    """
+    if isinstance(spelling, DType):
+        return spelling
+    if isinstance(spelling, type) and spelling in _BY_TYPE:
+        return _BY_TYPE[spelling]
+    is_numpys = isinstance(spelling, type) and issubclass(spelling, np.generic)
+    if is_numpys or isinstance(spelling, np.dtype):
+        try:
+            return from_numpy(np.dtype(spelling))  # pyright: ignore[reportArgumentType, reportCallIssue] - a scalar's type
+        except TypeError:
+            pass
+    raise DtypeError(
+        "dtype",
+        "it is a dtype",
+        type=type(spelling).__name__,
+        remedy=f"One of {', '.join(f'clnet.{name}' for name in _BY_NAME)}",
+    )
+
+
 def promote(a: DType, b: DType) -> DType:
     """The dtype an op on ``a`` and ``b`` (both with dimensions) gives, by PyTorch's table."""
     if a is b:

@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import lru_cache
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
+import numpy as np
 from typing_extensions import dataclass_transform
 
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import DtypeError
 from ...values import mode
+from ...values.arguments import checked, is_tensor
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
@@ -154,6 +157,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> Callable[[F], F]:
     """Declare a public op; that also exports it, as ``clnet.name``, ``Tensor.name``, ``F.name``.
 
+    What is exported checks its arguments by the signature first; ops that call each other by their
+    modules' names do without.
+
     Args:
         face: where it can be called from.
         name: the public name, if not the function's; ``"linalg.norm"`` for one that its module
@@ -162,11 +168,24 @@ def op(face: Face = Face.FUNCTION | Face.METHOD, *, name: str | None = None) -> 
 
     def declare(function: F) -> F:
         public = name or function.__name__
-        PUBLIC_OPS[public] = (function, face)
+        plain = public.removeprefix("Tensor.")
+        door = function if hasattr(function, "__door__") else checked(function, plain)
+        PUBLIC_OPS[public] = (door, face)
         vars(sys.modules[function.__module__]).setdefault("__all__", []).append(function.__name__)
         return function
 
     return declare
+
+
+def comparison(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """An operator that leaves what is no number to Python, for which it equals itself alone."""
+
+    def compare(x: Any, other: Any) -> Any:
+        if is_tensor(other) or isinstance(other, Real | np.bool_ | np.ndarray):
+            return function(x, other)
+        return NotImplemented
+
+    return compare
 
 
 def apply(function: Function, *inputs: Tensor) -> Any:

@@ -9,11 +9,14 @@ from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...errors import DtypeError, ShapeError
 from ...expr import Const, Expr, Input, Scalar, as_number, inputs_of, substitute, vjp
 from ...kernels.pointwise import pointwise as launch_pointwise
+from ...values.arguments import number, require_tensors, shown
 from ...values.dtypes import DType, Kind, bool_, float32, from_name, of_scalar, promote
 from ...values.shapes import broadcast_shapes
 from .function import EVERYWHERE, Face, Function, Saved, apply, op
@@ -240,11 +243,13 @@ def pointwise(
         if not given and fewest <= len(args) <= len(defaults):
             values = (*args, *defaults[len(args) :])
         else:
-            bound = signature.bind(*args, **given)
-            bound.apply_defaults()
-            values = bound.args
+            values = _bound(body.__name__, signature, args, given)
+        if len(args) > fewest or given:
+            values = _settings(body.__name__, signature, values, fewest, most)
         if inplace and values[-1]:
             out = values[0]
+        if out is not None:
+            require_tensors(body.__name__, out=out)
         return evaluate(
             body.__name__,
             body,
@@ -263,6 +268,33 @@ def pointwise(
         parameters=[*signature.parameters.values(), place]
     )
     return op(face)(call)
+
+
+def _bound(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], given: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The values of all parameters, in order."""
+    try:
+        bound = signature.bind(*args, **given)
+    except TypeError as error:
+        raise DtypeError(name, f"it is called otherwise: {error}") from None
+    bound.apply_defaults()
+    return bound.args
+
+
+def _settings(
+    name: str, signature: inspect.Signature, values: tuple[Any, ...], fewest: int, most: int
+) -> tuple[Any, ...]:
+    """The values with run-time scalars as Python's numbers."""
+    names = tuple(signature.parameters)
+    if len(values) > most and not isinstance(values[-1], bool | np.bool_):
+        raise DtypeError(name, "inplace is a bool", inplace=shown(values[-1]))
+    return tuple(
+        number(name, names[k], value)
+        if fewest <= k < most and type(value) is not HostScalar
+        else value
+        for k, value in enumerate(values)
+    )
 
 
 def evaluate(
@@ -298,17 +330,33 @@ def evaluate(
     kinds = tuple([_operand_kind(name, x) for x in operands])
     tensors, numbers = operands, ()
     if "number" in kinds:
+        operands = [
+            _as_number(name, x) if k == "number" else x
+            for x, k in zip(operands, kinds, strict=True)
+        ]
+        if promoted is not None:
+            promoted = [
+                x if hasattr(x, "__apply_function__") else _as_number(name, x) for x in promoted
+            ]
         tensors = [x for x, kind in zip(operands, kinds, strict=True) if kind != "number"]
         numbers = [x for x, kind in zip(operands, kinds, strict=True) if kind == "number"]
     if not tensors:
-        raise DtypeError(name, "one operand is a tensor", operands=tuple(operands))
+        raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
     expr = _symbolic(body, kinds, len(options))
     if gradient is not None:
         gradient = _explicit(gradient, kinds, len(options))
     compute, returned = result(result_type(*(operands if promoted is None else promoted)))
+    if options:
+        options = [_as_number(name, x) for x in options]
+        if not compute.is_floating_point and any(isinstance(x, float) for x in options):
+            law = "with these settings operands are floating"
+            raise DtypeError(
+                name, law, dtype=returned, settings=options, remedy="Convert it with .float()"
+            )
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
     if out is None:
         return apply(function, *tensors)
+    require_tensors(name, out=out)
     type(out).__apply_function__(Overwrite(function), (out, *(_apart(x, out) for x in tensors)))
     return out
 
@@ -343,15 +391,21 @@ def result_type(*operands: Operand) -> DType:
     return best
 
 
+def _as_number(name: str, value: Any) -> float | HostScalar:
+    return value if type(value) is HostScalar else number(name, "a number", value)
+
+
 def _operand_kind(name: str, operand: Operand) -> str:
     if hasattr(operand, "__apply_function__"):
         return "boolean" if operand.dtype.kind is Kind.BOOL else "array"
     if isinstance(operand, bool | int | float | HostScalar | Real):
         return "number"
+    if isinstance(operand, np.bool_) or (isinstance(operand, np.ndarray) and operand.shape == ()):
+        return "number"
     raise DtypeError(
         name,
         "an operand is a tensor or a number",
-        type=type(operand).__name__,
+        operand=shown(operand),
         remedy="Make a tensor of it with clnet.tensor(...)",
     )
 

@@ -1,0 +1,104 @@
+"""Drawn calls, a few with fixed seeds; ``make fuzz`` draws many."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+import clnet
+
+from . import calls, draw, known
+from .evaluate import ACCEPTED, DIFFERS, Outcome, clnet_outcome, difference, is_named
+from .surface import surface
+
+pytestmark = pytest.mark.device
+
+COUNT = 40
+ORACLE = importlib.util.find_spec("torch") is not None
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_drawn_calls_end_in_a_result_or_a_clear_error(seed):
+    found = [
+        case for case in calls.run(draw.calls(seed, COUNT), alone=not ORACLE) if case.is_finding
+    ]
+    assert not found, "\n".join(f"{c.outcome.kind}: {c.text}: {c.outcome.detail}" for c in found)
+
+
+@pytest.mark.slow
+def test_many_drawn_calls_end_in_a_result_or_a_clear_error():
+    cases = list(calls.run(draw.calls(7, 300), alone=not ORACLE))
+    assert not [case for case in cases if case.is_finding]
+
+
+def test_every_public_name_is_drawn():
+    drawn = {draw.name_of(text) for text in draw.calls(0, 30_000)}
+    missing = set(surface()) - drawn
+    assert len(missing) < len(surface()) / 100, sorted(missing)
+
+
+def test_the_same_seed_draws_the_same_calls():
+    assert list(draw.calls(5, 50)) == list(draw.calls(5, 50))
+    assert list(draw.calls(5, 25, first=25)) == list(draw.calls(5, 50))[25:]
+
+
+# The fuzzer can fail: each kind of finding is planted.
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("m.add(x, y)", "result"),
+        ("m.add(x, 'a')", "refused"),
+        ("m.add(x)", "refused"),
+        ("nn.Linear('a', 3)", "refused"),
+        ("[][3]", "refused"),
+        ("(lambda: {}['planted'])()", "internal"),
+        ("m.checkpoint(lambda a: 1 / 0, x)", "internal"),
+    ],
+)
+def test_an_outcome_is_told(text, kind):
+    assert clnet_outcome(text, grad=False)[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("__import__('os').abort()", "crash"),
+        ("__import__('time').sleep(1000)", "hang"),
+    ],
+)
+def test_a_process_that_ends_or_hangs_is_seen(text, kind, monkeypatch):
+    monkeypatch.setattr(calls, "SECONDS", 3.0)
+    worker = calls.Worker(alone=True)
+    worker._start()
+    try:
+        assert worker.ask(text, grad=False).kind == kind
+        assert worker.ask("m.is_grad_enabled()", grad=False).kind == "result", "it starts again"
+    finally:
+        worker.close()
+
+
+def test_differences_are_seen():
+    one = ("float32", clnet.ones(2).numpy())
+    assert not difference([one, 1.0], [one, 1.0])
+    assert "shape" in difference([one], [("float32", clnet.ones(3).numpy())])
+    assert "float64" in difference([one], [("float64", one[1])])
+    assert "elements" in difference([one], [("float32", clnet.zeros(2).numpy())])
+    assert "results" in difference([one], [one, one])
+    assert "1, not 2" in difference([1], [2])
+
+
+def test_an_error_that_names_nothing_is_told():
+    assert is_named("m.sum(x, 'a')", "DtypeError: sum: dim is a whole number; got dim='a'")
+    assert not is_named("m.sum(x, 'a')", "DtypeError: item: the tensor has one element")
+
+
+# The list of differences that stay is honest: each entry still is one.
+
+
+def test_reasons_are_of_findings_alone():
+    assert {entry.kind for entry in known.KNOWN} <= {ACCEPTED, DIFFERS}
+    assert not known.reason("m.add(x, y)", Outcome("internal", "anything"))
+    assert not known.reason("m.add(x, y)", Outcome(DIFFERS, "result 0: 1 of 2 elements"))
