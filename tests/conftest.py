@@ -13,7 +13,7 @@ os.environ.setdefault("CLNET_POISON", "1")
 
 import clnet
 from clnet.errors import DeviceError
-from tests.reporting import pytest_configure, pytest_terminal_summary  # noqa: F401 - hooks
+from tests import reporting
 
 hypothesis.settings.register_profile(
     "reproducible",
@@ -26,6 +26,10 @@ hypothesis.settings.load_profile("reproducible")
 # Intel's OpenCL runtime leaves the processor's "invalid" flag set, and NumPy then warns of its own,
 # sound results; references with NaN in them are compared, not guessed from warnings.
 np.seterr(invalid="ignore")
+
+
+pytest_configure = reporting.pytest_configure
+pytest_terminal_summary = reporting.pytest_terminal_summary
 
 
 @pytest.fixture
