@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_config_path
 
+from .cache import private_folder
 from .errors import ArgumentError
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -55,6 +57,7 @@ class Settings:
         data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
         tunings_dir: ``CLNET_TUNINGS``, where measured choices of kernels' parameters are kept.
         tune: ``CLNET_TUNE``, whether what no choice was measured for is measured at first use.
+        build_warnings: ``CLNET_BUILD_WARNINGS``, whether compilers' warnings are shown.
     """
 
     device: str | None
@@ -66,6 +69,7 @@ class Settings:
     data_dir: Path | None
     tunings_dir: Path
     tune: bool
+    build_warnings: bool = False
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -96,21 +100,43 @@ class Settings:
                 raise ArgumentError(name, f"is a whole number, {least} or more", value=repr(value))
             return int(value)
 
-        cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
-        tune = text("CLNET_TUNE")
-        if tune not in (None, "0", "1"):
-            raise ArgumentError("CLNET_TUNE", "is 0 or 1", value=repr(tune))
+        def folder(name: str) -> Path | None:
+            value = text(name)
+            try:  # absolute: the process may change its folder
+                return None if value is None else Path(value).expanduser().absolute()
+            except RuntimeError as error:
+                raise ArgumentError(name, "there is no such home folder", value=value) from error
+
+        def switch(name: str) -> bool:
+            value = text(name)
+            if value not in (None, "0", "1"):
+                raise ArgumentError(name, "is 0 or 1", value=repr(value))
+            return value == "1"
+
+        cache, tunings = folder("CLNET_CACHE_DIR"), folder("CLNET_TUNINGS")
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=count("CLNET_THREADS", 1),
             memory_limit=size("CLNET_MEMORY_LIMIT"),
             workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
             build_processes=count("CLNET_BUILD_PROCESSES", 0),
-            cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
-            data_dir=None if data is None else Path(data),
-            tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
-            tune=tune == "1",
+            cache_dir=cache or _at_home(user_cache_path("clnet"), "CLNET_CACHE_DIR"),
+            data_dir=folder("CLNET_DATA"),
+            tunings_dir=tunings or _at_home(user_config_path("clnet") / "tunings", "CLNET_TUNINGS"),
+            tune=switch("CLNET_TUNE"),
+            build_warnings=switch("CLNET_BUILD_WARNINGS"),
         )
+
+
+def _at_home(folder: Path, variable: str) -> Path:
+    """A folder in the user's home; a user without a home ("~" stays "~") has a private one."""
+    if folder.is_absolute():
+        return folder
+    private = private_folder()
+    warnings.warn(
+        f"{variable}: there is no home folder; {private} is used instead", RuntimeWarning, 2
+    )
+    return private / folder.name
 
 
 # What drivers are told unless the user tells them. PoCL compiles a kernel for its size of group,

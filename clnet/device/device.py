@@ -14,6 +14,7 @@ from typing import Any
 import pyopencl as cl
 
 from .. import mode
+from ..cache import shelf
 from ..errors import ArgumentError, DeviceError
 from ..settings import SETTINGS
 from .ahead import Ahead
@@ -60,15 +61,15 @@ class Device:
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
-        folder = SETTINGS.cache_dir / "kernels" / digest
+        kept = shelf(SETTINGS.cache_dir, "kernels", digest)
         traits = traits_of(handle)
         if traits.dedicated_local_memory:
-            traits = replace(traits, **probe(context, found.selector, folder)._asdict())
+            traits = replace(traits, **probe(context, found.selector, kept)._asdict())
         self.traits: DeviceTraits = traits
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
-        self.programs = ProgramCache(context, handle, self.identity.key, folder, watch, ahead)
+        self.programs = ProgramCache(context, handle, self.identity.key, kept, watch, ahead)
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch)
         limit = SETTINGS.memory_limit
