@@ -71,7 +71,8 @@ RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 # Packages of the extras: imported inside the function that needs them, with an install hint.
 OPTIONAL = {"PIL", "matplotlib", "onnx", "pooch", "requests", "sklearn", "tensorboard"}
 OPTIONAL |= {"tinygrad", "torch"}  # peers of benchmarks
-MAY_BE_LAZY = OPTIONAL | {"mako", "tqdm"}
+OF_SOME_SYSTEMS = {"fcntl", "grp", "pwd"}
+MAY_BE_LAZY = OPTIONAL | OF_SOME_SYSTEMS | {"mako", "tqdm"}
 
 MAX_FILE, MAX_FUNCTION, MAX_TEMPLATE = 600, 60, 300
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "misc", "common"}

@@ -185,7 +185,9 @@ def _modes(options: argparse.Namespace) -> list[str]:
     for torch_mode in wanted:
         if torch_mode not in TORCH_MODES:
             have = ", ".join(TORCH_MODES)
-            raise ArgumentError("bench", "there is no such mode", mode=repr(torch_mode), have=have)
+            raise ArgumentError(
+                "--torch-mode", "there is no such mode", found=repr(torch_mode), have=have
+            )
     return list(wanted)
 
 
@@ -193,7 +195,7 @@ def _threads(options: argparse.Namespace) -> Sequence[int | None]:
     where = device(options.device)
     if where.traits.kind is not DeviceKind.CPU:
         if options.threads is not None:
-            raise ArgumentError("bench", "threads are a CPU's", device=where.name)
+            raise ArgumentError("--threads", "threads are a CPU's", device=where.name)
         return [None]
     if options.threads is None:
         units = where.traits.compute_units
@@ -202,7 +204,7 @@ def _threads(options: argparse.Namespace) -> Sequence[int | None]:
         return [int(text) for text in options.threads.split(",")]
     except ValueError:
         raise ArgumentError(
-            "bench", "threads are numbers with commas", threads=repr(options.threads)
+            "--threads", "threads are numbers with commas", found=repr(options.threads)
         ) from None
 
 

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     shape = NETWORKS[arguments.network]
     if arguments.input is not None:
         if re.fullmatch(r"\d+(x\d+)*", arguments.input) is None:
-            raise ArgumentError("plan", "an input is given as 3x224x224", input=arguments.input)
+            raise ArgumentError("plan", "--input is given as 3x224x224", input=arguments.input)
         shape = tuple(map(int, arguments.input.split("x")))
     make: Callable[[], Module] = getattr(models, arguments.network)
     forecast = plan(
@@ -102,7 +102,7 @@ def _traits(arguments: argparse.Namespace) -> DeviceTraits:
         return traits
     form = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)(?:i?B)?", arguments.memory.strip())
     if form is None:
-        raise ArgumentError("plan", "a size is given as 8G or 512M", memory=arguments.memory)
+        raise ArgumentError("plan", "--memory is given as 8G or 512M", memory=arguments.memory)
     nbytes = int(float(form[1]) * _UNITS[form[2]])
     return replace(
         traits,

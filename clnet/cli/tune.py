@@ -104,16 +104,21 @@ def export(where: Device, path: Path, problems: list[asked.Problem]) -> None:
     found = [next((e for own, e in tunings.find(*p) if own), None) for p in problems]
     wins = [e for e in found if e is not None and e.us < (1 - GAIN) * e.default_us]
     kept = Database(tunings.subject)
-    if path.is_file():
-        kept = Database.parse(path.read_text(encoding="utf-8"))
-    kept.updated(wins).write(path)
+    try:
+        if path.is_file():
+            kept = Database.parse(path.read_text(encoding="utf-8"))
+        kept.updated(wins).write(path)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(
+            "tune", "--export names a file of tunings, or a new one", file=path, error=error
+        ) from error
 
 
 def _narrow(where: Device, simd_width: int) -> None:
     widest = where.traits.simd_width
     if not 1 <= simd_width <= widest or simd_width & (simd_width - 1):
         raise ArgumentError(
-            "tune", f"simd-width is a power of two in [1, {widest}]", simd_width=simd_width
+            "tune", f"simd_width is a power of two in [1, {widest}]", simd_width=simd_width
         )
     where.narrow(simd_width)
 
@@ -123,7 +128,7 @@ def _problems(arguments: argparse.Namespace, where: Device) -> Iterator[asked.Pr
         for workload in chosen(arguments.net):
             yield from asked.of_network(workload, where)
     ops = arguments.op or ("" if arguments.net else ",".join(asked.OPS))
-    for op in filter(None, ops.split(",")):
+    for op in ops.split(",") if ops else ():
         yield from asked.of_op(op, where)
 
 

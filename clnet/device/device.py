@@ -80,6 +80,7 @@ class Device:
             finish=self.queue.finish,
             max_block=self.traits.max_allocation_bytes,
             limit=limit,
+            whole=self.traits.global_memory_bytes,
             watch=watch,
         )
         self.arenas = Arenas(self)

@@ -68,6 +68,7 @@ class BufferPool:
         finish: waits for the queue.
         max_block: the device's largest single buffer.
         limit: bytes the pool may take from the device, or None for no limit of ours.
+        whole: bytes the device has in all, if that is known.
         watch: who looks on; None: one of its own.
     """
 
@@ -78,6 +79,7 @@ class BufferPool:
         finish: Callable[[], None],
         max_block: int,
         limit: int | None,
+        whole: int | None = None,
         watch: Watch | None = None,
     ) -> None:
         self._create = create
@@ -88,6 +90,7 @@ class BufferPool:
         self._lock = RLock()
         self._held: Counter[int] = Counter()
         self.limit = limit
+        self._whole = whole
         self._allocated = self._reserved = 0
         self._peak_allocated = self._peak_reserved = 0
         self._num_allocations = self._num_device_allocations = self._allocated_in_all = 0
@@ -115,6 +118,21 @@ class BufferPool:
             self._allocated_in_all += capacity
             self._peak_allocated = max(self._peak_allocated, self._allocated)
             return buffer
+
+    def check(self, nbytes: int) -> None:
+        """Refuse what there can be no room for, however much is freed.
+
+        Args:
+            nbytes: of a storage.
+
+        Raises:
+            OutOfDeviceMemory: if it is larger than any buffer, than the limit or the device.
+        """
+        if size_class(nbytes) > self._max_block:
+            raise self._error(nbytes, f"one buffer may have {self._max_block:,} bytes")
+        if self.limit is not None and size_class(nbytes) > self.limit:
+            place = "the device" if self._limit_is_all() else "the limit set on it"
+            raise self._error(nbytes, f"{place} has no room left")
 
     def give_back(self, buffer: Any, nbytes: int) -> None:
         """Return a block; ``nbytes`` is what was asked for when it was taken."""
@@ -162,14 +180,16 @@ class BufferPool:
             self.empty_cache()
             buffer = self._try(capacity)
         if buffer is None:
-            raise self._error(wanted, "the device has no room left")
+            ours = self._beyond_limit(capacity) and not self._limit_is_all()
+            place = "the limit set on it" if ours else "the device"
+            raise self._error(wanted, f"{place} has no room left")
         self._reserved += capacity
         self._num_device_allocations += 1
         self._peak_reserved = max(self._peak_reserved, self._reserved)
         return buffer
 
     def _try(self, capacity: int) -> Any:
-        if self.limit is not None and self._reserved + capacity > self.limit:
+        if self._beyond_limit(capacity):
             return None
         try:
             return self._create(capacity)
@@ -179,6 +199,12 @@ class BufferPool:
             if error.code != cl.status_code.OUT_OF_RESOURCES:
                 raise
             return None
+
+    def _beyond_limit(self, capacity: int) -> bool:
+        return self.limit is not None and self._reserved + capacity > self.limit
+
+    def _limit_is_all(self) -> bool:
+        return self.limit is not None and self._whole is not None and self.limit >= self._whole
 
     def _error(self, wanted: int, law: str) -> OutOfDeviceMemory:
         held = islice(sorted((+self._held).elements(), reverse=True), _TOLD_HOLDERS)

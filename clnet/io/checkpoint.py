@@ -78,7 +78,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Value]:
         )
     try:
         state = _unflatten(json.loads(metadata[_TREE]), arrays)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             os.fspath(path), "the checkpoint's tree is damaged", error=repr(error)
         ) from error
