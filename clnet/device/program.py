@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 import warnings
 from collections.abc import Iterable, Mapping
@@ -105,14 +106,15 @@ class CompiledKernel:
         handle: the ``pyopencl.Kernel``.
         launched: whether it was ever enqueued.
         name: its name.
+        program: the ``pyopencl.Program`` it is of.
         set_args: sets all its arguments.
         signature: its parameters.
     """
 
-    __slots__ = ("_program", "handle", "launched", "name", "set_args", "signature")
+    __slots__ = ("handle", "launched", "name", "program", "set_args", "signature")
 
     def __init__(self, program: Any, name: str, signature: Signature) -> None:
-        self._program = program
+        self.program = program
         self.name = name
         self.signature = signature
         self.launched = False
@@ -126,7 +128,7 @@ class CompiledKernel:
 
         They are untyped: telling pyopencl their types takes longer than setting them once does.
         """
-        return cl.Kernel(self._program, self.name)
+        return cl.Kernel(self.program, self.name)
 
 
 @dataclass
@@ -263,11 +265,10 @@ class ProgramCache:
         kernel = self._loaded(source, text, key)
         if kernel is None:
             ready = time.perf_counter()
-            program = self._build(source, text)
+            kernel = self._built(source, text)
             self._watch.call("clBuildProgram", ready)
-            kernel = CompiledKernel(program, source.name, parse_signature(text, source.name))
             ready = time.perf_counter()
-            binary = program.get_info(cl.program_info.BINARIES)[0]
+            binary = kernel.program.get_info(cl.program_info.BINARIES)[0]
             self._watch.call("clGetProgramInfo", ready)
             self._shelf.write(key, binary)
             self.statistics.built += 1
@@ -291,6 +292,25 @@ class ProgramCache:
         self._watch.call("clCreateProgramWithBinary", start)
         self.statistics.loaded += 1
         return kernel
+
+    def _built(self, source: KernelSource, text: str) -> CompiledKernel:
+        """The kernel, compiled from its text."""
+        signature = parse_signature(text, source.name)
+        try:
+            return CompiledKernel(self._build(source, text), source.name, signature)
+        except cl.LogicError:
+            # A driver's own cache may hold for ever what a killed process left in it (PoCL: a
+            # program without kernels). Another text is another entry.
+            program = self._build(source, f"{text}// {secrets.token_hex(8)}\n")
+        try:
+            return CompiledKernel(program, source.name, signature)
+        except cl.LogicError as error:
+            raise BuildError(
+                source.origin,
+                "the device's compiler leaves the kernel out",
+                error=error,
+                remedy="Delete the driver's own cache (PoCL's: POCL_CACHE_DIR)",
+            ) from error
 
     def _build(self, source: KernelSource, text: str) -> Any:
         try:

@@ -250,6 +250,52 @@ def test_a_name_that_the_source_lacks_is_refused(tmp_path):
         Bench(tmp_path).run(Source(name="minus"))
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_driver_that_leaves_a_kernel_out_is_asked_once_more(tmp_path, monkeypatch, times):
+    """As PoCL does for ever, from its own cache, after a process was killed that compiled it."""
+    bench, texts = Bench(tmp_path), []
+    build = bench.cache._build
+
+    def without(source, text):
+        texts.append(text)
+        return build(source, text.replace("plus", "other") if len(texts) <= times else text)
+
+    monkeypatch.setattr(bench.cache, "_build", without)
+    if times == 1:
+        assert bench.run(Source()) == [3, 3, 3]
+        assert bench.counts == (1, 0)
+        assert Bench(tmp_path).run(Source()) == [3, 3, 3]
+    else:
+        with pytest.raises(BuildError, match=r"plus.mako.*leaves the kernel out.*POCL_CACHE_DIR"):
+            bench.run(Source())
+        assert not files(tmp_path)
+    assert len(set(texts)) == 2
+
+
+def test_a_binary_of_another_kernel_is_not_loaded(tmp_path):
+    first, second = Source(), Source(TEXT.replace("plus", "minus").replace("+=", "-="), "minus")
+    for source in (first, second):
+        Bench(tmp_path).run(source)
+    one, two = files(tmp_path)
+    content = one.read_bytes()
+    two.replace(one)
+    two.write_bytes(content)
+    bench = Bench(tmp_path)
+    assert (bench.run(first), bench.run(second)) == ([3, 3, 3], [-1, -1, -1])
+    assert bench.counts == (2, 0)
+
+
+def test_a_binary_without_the_kernel_is_built_anew(tmp_path):
+    bench = Bench(tmp_path)
+    bench.run(Source(TEXT.replace("plus", "minus"), "minus"))
+    (path,) = files(tmp_path)
+    source, content = Source(), path.read_bytes()
+    bench.shelf.write(bench.cache._key(source, source.text()), content.split(b"\n", 1)[1])
+    again = Bench(tmp_path)
+    assert again.run(Source()) == [3, 3, 3]
+    assert again.counts == (1, 0)
+
+
 def test_signatures_tell_types_and_who_writes():
     text = """
 __kernel void mixed(__global const half *restrict x, const long x_offset,
