@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import models, optim
 from ..device import DeviceTraits, traits_for
-from ..errors import ArgumentError
+from ..errors import ArgumentError, shortened
 from ..nn import Module
 from ..train.forecast import Make, plan
 
@@ -114,10 +114,13 @@ def _traits(arguments: argparse.Namespace) -> DeviceTraits:
 def _read(path: Path) -> DeviceTraits:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ArgumentError("plan", f"cannot read the traits ({error})", file=path) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArgumentError(
+            "plan", f"cannot read the traits ({shortened(error)})", file=path
+        ) from error
     if isinstance(found, list) and len(found) == 1:
         found = found[0]
-    if not isinstance(found, dict):
+    traits = found.get("traits", found) if isinstance(found, dict) else None
+    if not isinstance(traits, dict):
         raise ArgumentError("plan", "the file holds one device", file=path)
-    return DeviceTraits.from_dict(found.get("traits", found))
+    return DeviceTraits.from_dict(traits)

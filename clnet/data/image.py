@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, shortened
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
 _MOST_PIXELS = 2**26
@@ -103,7 +103,7 @@ def _decode_one(image: Encoded, size: tuple[int, int] | None) -> NDArray[Any]:
             image.name,
             "not a whole image",
             bytes=len(image.content),
-            error=f"{type(error).__name__}: {error}",
+            error=shortened(error),
         ) from error
     if size is not None and pixels.size != size[::-1]:
         pixels = pixels.resize(size[::-1], Image.Resampling.BILINEAR)

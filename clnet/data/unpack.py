@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
-from ..errors import DataError
+from ..errors import DataError, shortened
 from .image import Encoded
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -45,7 +45,7 @@ def reading(path: Path, what: str) -> Iterator[None]:
             str(path),
             f"{what} is needed",
             bytes=path.stat().st_size if path.exists() else "none",
-            error=f"{type(error).__name__}: {error}",
+            error=shortened(error),
         ) from error
 
 

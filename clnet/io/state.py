@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ..atomic import replacing
-from ..errors import CheckpointError
+from ..errors import CheckpointError, shortened
 
 RESERVED_NAME = "__metadata__"  # safetensors keeps the metadata under this name, beside the arrays
 # The name stands in the value, too: a damaged name does not switch the checksum off.
@@ -108,7 +108,7 @@ def load_state(path: str | os.PathLike[str]) -> State:
             arrays = {name: file.get_tensor(name) for name in sorted(file.keys())}
     except Exception as error:  # of many kinds: a dtype that NumPy lacks, a name that is no text
         raise CheckpointError(
-            str(source), "not a whole safetensors file", bytes=found, error=error
+            str(source), "not a whole safetensors file", bytes=found, error=shortened(error)
         ) from error
     expected = metadata.pop(_CHECKSUM, None)
     if expected is None and any(k.startswith(_OURS) or _MARK in v for k, v in metadata.items()):

@@ -24,6 +24,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,7 +122,7 @@ def damage(kind: Kind, folder: Path, rng: random.Random) -> tuple[str, bool]:
     if kind.inner and way < 0.5:
         how, plain = mutated(rng, gzip.decompress(content))
         if rng.random() < 0.1:
-            how, plain = f"{how}+bomb", plain + bytes(2**29)
+            how, plain = f"{how}+bomb", plain + bytes(2**28 + 2**20)
         path.write_bytes(gzip.compress(plain, 1))
         return f"inside: {how}", True
     how, content = mutated(rng, content)
@@ -163,7 +164,7 @@ def run_case(kind: Kind, number: int, seed: int, watchman: Watchman) -> Outcome:
             verdict, detail = "SLOW", f"{time.process_time() - start:.1f} s"
         if _peak_bytes() - before > MEMORY:
             verdict, detail = "MEMORY", f"{(_peak_bytes() - before) / 2**20:.0f} MiB more"
-        return Outcome(number, kind.name, how, verdict, detail)
+        return Outcome(number, kind.name, how, verdict, detail.replace(str(folder), "FOLDER"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -193,6 +194,8 @@ class Worker:
         self._command += ["--seed", str(seed), "--only", only]
         self._process: subprocess.Popen[str] | None = None
         self._lines: queue.Queue[str] = queue.Queue()
+        self._listener = threading.Thread()
+        self._ended = False
 
     def run(self, number: int, kind: Kind) -> Outcome:
         """The outcome of a case."""
@@ -229,7 +232,8 @@ class Worker:
             self._ended = True
             lines.put("")
 
-        threading.Thread(target=listen, daemon=True).start()
+        self._listener = threading.Thread(target=listen, daemon=True)
+        self._listener.start()
 
     def close(self) -> None:
         """End the process."""
@@ -237,16 +241,18 @@ class Worker:
         if process is not None and process.stdin is not None:
             process.kill()
             process.wait()
+            self._listener.join()
             process.stdin.close()
+            assert process.stdout is not None
+            process.stdout.close()
 
 
-def fuzz(count: int, seed: int, kinds: list[Kind], *, first: int = 0) -> list[Outcome]:
+def fuzz(count: int, seed: int, kinds: list[Kind], *, first: int = 0) -> Iterator[Outcome]:
     """The outcomes of so many cases."""
     worker = Worker(seed, kinds)
     try:
-        return [
-            worker.run(number, kinds[number % len(kinds)]) for number in range(first, first + count)
-        ]
+        for number in range(first, first + count):
+            yield worker.run(number, kinds[number % len(kinds)])
     finally:
         worker.close()
 
@@ -267,11 +273,14 @@ def main() -> int:
         return 0
     start = time.perf_counter()
     first, count = (0, options.count) if options.case is None else (options.case, 1)
-    outcomes = fuzz(count, options.seed, kinds, first=first)
-    for outcome in outcomes:
+    outcomes: list[Outcome] = []
+    for outcome in fuzz(count, options.seed, kinds, first=first):
+        outcomes.append(outcome)
         if outcome.wrong or options.case is not None:
             print(f"{outcome.kind} {outcome.case} ({outcome.how}): {outcome.verdict}")
             print(f"    {outcome.detail.rstrip()}", flush=True)
+        if len(outcomes) % 1000 == 0:
+            print(f"{len(outcomes)} files", flush=True)
     counts = Counter((o.kind, o.verdict) for o in outcomes)
     for name in names:
         found = ", ".join(f"{n} {v}" for (k, v), n in sorted(counts.items()) if k == name)

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
-from clnet.bench.shi2016 import _earlier
+from clnet.bench.contest import Outcome
+from clnet.bench.shi2016 import _earlier, _same, report
 from clnet.cache import Cache, Shelf
 from clnet.cli.plan import _read as read_traits
 from clnet.data import CIFAR10, MNIST, ImageFolder, load_text
@@ -137,7 +138,9 @@ def _read_tunings(folder: Path) -> Any:
 
 def idx(values: np.ndarray, code: int = 8) -> bytes:
     """An IDX file."""
-    return struct.pack(f">HBB{values.ndim}I", 0, code, values.ndim, *values.shape) + values.tobytes()
+    return (
+        struct.pack(f">HBB{values.ndim}I", 0, code, values.ndim, *values.shape) + values.tobytes()
+    )
 
 
 def _make_idx(folder: Path, rng: random.Random) -> None:
@@ -238,15 +241,16 @@ def _read_traits(folder: Path) -> Any:
 
 
 def _make_results(folder: Path, rng: random.Random) -> None:
-    row = {"workload": "lstm", "threads": 2, "peers": {}, "seconds": rng.random()}
-    (folder / "a").write_text(f"{json.dumps(row)}\n" * 2)
+    row = Outcome("lstm", "LSTM", "pocl:0", 2, rng.random(), [0.5], *(1,) * 11)
+    row.peers, row.ratios = {"default": 2.5, "compile": "failed"}, {"default": 2.0}
+    (folder / "a").write_text(f"{json.dumps(row.fields())}\n" * 2)
 
 
 def _read_results(folder: Path) -> Any:
     rows = _earlier(folder / "a")
+    report(rows)
     for row in rows:
-        _sound({"workload", "threads", "peers", "seconds"} <= {*row}, "a row of figures")
-        set(row["peers"])
+        _same(row, "lstm", 2, ["default"])
     return rows
 
 

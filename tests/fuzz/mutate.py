@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 _NAMES = (b"../../../../etc/passwd", b"/etc/passwd", b"..\\..\\x", b"\0", b"\xff\xfe", b"a" * 300)
 _NUMBERS = (b"-1", b"0", b"1e999", b"99999999999999999999999999", b"NaN", b"4294967295", b'"7"')
-_WORDS = (b"null", b"true", b"{}", b"[]", b'""', b"[[[[[[[[", b"-Infinity", b"\\ud800")
+_WORDS = (b"null", b"true", b"{}", b"[]", b'""', b"-Infinity", b"\\ud800", b"[" * 10**5)
 _INTEGERS = (0, 1, 0x7F, 0xFF, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 
 
