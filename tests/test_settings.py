@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clnet.cache import private_folder
 from clnet.errors import ArgumentError
 from clnet.settings import Settings, parse_bytes
 
@@ -91,3 +92,20 @@ def test_build_processes_is_a_whole_number():
     law = "CLNET_BUILD_PROCESSES: is a whole number, 0 or more"
     with pytest.raises(ArgumentError, match=f"^{law}; got value='-1'$"):
         Settings.read({"CLNET_BUILD_PROCESSES": "-1"})
+
+
+def test_folders_do_not_change_with_the_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = Settings.read({"CLNET_CACHE_DIR": "here", "CLNET_DATA": "~/data"})
+    assert settings.cache_dir == tmp_path / "here"
+    assert settings.data_dir == tmp_path / "data"
+    with pytest.raises(ArgumentError, match="CLNET_DATA: there is no such home folder"):
+        Settings.read({"CLNET_DATA": "~nobody-of-this-name/data"})
+
+
+def test_a_user_without_a_home_has_a_private_folder(monkeypatch):
+    monkeypatch.setattr("clnet.settings.user_cache_path", lambda name: Path("~/.cache") / name)
+    with pytest.warns(RuntimeWarning, match="^CLNET_CACHE_DIR: there is no home folder; .* is us"):
+        settings = Settings.read({})
+    assert settings.cache_dir == private_folder() / "clnet"

@@ -127,6 +127,9 @@ def from_zip(
         DataError: if the archive is damaged, encrypted, packed in an unusual way, or larger.
     """
     with reading(path, "a whole zip archive"), zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if not (wanted(member.filename) or member.flag_bits & _ENCRYPTED):
+                archive.open(member).close()  # its name stands twice: a damaged one hides no image
         members = [member for member in archive.infolist() if wanted(member.filename)]
         for member in members:
             name = f"{path}/{member.filename}"

@@ -216,6 +216,15 @@ def test_unusual_zips_are_named(tmp_path, cache, at, value, law):
         CIFAR10(folder, train=False)
 
 
+def test_a_damaged_name_hides_no_image(tmp_path, cache):
+    path = write_zips(tmp_path / "zips") / "test.zip"
+    content = path.read_bytes()
+    at = content.rindex(b".jpg")  # in the directory, at the end
+    path.write_bytes(content[:at] + b".jpf" + content[at + 4 :])
+    with pytest.raises(DataError, match="a whole zip archive is needed"):
+        CIFAR10(tmp_path / "zips", train=False)
+
+
 def peak_bytes(function) -> int:
     """The most memory that Python and NumPy took while it ran."""
     tracemalloc.start()
