@@ -6,6 +6,8 @@ nothing itself.
 
 from __future__ import annotations
 
+_LONGEST = 200
+
 
 class ClnetError(Exception):
     """Base of every error clnet raises.
@@ -47,6 +49,12 @@ def _again(
 ) -> ClnetError:
     """An unpickled error."""
     return kind(op, law, remedy=remedy, **values)
+
+
+def shortened(error: BaseException) -> str:
+    """Another library's error in a line: damaged files end up in the texts of some."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 class ShapeError(ClnetError, ValueError):

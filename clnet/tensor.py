@@ -387,7 +387,7 @@ class Tensor:
         target = result.device if device is None else open_device(device)
         if target is result.device:
             return result
-        if result.node is not None:
+        if result.node is not None and mode.current().grad:
             raise GradientError(
                 "to",
                 "gradients do not flow between devices",
@@ -396,7 +396,7 @@ class Tensor:
                 remedy="Move leaves, or detach() first",
             )
         moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
-        return moved.requires_grad_(result.requires_grad)
+        return moved.requires_grad_(result.requires_grad and result.node is None)
 
     def cpu(self) -> Tensor:
         """On the host's processor as an OpenCL device; itself if it is there."""

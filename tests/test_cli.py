@@ -101,9 +101,9 @@ def test_auto_takes_fashion_mnist_where_it_is(tmp_path, capsys):
         (["--device", "nowhere:3"], "device 'nowhere:3': not found"),
         (["--device", "a b"], "a device is named like"),
         (["--resume"], "--resume needs --checkpoint DIR"),
-        (["--epochs", "0"], "epochs is 1 or more; got epochs=0"),
-        (["--batch-size", "0"], "batch_size is 1 or more"),
-        (["--lr", "-1"], "settings are 0 or more"),
+        (["--epochs", "0"], "--epochs is 1 or more; got --epochs=0"),
+        (["--batch-size", "0"], "--batch-size is 1 or more; got --batch-size=0"),
+        (["--lr", "-1"], "settings are 0 or more; got --lr=-1"),
         (["--seed", "-1"], r"a seed lies in"),
         (["--data", "/nowhere"], "they come with clnet"),
     ],
@@ -169,7 +169,10 @@ def test_rate_follows_the_schedule(schedule, capsys):
         (["digits", "--model", "resnet14"], "images of three channels"),
         (["digits", "--model", "lenet"], "images of 28x28"),
         (["digits", "--width", "8"], "--width is a residual network's"),
-        (["digits", "--validation", "1"], "validation lies between 0 and 1"),
+        (
+            ["digits", "--validation", "1"],
+            "--validation lies between 0 and 1; got --validation=1.0",
+        ),
         (["digits", "--times", "0"], "every is 1 or more"),
         (["digits", "--clip", "-1"], "clip_grad_norm is positive"),
     ],
@@ -239,7 +242,7 @@ def test_profile_of_a_command_names_layers_and_optimiser(capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["no/such.py"], "no such file"), (["--share=0", "train"], r"share lies in (0, 1]")],
+    [(["no/such.py"], "no such file"), (["--share=0", "train"], r"--share lies in (0, 1]")],
 )
 def test_profile_of_nothing_says_so(arguments, message, capsys):
     assert main(["profile", *arguments]) == 1
@@ -268,8 +271,8 @@ def test_plan_for_the_traits_of_another_machine(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--input", "large"], "an input is given as 3x224x224"),
-        (["--memory", "much"], "a size is given as 8G or 512M"),
+        (["--input", "large"], "--input is given as 3x224x224; got --input=large"),
+        (["--memory", "much"], "--memory is given as 8G or 512M"),
         (["--traits", "/nowhere"], "cannot read the traits"),
         (["--traits", "x", "--device", "cpu"], "--device and --traits name two devices"),
     ],
@@ -309,12 +312,44 @@ def test_tune_measures_once_and_keeps_what_it_found(tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--seconds", "0"], "tune: seconds is positive; got seconds=0.0"),
-        (["--op", "sort"], "tune: there is no such op; got found='sort', have=gemm, conv"),
+        (["--seconds", "0"], "tune: --seconds is positive; got --seconds=0.0"),
+        (["--op", "sort"], "--op: there is no such op; got found='sort', have=gemm, conv"),
         (["--net", "none"], "there is no such network"),
-        (["--simd-width", "3"], "tune: simd-width is a power of two in [1, "),
+        (["--simd-width", "3"], "tune: --simd-width is a power of two in [1, "),
     ],
 )
 def test_tune_options_that_make_no_sense(options, complaint, capsys):
     assert main(["tune", *options]) == 1
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["gemm", "--only", "nowhere"], "bench gemm: no name contains --only; got only='nowhere'"),
+        (["gemm", "--cases", ""], "--cases: no such group of products; got found=''"),
+        (["conv", "--only", "nowhere"], "bench conv: no name contains --only"),
+        (["bandwidth", "--only", "nowhere"], "bench bandwidth: no name contains --only"),
+        (["start", "--net", ""], "--net: there is no such network; got found=''"),
+        (["shi2016", "--net", "lstm,"], "--net: there is no such network; got found=''"),
+        (["step", "--steps", "0"], "bench step: --steps is 1 or more; got --steps=0"),
+        (["gemm", "--rounds", "0"], "bench gemm: --rounds is 1 or more; got --rounds=0"),
+        (["conv", "--batch", "-1"], "bench conv: --batch is 1 or more; got --batch=-1"),
+        (["ece408", "--images", "0"], "bench ece408: --images is 1 or more; got --images=0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_bench_of_nothing_is_an_error(arguments, complaint, capsys):
+    assert main(["bench", *arguments]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+def test_errors_of_the_library_name_options_of_the_command():
+    known = {"download": True, "data": None, "batch_size": 1, "run": None, "program": "x"}
+    text = "MNIST: no file; got run=1, data=3. pass download=True, or the files' folder as root"
+    told = "MNIST: no file; got run=1, --data=3. pass --download, or the files' folder as --data"
+    assert command.in_options(text, known) == told
+    loader = "DataLoader: batch_size is 1 or more; got batch_size=0, my_batch_size=2"
+    told = "DataLoader: --batch-size is 1 or more; got --batch-size=0, my_batch_size=2"
+    assert command.in_options(loader, known) == told

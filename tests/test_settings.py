@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clnet.errors import ArgumentError
+from clnet.values.cache import private_folder
 from clnet.values.settings import Settings, parse_bytes
 
 
@@ -99,3 +100,22 @@ def test_a_width_is_one_that_vectors_have():
     assert Settings.read({"CLNET_SIMD_WIDTH": "4"}).simd_width == 4
     with pytest.raises(ArgumentError, match="CLNET_SIMD_WIDTH: is 1, 2, 4, 8 or 16; got value='3'"):
         Settings.read({"CLNET_SIMD_WIDTH": "3"})
+
+
+def test_folders_do_not_change_with_the_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = Settings.read({"CLNET_CACHE_DIR": "here", "CLNET_DATA": "~/data"})
+    assert settings.cache_dir == tmp_path / "here"
+    assert settings.data_dir == tmp_path / "data"
+    with pytest.raises(ArgumentError, match="CLNET_DATA: there is no such home folder"):
+        Settings.read({"CLNET_DATA": "~nobody-of-this-name/data"})
+
+
+def test_a_user_without_a_home_has_a_private_folder(monkeypatch):
+    monkeypatch.setattr(
+        "clnet.values.settings.user_cache_path", lambda name: Path("~/.cache") / name
+    )
+    with pytest.warns(RuntimeWarning, match="^CLNET_CACHE_DIR: there is no home folder; .* is us"):
+        settings = Settings.read({})
+    assert settings.cache_dir == private_folder() / "clnet"

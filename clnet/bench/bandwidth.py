@@ -22,6 +22,7 @@ from ..profiling import profile
 from ..tensor import Tensor, tensor
 from .peer import Peer, peer_on
 from .timing import seconds
+from .workload import check_counts, selected
 
 _AGREE = 2e-5  # of the largest element, in float32 beside float64
 
@@ -235,6 +236,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="ops whose name contains this")
     parser.add_argument("--json", action="store_true", help="one JSON line for each op")
     options = parser.parse_args(argv)
+    check_counts("bench bandwidth", options, "rounds", "threads")
+    names = selected("bench bandwidth", [case.name for case in CASES], options.only)
     where = device(options.device)
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if not options.json:
@@ -243,7 +246,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{'':20} {'forward':24} backward")
         print(f"{'op':20} {way} {way}{'  torch ms  ratio' if peer else ''}")
     for case in CASES:
-        if options.only in case.name:
+        if case.name in names:
             result = measure(case, where, rounds=options.rounds, peer=peer)
             print(result.json(where) if options.json else result.row(), flush=True)
 

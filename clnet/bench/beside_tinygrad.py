@@ -25,7 +25,7 @@ from ..kernels.gemm import gemm
 from . import tinygrad_peer
 from .contestant import Ours
 from .timing import seconds, settle
-from .workload import WORKLOADS
+from .workload import WORKLOADS, check_counts
 
 _NETWORKS = ("fashion-cnn", "resnet-50", "resnet-50-64")
 _PRODUCTS = {f"gemm-{n}": n for n in (1024, 2048, 4096)}
@@ -185,11 +185,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7, help="turns, of which the median counts")
     parser.add_argument("--json", action="store_true", help="one JSON line for each case")
     options = parser.parse_args(argv)
+    check_counts("bench tinygrad", options, "rounds")
     where = device(options.device)
     cases = options.case.split(",")
     unknown = [case for case in cases if case not in CASES]
     if unknown:
-        raise ArgumentError("bench", "there is no such case", case=unknown[0], have=CASES)
+        raise ArgumentError("--case", "there is no such case", found=unknown[0], have=[*CASES])
     if not options.json:
         print(f"{'case':14} {'ms':>10} {'tinygrad':>10} {'ratio':>7} {'its first':>10}")
     for case in cases:

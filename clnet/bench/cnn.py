@@ -25,6 +25,7 @@ from ..tensor import Tensor, tensor
 from . import torch_networks
 from .peer import Peer, peer_on
 from .timing import settle
+from .workload import check_counts
 
 _BATCH = 64
 _BLOCK = 20
@@ -103,6 +104,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--alone", action="store_true", help="without PyTorch")
     parser.add_argument("--json", action="store_true", help="one JSON line an epoch")
     options = parser.parse_args(argv)
+    check_counts("bench cnn", options, "epochs", "steps", "threads")
     where = device(options.device)
     train, test = (FashionMNIST(options.data, train=t) for t in (True, False))
     normalize = Normalize.of(train.arrays[0])

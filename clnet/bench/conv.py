@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..device import Device, device
-from ..errors import ArgumentError
 from ..kernels.conv import Algorithm, ConvGeometry, Direction, choose, fits
 from ..values.dtypes import float32
 from . import conv_blocked
@@ -21,6 +20,7 @@ from .bound_launches import placed, replaying
 from .conv_layers import GROUPS, Layer
 from .peer import Peer, peer_on
 from .timing import seconds
+from .workload import check_counts, selected
 
 
 class Result(NamedTuple):
@@ -156,9 +156,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _layers(options: argparse.Namespace) -> dict[str, ConvGeometry]:
     """The layers that are asked for, by name."""
-    if options.batch is not None and options.batch < 1:
-        raise ArgumentError("bench conv", "a batch has one image at least", batch=options.batch)
-    chosen = {n: g for n, g in GROUPS[options.layers].items() if options.only in n}
+    check_counts("bench conv", options, "batch", "rounds", "threads")
+    group = GROUPS[options.layers]
+    chosen = {name: group[name] for name in selected("bench conv", group, options.only)}
     if options.batch is None:
         return chosen
     return {name: geometry._replace(n=options.batch) for name, geometry in chosen.items()}

@@ -21,7 +21,6 @@ from .. import data, models
 from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
 from ..device import Device, device, synchronize
-from ..errors import ArgumentError
 from ..io import load_state, save_state
 from ..nn import functional as F
 from ..optim import Adam
@@ -33,6 +32,7 @@ from ..train import Trainer, accuracy
 from ..values import mode
 from ..values.generator import Generator
 from ..values.settings import SETTINGS
+from .workload import check_counts
 
 _BAR = 0.8236
 _BATCH, _LR = 100, 1e-3
@@ -141,14 +141,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--html", metavar="FILE", help="write a report with charts")
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     options = parser.parse_args(argv)
-    if options.epochs < 1 or options.images < 1 or (options.steps or 1) < 1:
-        raise ArgumentError(
-            "ece408",
-            "epochs, steps and images are 1 or more",
-            epochs=options.epochs,
-            steps=options.steps,
-            images=options.images,
-        )
+    check_counts("bench ece408", options, "epochs", "steps", "images")
     weights = _weights(options)
     job = {"weights": str(weights), "device": options.device, "data": options.data}
     job |= {"images": options.images, "html": options.html, "trace": options.trace}

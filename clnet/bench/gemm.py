@@ -22,6 +22,7 @@ from ..kernels.gemm import gemm, pack_for
 from .bound_launches import placed, replaying
 from .peer import Peer, peer_on
 from .timing import seconds
+from .workload import check_counts, selected
 
 
 class Case(NamedTuple):
@@ -216,7 +217,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     target = where.target
     if options.portable:
         target = replace(target, traits=replace(target.traits, asynchronous_copies=False))
+    check_counts("bench gemm", options, "rounds", "threads")
     cases = list(_cases(options.cases, where))
+    names = selected("bench gemm", [case.name for case in cases], options.only)
     peer = None if options.against == "nothing" else peer_on(where, options.threads)
     if not options.json:
         print(f"{where.identity.name}; {peer.name if peer else 'PyTorch not compared'}")
@@ -225,7 +228,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("".join(f" {h:>{w}}" for h, w in zip(heads[2:], (10, 9, 6), strict=False)))
     ratios: list[float] = []
     for case in cases:
-        if options.only in case.name:
+        if case.name in names:
             result = measure(
                 case, where, target, rounds=options.rounds, peer=peer, packed=options.packed
             )
@@ -243,7 +246,7 @@ def _cases(names: str | None, where: Device) -> Iterator[Case]:
     for name in suit if names is None else names.split(","):
         if name not in GROUPS:
             raise ArgumentError(
-                "bench gemm", "no such group of products", cases=name, remedy=f"Take {list(GROUPS)}"
+                "--cases", "no such group of products", found=repr(name), have=list(GROUPS)
             )
         yield from GROUPS[name]
 

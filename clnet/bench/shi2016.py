@@ -12,11 +12,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..device import DeviceKind, device
-from ..errors import ArgumentError, ClnetError
+from ..errors import ArgumentError, ClnetError, shortened
 from ..profiling.table import aligned, size
 from . import chart, contest, paper
 from .contestant import TORCH_MODES
@@ -185,7 +186,9 @@ def _modes(options: argparse.Namespace) -> list[str]:
     for torch_mode in wanted:
         if torch_mode not in TORCH_MODES:
             have = ", ".join(TORCH_MODES)
-            raise ArgumentError("bench", "there is no such mode", mode=repr(torch_mode), have=have)
+            raise ArgumentError(
+                "--torch-mode", "there is no such mode", found=repr(torch_mode), have=have
+            )
     return list(wanted)
 
 
@@ -193,7 +196,7 @@ def _threads(options: argparse.Namespace) -> Sequence[int | None]:
     where = device(options.device)
     if where.traits.kind is not DeviceKind.CPU:
         if options.threads is not None:
-            raise ArgumentError("bench", "threads are a CPU's", device=where.name)
+            raise ArgumentError("--threads", "threads are a CPU's", device=where.name)
         return [None]
     if options.threads is None:
         units = where.traits.compute_units
@@ -202,7 +205,7 @@ def _threads(options: argparse.Namespace) -> Sequence[int | None]:
         return [int(text) for text in options.threads.split(",")]
     except ValueError:
         raise ArgumentError(
-            "bench", "threads are numbers with commas", threads=repr(options.threads)
+            "--threads", "threads are numbers with commas", found=repr(options.threads)
         ) from None
 
 
@@ -216,11 +219,18 @@ def _doublings(most: int) -> Iterator[int]:
 def _earlier(results: Path) -> list[Fields]:
     if not results.exists():
         return []
-    lines = results.read_text(encoding="utf-8").splitlines()
     try:
-        return [json.loads(line) for line in lines if line.strip()]
-    except ValueError as error:
-        raise ClnetError(str(results), "its lines are not JSON", error=error) from error
+        lines = results.read_text(encoding="utf-8").splitlines()
+        found = [asdict(contest.Outcome(**json.loads(line))) for line in lines if line.strip()]
+        for fields in found:
+            report([fields])  # every figure is there, and of its type
+    except Exception as error:  # what is wrong with a line shows in many ways
+        raise ClnetError(
+            str(results),
+            "a line of it is not what this benchmark writes as --results",
+            error=shortened(error),
+        ) from error
+    return found
 
 
 def _same(found: Fields, name: str, threads: int | None, modes: list[str]) -> bool:

@@ -26,6 +26,7 @@ from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.generator import Generator
 from .timing import seconds
+from .workload import check_counts
 
 Batch = tuple[np.ndarray, np.ndarray]
 
@@ -273,6 +274,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--again", action="store_true", help="train twice: the same bits")
     parser.add_argument("--json", action="store_true", help="JSON lines instead of a table")
     options = parser.parse_args(argv)
+    check_counts("bench step", options, "steps", "batch")
     where = device(options.device)
     for name in options.names or CASES:
         case = CASES[name]

@@ -52,7 +52,7 @@ def of_op(op: str, where: Device) -> list[Problem]:
         ArgumentError: if no kernel of such an op can be tuned.
     """
     if op not in OPS:
-        raise ArgumentError("tune", "there is no such op", found=repr(op), have=", ".join(OPS))
+        raise ArgumentError("--op", "there is no such op", found=repr(op), have=", ".join(OPS))
     absent = _twin(where)
     if op == "gemm":
         _multiply(absent)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -128,6 +129,42 @@ OTHERS = (
 WORKLOADS = {w.name: w for w in (*PAPER, *OTHERS)}
 
 
+def selected(bench: str, names: Iterable[str], only: str) -> list[str]:
+    """The names that contain a text.
+
+    Args:
+        bench: the benchmark, for the error.
+        names: what there is.
+        only: the text, as ``--only`` was given.
+
+    Raises:
+        ArgumentError: if it is in none.
+    """
+    have = list(names)
+    found = [name for name in have if only in name]
+    if not found:
+        raise ArgumentError(bench, "no name contains --only", only=repr(only), have=have)
+    return found
+
+
+def check_counts(bench: str, options: Namespace, *names: str) -> None:
+    """Refuse counts below 1.
+
+    Args:
+        bench: the benchmark, for the error.
+        options: what was asked for; None is no count.
+        *names: of the options.
+
+    Raises:
+        ArgumentError: if one is 0 or less.
+    """
+    for name in names:
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            option = f"--{name.replace('_', '-')}"
+            raise ArgumentError(bench, f"{option} is 1 or more", **{option: value})
+
+
 def chosen(names: str | None) -> list[Workload]:
     """The workloads of a list of names with commas; None: the paper's seven.
 
@@ -142,7 +179,7 @@ def chosen(names: str | None) -> list[Workload]:
     for name in names.lower().split(","):
         if name not in WORKLOADS:
             raise ArgumentError(
-                "bench", "there is no such network", net=repr(name), have=", ".join(WORKLOADS)
+                "--net", "there is no such network", found=repr(name), have=", ".join(WORKLOADS)
             )
         found.append(WORKLOADS[name])
     return found

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 
 from ..errors import ClnetError
 from . import bench, devices, plan, profile, train, tune
 
+_NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
 _INTERRUPTED = 130  # as a shell reports Ctrl-C
 
 
@@ -28,13 +30,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ClnetError as error:
         if arguments.debug:
             raise
-        print(f"clnet: {error}", file=sys.stderr)
+        print(f"clnet: {in_options(str(error), vars(arguments))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         if arguments.debug:
             raise
         print("clnet: interrupted", file=sys.stderr)
         return _INTERRUPTED
+
+
+def in_options(text: str, options: Iterable[str]) -> str:
+    """An error of the library in the command's words: its options for Python's arguments.
+
+    Args:
+        text: of the error.
+        options: their names in Python.
+    """
+    for name in sorted(set(options) - _NO_OPTIONS, key=len, reverse=True):
+        option = f"--{name.replace('_', '-')}"
+        text = re.sub(rf"(?<![\w.-]){name}=True\b", option, text)
+        text = re.sub(rf"(?<![\w.-]){name}=", f"{option}=", text)
+        text = re.sub(rf"^([^;]*?: ){name} (is|are|lies|lie|goes)\b", rf"\1{option} \2", text)
+        if "_" in name:
+            text = re.sub(rf"(?<![\w.-]){name}\b", option, text)
+    return text.replace("folder as root", "folder as --data")
 
 
 def _parser() -> argparse.ArgumentParser:

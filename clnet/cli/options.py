@@ -84,7 +84,7 @@ def check(arguments: argparse.Namespace) -> None:
         ArgumentError: if a checkpoint is to be resumed that has no folder, or there is no epoch.
     """
     if arguments.epochs is not None and arguments.epochs < 1:
-        raise ArgumentError("train", "epochs is 1 or more", epochs=arguments.epochs)
+        raise ArgumentError("train", "--epochs is 1 or more", **{"--epochs": arguments.epochs})
     if arguments.resume and arguments.checkpoint is None:
         raise ArgumentError("train", "--resume needs --checkpoint DIR")
 

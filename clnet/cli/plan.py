@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import models, optim
 from ..device import DeviceTraits, traits_for
-from ..errors import ArgumentError
+from ..errors import ArgumentError, shortened
 from ..nn import Module
 from ..train.memory_plan import Make, plan
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     shape = NETWORKS[arguments.network]
     if arguments.input is not None:
         if re.fullmatch(r"\d+(x\d+)*", arguments.input) is None:
-            raise ArgumentError("plan", "an input is given as 3x224x224", input=arguments.input)
+            raise ArgumentError("plan", "--input is given as 3x224x224", input=arguments.input)
         shape = tuple(map(int, arguments.input.split("x")))
     make: Callable[[], Module] = getattr(models, arguments.network)
     forecast = plan(
@@ -102,7 +102,7 @@ def _traits(arguments: argparse.Namespace) -> DeviceTraits:
         return traits
     form = re.fullmatch(r"(\d+(?:\.\d+)?)([KMG]?)(?:i?B)?", arguments.memory.strip())
     if form is None:
-        raise ArgumentError("plan", "a size is given as 8G or 512M", memory=arguments.memory)
+        raise ArgumentError("plan", "--memory is given as 8G or 512M", memory=arguments.memory)
     nbytes = int(float(form[1]) * _UNITS[form[2]])
     return replace(
         traits,
@@ -114,10 +114,13 @@ def _traits(arguments: argparse.Namespace) -> DeviceTraits:
 def _read(path: Path) -> DeviceTraits:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ArgumentError("plan", f"cannot read the traits ({error})", file=path) from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArgumentError(
+            "plan", f"cannot read the traits ({shortened(error)})", file=path
+        ) from error
     if isinstance(found, list) and len(found) == 1:
         found = found[0]
-    if not isinstance(found, dict):
+    traits = found.get("traits", found) if isinstance(found, dict) else None
+    if not isinstance(traits, dict):
         raise ArgumentError("plan", "the file holds one device", file=path)
-    return DeviceTraits.from_dict(found.get("traits", found))
+    return DeviceTraits.from_dict(traits)

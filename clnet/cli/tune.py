@@ -106,16 +106,21 @@ def export(where: Device, path: Path, problems: list[tuning_problems.Problem]) -
     found = [next((e for own, e in tunings.find(*p) if own), None) for p in problems]
     wins = [e for e in found if e is not None and e.us < (1 - GAIN) * e.default_us]
     kept = Database(tunings.subject)
-    if path.is_file():
-        kept = Database.parse(path.read_text(encoding="utf-8"))
-    kept.updated(wins).write(path)
+    try:
+        if path.is_file():
+            kept = Database.parse(path.read_text(encoding="utf-8"))
+        kept.updated(wins).write(path)
+    except (OSError, ValueError) as error:
+        raise ArgumentError(
+            "tune", "--export names a file of tunings, or a new one", file=path, error=error
+        ) from error
 
 
 def _narrow(where: Device, simd_width: int) -> None:
     widest = where.traits.simd_width
     if not 1 <= simd_width <= widest or simd_width & (simd_width - 1):
         raise ArgumentError(
-            "tune", f"simd-width is a power of two in [1, {widest}]", simd_width=simd_width
+            "tune", f"simd_width is a power of two in [1, {widest}]", simd_width=simd_width
         )
     where.narrow(simd_width)
 
@@ -125,7 +130,7 @@ def _problems(arguments: argparse.Namespace, where: Device) -> Iterator[tuning_p
         for workload in chosen(arguments.net):
             yield from tuning_problems.of_network(workload, where)
     ops = arguments.op or ("" if arguments.net else ",".join(tuning_problems.OPS))
-    for op in filter(None, ops.split(",")):
+    for op in ops.split(",") if ops else ():
         yield from tuning_problems.of_op(op, where)
 
 

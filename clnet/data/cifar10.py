@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
 
@@ -14,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from ..values.atomic import replacing
 from . import source
 from .dataset import ArrayDataset
 from .idx import check_labels
 from .image import SUFFIXES, Encoded, decode, read
 from .image_folder import ImageFolder
 from .source import Remote, Root
+from .unpack import from_tar, from_zip
 
 REMOTE = Remote(
     "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
@@ -40,6 +35,8 @@ CLASSES = (
 _FOLDERS = ("cifar-10-batches-bin", "cifar10-jpeg", "cifar10")
 _SHAPE = (3, 32, 32)
 _RECORD = 1 + 3 * 32 * 32  # bytes: a label, then the red, green and blue planes
+_MOST_ENCODED = 2**16  # bytes of an image file: plain it has 3 KiB, and some for its head
+_MOST_UNPACKED = 2**28  # bytes of an archive: the binary version's are 184 million
 
 
 def CIFAR10(  # noqa: N802 - torchvision's name
@@ -50,7 +47,7 @@ def CIFAR10(  # noqa: N802 - torchvision's name
     A folder may hold any of: the binary version (``data_batch_1.bin`` ...), its archive
     ``cifar-10-binary.tar.gz``, zips of images (``train_1.zip`` ... ``train_5.zip``, ``test.zip``
     with entries ``CLASS/NAME.jpg``), or such images in ``train/CLASS`` and ``test/CLASS``. Images
-    are decoded once; the arrays are kept in the cache.
+    are decoded once; what they give is kept in the cache.
 
     Args:
         root: the folder; by default ``cifar-10-batches-bin``, ``cifar10-jpeg`` or ``cifar10`` in
@@ -62,8 +59,7 @@ def CIFAR10(  # noqa: N802 - torchvision's name
         Images ``(n, 3, 32, 32)`` uint8 and labels ``(n,)`` int64.
 
     Raises:
-        DataError: if the files are absent (with every place looked at), truncated or damaged, or
-            the cache folder cannot be written.
+        DataError: if the files are absent (with every place looked at), truncated or damaged.
     """
     spots = source.places(root, _FOLDERS)
     data = next((found for spot in spots if (found := _load(spot, train=train))), None)
@@ -120,19 +116,7 @@ def _from_batches(batches: Sequence[Encoded]) -> ArrayDataset:
 
 def _from_archive(path: Path, names: Sequence[str]) -> ArrayDataset:
     """The data set of the binary version's archive, read without unpacking it to the disk."""
-    contents: dict[str, bytes] = {}
-    try:
-        # Not tarfile's own gzip mode, which ignores the checksum at the end.
-        with gzip.open(path) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
-            for member in archive:
-                name = PurePath(member.name).name
-                file = archive.extractfile(member) if name in names else None
-                if file is not None:
-                    contents[name] = file.read()
-            while unpacked.read(2**20):
-                pass
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise DataError(str(path), "a whole tar.gz archive is needed", error=error) from error
+    contents = from_tar(path, names, most=_MOST_UNPACKED)
     absent = [name for name in names if name not in contents]
     if absent:
         raise DataError(str(path), "the archive lacks files", absent=absent)
@@ -148,42 +132,29 @@ def _from_images(
         files: what the images lie in.
         contents: gives the images in one of them; each is named ``.../CLASS/NAME``.
     """
-    cached = source.cache_folder() / "cifar10" / f"decoded-{_fingerprint(files)}.npz"
-    if cached.is_file():
-        try:
-            # Opened here, because NumPy leaves a damaged file open; a zip has checksums.
-            with cached.open("rb") as file, np.load(file) as stored:
-                return ArrayDataset(stored["images"], stored["labels"], classes=CLASSES)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            cached.unlink()  # damaged: it is made again from the images, which are at hand
+    key = f"records of {_state(files)}"
+    kept = source.kept("cifar10").read(key)
+    if kept is not None:
+        return _from_batches([Encoded(str(files[0]), kept)])
     encoded = [image for file in files for image in contents(file)]
     if not encoded:
         raise DataError(str(files[0]), "it holds no images")
-    images, labels = decode(encoded), _labels(encoded)
+    labels = _labels(encoded)
+    images = decode(encoded)
     if images.shape[1:] != _SHAPE:
         raise DataError(str(files[0]), f"images are {_SHAPE}", image=images.shape[1:])
-    try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(cached) as file:
-            np.savez(file, images=images, labels=labels)
-    except OSError as error:
-        raise DataError(
-            str(cached),
-            "the cache folder cannot be written",
-            error=error,
-            remedy="set CLNET_CACHE_DIR to a folder that can",
-        ) from error
+    records = np.column_stack([labels.astype(np.uint8), images.reshape(len(images), -1)])
+    source.kept("cifar10").write(key, records.tobytes())
     return ArrayDataset(images, labels, classes=CLASSES)
 
 
-def _fingerprint(files: Sequence[Path]) -> str:
+def _state(files: Sequence[Path]) -> str:
     """Names the state of ``files``, so that arrays decoded from others are not taken for theirs."""
     try:
         stats = [(str(file.resolve()), file.stat()) for file in files]
     except OSError as error:
         raise DataError("CIFAR10", "a file cannot be read", error=error) from error
-    states = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
-    return hashlib.sha256(repr(states).encode()).hexdigest()[:16]
+    return repr([(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats])
 
 
 def _labels(images: Sequence[Encoded]) -> NDArray[np.int64]:
@@ -201,10 +172,7 @@ def _labels(images: Sequence[Encoded]) -> NDArray[np.int64]:
 
 
 def _zipped(path: Path) -> Iterator[Encoded]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for name in archive.namelist():
-                if name.lower().endswith(SUFFIXES):
-                    yield Encoded(f"{path}/{name}", archive.read(name))
-    except (zipfile.BadZipFile, OSError, EOFError, zlib.error) as error:
-        raise DataError(str(path), "a whole zip archive is needed", error=error) from error
+    def wanted(name: str) -> bool:
+        return name.lower().endswith(SUFFIXES)
+
+    return from_zip(path, wanted, each=_MOST_ENCODED, most=_MOST_UNPACKED)

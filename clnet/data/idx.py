@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import DataError
 from .dataset import ArrayDataset
-from .image import read
 from .source import Remote, Root, download, missing, places
+from .unpack import unpacked
 
-_GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK = 2**20
 _DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+
+
+class _Header(NamedTuple):
+    """What an IDX file says of itself."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def start(self) -> int:
+        """Where the elements begin."""
+        return 4 + 4 * len(self.shape)
+
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return self.start + math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_idx(path: Path, *, ndim: int) -> NDArray[Any]:
@@ -35,32 +50,59 @@ def read_idx(path: Path, *, ndim: int) -> NDArray[Any]:
     Raises:
         DataError: if the file is missing, truncated, too long, or not IDX of ``ndim`` dimensions.
     """
-    content = _content(path)
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _DTYPES:
+    with unpacked(path) as (file, most):
+        header = _header(path, file, ndim)
+        if most < header.end:  # before memory is taken for what cannot be there
+            raise _sized(path, header, "truncated", most)
+        try:
+            array = np.empty(header.shape, header.dtype)
+        except (ValueError, MemoryError) as error:
+            raise DataError(
+                str(path), "there is no room for its elements", shape=header.shape, error=error
+            ) from error
+        content, found = array.reshape(-1).view(np.uint8).data, 0
+        while found < len(content):
+            count = file.readinto(content[found : found + _CHUNK])  # pyright: ignore[reportAttributeAccessIssue] - both kinds have it
+            if not count:
+                raise _sized(path, header, "truncated", header.start + found)
+            found += count
+        if file.read(1):  # at the end a gzip file's checksum is compared
+            raise _sized(path, header, "too long", None)
+    return array.astype(header.dtype.newbyteorder("="), copy=False)
+
+
+def _header(path: Path, file: BinaryIO, ndim: int) -> _Header:
+    start = file.read(4)
+    if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _DTYPES:
         raise DataError(
             str(path),
             "an IDX file starts with 00 00, a type code and the number of dimensions",
-            start=content[:4].hex(" ") or "nothing",
+            start=start.hex(" ") or "nothing",
         )
-    if content[3] != ndim:
-        raise DataError(str(path), f"an IDX file of {ndim} dimensions is needed", ndim=content[3])
-    start = 4 + 4 * ndim
-    if len(content) < start:
-        raise DataError(
-            str(path), f"its header is {start} bytes, the file is truncated", bytes=len(content)
-        )
-    shape = struct.unpack(f">{ndim}I", content[4:start])
-    dtype = np.dtype(_DTYPES[content[2]])
-    expected = start + math.prod(shape) * dtype.itemsize
-    if len(content) != expected:
+    if start[3] != ndim:
+        raise DataError(str(path), f"an IDX file of {ndim} dimensions is needed", ndim=start[3])
+    sizes = file.read(4 * ndim)
+    if len(sizes) < 4 * ndim:
         raise DataError(
             str(path),
-            f"its header {shape} makes {expected} bytes, the file is "
-            + ("truncated" if len(content) < expected else "too long"),
-            bytes=len(content),
+            f"its header is {4 + 4 * ndim} bytes, the file is truncated",
+            bytes=4 + len(sizes),
         )
-    array = np.frombuffer(content, dtype, offset=start).reshape(shape)
-    return array.astype(dtype.newbyteorder("="))
+    return _Header(struct.unpack(f">{ndim}I", sizes), np.dtype(_DTYPES[start[2]]))
+
+
+def _sized(path: Path, header: _Header, what: str, found: int | None) -> DataError:
+    return DataError(
+        str(path),
+        f"its header {header.shape} makes {header.end} bytes, the file is {what}",
+        bytes=f"{header.end + 1} or more" if found is None else found,
+    )
+
+
+def _shape(path: Path, ndim: int) -> _Header:
+    """The header alone."""
+    with unpacked(path) as (file, _):
+        return _header(path, file, ndim)
 
 
 def load_idx(
@@ -99,16 +141,19 @@ def load_idx(
             raise missing(name, spots, [f"{stem}[.gz]" for stem in stems])
         target = spots[0] if root is not None else spots[-len(folders)]
         files = [download(name, remotes[stem], target) for stem in stems]
-    images, labels = read_idx(files[0], ndim=3), read_idx(files[1], ndim=1)
-    if len(images) != len(labels):
+    of_images, of_labels = _shape(files[0], 3), _shape(files[1], 1)
+    if of_images.shape[0] != of_labels.shape[0]:
         raise DataError(
             name,
             "as many labels as images are needed",
-            images=f"{len(images)} in {files[0]}",
-            labels=f"{len(labels)} in {files[1]}",
+            images=f"{of_images.shape[0]} in {files[0]}",
+            labels=f"{of_labels.shape[0]} in {files[1]}",
         )
-    if images.dtype != np.uint8:
-        raise DataError(str(files[0]), "images are unsigned bytes", dtype=images.dtype)
+    if of_images.dtype != np.uint8:
+        raise DataError(str(files[0]), "images are unsigned bytes", dtype=of_images.dtype.name)
+    if of_labels.dtype.kind == "f":
+        raise DataError(str(files[1]), "labels are whole numbers", dtype=of_labels.dtype.name)
+    images, labels = read_idx(files[0], ndim=3), read_idx(files[1], ndim=1)
     check_labels(str(files[1]), labels, len(classes))
     return ArrayDataset(images[:, np.newaxis], labels.astype(np.int64), classes=classes)
 
@@ -133,18 +178,6 @@ def check_labels(path: str, labels: NDArray[Any], count: int) -> None:
             at=wrong[0],
             wrong=f"{wrong.size} of {len(labels)}",
         )
-
-
-def _content(path: Path) -> bytes:
-    content = read(path).content
-    if not content.startswith(_GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, OSError, zlib.error) as error:
-        raise DataError(
-            str(path), "a whole gzip file is needed", bytes=len(content), error=error
-        ) from error
 
 
 def _find(folder: Path, stems: Sequence[str]) -> list[Path] | None:

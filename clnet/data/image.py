@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, shortened
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
+_MOST_PIXELS = 2**26
 _CHUNK = 256  # images a thread takes at a time: a task costs as much as decoding a small one
 
 
@@ -90,10 +91,19 @@ def _decode_one(image: Encoded, size: tuple[int, int] | None) -> NDArray[Any]:
         ) from error
     try:
         with Image.open(io.BytesIO(image.content)) as opened:
+            if opened.width * opened.height > _MOST_PIXELS:  # before memory is taken for them
+                raise DataError(
+                    image.name, f"an image has at most {_MOST_PIXELS:,} pixels", size=opened.size
+                )
             pixels = opened.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except DataError:
+        raise
+    except Exception as error:  # Pillow's readers meet damaged bytes with errors of many kinds
         raise DataError(
-            image.name, "not a whole image", bytes=len(image.content), error=error
+            image.name,
+            "not a whole image",
+            bytes=len(image.content),
+            error=shortened(error),
         ) from error
     if size is not None and pixels.size != size[::-1]:
         pixels = pixels.resize(size[::-1], Image.Resampling.BILINEAR)

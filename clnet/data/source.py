@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ..errors import DataError
+from ..values.cache import Shelf, shelf
 from ..values.settings import SETTINGS
 
 Root: TypeAlias = "str | os.PathLike[str] | None"
@@ -26,8 +27,13 @@ class Remote(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Where downloads and decoded images are kept."""
+    """Where downloads are kept."""
     return SETTINGS.cache_dir / "data"
+
+
+def kept(name: str) -> Shelf:
+    """Where arrays that took a while to decode are kept."""
+    return shelf(SETTINGS.cache_dir, "data", name, suffix=".records")
 
 
 def places(root: Root, folders: Sequence[str]) -> list[Path]:

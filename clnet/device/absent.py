@@ -43,6 +43,7 @@ class AbsentDevice(Device):
             finish=self.queue.finish,
             max_block=traits.max_allocation_bytes,
             limit=traits.global_memory_bytes,
+            whole=traits.global_memory_bytes,
         )
         self.arenas = Arenas(self)
         # What was measured on devices like it is what the device itself would go by.

@@ -68,6 +68,7 @@ class BufferPool:
         finish: waits for the queue.
         max_block: the device's largest single buffer.
         limit: bytes the pool may take from the device, or None for no limit of ours.
+        whole: bytes the device has in all, if that is known.
         watch: who looks on; None: one of its own.
         poison: fills so many bytes of a buffer, in its turn, so that nobody reads what was not
             written; None: blocks are left as they are.
@@ -80,6 +81,7 @@ class BufferPool:
         finish: Callable[[], None],
         max_block: int,
         limit: int | None,
+        whole: int | None = None,
         watch: Watch | None = None,
         poison: Callable[[Any, int], None] | None = None,
     ) -> None:
@@ -92,6 +94,7 @@ class BufferPool:
         self._lock = RLock()
         self._held: Counter[int] = Counter()
         self.limit = limit
+        self._whole = whole
         self._allocated = self._reserved = 0
         self._peak_allocated = self._peak_reserved = 0
         self._num_allocations = self._num_device_allocations = self._allocated_in_all = 0
@@ -119,6 +122,21 @@ class BufferPool:
             self._allocated_in_all += capacity
             self._peak_allocated = max(self._peak_allocated, self._allocated)
             return buffer
+
+    def check(self, nbytes: int) -> None:
+        """Refuse what there can be no room for, however much is freed.
+
+        Args:
+            nbytes: of a storage.
+
+        Raises:
+            OutOfDeviceMemory: if it is larger than any buffer, than the limit or the device.
+        """
+        if size_class(nbytes) > self._max_block:
+            raise self._error(nbytes, f"one buffer may have {self._max_block:,} bytes")
+        if self.limit is not None and size_class(nbytes) > self.limit:
+            place = "the device" if self._limit_is_all() else "the limit set on it"
+            raise self._error(nbytes, f"{place} has no room left")
 
     def give_back(self, buffer: Any, nbytes: int) -> None:
         """Return a block; ``nbytes`` is what was asked for when it was taken."""
@@ -168,7 +186,9 @@ class BufferPool:
             self.empty_cache()
             buffer = self._try(capacity)
         if buffer is None:
-            raise self._error(wanted, "the device has no room left")
+            ours = self._beyond_limit(capacity) and not self._limit_is_all()
+            place = "the limit set on it" if ours else "the device"
+            raise self._error(wanted, f"{place} has no room left")
         if self._poison is not None:
             self._poison(buffer, capacity)
         self._reserved += capacity
@@ -177,7 +197,7 @@ class BufferPool:
         return buffer
 
     def _try(self, capacity: int) -> Any:
-        if self.limit is not None and self._reserved + capacity > self.limit:
+        if self._beyond_limit(capacity):
             return None
         try:
             return self._create(capacity)
@@ -187,6 +207,12 @@ class BufferPool:
             if error.code != cl.status_code.OUT_OF_RESOURCES:
                 raise
             return None
+
+    def _beyond_limit(self, capacity: int) -> bool:
+        return self.limit is not None and self._reserved + capacity > self.limit
+
+    def _limit_is_all(self) -> bool:
+        return self.limit is not None and self._whole is not None and self.limit >= self._whole
 
     def _error(self, wanted: int, law: str) -> OutOfDeviceMemory:
         held = islice(sorted((+self._held).elements(), reverse=True), _TOLD_HOLDERS)

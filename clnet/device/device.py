@@ -16,6 +16,7 @@ import pyopencl as cl
 
 from ..errors import ArgumentError, DeviceError
 from ..values import mode
+from ..values.cache import shelf
 from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .buffer_pool import BufferPool
@@ -64,15 +65,15 @@ class Device:
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
-        folder = SETTINGS.cache_dir / "kernels" / digest
+        kept = shelf(SETTINGS.cache_dir, "kernels", digest)
         traits = traits_of(handle)
         if traits.dedicated_local_memory:
-            traits = replace(traits, **probe(context, found.selector, folder)._asdict())
+            traits = replace(traits, **probe(context, found.selector, kept)._asdict())
         self.traits: DeviceTraits = traits
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
-        self.programs = ProgramCache(context, handle, self.identity.key, folder, watch, ahead)
+        self.programs = ProgramCache(context, handle, self.identity.key, kept, watch, ahead)
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch)
         if SETTINGS.poison:
@@ -85,6 +86,7 @@ class Device:
             finish=self.queue.finish,
             max_block=self.traits.max_allocation_bytes,
             limit=limit,
+            whole=self.traits.global_memory_bytes,
             watch=watch,
             poison=self.poison,
         )

@@ -5,6 +5,7 @@ Plain values; enqueueing them is the queue's work.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -78,9 +79,11 @@ class Storage:
         """Look at the region another storage is; for a value that replaces another in place."""
         self.buffer, self.arena, self.begin = other.buffer, other.arena, other.begin
 
-    def __del__(self) -> None:
-        pool = self._pool
-        if pool is not None:
+    # At the interpreter's end nothing that this needs may be left, and all memory goes anyway. An
+    # object whose making was interrupted has no pool either.
+    def __del__(self, _ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        pool = getattr(self, "_pool", None)
+        if pool is not None and not _ending():
             pool.give_back(self.buffer, self.nbytes)
 
 

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from ..values.atomic import replacing
+from ..values.cache import Shelf
 from .discovery import discover, select
 
 # Asynchronous copies came with the first target of this number.
 _FIRST_TARGET = 80
 _SIZES = (232_000, 160_000, 98_304)
 _TIMEOUT_S = 60
+_KEY = "probe 1"  # the number changes with what is tried
 _ITEMS = 64
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -72,21 +73,20 @@ class Verdict(NamedTuple):
     large_local_memory_bytes: int = 0
 
 
-def probe(context: Any, selector: str, folder: Path) -> Verdict:
+def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
     """What a device can do beyond what it reports.
 
     Args:
         context: its ``pyopencl.Context``.
         selector: its name, ``"nvidia:0"``.
-        folder: where the verdict is kept; it belongs to this device and driver.
+        shelf: where the verdict is kept; it belongs to this device and driver.
 
     Returns:
         The verdict: nothing for devices whose programs are not PTX text.
     """
-    path = folder / "probe.json"
-    kept = _read(path)
+    kept = shelf.read(_KEY)
     if kept is not None:
-        return kept
+        return Verdict(*json.loads(kept))
     verdict = _in_a_process(selector) if takes_ptx(context) else Verdict()
     if verdict is None:
         warnings.warn(
@@ -96,7 +96,7 @@ def probe(context: Any, selector: str, folder: Path) -> Verdict:
             stacklevel=2,
         )
         return Verdict()
-    _write(path, verdict)
+    shelf.write(_KEY, json.dumps(verdict).encode())
     return verdict
 
 
@@ -169,19 +169,3 @@ def _in_a_process(selector: str) -> Verdict | None:
         return Verdict(*json.loads(done.stdout.splitlines()[-1]))
     except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
         return None
-
-
-def _read(path: Path) -> Verdict | None:
-    try:
-        return Verdict(*json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _write(path: Path, verdict: Verdict) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(json.dumps(verdict).encode())
-    except OSError:
-        return  # a folder that cannot be written costs only time; the program cache reports it

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import struct
+import secrets
 import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyopencl as cl
 
 from ..errors import BuildError
-from ..values.atomic import replacing
+from ..values.cache import Shelf
+from ..values.settings import SETTINGS
 from .ahead import Ahead, Request
 from .watch import Watch
 
 if TYPE_CHECKING:
     from .launch import KernelSource
 
-_MAGIC = b"clnet kernel 1\n"
 _SCALARS = {
     "char": np.int8,
     "uchar": np.uint8,
@@ -41,6 +39,10 @@ _VECTORS = {"int16": 64, "long16": 128}  # bytes; a launch gives them as such
 _DECLARATION = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^)]*)\)")
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
 _SHOWN_LINES = 5
+# Warnings are counted on stderr by some compilers (PoCL: "28 warnings generated."), and say nothing
+# about a kernel that is tested. So they are asked for only by CLNET_BUILD_WARNINGS, and for the log
+# of a build that failed. No part of a binary's key: it changes no binary.
+QUIET: tuple[str, ...] = () if SETTINGS.build_warnings else ("-w",)
 
 
 class Signature(NamedTuple):
@@ -104,14 +106,15 @@ class CompiledKernel:
         handle: the ``pyopencl.Kernel``.
         launched: whether it was ever enqueued.
         name: its name.
+        program: the ``pyopencl.Program`` it is of.
         set_args: sets all its arguments.
         signature: its parameters.
     """
 
-    __slots__ = ("_program", "handle", "launched", "name", "set_args", "signature")
+    __slots__ = ("handle", "launched", "name", "program", "set_args", "signature")
 
     def __init__(self, program: Any, name: str, signature: Signature) -> None:
-        self._program = program
+        self.program = program
         self.name = name
         self.signature = signature
         self.launched = False
@@ -125,7 +128,7 @@ class CompiledKernel:
 
         They are untyped: telling pyopencl their types takes longer than setting them once does.
         """
-        return cl.Kernel(self._program, self.name)
+        return cl.Kernel(self.program, self.name)
 
 
 @dataclass
@@ -165,16 +168,14 @@ class Prepared(NamedTuple):
 class ProgramCache:
     """Compiled kernels of one context: in memory by identity, on disk by content.
 
-    A file's name is the hash of the source, the options and the device's key; it holds a header,
-    the length and hash of the binary, and the binary. Files are written whole and renamed, so
-    processes may share the folder, and a torn or foreign file is rebuilt. A folder that cannot be
-    written is reported once and costs only the compile time.
+    What is on disk is kept by the source, the options and the device's key. Processes may share
+    it, and a torn, damaged or foreign file is built anew (:mod:`..cache`).
 
     Args:
         context: the ``pyopencl.Context``.
         device: the ``pyopencl.Device``.
         device_key: differs whenever binaries may not be shared.
-        folder: where the files are.
+        shelf: where binaries are kept.
         watch: who looks on; None: one of its own.
         ahead: builds kernels in other processes; None: all are built in this one.
     """
@@ -184,18 +185,17 @@ class ProgramCache:
         context: Any,
         device: Any,
         device_key: str,
-        folder: Path,
+        shelf: Shelf,
         watch: Watch | None = None,
         ahead: Ahead | None = None,
     ) -> None:
         self._context = context
         self._device = device
         self._device_key = device_key
-        self._folder = folder
+        self._shelf = shelf
         self._watch = watch or Watch()
         self._ahead = ahead
         self._kernels: dict[KernelSource, CompiledKernel] = {}
-        self._warned = False
         self.statistics = ProgramStatistics()
 
     def get(self, source: KernelSource) -> CompiledKernel:
@@ -233,7 +233,7 @@ class ProgramCache:
         start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
         new = [s for s in wanted if s not in self._kernels]
-        absent = {s: path for s in new if not (path := self._path(s, s.text())).exists()}
+        absent = {s: key for s in new if not self._shelf.holds(key := self._key(s, s.text()))}
         if self._ahead is not None:
             self._build_ahead(self._ahead, absent)
         for source in absent:
@@ -245,102 +245,108 @@ class ProgramCache:
             time.perf_counter() - start,
         )
 
-    def _build_ahead(self, ahead: Ahead, absent: Mapping[KernelSource, Path]) -> None:
-        """Have kernels built by other processes, for the given files; some may be left."""
+    def _build_ahead(self, ahead: Ahead, absent: Mapping[KernelSource, str]) -> None:
+        """Have kernels built by other processes, for the given keys; some may be left."""
         start = time.perf_counter()
-        binaries = ahead.build([Request(source.text(), source.options) for source in absent])
-        for (source, path), binary in zip(absent.items(), binaries, strict=True):
+        binaries = ahead.build([Request(s.text(), (*s.options, *QUIET)) for s in absent])
+        for (source, key), binary in zip(absent.items(), binaries, strict=True):
             program = None if binary is None else self._program(binary, source)
             if binary is not None and program is not None:
                 signature = parse_signature(source.text(), source.name)
                 self._kernels[source] = CompiledKernel(program, source.name, signature)
-                self._write(path, binary)
+                self._shelf.write(key, binary)
                 self.statistics.built += 1
         self.statistics.seconds += time.perf_counter() - start
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
         text = source.text()
-        path = self._path(source, text)
-        kernel = self._loaded(source, text, path)
+        key = self._key(source, text)
+        kernel = self._loaded(source, text, key)
         if kernel is None:
             ready = time.perf_counter()
-            program = self._build(source, text)
+            kernel = self._built(source, text)
             self._watch.call("clBuildProgram", ready)
-            kernel = CompiledKernel(program, source.name, parse_signature(text, source.name))
             ready = time.perf_counter()
-            binary = program.get_info(cl.program_info.BINARIES)[0]
+            binary = kernel.program.get_info(cl.program_info.BINARIES)[0]
             self._watch.call("clGetProgramInfo", ready)
-            self._write(path, binary)
+            self._shelf.write(key, binary)
             self.statistics.built += 1
         self.statistics.seconds += time.perf_counter() - start
         return kernel
 
-    def _path(self, source: KernelSource, text: str) -> Path:
-        key = "\0".join((text, *source.options, self._device_key))
-        return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()}.bin"
+    def _key(self, source: KernelSource, text: str) -> str:
+        return "\0".join((text, *source.options, self._device_key))
 
-    def _loaded(self, source: KernelSource, text: str, path: Path) -> CompiledKernel | None:
+    def _loaded(self, source: KernelSource, text: str, key: str) -> CompiledKernel | None:
         """The kernel from the cache on disk, or None."""
         start = time.perf_counter()
-        binary = _read(path)
+        binary = self._shelf.read(key)
         program = None if binary is None else self._program(binary, source)
         if program is None:
             return None
+        try:
+            kernel = CompiledKernel(program, source.name, parse_signature(text, source.name))
+        except cl.Error:  # a binary without the kernel, of a driver that went wrong
+            return None
         self._watch.call("clCreateProgramWithBinary", start)
         self.statistics.loaded += 1
-        return CompiledKernel(program, source.name, parse_signature(text, source.name))
+        return kernel
+
+    def _built(self, source: KernelSource, text: str) -> CompiledKernel:
+        """The kernel, compiled from its text."""
+        signature = parse_signature(text, source.name)
+        try:
+            return CompiledKernel(self._build(source, text), source.name, signature)
+        except cl.LogicError:
+            # A driver's own cache may hold for ever what a killed process left in it (PoCL: a
+            # program without kernels). Another text is another entry.
+            program = self._build(source, f"{text}// {secrets.token_hex(8)}\n")
+        try:
+            return CompiledKernel(program, source.name, signature)
+        except cl.LogicError as error:
+            raise BuildError(
+                source.origin,
+                "the device's compiler leaves the kernel out",
+                error=error,
+                remedy="Delete the driver's own cache (PoCL's: POCL_CACHE_DIR)",
+            ) from error
 
     def _build(self, source: KernelSource, text: str) -> Any:
         try:
-            with warnings.catch_warnings():  # Intel's runtime writes a log when nothing is wrong
-                warnings.simplefilter("ignore", cl.CompilerWarning)
-                return cl.Program(self._context, text).build(
-                    options=list(source.options),
-                    cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
-                )
+            return self._compiled(text, [*source.options, *QUIET])
         except cl.RuntimeError as error:
             raise BuildError(
                 source.origin,
                 "the device's compiler refused it",
-                log=f"\n{_excerpt(str(error), text)}",
+                log=f"\n{_excerpt(self._whole_log(source, text) or str(error), text)}",
             ) from error
+
+    def _compiled(self, text: str, options: list[str]) -> Any:
+        with warnings.catch_warnings():  # Intel's runtime writes a log when nothing is wrong
+            if QUIET:
+                warnings.simplefilter("ignore", cl.CompilerWarning)
+            return cl.Program(self._context, text).build(
+                options=options,
+                cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
+            )
+
+    def _whole_log(self, source: KernelSource, text: str) -> str | None:
+        """What the compiler says about a source that it refuses, warnings included."""
+        try:
+            self._compiled(text, list(source.options))
+        except cl.RuntimeError as error:
+            return str(error)
+        return None
 
     def _program(self, binary: bytes, source: KernelSource) -> Any:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", cl.CompilerWarning)
                 program = cl.Program(self._context, [self._device], [binary])
-                return program.build(options=list(source.options))
+                return program.build(options=[*source.options, *QUIET])
         except cl.Error:  # a driver that no longer takes its own binary: build anew
             return None
-
-    def _write(self, path: Path, binary: bytes) -> None:
-        data = _MAGIC + struct.pack("<Q", len(binary)) + hashlib.sha256(binary).digest() + binary
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with replacing(path, durable=False) as file:
-                file.write(data)
-        except OSError as error:
-            if not self._warned:
-                self._warned = True
-                warnings.warn(
-                    f"kernel cache: cannot write {self._folder} ({error.strerror}); kernels are "
-                    "compiled anew in every process. Set CLNET_CACHE_DIR to a folder you may write",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-
-
-def _read(path: Path) -> bytes | None:
-    """The binary in a file, or None if there is no whole one."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    body = data[len(_MAGIC) + 8 + 32 :]
-    header = _MAGIC + struct.pack("<Q", len(body)) + hashlib.sha256(body).digest()
-    return body if body and data.startswith(header) else None
 
 
 def _excerpt(log: str, text: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any, get_type_hints
 
 from ..errors import ArgumentError
 
+_MAY_BE_NONE = {"local_memory_bytes", "large_local_memory_bytes"}
+
 
 class DeviceKind(Enum):
     """The OpenCL device type."""
@@ -83,11 +85,12 @@ class DeviceTraits:
         """Traits from what :meth:`to_dict` gave; those with a default may be missing.
 
         Raises:
-            ArgumentError: if another number is missing, unknown or of another type.
+            ArgumentError: if another number is missing, unknown, of another type or too small.
         """
         types = {**get_type_hints(DeviceTraits), "kind": str}
         missing = {f.name for f in fields(DeviceTraits) if f.default is MISSING} - {*values}
         wrong = missing | {n for n, v in values.items() if type(v) is not types.get(n)}
+        wrong |= {n for n, v in values.items() if type(v) is int and v < (n not in _MAY_BE_NONE)}
         if wrong or values["kind"] not in {k.value for k in DeviceKind}:
             raise ArgumentError(
                 "traits",

@@ -16,6 +16,7 @@ from math import inf, log2
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..errors import shortened
 from ..values.atomic import replacing
 from .traits import DeviceIdentity, DeviceTraits
 
@@ -130,8 +131,9 @@ class Database:
             subject = Subject(**fields)
             subject.distance(subject)  # every trait is there, and a number
             entries.extend(_checked(Entry(**json.loads(line))) for line in lines)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"entry {len(entries) + 1}, or the head: {error!r}") from error
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            place = f"entry {len(entries) + 1}, or the head"
+            raise ValueError(f"{place}: {shortened(error)}") from error
         return Database(subject).updated(entries)
 
     def write(self, path: Path) -> None:
@@ -267,4 +269,6 @@ def _checked(entry: Entry) -> Entry:
     for name, value, kind in zip(entry._fields, entry, wanted, strict=True):
         if not isinstance(value, kind):
             raise TypeError(f"{name} is {value!r}")
+    if not (0 < entry.us < inf and 0 < entry.default_us < inf):
+        raise ValueError(f"times are {entry.us} and {entry.default_us}")
     return entry

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CheckpointError
+from ..errors import CheckpointError, shortened
 from .state import RESERVED_NAME, load_state, save_state
 
 Value: TypeAlias = (
@@ -78,9 +78,9 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Value]:
         )
     try:
         state = _unflatten(json.loads(metadata[_TREE]), arrays)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            os.fspath(path), "the checkpoint's tree is damaged", error=repr(error)
+            os.fspath(path), "the checkpoint's tree is damaged", error=shortened(error)
         ) from error
     if not isinstance(state, dict):
         raise CheckpointError(

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from ..errors import CheckpointError
+from ..errors import CheckpointError, shortened
 from ..values.atomic import replacing
 
 RESERVED_NAME = "__metadata__"  # safetensors keeps the metadata under this name, beside the arrays
+# The name stands in the value, too: a damaged name does not switch the checksum off.
 _CHECKSUM = "clnet.crc32"
+_OURS, _MARK = "clnet.", f"{_CHECKSUM}:"
 
 
 class State(NamedTuple):
@@ -63,7 +65,7 @@ def save_state(
     if _CHECKSUM in texts:
         raise CheckpointError(str(target), "this metadata name is reserved", name=_CHECKSUM)
     try:
-        content = save(dense, {**texts, _CHECKSUM: _checksum(dense, texts)})
+        content = save(dense, {**texts, _CHECKSUM: _MARK + _checksum(dense, texts)})
     except (SafetensorError, TypeError, ValueError) as error:
         raise CheckpointError(
             str(target),
@@ -104,12 +106,17 @@ def load_state(path: str | os.PathLike[str]) -> State:
         with safe_open(source, "np") as file:
             metadata = dict(file.metadata() or {})
             arrays = {name: file.get_tensor(name) for name in sorted(file.keys())}
-    except (SafetensorError, OSError, ValueError, TypeError, AttributeError) as error:
+    except Exception as error:  # of many kinds: a dtype that NumPy lacks, a name that is no text
         raise CheckpointError(
-            str(source), "not a whole safetensors file", bytes=found, error=error
+            str(source), "not a whole safetensors file", bytes=found, error=shortened(error)
         ) from error
     expected = metadata.pop(_CHECKSUM, None)
+    if expected is None and any(k.startswith(_OURS) or _MARK in v for k, v in metadata.items()):
+        raise CheckpointError(
+            str(source), "its checksum is missing, the file is damaged", metadata=sorted(metadata)
+        )
     actual = None if expected is None else _checksum(arrays, metadata)
+    expected = None if expected is None else expected.removeprefix(_MARK)
     if expected != actual:
         raise CheckpointError(
             str(source), "the checksum differs, the file is damaged", stored=expected, actual=actual

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import floor
+from math import floor, isfinite, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -138,10 +138,16 @@ def _sizes(
         sizes, scales = tuple(int(v or 0) for v in values), (None,) * count
     else:
         scales = tuple(float(v or 0) for v in values)
+        if not all(isfinite(s) for s in scales):
+            raise ArgumentError("interpolate", "scale_factor is finite", scale_factor=scale_factor)
         sizes = tuple(floor(n * s) for n, s in zip(x.shape[2:], scales, strict=True))
         scales = (None,) * count if recompute else scales
     if min(sizes) < 1 or 0 in x.shape[2:]:
         raise ShapeError("interpolate", "sizes are 1 or more", x=x.shape, size=sizes)
+    # Before the host lays out what each element of the result is made of.
+    for done in range(1, count + 1):
+        shape = (*x.shape[:2], *sizes[:done], *x.shape[2 + done :])
+        x.device.pool.check(prod(shape) * x.dtype.itemsize)
     return sizes, scales
 
 

@@ -51,6 +51,6 @@ def figures(profile: Profile, title: str) -> dict[str, Any]:
 
 def write(profile: Profile, path: Path, title: str) -> None:
     """Write the page."""
-    # "</" would end the script element that holds the figures.
-    data = json.dumps(figures(profile, title)).replace("</", "<\\/")
+    # "</script" would end the element that holds the figures, "<!--" hide its end.
+    data = json.dumps(figures(profile, title)).replace("<", "\\u003c")
     path.write_text(_PAGE.read_text(encoding="utf-8").replace(_PLACE, data), encoding="utf-8")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..array import Array
 from ..device import Device, Launch
 from ..kernels.gemm import gemm
 from ..kernels.moving import copy
-from ..values.atomic import replacing
+from ..values.cache import Shelf, shelf
 from ..values.dtypes import float32
 from ..values.settings import SETTINGS
 
@@ -24,6 +23,7 @@ _GEMM_SIZES = (1024, 2048, 4096)
 _COPY_BYTES = 256 * 2**20
 _ROUNDS = 5
 _ENOUGH_SECONDS = 1.0
+_DISTURBING = 0.1  # of the processors' time, spent by others
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,20 @@ class Limits:
     Attributes:
         gflops: float32 products of square matrices, the best of some sizes.
         gbytes: copies of a buffer far larger than caches; bytes read and bytes written count.
+        disturbed: whether others kept the machine busy meanwhile; then they are too low.
     """
 
     gflops: float
     gbytes: float
+    disturbed: bool = False
 
     def text(self) -> str:
         """One line."""
-        return f"gemm {self.gflops:,.1f} GFLOP/s, copy {self.gbytes:,.1f} GB/s"
+        rates = f"gemm {self.gflops:,.1f} GFLOP/s, copy {self.gbytes:,.1f} GB/s"
+        busy = (
+            ", too low: the machine was busy with other things; clnet bench limits measures again"
+        )
+        return rates + busy if self.disturbed else rates
 
 
 def known_limits(device: Device) -> Limits | None:
@@ -49,11 +55,8 @@ def known_limits(device: Device) -> Limits | None:
     Args:
         device: whose.
     """
-    try:
-        fields = json.loads(_file(device).read_text(encoding="utf-8"))
-        return Limits(float(fields["gflops"]), float(fields["gbytes"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    kept = _shelf().read(_key(device))
+    return None if kept is None else Limits(**json.loads(kept))
 
 
 def measured_limits(device: Device, *, again: bool = False) -> Limits:
@@ -61,38 +64,54 @@ def measured_limits(device: Device, *, again: bool = False) -> Limits:
 
     Args:
         device: whose.
-        again: measure though they are known.
+        again: measure though they are known; what was measured on a busy machine always is.
 
     Returns:
         The limits.
     """
     known = None if again else known_limits(device)
-    if known is not None:
+    if known is not None and not known.disturbed:
         return known
-    limits = Limits(_best_gemm(device), _best_copy(device))
-    _keep(device, limits)
+    others = _Others()
+    gflops, gbytes = _best_gemm(device), _best_copy(device)
+    limits = Limits(gflops, gbytes, others.share() > _DISTURBING)
+    _shelf().write(_key(device), json.dumps(asdict(limits)).encode())
     return limits
 
 
-def _keep(device: Device, limits: Limits) -> None:
-    path = _file(device)
-    fields = {"device": device.identity.key, "compute_units": device.traits.compute_units}
+class _Others:
+    """What others take of the machine's processors, from now on."""
+
+    def __init__(self) -> None:
+        self._start, self._own = _busy_seconds(), time.process_time()
+        self._begin = time.perf_counter()
+
+    def share(self) -> float:
+        """Their part of the processors' time; 0 where the system does not say."""
+        busy, seconds = _busy_seconds(), time.perf_counter() - self._begin
+        if busy is None or self._start is None:
+            return 0.0
+        others = busy - self._start - (time.process_time() - self._own)
+        return max(others, 0.0) / (seconds * (os.cpu_count() or 1))
+
+
+def _busy_seconds() -> float | None:
+    """Seconds that all processors together have worked since the machine started."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            file.write(json.dumps(fields | asdict(limits), indent=1).encode())
-    except OSError as error:
-        warnings.warn(
-            f"limits: cannot write {path.parent} ({error.strerror}); they are measured anew each "
-            "time. Set CLNET_CACHE_DIR to a folder you may write",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+        user, nice, system, _, _, interrupts, soft, stolen = map(int, fields[1:9])
+        ticks = os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return (user + nice + system + interrupts + soft + stolen) / ticks
 
 
-def _file(device: Device) -> Path:
-    key = f"{device.identity.key} | {device.traits.compute_units}"
-    return SETTINGS.cache_dir / "limits" / f"{sha256(key.encode()).hexdigest()[:16]}.json"
+def _shelf() -> Shelf:
+    return shelf(SETTINGS.cache_dir, "limits", suffix=".json")
+
+
+def _key(device: Device) -> str:
+    return f"limits 1 | {device.identity.key} | {device.traits.compute_units}"
 
 
 def _best_gemm(device: Device) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from platformdirs import user_cache_path, user_config_path
 
 from ..errors import ArgumentError
+from .cache import private_folder
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -59,6 +61,7 @@ class Settings:
         tune: ``CLNET_TUNE``, whether what no choice was measured for is measured at first use.
         poison: ``CLNET_POISON``, whether memory is filled with NaN before it is written, so that a
             kernel that reads what nobody wrote shows; clnet's own tests set it.
+        build_warnings: ``CLNET_BUILD_WARNINGS``, whether compilers' warnings are shown.
     """
 
     device: str | None
@@ -72,6 +75,7 @@ class Settings:
     tunings_dir: Path
     tune: bool
     poison: bool
+    build_warnings: bool = False
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -108,13 +112,20 @@ class Settings:
                 raise ArgumentError(name, "is 1, 2, 4, 8 or 16", value=repr(value))
             return None if value is None else int(value)
 
+        def folder(name: str) -> Path | None:
+            value = text(name)
+            try:  # absolute: the process may change its folder
+                return None if value is None else Path(value).expanduser().absolute()
+            except RuntimeError as error:
+                raise ArgumentError(name, "there is no such home folder", value=value) from error
+
         def switch(name: str) -> bool:
             value = text(name)
             if value not in (None, "0", "1"):
                 raise ArgumentError(name, "is 0 or 1", value=repr(value))
             return value == "1"
 
-        cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
+        cache, tunings = folder("CLNET_CACHE_DIR"), folder("CLNET_TUNINGS")
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=count("CLNET_THREADS", 1),
@@ -122,12 +133,24 @@ class Settings:
             memory_limit=size("CLNET_MEMORY_LIMIT"),
             workspace_limit=size("CLNET_WORKSPACE_LIMIT"),
             build_processes=count("CLNET_BUILD_PROCESSES", 0),
-            cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
-            data_dir=None if data is None else Path(data),
-            tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
+            cache_dir=cache or _at_home(user_cache_path("clnet"), "CLNET_CACHE_DIR"),
+            data_dir=folder("CLNET_DATA"),
+            tunings_dir=tunings or _at_home(user_config_path("clnet") / "tunings", "CLNET_TUNINGS"),
             tune=switch("CLNET_TUNE"),
+            build_warnings=switch("CLNET_BUILD_WARNINGS"),
             poison=switch("CLNET_POISON"),
         )
+
+
+def _at_home(folder: Path, variable: str) -> Path:
+    """A folder in the user's home; a user without a home ("~" stays "~") has a private one."""
+    if folder.is_absolute():
+        return folder
+    private = private_folder()
+    warnings.warn(
+        f"{variable}: there is no home folder; {private} is used instead", RuntimeWarning, 2
+    )
+    return private / folder.name
 
 
 # What drivers are told unless the user tells them. PoCL compiles a kernel for its size of group,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,23 @@ def test_damaged_gzip_is_refused(tmp_path):
     whole[len(whole) // 2] ^= 0xFF
     (tmp_path / "a").write_bytes(whole)
     with pytest.raises(DataError, match="whole gzip file is needed"):
+        read_idx(tmp_path / "a", ndim=3)
+
+
+def test_a_gzip_that_unpacks_to_more_than_its_head_says_stops_there(tmp_path):
+    (tmp_path / "a").write_bytes(gzip.compress(WHOLE + bytes(2**28)))
+    tracemalloc.start()
+    with pytest.raises(DataError, match="makes 40 bytes, the file is too long"):
+        read_idx(tmp_path / "a", ndim=3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**22
+
+
+def test_a_head_that_asks_for_more_than_gzip_can_pack_is_refused_at_once(tmp_path):
+    head = struct.pack(">HBB3I", 0, 8, 3, 2**31, 2**10, 2**10)
+    (tmp_path / "a").write_bytes(gzip.compress(head + bytes(10)))
+    with pytest.raises(DataError, match="the file is truncated"):
         read_idx(tmp_path / "a", ndim=3)
 
 

@@ -6,13 +6,14 @@ import io
 import os
 import sys
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clnet.data import CIFAR10, DataLoader, ImageFolder, image
+from clnet.data import CIFAR10, DataLoader, ImageFolder, cifar10, image
 from clnet.data.cifar10 import CLASSES
 from clnet.errors import DataError
 
@@ -174,11 +175,104 @@ def test_damaged_cache_entry_is_made_again(tmp_path, cache, keep):
     check_zips(folder)
 
 
-def test_unwritable_cache_is_named(tmp_path, cache):
+def test_unwritable_cache_is_told_once_and_changes_nothing(tmp_path, cache):
     folder = write_zips(tmp_path / "zips")
     cache.write_text("a regular file where the folder should be")
-    with pytest.raises(DataError, match=r"the cache folder cannot be written.*CLNET_CACHE_DIR"):
-        CIFAR10(folder)
+    with pytest.warns(RuntimeWarning, match=r"^cache: cannot write .*CLNET_CACHE_DIR") as told:
+        check_zips(folder)
+    assert len(told) == 1
+
+
+def test_decoded_images_of_others_are_not_taken_for_these(tmp_path, cache):
+    folder = write_zips(tmp_path / "zips")
+    check_zips(folder)
+    first, second = decoded_files(cache)
+    kept = first.read_bytes()
+    second.replace(first)
+    second.write_bytes(kept)
+    check_zips(folder)
+
+
+def flagged(path: Path, at: int, value: int) -> None:
+    """Change two bytes of a zip's heads, of each file and of the directory."""
+    content = bytearray(path.read_bytes())
+    for mark, shift in ((b"PK\x03\x04", at), (b"PK\x01\x02", at + 2)):
+        start = content.find(mark)
+        while start >= 0:
+            content[start + shift : start + shift + 2] = value.to_bytes(2, "little")
+            start = content.find(mark, start + 1)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "law"),
+    [(6, 1, "it is encrypted"), (8, 14, "it is stored, or packed by deflate; got method=14")],
+    ids=["encrypted", "LZMA"],
+)
+def test_unusual_zips_are_named(tmp_path, cache, at, value, law):
+    folder = write_zips(tmp_path / "zips")
+    flagged(folder / "test.zip", at, value)
+    with pytest.raises(DataError, match=rf"test\.zip/.*\.jpg: {law}.*pack it plainly"):
+        CIFAR10(folder, train=False)
+
+
+def test_a_damaged_name_hides_no_image(tmp_path, cache):
+    path = write_zips(tmp_path / "zips") / "test.zip"
+    content = path.read_bytes()
+    at = content.rindex(b".jpg")  # in the directory, at the end
+    path.write_bytes(content[:at] + b".jpf" + content[at + 4 :])
+    with pytest.raises(DataError, match="a whole zip archive is needed"):
+        CIFAR10(tmp_path / "zips", train=False)
+
+
+def peak_bytes(function) -> int:
+    """The most memory that Python and NumPy took while it ran."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def refused(folder: Path, law: str) -> None:
+    with pytest.raises(DataError, match=law):
+        CIFAR10(folder, train=False)
+
+
+def test_a_zip_that_unpacks_to_too_much_is_refused_at_once(tmp_path, cache):
+    path = tmp_path / "test.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("cat/0.png", bytes(2**28))
+    assert path.stat().st_size < 2**19
+    assert peak_bytes(lambda: refused(tmp_path, "a file has at most 65,536 bytes")) < 2**22
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(4097):
+            archive.writestr(f"cat/{i}.png", bytes(2**16))
+    assert peak_bytes(lambda: refused(tmp_path, "its files have at most 268,435,456")) < 2**24
+
+
+def test_a_tar_that_unpacks_to_too_much_is_refused(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(cifar10, "_MOST_UNPACKED", 2**22)
+    with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        member = tarfile.TarInfo("b/test_batch.bin")
+        member.size = 2**26
+        archive.addfile(member, io.BytesIO(bytes(2**26)))
+    law = r"unpacks to more than 4,194,304 bytes"
+    assert peak_bytes(lambda: refused(tmp_path, law)) < 2**24
+
+
+def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path):
+    (tmp_path / "cat").mkdir()
+    pil = pytest.importorskip("PIL.Image", reason="images need Pillow, of the extra 'data'")
+    pil.new("1", (9000, 9000)).save(tmp_path / "cat" / "0.png")
+    data = ImageFolder(tmp_path)
+
+    def fetch() -> None:
+        with pytest.raises(DataError, match="an image has at most 67,108,864 pixels"):
+            data.fetch(np.array([0]))
+
+    assert peak_bytes(fetch) < 2**22
 
 
 def test_damaged_zips_are_named(tmp_path, cache):

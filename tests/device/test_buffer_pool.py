@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pyopencl as cl
@@ -21,11 +23,13 @@ pytestmark = pytest.mark.device
 class Harness:
     """A pool of its own on the default device; ``refusals`` makes it fail so often."""
 
-    def __init__(self, limit: int | None = None, max_block: int = 2**30) -> None:
+    def __init__(
+        self, limit: int | None = None, max_block: int = 2**30, whole: int | None = None
+    ) -> None:
         self.refusals = 0
         self.num_finishes = 0
         self.pool = BufferPool(
-            create=self.create, finish=self.finish, max_block=max_block, limit=limit
+            create=self.create, finish=self.finish, max_block=max_block, limit=limit, whole=whole
         )
 
     def create(self, nbytes: int) -> cl.Buffer:
@@ -112,7 +116,7 @@ def test_beyond_the_limit_the_error_has_figures_and_holders():
     with pytest.raises(OutOfDeviceMemory) as raised:
         harness.storage(2**19)
     assert str(raised.value) == (
-        "out of device memory: the device has no room left; got need=524,288 bytes, "
+        "out of device memory: the limit set on it has no room left; got need=524,288 bytes, "
         f"in_use={before.allocated:,}, reserved={before.reserved:,}, limit=1,048,576, "
         "largest_holders=[500,000, 300,000, 100,000]. "
         "Use a smaller batch, free tensors you keep, or raise the limit with "
@@ -120,6 +124,20 @@ def test_beyond_the_limit_the_error_has_figures_and_holders():
     )
     assert harness.pool.statistics() == before
     assert all(storage.buffer is not None for storage in keep)
+
+
+def test_whose_limit_it_is_that_leaves_no_room():
+    for limit, whole, place in (
+        (2**20, None, "the limit set on it"),
+        (2**20, 2**21, "the limit set on it"),
+        (2**20, 2**20, "the device"),
+    ):
+        harness = Harness(limit=limit, whole=whole)
+        with pytest.raises(OutOfDeviceMemory, match=f"memory: {place} has no room left; .*limit="):
+            harness.storage(2**20 + 1)
+        with pytest.raises(OutOfDeviceMemory, match=f"memory: {place} has no room left; .*limit="):
+            harness.pool.check(2**20 + 1)
+        harness.pool.check(2**20)
 
 
 def test_a_device_that_is_full_is_asked_again_after_cached_blocks_are_freed():
@@ -223,3 +241,24 @@ def test_the_users_limit_holds(device):
     finally:
         clnet.set_memory_limit(before)
     assert clnet.zeros(2**20).shape == (2**20,)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "codecs.register_error('late', lambda error, keep=(x, y): None)",
+        "builtins.kept = [x]; builtins.kept.append(builtins.kept)",
+        "storage = Storage.__new__(Storage); del storage",
+        "step = clnet.compile(lambda x: (x @ x).relu()); step(x); step(x); builtins.kept = step",
+        "given = x.map(); given.__enter__()",
+        "p = clnet.profile(); p.__enter__(); z = x @ x",
+    ],
+)
+def test_the_interpreter_ends_without_a_word(program):
+    script = (
+        "import builtins, codecs, numpy, clnet\nfrom clnet.device import Storage\n"
+        f"x = clnet.tensor(numpy.ones((8, 8), 'float32')); y = x @ x\n{program}\n"
+    )
+    command = [sys.executable, "-W", "default", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

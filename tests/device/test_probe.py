@@ -11,6 +11,7 @@ from clnet.device import device
 from clnet.device import probe as module
 from clnet.device.discovery import discover, select
 from clnet.device.probe import Verdict, probe, takes_ptx
+from clnet.values.cache import shelf
 
 
 @pytest.fixture(scope="module")
@@ -22,25 +23,26 @@ def test_only_devices_that_take_ptx_are_tried(context, tmp_path, monkeypatch):
     if takes_ptx(context):
         pytest.skip("this device takes PTX")
     monkeypatch.setattr(module, "_in_a_process", lambda _: pytest.fail("was tried"))
-    assert probe(context, device().name, tmp_path) == Verdict(False, 0)
+    assert probe(context, device().name, shelf(tmp_path)) == Verdict(False, 0)
 
 
 def test_verdict_is_kept(context, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "takes_ptx", lambda _: True)
     monkeypatch.setattr(module, "_in_a_process", lambda _: Verdict(True, 98304))
-    assert probe(context, device().name, tmp_path) == Verdict(True, 98304)
+    assert probe(context, device().name, shelf(tmp_path)) == Verdict(True, 98304)
     monkeypatch.setattr(module, "_in_a_process", lambda _: pytest.fail("was tried again"))
-    assert probe(context, device().name, tmp_path) == Verdict(True, 98304)
-    (tmp_path / "probe.json").write_text("torn")
+    assert probe(context, device().name, shelf(tmp_path)) == Verdict(True, 98304)
+    (path,) = tmp_path.iterdir()
+    path.write_text("[true, 98304]")
     monkeypatch.setattr(module, "_in_a_process", lambda _: Verdict())
-    assert probe(context, device().name, tmp_path) == Verdict()
+    assert probe(context, device().name, shelf(tmp_path)) == Verdict()
 
 
 def test_failed_trial_is_told_and_not_kept(context, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "takes_ptx", lambda _: True)
     with pytest.warns(RuntimeWarning, match="could not be tried"):
-        assert probe(context, "nonsense:0", tmp_path) == Verdict()
-    assert not (tmp_path / "probe.json").exists()
+        assert probe(context, "nonsense:0", shelf(tmp_path)) == Verdict()
+    assert not list(tmp_path.iterdir())
 
 
 def test_trial_in_a_process_answers(context):

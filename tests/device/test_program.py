@@ -21,6 +21,7 @@ from clnet.device.program import ProgramCache, parse_signature
 from clnet.device.queue import Queue
 from clnet.errors import BuildError
 from clnet.kernels.kernel import ints, longs
+from clnet.values.cache import shelf
 
 pytestmark = pytest.mark.device
 
@@ -69,7 +70,8 @@ class Bench:
         self.device = clnet.device()
         context, handle = self.device.queue._context, self.device.queue._device
         ahead = None if processes is None else Ahead(handle, processes)
-        self.cache = ProgramCache(context, handle, key, folder, ahead=ahead)
+        self.shelf = shelf(folder)
+        self.cache = ProgramCache(context, handle, key, self.shelf, ahead=ahead)
         self.queue = Queue(context, handle, self.cache, self.device.queue.workspace)
 
     def run(self, source: Source) -> list[float]:
@@ -192,8 +194,9 @@ def test_a_damaged_file_is_built_anew_and_replaced(tmp_path, damage):
 def test_a_well_formed_file_the_driver_refuses_is_built_anew(tmp_path):
     bench = Bench(tmp_path)
     bench.run(Source())
-    (path,) = files(tmp_path)
-    bench.cache._write(path, b"no binary of any driver")
+    source = Source()
+    bench.shelf.write(bench.cache._key(source, source.text()), b"no binary of any driver")
+    assert len(files(tmp_path)) == 1
     again = Bench(tmp_path)
     assert again.run(Source()) == [3, 3, 3]
     assert again.counts == (1, 0)
@@ -220,7 +223,7 @@ def test_a_folder_that_cannot_be_written_is_reported_once(tmp_path):
     (tmp_path / "file").write_text("in the way")
     bench = Bench(tmp_path / "file" / "cache")
     with pytest.warns(
-        RuntimeWarning, match="^kernel cache: cannot write .*; kernels are compiled anew"
+        RuntimeWarning, match="^cache: cannot write .*made anew in every process"
     ) as seen:
         assert bench.run(Source()) == [3, 3, 3]
     assert len(seen) == 1
@@ -245,6 +248,52 @@ def test_a_refused_source_is_shown_with_template_parameters_and_lines(tmp_path):
 def test_a_name_that_the_source_lacks_is_refused(tmp_path):
     with pytest.raises(BuildError, match=r"^minus: the rendered source has no such kernel$"):
         Bench(tmp_path).run(Source(name="minus"))
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_driver_that_leaves_a_kernel_out_is_asked_once_more(tmp_path, monkeypatch, times):
+    """As PoCL does for ever, from its own cache, after a process was killed that compiled it."""
+    bench, texts = Bench(tmp_path), []
+    build = bench.cache._build
+
+    def without(source, text):
+        texts.append(text)
+        return build(source, text.replace("plus", "other") if len(texts) <= times else text)
+
+    monkeypatch.setattr(bench.cache, "_build", without)
+    if times == 1:
+        assert bench.run(Source()) == [3, 3, 3]
+        assert bench.counts == (1, 0)
+        assert Bench(tmp_path).run(Source()) == [3, 3, 3]
+    else:
+        with pytest.raises(BuildError, match=r"plus.mako.*leaves the kernel out.*POCL_CACHE_DIR"):
+            bench.run(Source())
+        assert not files(tmp_path)
+    assert len(set(texts)) == 2
+
+
+def test_a_binary_of_another_kernel_is_not_loaded(tmp_path):
+    first, second = Source(), Source(TEXT.replace("plus", "minus").replace("+=", "-="), "minus")
+    for source in (first, second):
+        Bench(tmp_path).run(source)
+    one, two = files(tmp_path)
+    content = one.read_bytes()
+    two.replace(one)
+    two.write_bytes(content)
+    bench = Bench(tmp_path)
+    assert (bench.run(first), bench.run(second)) == ([3, 3, 3], [-1, -1, -1])
+    assert bench.counts == (2, 0)
+
+
+def test_a_binary_without_the_kernel_is_built_anew(tmp_path):
+    bench = Bench(tmp_path)
+    bench.run(Source(TEXT.replace("plus", "minus"), "minus"))
+    (path,) = files(tmp_path)
+    source, content = Source(), path.read_bytes()
+    bench.shelf.write(bench.cache._key(source, source.text()), content.split(b"\n", 1)[1])
+    again = Bench(tmp_path)
+    assert again.run(Source()) == [3, 3, 3]
+    assert again.counts == (1, 0)
 
 
 def test_signatures_tell_types_and_who_writes():

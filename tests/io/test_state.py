@@ -9,10 +9,11 @@ import struct
 import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
 from safetensors.numpy import load_file, save_file
 
 from clnet.errors import CheckpointError
-from clnet.io import load_state, save_state
+from clnet.io import load_state, save_state, state
 
 DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
 
@@ -205,3 +206,28 @@ def test_file_gets_the_usual_permissions(tmp_path):
     save_state(tmp_path / "a", example())
     (tmp_path / "b").touch()
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
+def test_a_damaged_name_does_not_switch_the_checksum_off(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_state(path, {"w": np.arange(6.0)}, metadata={"note": "as it was"})
+    whole = path.read_bytes()
+    start = whole.index(b'"clnet.crc32"')
+    for at in range(start + 1, start + len(b"clnet.crc32") + 1):
+        for bit in range(8):
+            changed = bytes([whole[at] ^ 1 << bit])
+            path.write_bytes(whole[:at] + changed + whole[at + 1 :])
+            with pytest.raises(CheckpointError):
+                load_state(path)
+
+
+def test_a_checksum_of_earlier_versions_is_compared(tmp_path):
+    path = tmp_path / "a.safetensors"
+    arrays = {"w": np.arange(6.0)}
+    for crc, right in ((state._checksum(arrays, {}), True), ("00000000", False)):
+        path.write_bytes(safetensors.numpy.save(arrays, {"clnet.crc32": crc}))
+        if right:
+            np.testing.assert_array_equal(load_state(path).arrays["w"], arrays["w"])
+        else:
+            with pytest.raises(CheckpointError, match="the checksum differs"):
+                load_state(path)

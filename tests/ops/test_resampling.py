@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, OutOfDeviceMemory, ShapeError
 from clnet.nn import functional as F
 from tests.opcase import OpCase, every_check, normal, sliced, uniform
 from tests.torchcase import by_torch, torch_case
@@ -156,3 +158,15 @@ def test_errors_say_what_is_wrong():
         F.channel_shuffle(x, 3)
     with pytest.raises(ArgumentError, match=r"^channel_shuffle: groups is 1 or more"):
         F.channel_shuffle(x, 0)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic", "area"])
+def test_what_cannot_fit_is_refused_before_the_host_works_for_it(mode):
+    x = clnet.ones(1, 1, 4, 4)
+    start = time.perf_counter()
+    for kind in ({"scale_factor": 1e9}, {"size": (10**12, 1)}):
+        with pytest.raises(OutOfDeviceMemory):
+            clnet.nn.functional.interpolate(x, mode=mode, **kind)
+    assert time.perf_counter() - start < 5
+    with pytest.raises(ArgumentError, match="scale_factor is finite; got scale_factor=inf"):
+        clnet.nn.functional.interpolate(x, scale_factor=float("inf"), mode=mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import time
 
 import numpy as np
@@ -12,11 +13,11 @@ import pytest
 import clnet
 from clnet.device import Call, Command
 from clnet.nn import functional as F
-from clnet.profiling import Limits, Profile, Total, known_limits, limits, measured_limits
+from clnet.profiling import Limits, Total, known_limits, limits, measured_limits
 from clnet.profiling.chrome_trace import events
 from clnet.profiling.table import activity, duration
 from clnet.profiling.total import dearest, totals_of_calls, totals_of_commands
-from clnet.profiling.two_tables import kernels_against_calls
+from clnet.values.cache import shelf
 
 pytestmark = pytest.mark.device
 
@@ -200,37 +201,51 @@ def test_trace_has_calls_commands_modules_and_memory(step, tmp_path):
     assert any(e["ph"] == "C" for e in found)
 
 
-def test_limits_are_measured_once_and_kept(device, monkeypatch, tmp_path):
-    monkeypatch.setattr(limits, "_file", lambda device: tmp_path / "folder" / "limits.json")
+@pytest.fixture
+def quick(monkeypatch, tmp_path):
+    """Limits are measured in no time, on a machine that is idle, and kept in a folder."""
+    monkeypatch.setattr(limits, "_shelf", lambda: shelf(tmp_path / "cache"))
     monkeypatch.setattr(limits, "_GEMM_SIZES", (128,))
     monkeypatch.setattr(limits, "_COPY_BYTES", 2**20)
+    monkeypatch.setattr(limits._Others, "share", lambda self: 0.0)
+    return tmp_path / "cache"
+
+
+def test_limits_are_measured_once_and_kept(device, quick):
     assert known_limits(device) is None
     found = measured_limits(device)
-    assert found.gflops > 0
-    assert found.gbytes > 0
     assert known_limits(device) == found == measured_limits(device)
-    (tmp_path / "folder" / "limits.json").write_text("torn")
+    (path,) = quick.iterdir()
+    path.write_text("torn")
     assert known_limits(device) is None
 
 
-def test_calls_are_sorted_by_what_they_are_for():
-    p = Profile()
-    p.wall, p.start.process = 10.0, 2.0
-    p.commands = [command(seconds=4.0)]
-    names = {"clFinish": 1.0, "clEnqueueReadBuffer": 2.0, "clBuildProgram": 0.5}
-    p.calls = [Call(n, 0.0, s) for n, s in (names | {"clEnqueueNDRangeKernel": 0.25}).items()]
-    text = kernels_against_calls(p)
-    for part in ("4.000s on the device, 40% of 10.000s", "3.750s in API", "3.000s in calls that"):
-        assert part in text, text
-    for part in ("500.000ms in calls that make", "250.000ms in enqueueing", "The other 6.250s"):
-        assert part in text, text
+def test_limits_of_a_busy_machine_say_so_and_are_measured_again(device, quick, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(limits._Others, "share", lambda self: 0.5)
+        found = measured_limits(device)
+    assert found.disturbed
+    assert "the machine was busy with other things" in found.text()
+    assert known_limits(device) == found
+    again = measured_limits(device)
+    assert not again.disturbed
+    assert "busy" not in again.text()
+    assert measured_limits(device) == again
 
 
-def test_limits_that_cannot_be_kept_say_so(device, monkeypatch, tmp_path):
-    (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setattr(limits, "_file", lambda device: tmp_path / "file" / "limits.json")
-    monkeypatch.setattr(limits, "_GEMM_SIZES", (128,))
-    monkeypatch.setattr(limits, "_COPY_BYTES", 2**20)
-    with pytest.warns(RuntimeWarning, match="limits: cannot write .* Set CLNET_CACHE_DIR to"):
+def test_what_others_compute_is_told_from_what_we_do(monkeypatch):
+    if limits._busy_seconds() is None:
+        pytest.skip("the system does not say what its processors do")
+    processors, busy = os.cpu_count() or 1, iter([100.0, 100.0 + 3.0])
+    clock, own = iter([10.0, 12.0]), iter([1.0, 2.0])
+    monkeypatch.setattr(limits, "_busy_seconds", lambda: next(busy))
+    monkeypatch.setattr(limits.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(limits.time, "process_time", lambda: next(own))
+    assert limits._Others().share() == pytest.approx((3.0 - 1.0) / (2.0 * processors))
+
+
+def test_limits_that_cannot_be_kept_say_so(device, quick):
+    quick.write_text("in the way")
+    with pytest.warns(RuntimeWarning, match="^cache: cannot write .*CLNET_CACHE_DIR"):
         assert measured_limits(device).gflops > 0
     assert known_limits(device) is None

@@ -6,6 +6,7 @@ A kernel that faults takes its context along, or its process; so another process
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 import sys
@@ -136,7 +137,9 @@ def tune_at_first_use(tunings: Tunings, kernel: str, problem: Mapping[str, Any])
     where = next((d for d in opened_devices() if d.target.tunings is tunings), None)
     if where is None or tunings.path is None:
         return None
-    tunings.tuner = tunings.tuner or Tuner(where)
+    if tunings.tuner is None:
+        tunings.tuner = Tuner(where)
+        atexit.register(tunings.tuner.close)
     entry = tunings.tuner.tune(kernel, problem).entry
     if entry is not None:
         tunings.add([entry])
