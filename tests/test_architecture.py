@@ -26,7 +26,18 @@ CHECKOUT = Path(__file__).parents[1]
 # From the ground up. A unit is a file or a folder directly in clnet/; it may import what lies
 # below. Within a layer only UNITS_THAT_MEET may import each other (without a circle).
 LAYERS = (
-    {"errors", "dtypes", "shapes", "expr", "settings", "generator", "mode", "atomic", "collector"},
+    {
+        "errors",
+        "dtypes",
+        "shapes",
+        "expr",
+        "settings",
+        "generator",
+        "mode",
+        "atomic",
+        "collector",
+        "process",
+    },
     {"device"},
     {"array"},
     {"kernels"},

@@ -15,9 +15,11 @@ import pyopencl as cl
 
 from .. import mode
 from ..errors import ArgumentError, DeviceError
+from ..process import in_child, process_lock
 from ..settings import SETTINGS
 from .ahead import Ahead
 from .discovery import Found, discover, identity_of, select, traits_of
+from .forked import INHERITANCE
 from .pool import BufferPool
 from .probe import probe
 from .program import ProgramCache
@@ -41,10 +43,17 @@ class Device:
 
     Attributes:
         open_start, open_seconds: when its context was created, and how long that took.
+        lock: held by who enqueues: for one op, one replay or one upload, and never while waiting
+            for a value. It guards the queue, the arguments of kernels, the pool, the workspace, the
+            arenas and the staging memory. A thread holds that of one device at a time, and takes no
+            other lock under it but those of caches and builds, under which this one is not taken.
+        inherited: whether it is of the process that this one was forked from: it refuses everything.
 
     Raises:
         DeviceError: if the runtime refuses to open it.
     """
+
+    inherited = False
 
     def __init__(self, found: Found, threads: int | None) -> None:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
@@ -59,6 +68,7 @@ class Device:
             ) from error
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
+        self.lock: Any = RLock()
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
         folder = SETTINGS.cache_dir / "kernels" / digest
         traits = traits_of(handle)
@@ -70,7 +80,7 @@ class Device:
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
         self.programs = ProgramCache(context, handle, self.identity.key, folder, watch, ahead)
         workspace = Workspace(self)
-        self.queue = Queue(context, handle, self.programs, workspace, watch)
+        self.queue = Queue(context, handle, self.programs, workspace, watch, self.lock)
         limit = SETTINGS.memory_limit
         if limit is None and self.traits.unified_memory:
             limit = self.traits.global_memory_bytes
@@ -80,6 +90,7 @@ class Device:
             max_block=self.traits.max_allocation_bytes,
             limit=limit,
             watch=watch,
+            lock=self.lock,
         )
         self.arenas = Arenas(self)
         tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)
@@ -90,8 +101,9 @@ class Device:
 
     def set_workspace_limit(self, nbytes: int) -> None:
         """Let algorithms use at most ``nbytes`` of scratch memory; others give way."""
-        self.target = Target(self.traits, nbytes, self.target.tunings)
-        self.queue.workspace.release()
+        with self.lock:
+            self.target = Target(self.traits, nbytes, self.target.tunings)
+            self.queue.workspace.release()
 
     def narrow(self, simd_width: int) -> None:
         """Choose kernels as if the widest vector had so many floats: as on a narrower CPU."""
@@ -106,6 +118,7 @@ class Device:
 
 def devices() -> tuple[Found, ...]:
     """Every OpenCL device here, and every platform that had to be skipped, with its reason."""
+    INHERITANCE.use()
     return discover()
 
 
@@ -156,8 +169,14 @@ def current_device() -> Device:
 
 
 @cache
-def _found() -> tuple[Found, ...]:
+def _found_once() -> tuple[Found, ...]:
     return discover()
+
+
+def _found() -> tuple[Found, ...]:
+    INHERITANCE.use()
+    with _OPENED.lock:
+        return _found_once()
 
 
 class _Opened:
@@ -166,10 +185,11 @@ class _Opened:
     def __init__(self) -> None:
         self.devices: dict[tuple[Found, int | None], Device] = {}
         self.listeners: list[Callable[[Device], None]] = []
-        self.lock = RLock()
+        self.lock = process_lock()
 
 
 _OPENED = _Opened()
+in_child(lambda: INHERITANCE.forked(_OPENED.devices.values()))
 
 
 def opened_devices() -> tuple[Device, ...]:
@@ -200,7 +220,9 @@ def _open(found: Found, threads: int | None) -> Device:
     with _OPENED.lock:
         opened = _OPENED.devices.get((found, threads))
         if opened is None:
-            opened = _OPENED.devices[found, threads] = Device(found, threads)
+            opened = Device(found, threads)
+            # A new table, since others look through the old one without the lock.
+            _OPENED.devices = {**_OPENED.devices, (found, threads): opened}
             for listener in tuple(_OPENED.listeners):
                 listener(opened)
         return opened

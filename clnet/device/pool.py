@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -61,7 +61,9 @@ class BufferPool:
     """Blocks of device memory by size class.
 
     A block that is given back serves the next request of its class at once: the queue is in order,
-    so what is enqueued later runs after what still uses the block.
+    so what is enqueued later runs after what still uses the block. Blocks come back from any thread
+    at any moment (Python's collector calls finalizers wherever it runs, also under this lock): they
+    are only put down then, without a lock, and taken in by who holds it next.
 
     Args:
         create: makes a buffer of so many bytes, backed with memory; raises pyopencl's errors.
@@ -69,6 +71,7 @@ class BufferPool:
         max_block: the device's largest single buffer.
         limit: bytes the pool may take from the device, or None for no limit of ours.
         watch: who looks on; None: one of its own.
+        lock: the device's; None: one of its own.
     """
 
     def __init__(
@@ -79,13 +82,15 @@ class BufferPool:
         max_block: int,
         limit: int | None,
         watch: Watch | None = None,
+        lock: Any = None,
     ) -> None:
         self._create = create
         self._finish = finish
         self._max_block = max_block
         self._watch = watch or Watch()
         self._free: dict[int, list[Any]] = defaultdict(list)
-        self._lock = RLock()
+        self.lock: Any = RLock() if lock is None else lock
+        self.returned: deque[tuple[Any, int]] = deque()
         self._held: Counter[int] = Counter()
         self.limit = limit
         self._allocated = self._reserved = 0
@@ -106,7 +111,9 @@ class BufferPool:
                 freed and the queue was waited for.
         """
         capacity = size_class(nbytes)
-        with self._lock:
+        with self.lock:
+            if self.returned:
+                self._take_in()
             free = self._free.get(capacity)
             buffer = free.pop() if free else self._allocate(capacity, nbytes)
             self._held[nbytes] += 1
@@ -118,16 +125,13 @@ class BufferPool:
 
     def give_back(self, buffer: Any, nbytes: int) -> None:
         """Return a block; ``nbytes`` is what was asked for when it was taken."""
-        capacity = size_class(nbytes)
-        with self._lock:
-            self._free[capacity].append(buffer)
-            self._held[nbytes] -= 1
-            self._allocated -= capacity
+        self.returned.append((buffer, nbytes))
 
     def empty_cache(self) -> None:
         """Give the blocks that nobody uses back to the device."""
-        with self._lock:
+        with self.lock:
             self._finish()
+            self._take_in()
             start = time.perf_counter()
             for capacity, buffers in self._free.items():
                 for buffer in buffers:
@@ -138,7 +142,8 @@ class BufferPool:
 
     def statistics(self) -> PoolStatistics:
         """The figures just now."""
-        with self._lock:
+        with self.lock:
+            self._take_in()
             return PoolStatistics(
                 self._allocated,
                 self._reserved,
@@ -151,8 +156,18 @@ class BufferPool:
 
     def reset_peak(self) -> None:
         """Let the peaks start again from what is held now."""
-        with self._lock:
+        with self.lock:
+            self._take_in()
             self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
+
+    def _take_in(self) -> None:
+        """Enter the blocks that came back since; the lock is held."""
+        while self.returned:
+            buffer, nbytes = self.returned.popleft()
+            capacity = size_class(nbytes)
+            self._free[capacity].append(buffer)
+            self._held[nbytes] -= 1
+            self._allocated -= capacity
 
     def _allocate(self, capacity: int, wanted: int) -> Any:
         if capacity > self._max_block:

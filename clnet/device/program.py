@@ -17,6 +17,7 @@ import pyopencl as cl
 
 from ..atomic import replacing
 from ..errors import BuildError
+from ..process import process_lock
 from .ahead import Ahead, Request
 from .watch import Watch
 
@@ -41,6 +42,9 @@ _VECTORS = {"int16": 64, "long16": 128}  # bytes; a launch gives them as such
 _DECLARATION = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^)]*)\)")
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
 _SHOWN_LINES = 5
+# One kernel is built at a time in a process: what pyopencl makes of a kernel's types, and Python's
+# filters of warnings, are the process's, and drivers hold a lock while they compile, anyway.
+_BUILDING = process_lock()
 
 
 class Signature(NamedTuple):
@@ -212,7 +216,10 @@ class ProgramCache:
         """
         kernel = self._kernels.get(source)
         if kernel is None:
-            kernel = self._kernels[source] = self._make(source)
+            with _BUILDING:
+                kernel = self._kernels.get(source)
+                if kernel is None:
+                    kernel = self._kernels[source] = self._make(source)
         return kernel
 
     def prepare(self, sources: Iterable[KernelSource]) -> Prepared:
@@ -249,14 +256,17 @@ class ProgramCache:
         """Have kernels built by other processes, for the given files; some may be left."""
         start = time.perf_counter()
         binaries = ahead.build([Request(source.text(), source.options) for source in absent])
-        for (source, path), binary in zip(absent.items(), binaries, strict=True):
-            program = None if binary is None else self._program(binary, source)
-            if binary is not None and program is not None:
-                signature = parse_signature(source.text(), source.name)
-                self._kernels[source] = CompiledKernel(program, source.name, signature)
-                self._write(path, binary)
-                self.statistics.built += 1
-        self.statistics.seconds += time.perf_counter() - start
+        with _BUILDING:
+            for (source, path), binary in zip(absent.items(), binaries, strict=True):
+                if binary is None or source in self._kernels:  # another thread was faster
+                    continue
+                program = self._program(binary, source)
+                if program is not None:
+                    signature = parse_signature(source.text(), source.name)
+                    self._kernels[source] = CompiledKernel(program, source.name, signature)
+                    self._write(path, binary)
+                    self.statistics.built += 1
+            self.statistics.seconds += time.perf_counter() - start
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()

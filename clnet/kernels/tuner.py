@@ -136,8 +136,9 @@ def tune_at_first_use(tunings: Tunings, kernel: str, problem: Mapping[str, Any])
     where = next((d for d in opened_devices() if d.target.tunings is tunings), None)
     if where is None or tunings.path is None:
         return None
-    tunings.tuner = tunings.tuner or Tuner(where)
-    entry = tunings.tuner.tune(kernel, problem).entry
-    if entry is not None:
-        tunings.add([entry])
-    return entry
+    with tunings.lock:  # one question at a time
+        tunings.tuner = tunings.tuner or Tuner(where)
+        entry = tunings.tuner.tune(kernel, problem).entry
+        if entry is not None:
+            tunings.add([entry])
+        return entry
