@@ -78,11 +78,11 @@ class _AbsentQueue:
         """Lend the scratch memory that it needs."""
         self.run((launch,))
 
-    def run(self, launches: Sequence[Launch], made: Sequence[Storage] = ()) -> None:
+    def run(self, launches: Sequence[Launch], made: Sequence[Any] = ()) -> None:
         """Give what is made its memory, and lend scratch memory."""
         with self.lock:
-            for storage in made:
-                storage.materialize()
+            for array in made:
+                array.storage.materialize()
             for arg in (arg for launch in launches for arg in launch.args):
                 if type(arg) is Scratch:
                     self.workspace.lend(arg.nbytes)

@@ -47,7 +47,7 @@ class Device:
             for a value. It guards the queue, the arguments of kernels, the pool, the workspace, the
             arenas and the staging memory. A thread holds that of one device at a time, and takes no
             other lock under it but those of caches and builds, under which this one is not taken.
-        inherited: whether it is of the process that this one was forked from: it refuses everything.
+        inherited: whether it is the parent's of a process that was forked: it refuses everything.
 
     Raises:
         DeviceError: if the runtime refuses to open it.

@@ -181,6 +181,9 @@ class ProgramCache:
         folder: where the files are.
         watch: who looks on; None: one of its own.
         ahead: builds kernels in other processes; None: all are built in this one.
+
+    Attributes:
+        kernels: those that are ready; entered under a lock, looked up without.
     """
 
     def __init__(
@@ -198,7 +201,7 @@ class ProgramCache:
         self._folder = folder
         self._watch = watch or Watch()
         self._ahead = ahead
-        self._kernels: dict[KernelSource, CompiledKernel] = {}
+        self.kernels: dict[KernelSource, CompiledKernel] = {}
         self._warned = False
         self.statistics = ProgramStatistics()
 
@@ -214,12 +217,12 @@ class ProgramCache:
         Raises:
             BuildError: if the compiler refuses it.
         """
-        kernel = self._kernels.get(source)
+        kernel = self.kernels.get(source)
         if kernel is None:
             with _BUILDING:
-                kernel = self._kernels.get(source)
+                kernel = self.kernels.get(source)
                 if kernel is None:
-                    kernel = self._kernels[source] = self._make(source)
+                    kernel = self.kernels[source] = self._make(source)
         return kernel
 
     def prepare(self, sources: Iterable[KernelSource]) -> Prepared:
@@ -239,7 +242,7 @@ class ProgramCache:
         """
         start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
-        new = [s for s in wanted if s not in self._kernels]
+        new = [s for s in wanted if s not in self.kernels]
         absent = {s: path for s in new if not (path := self._path(s, s.text())).exists()}
         if self._ahead is not None:
             self._build_ahead(self._ahead, absent)
@@ -258,12 +261,12 @@ class ProgramCache:
         binaries = ahead.build([Request(source.text(), source.options) for source in absent])
         with _BUILDING:
             for (source, path), binary in zip(absent.items(), binaries, strict=True):
-                if binary is None or source in self._kernels:  # another thread was faster
+                if binary is None or source in self.kernels:  # another thread was faster
                     continue
                 program = self._program(binary, source)
                 if program is not None:
                     signature = parse_signature(source.text(), source.name)
-                    self._kernels[source] = CompiledKernel(program, source.name, signature)
+                    self.kernels[source] = CompiledKernel(program, source.name, signature)
                     self._write(path, binary)
                     self.statistics.built += 1
             self.statistics.seconds += time.perf_counter() - start

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 import numpy as np
@@ -31,6 +31,13 @@ _CALLS = {
     "copy": "clEnqueueCopyBuffer",
     "map": "clEnqueueMapBuffer",
 }
+
+
+class _Made(Protocol):
+    """An array: something that lies in a storage."""
+
+    @property
+    def storage(self) -> Storage: ...
 
 
 class Queue:
@@ -84,24 +91,27 @@ class Queue:
         """
         self.run((launch,))
 
-    def run(self, launches: Sequence[Launch], made: Sequence[Storage] = ()) -> None:
+    def run(self, launches: Sequence[Launch], made: Sequence[_Made] = ()) -> None:
         """Enqueue the kernels of an op: nothing of another thread comes between them.
 
         Args:
             launches: what to run, in order.
-            made: what the op makes; it gets its memory first.
+            made: arrays that the op makes; they get their memory first.
 
         Raises:
             BuildError: if a kernel does not compile.
             OutOfDeviceMemory: if what is made, or scratch memory, does not fit.
         """
-        get, lend = self._programs.get, self.workspace.lend
-        kernels = [get(launch.kernel) for launch in launches]  # built while others go on
+        kernels, lend = self._programs.kernels, self.workspace.lend
+        for launch in launches:
+            if launch.kernel not in kernels:  # built while others go on
+                self._programs.get(launch.kernel)
         with self.lock:
-            for storage in made:
-                storage.materialize()
+            for array in made:
+                array.storage.materialize()
             watched, queue = self._watch.observers, self._queue
-            for launch, kernel in zip(launches, kernels, strict=True):
+            for launch in launches:
+                kernel = kernels[launch.kernel]
                 if watched or not kernel.launched:
                     self._launch_watched(launch, kernel)
                     continue

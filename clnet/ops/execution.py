@@ -40,13 +40,15 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
         launches = function.lower(device.target, outputs, inputs)
         for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
-        made = [output.storage for output in outputs]
         if function.mutates:
             with device.lock:  # who finds the new version finds what was written
-                device.queue.run(launches, made)
+                device.queue.run(launches, outputs)
                 _written(function, inputs)
-        else:
-            device.queue.run(launches, made)
+        elif launches:
+            device.queue.run(launches, outputs)
+        else:  # views, most often
+            for output in outputs:
+                output.storage.materialize()
     return outputs
 
 
