@@ -121,7 +121,9 @@ class CompiledKernel:
         self.launched = False
         self.handle = self.new_handle()
         # Untyped arguments cost pyopencl 25 us a launch, typed ones 0.5 us (PoCL).
-        self.handle.set_scalar_arg_dtypes(signature.types)
+        with warnings.catch_warnings():  # that another kernel's setter has the same name and text
+            warnings.simplefilter("ignore")
+            self.handle.set_scalar_arg_dtypes(signature.types)
         self.set_args = self.handle.set_args
 
     def new_handle(self) -> Any:
