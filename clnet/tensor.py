@@ -193,16 +193,15 @@ class Tensor:
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` collected, of this shape, or None."""
         tracer = mode.current().tracer
-        if tracer is not None:
-            tracer.grad_read(self, self._grad)
-        return self._grad
+        return self._grad if tracer is None else tracer.grad_read(self, self._grad)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         tracer = mode.current().tracer
-        if tracer is not None:
-            tracer.grad_written(self, self._grad, value)
-        self._grad = value
+        if tracer is None:
+            self._grad = value
+        else:
+            tracer.grad_written(self, value)
 
     @property
     def retains_grad(self) -> bool:
@@ -445,6 +444,9 @@ class Tensor:
             retain_graph: keep what the tape saved, to walk it again; None: as ``create_graph``.
             create_graph: record the walk, so that the gradients can be differentiated.
 
+        Threads may call it at once, also where their graphs share leaves: what each of them found
+        is added to ``grad`` as a whole, in the order in which they finish.
+
         Raises:
             GradientError: if it requires no gradient, has more than one element and no ``gradient``
                 is given, or a saved tensor was freed or changed.
@@ -459,7 +461,8 @@ class Tensor:
             create_graph=create_graph,
             shown=seen,
         )
-        with mode.using(grad=create_graph, phase="backward"):
+        # Threads that share leaves add to their gradients one after another: none is lost.
+        with self.device.lock, mode.using(grad=create_graph, phase="backward"):
             for leaf, grad in found.values():
                 _accumulate(leaf, grad, seen, create_graph=create_graph)
 

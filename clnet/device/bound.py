@@ -26,7 +26,7 @@ class BoundLaunches:
         enqueues: for each the ``pyopencl.Kernel``, the global and the local size.
     """
 
-    __slots__ = ("_args", "_cells", "_pointers", "enqueues", "launches")
+    __slots__ = ("__weakref__", "_args", "_cells", "_pointers", "enqueues", "launches")
 
     def __init__(self, launches: Sequence[Launch], kernels: Sequence[CompiledKernel]) -> None:
         self.launches = tuple(launches)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import pyopencl as cl
@@ -14,6 +16,7 @@ from ..errors import DeviceError
 from ..values import mode
 from .backing import Backing
 from .bound import BoundLaunches
+from .forked import INHERITANCE
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .staging import MOST_BYTES, Staging
 from .watch import Observer, Record, Watch
@@ -32,8 +35,19 @@ _CALLS = {
 }
 
 
+class _Made(Protocol):
+    """An array: something that lies in a storage."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+
 class Queue:
     """An in-order command queue of one device.
+
+    Who enqueues holds the device's lock, so that what belongs together (setting a kernel's
+    arguments and launching it, an op's launches with their scratch memory, a replay) stands
+    together in the queue. Nobody holds it while waiting for a value.
 
     Args:
         context: the ``pyopencl.Context``.
@@ -41,6 +55,10 @@ class Queue:
         programs: builds kernels.
         workspace: lends scratch memory.
         watch: who looks on; None: one of its own.
+        lock: the device's; None: one of its own.
+
+    Attributes:
+        bound: all launches that are bound just now.
     """
 
     def __init__(
@@ -50,7 +68,9 @@ class Queue:
         programs: ProgramCache,
         workspace: Workspace,
         watch: Watch | None = None,
+        lock: Any = None,
     ) -> None:
+        self.lock: Any = RLock() if lock is None else lock
         self._context = context
         self._device = device
         self._programs = programs
@@ -59,6 +79,7 @@ class Queue:
         self._queue = cl.CommandQueue(context, device)
         self._staging = Staging(self._host_memory)
         self._backing: Backing | None = None
+        self.bound: WeakSet[BoundLaunches] = WeakSet()
 
     def launch(self, launch: Launch) -> None:
         """Enqueue one kernel.
@@ -70,14 +91,36 @@ class Queue:
             BuildError: if its kernel does not compile.
             OutOfDeviceMemory: if its scratch memory does not fit.
         """
-        kernel = self._programs.get(launch.kernel)
-        if self._watch.observers or not kernel.launched:
-            self._launch_watched(launch, kernel)
-            return
-        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.serve))
-        cl.enqueue_nd_range_kernel(
-            self._queue, kernel.handle, launch.global_size, launch.local_size
-        )
+        self.run((launch,))
+
+    def run(self, launches: Sequence[Launch], made: Sequence[_Made] = ()) -> None:
+        """Enqueue the kernels of an op: nothing of another thread comes between them.
+
+        Args:
+            launches: what to run, in order.
+            made: arrays that the op makes; they get their memory first.
+
+        Raises:
+            BuildError: if a kernel does not compile.
+            OutOfDeviceMemory: if what is made, or scratch memory, does not fit.
+        """
+        kernels, lend = self._programs.kernels, self.workspace.serve
+        for launch in launches:
+            if launch.kernel not in kernels:  # built while others go on
+                self._programs.get(launch.kernel)
+        with self.lock:
+            for array in made:
+                array.storage.materialize()
+            watched, queue = self._watch.observers, self._queue
+            for launch in launches:
+                kernel = kernels[launch.kernel]
+                if watched or not kernel.launched:
+                    self._launch_watched(launch, kernel)
+                    continue
+                kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, lend))
+                cl.enqueue_nd_range_kernel(
+                    queue, kernel.handle, launch.global_size, launch.local_size
+                )
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
@@ -94,10 +137,17 @@ class Queue:
             launches: in order; their pointers are storages, scratch memory included, some of which
                 may get their buffers later.
         """
-        return BoundLaunches(launches, [self._programs.get(x.kernel) for x in launches])
+        kernels = [self._programs.get(launch.kernel) for launch in launches]
+        with self.lock:
+            bound = BoundLaunches(launches, kernels)
+            self.bound.add(bound)
+        return bound
 
     def replay(self, bound: BoundLaunches) -> None:
-        """Enqueue bound launches; while someone observes, they go the observable way."""
+        """Enqueue bound launches; while someone observes, they go the observable way.
+
+        A plan binds and replays, and copies out what was computed, under the device's lock.
+        """
         if self._watch.observers:
             for launch in bound.launches:
                 self.launch(launch)
@@ -116,18 +166,17 @@ class Queue:
         """
         start = time.perf_counter()
         place = storage.begin + offset_bytes
-        if array.nbytes > MOST_BYTES:
+        waits = array.nbytes > MOST_BYTES
+        with self.lock:
+            staged = array if waits else self._staging.place(array)
             event = cl.enqueue_copy(
-                self._queue, storage.buffer, array, dst_offset=place, is_blocking=True
+                self._queue, storage.buffer, staged, dst_offset=place, is_blocking=False
             )
-        else:
-            with self._staging.lock:
-                staged = self._staging.place(array)
-                event = cl.enqueue_copy(
-                    self._queue, storage.buffer, staged, dst_offset=place, is_blocking=False
-                )
+            if not waits:
                 self._staging.sent(event)
-        self._tell("upload", (), (storage,), array.nbytes, event, start)
+            self._tell("upload", (), (storage,), array.nbytes, event, start)
+        if waits:
+            event.wait()
 
     def _host_memory(self, nbytes: int) -> np.ndarray:
         """Bytes of the host's that the driver allocated, mapped for as long as they are used.
@@ -152,14 +201,14 @@ class Queue:
         if storage.buffer is None:
             raise abstract_error()
         start = time.perf_counter()
+        with self.lock:
+            queue = self._queue
+        # Without the lock: others enqueue meanwhile. If the queue has just been replaced, all that
+        # this thread had enqueued before is done.
         event = cl.enqueue_copy(
-            self._queue,
-            array,
-            storage.buffer,
-            src_offset=storage.begin + offset_bytes,
-            is_blocking=True,
+            queue, array, storage.buffer, src_offset=storage.begin + offset_bytes, is_blocking=True
         )
-        self._tell("download", (storage,), (), array.nbytes, event, start)
+        self._tell("download", (storage,), (), array.nbytes, event, start, queue)
 
     def copy(
         self,
@@ -172,15 +221,16 @@ class Queue:
     ) -> None:
         """Copy ``nbytes`` from one storage of this device to another, at byte offsets."""
         start = time.perf_counter()
-        event = cl.enqueue_copy(
-            self._queue,
-            target.buffer,
-            source.buffer,
-            byte_count=nbytes,
-            src_offset=source.begin + source_bytes,
-            dst_offset=target.begin + target_bytes,
-        )
-        self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
+        with self.lock:
+            event = cl.enqueue_copy(
+                self._queue,
+                target.buffer,
+                source.buffer,
+                byte_count=nbytes,
+                src_offset=source.begin + source_bytes,
+                dst_offset=target.begin + target_bytes,
+            )
+            self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
 
     def create(self, nbytes: int) -> Any:
         """A new buffer, backed with memory now and not at its first use.
@@ -203,7 +253,8 @@ class Queue:
             buffer: the ``pyopencl.Buffer``.
             nbytes: how many; even, as all blocks and regions are.
         """
-        cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
+        with self.lock:
+            cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
 
     @contextmanager
     def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
@@ -228,22 +279,26 @@ class Queue:
             least: bytes it has at least; they are touched until it is created.
             most: bytes it has at most. The first buffer that lies between gets the pages.
         """
-        with suppress(cl.Error):  # no room: whoever needs it is told so
-            buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
-            self._backing = Backing(buffer, self._bytes_of, least=least)
+        backing: Backing | None = None
+        with self.lock, suppress(cl.Error):  # no room: whoever needs it is told so
+            if self._backing is None:  # else another thread expects something
+                buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
+                backing = self._backing = Backing(buffer, self._bytes_of, least=least)
         try:
             yield
         finally:
-            if self._backing is not None:
-                self._backing.close()
+            if backing is not None:
+                backing.close()
                 self._backing = None
 
     @contextmanager
     def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:
         """The storage's bytes in the host's address space, read-only, until the body ends."""
         start = time.perf_counter()
+        with self.lock:
+            queue = self._queue
         array, event = cl.enqueue_map_buffer(
-            self._queue,
+            queue,
             storage.buffer,
             cl.map_flags.READ,
             storage.begin + offset_bytes,
@@ -251,12 +306,12 @@ class Queue:
             np.dtype(np.uint8),
             is_blocking=True,
         )
-        self._tell("map", (storage,), (), nbytes, event, start)
+        self._tell("map", (storage,), (), nbytes, event, start, queue)
         array.flags.writeable = False
         try:
             yield array
         finally:
-            array.base.release(self._queue)
+            array.base.release(queue)
 
     def finish(self) -> None:
         """Wait until all that was enqueued is done.
@@ -265,8 +320,10 @@ class Queue:
             DeviceError: if a kernel failed on the device.
         """
         start = time.perf_counter()
+        with self.lock:
+            queue = self._queue
         try:
-            self._queue.finish()
+            queue.finish()
         except cl.RuntimeError as error:
             raise DeviceError(
                 "queue",
@@ -274,18 +331,21 @@ class Queue:
                 status=str(error),
                 remedy="Run under clnet.profile() to see which, and start a new process",
             ) from error
-        self._staging.forget()
+        with self.lock:
+            self._staging.forget()
         self._watch.call("clFinish", start)
 
     @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
         """Let ``observer`` see every command while the body runs."""
-        before = self._watch.observers
-        self._set_observers((*before, observer))
+        with self.lock:
+            self._set_observers((*self._watch.observers, observer))
         try:
             yield
         finally:
-            self._set_observers(before)
+            if not INHERITANCE.lost:  # a forked child leaves what its parent had entered
+                with self.lock:  # others may have come and gone meanwhile
+                    self._set_observers([o for o in self._watch.observers if o is not observer])
 
     def _set_observers(self, observers: Sequence[Observer]) -> None:
         wanted = any(o.profiling for o in observers)
@@ -343,9 +403,23 @@ class Queue:
         nbytes: int,
         event: Any,
         start: float,
+        queue: Any = None,
     ) -> None:
         if not self._watch.observers:
             return
+        with self.lock:
+            if queue is None or queue is self._queue:  # else it began before they looked on
+                self._tell_copy(kind, reads, writes, nbytes, event, start)
+
+    def _tell_copy(
+        self,
+        kind: str,
+        reads: tuple[Storage, ...],
+        writes: tuple[Storage, ...],
+        nbytes: int,
+        event: Any,
+        start: float,
+    ) -> None:
         self._watch.call(_CALLS[kind], start)
         seconds = time.perf_counter() - start
         now = mode.current()
