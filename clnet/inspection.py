@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
-from . import shapes
+from . import mode, shapes
 from .dtypes import DType, Kind, float32, promote
 from .errors import DtypeError
 from .ops.pointwise import result_type as result_type
@@ -16,6 +18,7 @@ from .tensor import Tensor
 __all__ = [
     "broadcast_shapes",
     "can_cast",
+    "debug",
     "finfo",
     "get_default_dtype",
     "iinfo",
@@ -26,6 +29,30 @@ __all__ = [
     "promote_types",
     "result_type",
 ]
+
+
+@contextmanager
+def debug(enabled: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 - as PyTorch's contexts
+    """Find the line of an index out of range, or of a number an op is not defined for.
+
+    What depends on a tensor's elements is checked by kernels, and raised when the host next waits
+    for the device: by ``item``, ``numpy``, ``tolist``, ``clnet.synchronize`` or the end of a
+    profile. Inside this context, and everywhere with ``CLNET_DEBUG=1``, every op that checks waits
+    for its kernel, and the error is raised by the line that called it; a compiled function's names
+    the line that was traced.
+
+    Args:
+        enabled: False: as without it.
+
+    Example:
+        >>> import clnet
+        >>> with clnet.debug():
+        ...     clnet.arange(3)[clnet.tensor([5])]  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        clnet.errors.DataBoundsError: index: it lies in [-size, size); got index=5, ...
+    """
+    with mode.using(debug=enabled):
+        yield
 
 
 def is_tensor(value: Any) -> bool:

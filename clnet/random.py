@@ -12,6 +12,8 @@ from .device import device as open_device
 from .dtypes import DType, int64
 from .errors import ArgumentError
 from .generator import Generator
+from .kernels.check import Bad
+from .ops.check import of_value, require_elements
 from .ops.permutation import NUMBERS_PER_ELEMENT, Permutation
 from .ops.random import Counter
 from .shapes import broadcast_shapes
@@ -159,6 +161,8 @@ def normal(
         return ops.normal_(x, mean, std, generator=generator).requires_grad_(requires_grad)
     if not isinstance(std, Tensor) and std < 0:
         raise ArgumentError("normal", "std is 0 or more", std=std)
+    if isinstance(std, Tensor):
+        require_elements(std, of_value("normal", "std", "it is 0 or more"), Bad.BELOW, 0)
     given = [t.detach() for t in (mean, std) if isinstance(t, Tensor)]
     shape = broadcast_shapes("normal", *(t.shape for t in given))
     x = ops.normal_(given[0].new_empty(shape), generator=generator)

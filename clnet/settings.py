@@ -55,6 +55,7 @@ class Settings:
         data_dir: ``CLNET_DATA``, where data sets are looked for before the cache.
         tunings_dir: ``CLNET_TUNINGS``, where measured choices of kernels' parameters are kept.
         tune: ``CLNET_TUNE``, whether what no choice was measured for is measured at first use.
+        debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
     """
 
     device: str | None
@@ -66,6 +67,7 @@ class Settings:
     data_dir: Path | None
     tunings_dir: Path
     tune: bool
+    debug: bool
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -97,9 +99,13 @@ class Settings:
             return int(value)
 
         cache, data, tunings = map(text, ("CLNET_CACHE_DIR", "CLNET_DATA", "CLNET_TUNINGS"))
-        tune = text("CLNET_TUNE")
-        if tune not in (None, "0", "1"):
-            raise ArgumentError("CLNET_TUNE", "is 0 or 1", value=repr(tune))
+
+        def switch(name: str) -> bool:
+            value = text(name)
+            if value not in (None, "0", "1"):
+                raise ArgumentError(name, "is 0 or 1", value=repr(value))
+            return value == "1"
+
         return Settings(
             device=text("CLNET_DEVICE"),
             threads=count("CLNET_THREADS", 1),
@@ -109,7 +115,8 @@ class Settings:
             cache_dir=user_cache_path("clnet") if cache is None else Path(cache),
             data_dir=None if data is None else Path(data),
             tunings_dir=user_config_path("clnet") / "tunings" if tunings is None else Path(tunings),
-            tune=tune == "1",
+            tune=switch("CLNET_TUNE"),
+            debug=switch("CLNET_DEBUG"),
         )
 
 

@@ -18,7 +18,7 @@ from ..kernels.avg_pool_grad import avg_pool_gradient
 from ..kernels.window import Window
 from ..shapes import Shape, pair
 from .function import Face, Function, Saved, apply, op, require_floating
-from .index import gather
+from .index import gather_within
 from .shape import contiguous, reshape
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class MaxPoolBackward(Function):
         h, w = self.shape[-2:]
         flat = reshape(grads[0], (*self.shape[:-2], h * w))
         positions = reshape(index, (*index.shape[:-2], index.shape[-2] * index.shape[-1]))
-        return reshape(gather(flat, -1, positions), index.shape), None
+        return reshape(gather_within(flat, -1, positions), index.shape), None
 
 
 class AvgPool(Function):

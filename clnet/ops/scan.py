@@ -14,7 +14,7 @@ from ..shapes import normalize_dim
 from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
 from .create import positions
 from .function import Face, Function, Saved, apply, op, require_floating
-from .index import gather
+from .index import gather_within
 from .mathematics import logaddexp
 from .reduce import sum as total
 from .shape import cat, clone, contiguous, expand, narrow, reshape, to_dtype
@@ -164,7 +164,7 @@ def _running_extreme(name: str, better: Callable[..., Tensor], x: Tensor, dim: i
         )
         back *= 2
     indices = contiguous(indices)
-    return Extremes(gather(x, axis, indices), indices)
+    return Extremes(gather_within(x, axis, indices), indices)
 
 
 @op()
