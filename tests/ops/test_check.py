@@ -305,7 +305,8 @@ def test_the_module_is_named():
 
     model, bad = Model(), clnet.tensor([4])
     for call in (model, clnet.compile(model)):
-        call(bad)
+        with clnet.no_grad():
+            call(bad)
         with pytest.raises(IndexError, match=r"rows=4.*\(in Model.table\)"):
             clnet.synchronize()
 
@@ -338,7 +339,7 @@ def test_an_absent_device_checks_nothing():
 
 def test_lengths_that_the_host_has_are_checked_at_once():
     log_probs, targets = clnet.tensor(LOG), clnet.ones(2, 1, dtype=clnet.int64)
-    with pytest.raises(DataDomainError, match=r"ctc_loss: it lies in \[0, 5\]; got input_lengths"):
+    with pytest.raises(DataDomainError, match=r"ctc_loss: input_lengths: it lies in"):
         F.ctc_loss(log_probs, targets, [5, 6], [1, 1])
     with pytest.raises(ValueError, match="target_lengths"):
         F.ctc_loss(log_probs, targets, [5, 5], [1, -1])
