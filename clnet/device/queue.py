@@ -216,7 +216,8 @@ class Queue:
         return buffer
 
     def _zero(self, buffer: Any, nbytes: int) -> None:
-        cl.enqueue_fill_buffer(self._queue, buffer, np.zeros(1, np.uint8), 0, nbytes)
+        # Waits: once for a queue, and after an error. Oclgrind takes what is filled for unwritten.
+        cl.enqueue_copy(self._queue, buffer, np.zeros(nbytes, np.uint8), is_blocking=True)
 
     @contextmanager
     def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
