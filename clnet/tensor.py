@@ -436,16 +436,13 @@ class Tensor:
         retain_graph: bool | None = None,
         create_graph: bool = False,
     ) -> None:
-        """Add the gradient of this tensor to ``grad`` of every leaf that requires one.
+        """Add the gradient of this tensor to ``grad`` of every leaf that requires one, as a whole.
 
         Args:
             gradient: gradient of the final value with respect to this tensor, of its shape; None
                 stands for 1 and needs a tensor of one element.
             retain_graph: keep what the tape saved, to walk it again; None: as ``create_graph``.
             create_graph: record the walk, so that the gradients can be differentiated.
-
-        Threads may call it at once, also where their graphs share leaves: what each of them found
-        is added to ``grad`` as a whole, in the order in which they finish.
 
         Raises:
             GradientError: if it requires no gradient, has more than one element and no ``gradient``

@@ -16,6 +16,7 @@ from ..errors import DeviceError
 from ..values import mode
 from .backing import Backing
 from .bound import BoundLaunches
+from .fault import CELL, Faults
 from .forked import INHERITANCE
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .staging import MOST_BYTES, Staging
@@ -80,6 +81,7 @@ class Queue:
         self._staging = Staging(self._host_memory)
         self._backing: Backing | None = None
         self.bound: WeakSet[BoundLaunches] = WeakSet()
+        self.faults = Faults(self.create, self._zero)
 
     def launch(self, launch: Launch) -> None:
         """Enqueue one kernel.
@@ -90,6 +92,7 @@ class Queue:
         Raises:
             BuildError: if its kernel does not compile.
             OutOfDeviceMemory: if its scratch memory does not fit.
+            ClnetError: in debug mode, what a kernel that checks its data found.
         """
         self.run((launch,))
 
@@ -103,6 +106,7 @@ class Queue:
         Raises:
             BuildError: if a kernel does not compile.
             OutOfDeviceMemory: if what is made, or scratch memory, does not fit.
+            ClnetError: in debug mode, what a kernel that checks its data found.
         """
         kernels, lend = self._programs.kernels, self.workspace.serve
         for launch in launches:
@@ -114,13 +118,18 @@ class Queue:
             watched, queue = self._watch.observers, self._queue
             for launch in launches:
                 kernel = kernels[launch.kernel]
+                args = launch.args if launch.check is None else self.faults.args_of(launch)
                 if watched or not kernel.launched:
-                    self._launch_watched(launch, kernel)
-                    continue
-                kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, lend))
-                cl.enqueue_nd_range_kernel(
-                    queue, kernel.handle, launch.global_size, launch.local_size
-                )
+                    self._launch_watched(launch, args, kernel)
+                else:
+                    kernel.set_args(*values_of(args, kernel.signature.item_bytes, lend))
+                    cl.enqueue_nd_range_kernel(
+                        queue, kernel.handle, launch.global_size, launch.local_size
+                    )
+                if launch.check is not None:
+                    self.faults.expected = True
+                    if mode.current().debug:  # under the lock: nobody else is told
+                        self.finish()
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
@@ -139,7 +148,7 @@ class Queue:
         """
         kernels = [self._programs.get(launch.kernel) for launch in launches]
         with self.lock:
-            bound = BoundLaunches(launches, kernels)
+            bound = BoundLaunches(launches, kernels, self.faults)
             self.bound.add(bound)
         return bound
 
@@ -147,8 +156,11 @@ class Queue:
         """Enqueue bound launches; while someone observes, they go the observable way.
 
         A plan binds and replays, and copies out what was computed, under the device's lock.
+
+        Raises:
+            ClnetError: in debug mode, what a kernel that checks its data found.
         """
-        if self._watch.observers:
+        if self._watch.observers or (bound.checks and mode.current().debug):
             for launch in bound.launches:
                 self.launch(launch)
             return
@@ -157,6 +169,8 @@ class Queue:
         enqueue, queue = cl.enqueue_nd_range_kernel, self._queue
         for kernel, global_size, local_size in bound.enqueues:
             enqueue(queue, kernel, global_size, local_size)
+        if bound.checks:
+            self.faults.expected = True
 
     def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:
         """Copy a dense host array into a storage; the host array may be reused on return.
@@ -197,9 +211,14 @@ class Queue:
         return array
 
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
-        """Copy from a storage into a dense host array; waits until it is there."""
+        """Copy from a storage into a dense host array; waits until it is there.
+
+        Raises:
+            ClnetError: if a kernel has found its data to be bad since the last synchronisation.
+        """
         if storage.buffer is None:
             raise abstract_error()
+        found = self._faults_now()
         start = time.perf_counter()
         with self.lock:
             queue = self._queue
@@ -209,6 +228,7 @@ class Queue:
             queue, array, storage.buffer, src_offset=storage.begin + offset_bytes, is_blocking=True
         )
         self._tell("download", (storage,), (), array.nbytes, event, start, queue)
+        self._raise(found)
 
     def copy(
         self,
@@ -256,6 +276,10 @@ class Queue:
         with self.lock:
             cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
 
+    def _zero(self, buffer: Any, nbytes: int) -> None:
+        # Waits: once for a queue, and after an error. Oclgrind takes what is filled for unwritten.
+        cl.enqueue_copy(self._queue, buffer, np.zeros(nbytes, np.uint8), is_blocking=True)
+
     @contextmanager
     def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
         """A buffer's bytes, to be written; does not wait for what was enqueued before."""
@@ -293,7 +317,12 @@ class Queue:
 
     @contextmanager
     def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:
-        """The storage's bytes in the host's address space, read-only, until the body ends."""
+        """The storage's bytes in the host's address space, read-only, until the body ends.
+
+        Raises:
+            ClnetError: if a kernel has found its data to be bad since the last synchronisation.
+        """
+        found = self._faults_now()
         start = time.perf_counter()
         with self.lock:
             queue = self._queue
@@ -309,12 +338,43 @@ class Queue:
         self._tell("map", (storage,), (), nbytes, event, start, queue)
         array.flags.writeable = False
         try:
+            self._raise(found)
             yield array
         finally:
             array.base.release(queue)
 
     def finish(self) -> None:
-        """Wait until all that was enqueued is done.
+        """Wait until all that was enqueued is done, and look what kernels found.
+
+        Raises:
+            DeviceError: if a kernel failed on the device.
+            ClnetError: if one has found its data to be bad since the last synchronisation.
+        """
+        found = self._faults_now()
+        self.wait()
+        self._raise(found)
+
+    def _faults_now(self) -> np.ndarray | None:
+        """The cell of faults, to be there with whatever is waited for next; None: as it was."""
+        if not self.faults.expected:
+            return None
+        found = np.zeros((), CELL)
+        with self.lock:
+            self.faults.expected = False
+            # A few bytes that no tensor holds: observers are not told.
+            cl.enqueue_copy(self._queue, found, self.faults.cell.buffer, is_blocking=False)
+        return found
+
+    def _raise(self, found: np.ndarray | None) -> None:
+        """Raise what a kernel found, once; the device is as usable as before."""
+        error = None if found is None else self.faults.error(found)
+        if error is not None:
+            with self.lock:
+                self.faults.clear()
+            raise error
+
+    def wait(self) -> None:
+        """Wait until all that was enqueued is done; what kernels found is told later.
 
         Raises:
             DeviceError: if a kernel failed on the device.
@@ -350,15 +410,17 @@ class Queue:
     def _set_observers(self, observers: Sequence[Observer]) -> None:
         wanted = any(o.profiling for o in observers)
         if wanted != any(o.profiling for o in self._watch.observers):
-            self.finish()
+            self.wait()
             properties = [cl.command_queue_properties.PROFILING_ENABLE] if wanted else []
             self._queue = cl.CommandQueue(self._context, self._device, *properties)
         self._watch.set(observers)
 
-    def _launch_watched(self, launch: Launch, kernel: CompiledKernel) -> None:
+    def _launch_watched(
+        self, launch: Launch, args: tuple[Any, ...], kernel: CompiledKernel
+    ) -> None:
         """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
         start = time.perf_counter()
-        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.serve))
+        kernel.set_args(*values_of(args, kernel.signature.item_bytes, self.workspace.serve))
         self._watch.call("clSetKernelArg", start)
         enqueue = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(
@@ -375,7 +437,7 @@ class Queue:
     ) -> None:
         held = [
             (arg, w)
-            for arg, w in zip(launch.args, writes, strict=True)
+            for arg, w in zip(launch.args, writes, strict=launch.check is None)
             if isinstance(arg, Storage | Scratch)
         ]
         record = Record(

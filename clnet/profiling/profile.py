@@ -129,6 +129,11 @@ class Profile:
         stack.enter_context(device.queue.observe(recorder))
         return stack
 
+    @property
+    def observed(self) -> tuple[Device, ...]:
+        """The devices it looked on at."""
+        return tuple(self._recorders)
+
     def opened(self, device: Device) -> None:
         """Note that a device was opened meanwhile, and what that cost."""
         self.start.context += device.open_seconds
@@ -139,7 +144,7 @@ class Profile:
         if any(device.inherited for device in self._recorders):
             return
         for device in self._recorders:
-            device.synchronize()
+            device.queue.wait()
         self.wall = time.perf_counter() - self.begin
         self.cpu = time.process_time() - self._cpu_begin
         self.peak_resident_bytes = peak_resident_bytes()
@@ -200,3 +205,6 @@ def profile(
             yield observer
         finally:
             observer.finish()
+    for each in observer.observed:
+        if not each.inherited:
+            each.synchronize()  # kernels may have found bad data

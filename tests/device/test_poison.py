@@ -52,7 +52,7 @@ def found(y: clnet.Tensor) -> None:
 
 
 def test_this_suite_runs_poisoned():
-    asked = clnet.settings.SETTINGS.poison
+    asked = clnet.values.settings.SETTINGS.poison
     assert asked or __import__("os").environ["CLNET_POISON"] == "0"
 
 
@@ -139,6 +139,6 @@ def test_nothing_is_poisoned_unless_asked(device, monkeypatch):
     first.numpy()
     del first
     assert (apply(Forgetful(), clnet.zeros(6, 70)).numpy()[:, :-1] == 2).all()
-    assert not clnet.settings.Settings.read({}).poison
-    assert not clnet.settings.Settings.read({"CLNET_POISON": "0"}).poison
-    assert clnet.settings.Settings.read({"CLNET_POISON": "1"}).poison
+    assert not clnet.values.settings.Settings.read({}).poison
+    assert not clnet.values.settings.Settings.read({"CLNET_POISON": "0"}).poison
+    assert clnet.values.settings.Settings.read({"CLNET_POISON": "1"}).poison
