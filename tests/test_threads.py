@@ -13,6 +13,7 @@ import threading
 import time
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -261,6 +262,27 @@ def test_a_block_comes_back_while_the_pool_is_busy_elsewhere():
         assert not thread.is_alive()
     assert pool.statistics().allocated == 0
     assert pool.take(512) is block
+
+
+def test_a_block_that_comes_back_is_poisoned_by_who_holds_the_lock():
+    """A finalizer enqueues nothing; nobody is given the block before it is poisoned."""
+    filled: list[tuple[object, int]] = []
+    pool = BufferPool(
+        create=lambda n: SimpleNamespace(release=lambda: None),
+        finish=lambda: None,
+        max_block=2**20,
+        limit=None,
+        poison=lambda block, nbytes: filled.append((block, nbytes)),
+    )
+    block = pool.take(500)
+    assert filled == [(block, 512)]
+    pool.give_back(block, 500)
+    assert len(filled) == 1
+    assert pool.take(500) is block
+    assert filled == [(block, 512)] * 2
+    pool.give_back(block, 500)
+    pool.empty_cache()  # it goes to the device: a fill would keep it
+    assert len(filled) == 2
 
 
 def test_pauses_of_the_collector_overlap():

@@ -78,6 +78,7 @@ class Bench:
         """What the kernel makes of three ones, with ``a = 2``."""
         storage = Storage(self.device, 12)
         storage.materialize()
+        self.device.synchronize()  # its own queue may have a poison to fill in
         host = np.ones(3, np.float32)
         self.queue.upload(storage, host)
         self.queue.launch(Launch(source, (4,), (1,), (storage, 0, 2.0, 3), flops=3, bytes=24))
