@@ -39,7 +39,7 @@ What holds for all of them, beside PyTorch's documentation:
 NOTES = {
     "cdist": "`compute_mode` changes nothing: differences one by one",
     "cross_entropy": "settings are given by name",
-    "ctc_loss": "targets in a row: reads lengths",
+    "ctc_loss": "reads lengths",
     "cumprod": "second derivatives only where no factor is 0",
     "dropout": "takes a `generator`",
     "gumbel_softmax": "`eps` changes nothing",

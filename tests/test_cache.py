@@ -370,7 +370,7 @@ def test_a_user_without_a_home_works(tmp_path):
 def writing(folder: Path) -> subprocess.Popen[str]:
     """A process that stands still in the middle of writing a file."""
     program = (
-        "import sys, time; from pathlib import Path; from clnet.atomic import replacing\n"
+        "import sys, time; from pathlib import Path; from clnet.values.atomic import replacing\n"
         "with replacing(Path(sys.argv[1], 'file')) as file:\n"
         "    file.write(b'a part'); file.flush(); print('half', flush=True); time.sleep(60)\n"
     )

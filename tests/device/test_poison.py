@@ -11,6 +11,7 @@ from clnet.device import Scratch, Storage
 from clnet.kernels.moving.copy import copy, fill
 from clnet.ops.machinery.function import Function, apply
 from clnet.values.dtypes import float32
+from clnet.values.settings import SETTINGS, Settings
 
 pytestmark = pytest.mark.device
 
@@ -52,7 +53,7 @@ def found(y: clnet.Tensor) -> None:
 
 
 def test_this_suite_runs_poisoned():
-    asked = clnet.settings.SETTINGS.poison
+    asked = SETTINGS.poison
     assert asked or __import__("os").environ["CLNET_POISON"] == "0"
 
 
@@ -138,6 +139,6 @@ def test_nothing_is_poisoned_unless_asked(device, monkeypatch):
     first.numpy()
     del first
     assert (apply(Forgetful(), clnet.zeros(6, 70)).numpy()[:, :-1] == 2).all()
-    assert not clnet.settings.Settings.read({}).poison
-    assert not clnet.settings.Settings.read({"CLNET_POISON": "0"}).poison
-    assert clnet.settings.Settings.read({"CLNET_POISON": "1"}).poison
+    assert not Settings.read({}).poison
+    assert not Settings.read({"CLNET_POISON": "0"}).poison
+    assert Settings.read({"CLNET_POISON": "1"}).poison
