@@ -171,10 +171,14 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 @op()
 def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
-    """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s."""
+    """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s.
+
+    A negative index counts from the end.
+    """
     axis = normalize_dim("index_fill", dim, x.ndim)
-    shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
-    return index_copy(x, dim, index, x.new_full(shape, value))
+    source = x.new_full((*x.shape[:axis], index.numel(), *x.shape[axis + 1 :]), value)
+    y, rows, places = _slices("index_fill", x, dim, index, source)
+    return reshape(apply(ReplaceRows(wrap=True), y, rows, places), x.shape)
 
 
 def _slices(
