@@ -5,6 +5,7 @@ from __future__ import annotations
 from .custom import Function as Function
 from .custom import FunctionCtx as FunctionCtx
 from .gradcheck import gradcheck as gradcheck
+from .gradcheck import gradgradcheck as gradgradcheck
 from .gradient import grad as grad
 from .tape import enable_grad as enable_grad
 from .tape import inference_mode as inference_mode

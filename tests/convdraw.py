@@ -1,4 +1,4 @@
-"""Convolutions of any number of axes in float64, one tap after another, and settings drawn at random.
+"""Convolutions of any number of axes in float64, tap by tap, and settings drawn at random.
 
 The references share no code with clnet, and are not PyTorch's: a convolution is a sum over taps of
 slices of the padded array, a transposed one lays its taps on an array that is cut to size last.
@@ -70,9 +70,13 @@ class Setting:
     @property
     def valid(self) -> bool:
         """Whether PyTorch takes it: a result that is not empty, padding that its mode can fill."""
-        if self.mode == "reflect" and any(max(p) >= n for p, n in zip(self.sides, self.size)):
+        if self.mode == "reflect" and any(
+            max(p) >= n for p, n in zip(self.sides, self.size, strict=True)
+        ):
             return False
-        if self.mode == "circular" and any(max(p) > n for p, n in zip(self.sides, self.size)):
+        if self.mode == "circular" and any(
+            max(p) > n for p, n in zip(self.sides, self.size, strict=True)
+        ):
             return False
         return min(self.out) >= 1
 
@@ -179,12 +183,12 @@ def _convolved(x: np.ndarray, weight: np.ndarray, gy: np.ndarray | None, s: Sett
     y = np.zeros((*x.shape[:2], s.channels[1], *s.out))
     gx, gw = np.zeros(padded.shape), np.zeros(weight.shape)
     for tap, at in _taps(s, s.out):
-        part, filters = padded[:, :, :, *at], weight[:, :, :, *tap]
+        part, filters = padded[(..., *at)], weight[(..., *tap)]
         y += np.einsum("ngc...,goc->ngo...", part, filters)
         if gy is not None:
-            gx[:, :, :, *at] += np.einsum("ngo...,goc->ngc...", gy, filters)
+            gx[(..., *at)] += np.einsum("ngo...,goc->ngc...", gy, filters)
             flat = (*x.shape[:2], -1, int(np.prod(s.out)))
-            gw[:, :, :, *tap] = np.einsum(
+            gw[(..., *tap)] = np.einsum(
                 "ngop,ngcp->goc", gy.reshape(flat[0], flat[1], s.channels[1], flat[3]),
                 part.reshape(flat[0], flat[1], s.channels[0], flat[3]),
             )  # fmt: skip
@@ -195,7 +199,7 @@ def _folded(gx: np.ndarray, shape: Sizes, s: Setting) -> np.ndarray:
     """The gradient of padding: what each padded place was copied from gets what arrived there."""
     if s.mode == "zeros":
         cut = tuple(slice(low, low + n) for (low, _), n in zip(s.sides, s.size, strict=True))
-        return gx[:, :, :, *cut]
+        return gx[(..., *cut)]
     for axis, (low, high) in enumerate(s.sides, start=3):
         source = np.pad(np.arange(shape[axis]), (low, high), mode=MODES[s.mode])
         moved = np.moveaxis(gx, axis, 0)
@@ -213,14 +217,14 @@ def _transposed(x: np.ndarray, weight: np.ndarray, gy: np.ndarray | None, s: Set
     gx, gw = np.zeros(x.shape), np.zeros(weight.shape)
     arrived = np.zeros(y.shape)
     if gy is not None:
-        arrived[:, :, :, *cut] = gy
+        arrived[(..., *cut)] = gy
     pixels = int(np.prod(s.size))
     for tap, at in _taps(s, s.size):
-        filters = weight[:, :, :, *tap]
-        y[:, :, :, *at] += np.einsum("ngc...,gco->ngo...", x, filters)
-        part = arrived[:, :, :, *at]
+        filters = weight[(..., *tap)]
+        y[(..., *at)] += np.einsum("ngc...,gco->ngo...", x, filters)
+        part = arrived[(..., *at)]
         gx += np.einsum("ngo...,gco->ngc...", part, filters)
-        gw[:, :, :, *tap] = np.einsum(
+        gw[(..., *tap)] = np.einsum(
             "ngcp,ngop->gco", x.reshape(*x.shape[:3], pixels), part.reshape(*part.shape[:3], pixels)
         )
-    return y[:, :, :, *cut], gx, gw
+    return y[(..., *cut)], gx, gw

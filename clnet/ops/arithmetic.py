@@ -422,12 +422,13 @@ def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
     return evaluate("where", _select, [condition, x, other], promoted=[x, other])
 
 
+# A bound that is NaN takes over everywhere, as PyTorch has it.
 def _at_least(x, low):
-    return e.where(x < low, low, x)
+    return e.where(e.logical_or(x < low, e.ne(low, low)), low, x)
 
 
 def _at_most(x, high):
-    return e.where(x > high, high, x)
+    return e.where(e.logical_or(x > high, e.ne(high, high)), high, x)
 
 
 def _between(x, low, high):

@@ -440,7 +440,9 @@ def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 @op()
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """``length`` elements from ``start`` along an axis, without a copy; below 0 it counts from the end.
+    """``length`` elements from ``start`` along an axis, without a copy.
+
+    A negative ``start`` counts from the end.
 
     Raises:
         ShapeError: if they do not lie inside it.

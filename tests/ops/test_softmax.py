@@ -53,7 +53,7 @@ OFFSETS = [0, 1e4, 1e7, -1e8, 1e30]
 @pytest.mark.parametrize("shape", [(3, 20), (2, 5, 7)], ids=["rows", "columns"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_an_offset_of_the_scores_costs_no_digit(shape, offset, compiled):
-    """The largest score is taken off before the logarithm of the sum is, not after both are added."""
+    """The largest score is taken off before the logarithm of the sum is, not with it."""
     # Multiples of 64: near 1e8 float32 holds no others.
     scale = 2.0**80 if offset == 1e30 else 64 if abs(offset) > 1e7 else 1
     rng = np.random.default_rng(0)
