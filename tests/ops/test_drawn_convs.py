@@ -18,7 +18,7 @@ from tests.convdraw import Setting
 
 pytestmark = pytest.mark.device
 
-DRAWS = int(os.environ.get("CLNET_TEST_DRAWS", "60"))
+DRAWS = int(os.environ.get("CLNET_TEST_DRAWS", "24"))
 FIRST = int(os.environ.get("CLNET_TEST_SEED", "0"))
 EPS = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -40,15 +40,22 @@ def called(s: Setting, x, weight, bias=None):
     return call(x, weight, bias, s.stride, s.padding, s.dilation, s.groups)
 
 
-def layered(s: Setting, x, weight, bias=None):
-    """The layer of a setting, with these parameters."""
-    channels = (s.channels[0] * s.groups, s.channels[1] * s.groups)
-    layer = getattr(nn, f"Conv{len(s.size)}d")(
-        *channels, s.kernel, s.stride, s.padding, s.dilation, s.groups, s.bias,
-        padding_mode=s.mode,
-    )  # fmt: skip
-    layer.weight.data, layer.weight.requires_grad = weight, False
-    return layer
+def layered(s: Setting):
+    """The layer of a setting, given its parameters; results and gradients as :func:`eager`'s."""
+
+    def call(x, *tensors):
+        *parameters, gy = tensors
+        layer = getattr(nn, f"Conv{len(s.size)}d")(
+            s.channels[0] * s.groups, s.channels[1] * s.groups, s.kernel, s.stride, s.padding,
+            s.dilation, s.groups, s.bias, padding_mode=s.mode,
+        )  # fmt: skip
+        with clnet.no_grad():
+            for own, values in zip(layer.parameters(), parameters, strict=True):
+                own.copy_(values)
+        y = layer(x)
+        return (y, *clnet.autograd.grad([y], [x, *layer.parameters()], [gy]))
+
+    return call
 
 
 def differences(s: Setting, rng, call, dtype=clnet.float32):
@@ -69,10 +76,10 @@ def differences(s: Setting, rng, call, dtype=clnet.float32):
         yield name, float(off.max(initial=0) / scale)
 
 
-def eager(s: Setting, operate=called):
+def eager(s: Setting):
     def call(*tensors):
         *given, gy = tensors
-        y = operate(s, *given)
+        y = called(s, *given)
         return (y, *clnet.autograd.grad([y], given, [gy]))
 
     return call
@@ -96,6 +103,23 @@ def test_eager():
 def test_compiled():
     for seed, s in settings(DRAWS // 2, salt=1):
         check(s, seed, clnet.compile(eager(s)))
+
+
+def test_layers_with_padding_of_all_modes():
+    for seed, s in settings(DRAWS // 2, layer=True, salt=3):
+        check(s, seed, layered(s))
+
+
+def test_output_padding_of_a_stride_and_more():
+    """Beyond the last step of the filter there is 0, not what memory held."""
+    ones = clnet.ones(1, 1, 2, 2)
+    y = F.conv_transpose2d(ones, ones, stride=1, dilation=2, output_padding=1)
+    row, none = [1, 1, 1, 1, 0], [0] * 5
+    np.testing.assert_array_equal(y.numpy()[0, 0], [row, row, row, row, none])
+    for seed, s in settings(DRAWS * 3, salt=4):
+        axes = list(zip(s.extra, s.stride, strict=True))
+        if len(s.size) < 3 and s.transposed and any(e >= step for e, step in axes):
+            check(s, seed, eager(s))
 
 
 @pytest.mark.parametrize("dtype", [clnet.float64, clnet.float16, clnet.bfloat16], ids=str)
