@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
-from ci.ops_notes import INTRODUCTION, NOTES
+from ci.ops_notes import CORNERS, INTRODUCTION, NOTES
 from clnet.autograd import grad
 from clnet.compile.tracer import Step, Tracer
 from clnet.errors import ClnetError, TraceError
@@ -237,7 +237,10 @@ def build() -> str:
         lines += [row(name, known[name]) for name in sorted(families[module])]
         lines += [""]
     twins = ", ".join(f"`{name}`" for name in overwriting)
-    lines += ["## In place", "", f"Methods that overwrite their tensor: {twins}."]
+    lines += ["## In place", "", f"Methods that overwrite their tensor: {twins}.", ""]
+    lines += ["## Corners that PyTorch answers otherwise", ""]
+    lines += ["By their names in `tests/cornercases.py`; all others of that file agree.", ""]
+    lines += [f"- `{name}`: {reason}" for name, reason in CORNERS.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
-from ..values.dtypes import int64
+from ..values.dtypes import bool_, int64, uint8
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
 from .arithmetic import eq, logical_and, maximum, minimum, mul, where
 from .create import positions
@@ -171,10 +171,14 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 @op()
 def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
-    """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s."""
+    """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s.
+
+    A negative index counts from the end.
+    """
     axis = normalize_dim("index_fill", dim, x.ndim)
-    shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
-    return index_copy(x, dim, index, x.new_full(shape, value))
+    source = x.new_full((*x.shape[:axis], index.numel(), *x.shape[axis + 1 :]), value)
+    y, rows, places = _slices("index_fill", x, dim, index, source)
+    return reshape(apply(ReplaceRows(wrap=True), y, rows, places), x.shape)
 
 
 def _slices(
@@ -274,6 +278,9 @@ def scatter_reduce(
         law = f"reduce is one of {_REDUCTIONS}"
         raise ArgumentError("scatter_reduce", law, reduce=repr(reduce))
     require_same_dtype("scatter_reduce", x=x.array, src=src.array)
+    if x.dtype is bool_:
+        wide = (to_dtype(x, uint8), dim, index, to_dtype(src, uint8), reduce)
+        return to_dtype(scatter_reduce(*wide, include_self=include_self), bool_)
     if src.ndim == index.ndim and src.shape != index.shape and src.ndim:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
     ones = index.new_ones(index.shape, dtype=int64)
@@ -285,7 +292,7 @@ def scatter_reduce(
         if reduce == "sum":
             return total
         shares = where(named, count + int(include_self), 1)
-        return total / shares if x.dtype.is_floating_point else total // shares
+        return total / shares if x.dtype.is_floating_point else to_dtype(total // shares, x.dtype)
     if reduce == "prod":
         found = _segments(mul, x, dim, index, src)
         return where(named, found * x if include_self else found, x)
