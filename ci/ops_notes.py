@@ -15,8 +15,18 @@ What holds for all of them, beside PyTorch's documentation:
   numbers.
 - The first tensor is given by position; it is called `x`, not `input`.
 - Everything is deterministic: the same inputs give the same bits on the same device.
-- An index out of range is not an error, which would have to wait for the device: it reads NaN (0 of
-  whole numbers) and writes nothing.
+- What depends on elements is checked by kernels, and raised when the host next waits for the
+  device (`item`, `numpy`, `tolist`, `synchronize`, the end of a profile): indices and classes out
+  of range, probabilities outside [0, 1], negative variances, lengths and offsets, singular
+  matrices. The error is PyTorch's (`IndexError`, `ValueError`, `RuntimeError`,
+  `linalg.LinAlgError`) and names op, argument, value and place; inside `clnet.debug()`, or with
+  `CLNET_DEBUG=1`, it comes at once, from the line that called the op. Until then an index out of
+  range reads NaN (0 of whole numbers) and writes nothing.
+- What differs from PyTorch's checks: of several faults the first is raised and the others are
+  counted; what a compiled function drops, because nobody reads it, is not checked; nor is an index
+  of which nothing is picked (an axis of size 0). Whole numbers divided by 0 raise nothing, as on
+  PyTorch's GPUs. Offsets of `embedding_bag` that descend are always refused. There are no
+  `linalg.*_ex`: nothing waits for a check in any case.
 - Writes in place (`x.add_`, `x += y`, `x[0] = y`, `F.relu(x, inplace=True)`) are on the tape as
   PyTorch's are: what backward saved must not change afterwards, leaves are written under
   `clnet.no_grad()`, views write what they are views of. A constant written over all of a tensor
@@ -36,9 +46,7 @@ NOTES = {
     "multinomial": "weight 0 comes last, no error",
     "nll_loss": "settings are given by name",
     "scaled_dot_product_attention": "a row for which no key counts is 0, not NaN",
-    "inverse": "singular: infinities or NaN",
     "linalg.qr": "R's diagonal is positive",
-    "linalg.solve": "singular: infinities or NaN",
     "Tensor.unfold": "a copy",
     "unique": "elements, not slices: `dim` is None",
 }

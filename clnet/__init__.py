@@ -48,6 +48,7 @@ with paused_collector():
     from .device import synchronize as synchronize
     from .inspection import broadcast_shapes as broadcast_shapes
     from .inspection import can_cast as can_cast
+    from .inspection import debug as debug
     from .inspection import finfo as finfo
     from .inspection import get_default_dtype as get_default_dtype
     from .inspection import iinfo as iinfo

@@ -73,6 +73,21 @@ class BoundsError(ClnetError, IndexError):
     """An index outside its axis."""
 
 
+class DataBoundsError(BoundsError, RuntimeError):
+    """An index or a class among a tensor's elements that lies outside its axis.
+
+    A kernel found it: the host is told at the next synchronisation (:func:`clnet.debug`).
+    """
+
+
+class DataDomainError(ArgumentError, RuntimeError):
+    """A tensor's element that an op is not defined for; reported as :class:`DataBoundsError`."""
+
+
+class LinAlgError(ClnetError, RuntimeError):
+    """A matrix that cannot be inverted or factored; reported as :class:`DataBoundsError`."""
+
+
 class DeviceError(ClnetError, RuntimeError):
     """A device that is absent, unusable, or not the one the other arguments are on."""
 

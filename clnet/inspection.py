@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -10,13 +12,14 @@ import numpy as np
 from .errors import DtypeError
 from .ops.machinery.pointwise import result_type as result_type
 from .tensor import Tensor
-from .values import shapes
+from .values import mode, shapes
 from .values.arguments import checked
 from .values.dtypes import DType, Kind, float32, promote
 
 __all__ = [
     "broadcast_shapes",
     "can_cast",
+    "debug",
     "finfo",
     "get_default_dtype",
     "iinfo",
@@ -27,6 +30,30 @@ __all__ = [
     "promote_types",
     "result_type",
 ]
+
+
+@contextmanager
+def debug(enabled: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002 - as PyTorch's contexts
+    """Find the line of an index out of range, or of a number an op is not defined for.
+
+    What depends on a tensor's elements is checked by kernels, and raised when the host next waits
+    for the device: by ``item``, ``numpy``, ``tolist``, ``clnet.synchronize`` or the end of a
+    profile. Inside this context, and everywhere with ``CLNET_DEBUG=1``, every op that checks waits
+    for its kernel, and the error is raised by the line that called it; a compiled function's names
+    the line that was traced.
+
+    Args:
+        enabled: False: as without it.
+
+    Example:
+        >>> import clnet
+        >>> with clnet.debug():
+        ...     clnet.arange(3)[clnet.tensor([5])]  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        clnet.errors.DataBoundsError: index: it lies in [-size, size); got index=5, ...
+    """
+    with mode.using(debug=enabled):
+        yield
 
 
 @checked

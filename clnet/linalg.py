@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .errors import LinAlgError as LinAlgError
 from .ops.machinery.function import PUBLIC_OPS, Face
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below

@@ -10,6 +10,8 @@ from .creation import empty
 from .device import current_device
 from .device import device as open_device
 from .errors import ArgumentError
+from .kernels.reduce import Bad
+from .ops.check import of_value, require_elements
 from .ops.permutation import NUMBERS_PER_ELEMENT, Permutation
 from .ops.random import Counter
 from .tensor import Tensor
@@ -170,6 +172,8 @@ def normal(
         return ops.normal_(x, mean, std, generator=generator).requires_grad_(requires_grad)
     if not isinstance(std, Tensor) and std < 0:
         raise ArgumentError("normal", "std is 0 or more", std=std)
+    if isinstance(std, Tensor):
+        require_elements(std, of_value("normal", "std", "it is 0 or more"), Bad.BELOW, 0)
     given = [t.detach() for t in (mean, std) if isinstance(t, Tensor)]
     shape = broadcast_shapes("normal", *(t.shape for t in given))
     x = ops.normal_(given[0].new_empty(shape), generator=generator)

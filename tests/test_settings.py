@@ -65,10 +65,13 @@ def test_every_variable_is_read():
             "CLNET_TUNINGS": "/tunings",
             "CLNET_TUNE": "1",
             "CLNET_POISON": "1",
+            "CLNET_DEBUG": "1",
         }
     )
     folders = (Path("/cache"), Path("/data"), Path("/tunings"))
-    assert settings == Settings("pocl:1", 2, 8, 2**30, 2**26, 0, *folders, tune=True, poison=True)
+    assert settings == Settings(
+        "pocl:1", 2, 8, 2**30, 2**26, 0, *folders, tune=True, poison=True, debug=True
+    )
 
 
 def test_nothing_is_tuned_unless_asked():
@@ -76,6 +79,12 @@ def test_nothing_is_tuned_unless_asked():
     assert not Settings.read({"CLNET_TUNE": "0"}).tune
     with pytest.raises(ArgumentError, match="CLNET_TUNE: is 0 or 1; got value='yes'"):
         Settings.read({"CLNET_TUNE": "yes"})
+
+
+def test_debug_mode_is_off_unless_asked():
+    assert not Settings.read({}).debug
+    with pytest.raises(ArgumentError, match="CLNET_DEBUG: is 0 or 1; got value='on'"):
+        Settings.read({"CLNET_DEBUG": "on"})
 
 
 def test_an_empty_variable_counts_as_absent():

@@ -40,7 +40,7 @@ def lowered(step: Step, target: Target) -> Lowered:
     launches = step.function.lower(target, step.outputs, step.inputs)
     for launch in launches:
         launch.op, launch.module_path = step.function.name, step.module_path
-        launch.phase = step.phase
+        launch.phase, launch.line = step.phase, step.line
     return Lowered(step, tuple(launches))
 
 

@@ -31,13 +31,14 @@ def simplify(trace: Trace) -> Trace:
 def without_dead_steps(trace: Trace) -> Trace:
     """Only steps that lead to a result, a kept gradient or a change of something outside.
 
-    Actions on the host stay, and so do setup steps whose values are read.
+    Checks of data and actions on the host stay, and so do setup steps whose values are read.
     """
     needed = set(trace.lasting)
     kept: list[Step | Action] = []
     for step in reversed(trace.steps):
         if isinstance(step, Step):
-            if not any(s in needed or s in trace.outside for s in step.writes):
+            written = any(s in needed or s in trace.outside for s in step.writes)
+            if not written and not step.function.reports:
                 continue
             needed.update(x.storage for x in step.inputs)
         kept.append(step)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from ..array import Array
-from ..device import Storage
+from ..device import Storage, users_line
 from ..ops.machinery.function import Function
 from ..values import mode
 
@@ -21,6 +21,7 @@ class Step:
         function: the op with its settings.
         inputs, outputs: its arrays; an output may be a view of an input.
         module_path, phase: who asked for it.
+        line: the user's line, of a step whose kernels check their data; else "".
     """
 
     function: Function
@@ -28,6 +29,7 @@ class Step:
     outputs: tuple[Array, ...]
     module_path: str
     phase: str
+    line: str = ""
 
     @cached_property
     def reads(self) -> tuple[Storage, ...]:
@@ -86,7 +88,8 @@ class Tracer:
     ) -> None:
         """Called by :func:`clnet.ops.execution.execute` instead of running the op."""
         now = mode.current()
-        self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase))
+        line = "" if function.check is None else users_line()
+        self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase, line))
 
     def record_action(self, action: Callable[[], None]) -> None:
         """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""

@@ -5,6 +5,7 @@ from .bound import BoundLaunches
 from .buffer_pool import BufferPool, PoolStatistics, size_class
 from .device import Device, current_device, device, devices, on_open, opened_devices, traits_for
 from .discovery import Found
+from .fault import Check, users_line
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
 from .memory_figures import (
     empty_cache,
@@ -30,6 +31,7 @@ __all__ = [
     "BufferPool",
     "Call",
     "CallObserver",
+    "Check",
     "Command",
     "Device",
     "DeviceIdentity",
@@ -66,4 +68,5 @@ __all__ = [
     "size_class",
     "synchronize",
     "traits_for",
+    "users_line",
 ]

@@ -97,6 +97,9 @@ class _AbsentQueue:
     def finish(self) -> None:
         """Nothing is under way."""
 
+    def wait(self) -> None:
+        """Nothing is under way."""
+
     def download(self, array: Any, storage: Storage, offset_bytes: int = 0) -> NoReturn:
         """Refused."""
         raise self._nothing()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .fault import Faults
 from .launch import HostScalar, Launch, Storage, values_of
 
 if TYPE_CHECKING:
@@ -20,27 +21,32 @@ class BoundLaunches:
     Args:
         launches: what is run.
         kernels: for each its kernel, of which it gets a handle of its own.
+        faults: where kernels that check their data report to.
 
     Attributes:
+        checks: whether one of them checks its data.
         launches: what is run.
         enqueues: for each the ``pyopencl.Kernel``, the global and the local size.
     """
 
-    __slots__ = ("_args", "_cells", "_pointers", "enqueues", "launches")
+    __slots__ = ("_args", "_cells", "_pointers", "checks", "enqueues", "launches")
 
-    def __init__(self, launches: Sequence[Launch], kernels: Sequence[CompiledKernel]) -> None:
+    def __init__(
+        self, launches: Sequence[Launch], kernels: Sequence[CompiledKernel], faults: Faults
+    ) -> None:
         self.launches = tuple(launches)
+        self.checks = any(launch.check is not None for launch in launches)
         self.enqueues: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = []
         self._args: list[list[Any]] = []
         self._cells: list[list[Any]] = []
         self._pointers: dict[Storage, list[tuple[int, int]]] = {}
         for launch, kernel in zip(launches, kernels, strict=True):
-            self._bind(launch, kernel)
+            self._bind(launch, faults.args_of(launch), kernel)
 
-    def _bind(self, launch: Launch, kernel: CompiledKernel) -> None:
+    def _bind(self, launch: Launch, args: tuple[Any, ...], kernel: CompiledKernel) -> None:
         handle, number = kernel.new_handle(), len(self.enqueues)
-        values = values_of(launch.args, kernel.signature.item_bytes)
-        for index, (arg, value) in enumerate(zip(launch.args, values, strict=True)):
+        values = values_of(args, kernel.signature.item_bytes)
+        for index, (arg, value) in enumerate(zip(args, values, strict=True)):
             scalar = kernel.signature.types[index]
             handle.set_arg(index, value if scalar is None else scalar(value))
             if isinstance(arg, HostScalar):

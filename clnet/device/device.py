@@ -83,7 +83,7 @@ class Device:
             limit = self.traits.global_memory_bytes
         self.pool = BufferPool(
             create=self.queue.create,
-            finish=self.queue.finish,
+            finish=self.queue.wait,
             max_block=self.traits.max_allocation_bytes,
             limit=limit,
             whole=self.traits.global_memory_bytes,
@@ -109,7 +109,12 @@ class Device:
         self.target = Target(self.traits, self.target.workspace_limit, tunings)
 
     def synchronize(self) -> None:
-        """Wait until all that was asked of the device is done."""
+        """Wait until all that was asked of the device is done.
+
+        Raises:
+            ClnetError: if a kernel has found an index out of range, or a number that its op is not
+                defined for, since the last synchronisation.
+        """
         self.queue.finish()
 
 

@@ -14,6 +14,7 @@ from ..errors import DeviceError
 if TYPE_CHECKING:
     from .buffer_pool import BufferPool
     from .device import Device
+    from .fault import Check
 
 
 class Storage:
@@ -228,15 +229,19 @@ class Launch:
         args: in the kernel's order: Storage or Scratch for a pointer, bytes for a vector, else a
             number or a cell.
         flops, bytes: arithmetic operations, and bytes moved to and from memory at least.
+        check: what the kernel checks of its data, or None; see :mod:`.fault`.
         op, module_path, phase: who asked for it (filled in by who runs the op).
+        line: the user's line that a trace recorded it for, or "".
     """
 
     __slots__ = (
         "args",
         "bytes",
+        "check",
         "flops",
         "global_size",
         "kernel",
+        "line",
         "local_size",
         "module_path",
         "op",
@@ -259,6 +264,19 @@ class Launch:
         self.args = args
         self.flops = flops
         self.bytes = bytes
+        self.check: Check | None = None
         self.op = ""
+        self.line = ""
         self.module_path = ""
         self.phase = "forward"
+
+    def reporting(self, check: Check | None) -> Launch:
+        """The launch, which is told to report; where to are its kernel's last arguments.
+
+        They are the queue's to give, and no part of :attr:`args`.
+
+        Args:
+            check: what the kernel checks of its data; None: nothing.
+        """
+        self.check = check
+        return self

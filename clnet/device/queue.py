@@ -14,6 +14,7 @@ from ..errors import DeviceError
 from ..values import mode
 from .backing import Backing
 from .bound import BoundLaunches
+from .fault import CELL, Faults
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .staging import MOST_BYTES, Staging
 from .watch import Observer, Record, Watch
@@ -59,6 +60,7 @@ class Queue:
         self._queue = cl.CommandQueue(context, device)
         self._staging = Staging(self._host_memory)
         self._backing: Backing | None = None
+        self.faults = Faults(self.create, self._zero)
 
     def launch(self, launch: Launch) -> None:
         """Enqueue one kernel.
@@ -69,15 +71,21 @@ class Queue:
         Raises:
             BuildError: if its kernel does not compile.
             OutOfDeviceMemory: if its scratch memory does not fit.
+            ClnetError: in debug mode, what a kernel that checks its data found.
         """
         kernel = self._programs.get(launch.kernel)
+        args = launch.args if launch.check is None else self.faults.args_of(launch)
         if self._watch.observers or not kernel.launched:
-            self._launch_watched(launch, kernel)
-            return
-        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.serve))
-        cl.enqueue_nd_range_kernel(
-            self._queue, kernel.handle, launch.global_size, launch.local_size
-        )
+            self._launch_watched(launch, args, kernel)
+        else:
+            kernel.set_args(*values_of(args, kernel.signature.item_bytes, self.workspace.serve))
+            cl.enqueue_nd_range_kernel(
+                self._queue, kernel.handle, launch.global_size, launch.local_size
+            )
+        if launch.check is not None:
+            self.faults.expected = True
+            if mode.current().debug:
+                self.finish()
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
@@ -94,11 +102,16 @@ class Queue:
             launches: in order; their pointers are storages, scratch memory included, some of which
                 may get their buffers later.
         """
-        return BoundLaunches(launches, [self._programs.get(x.kernel) for x in launches])
+        kernels = [self._programs.get(x.kernel) for x in launches]
+        return BoundLaunches(launches, kernels, self.faults)
 
     def replay(self, bound: BoundLaunches) -> None:
-        """Enqueue bound launches; while someone observes, they go the observable way."""
-        if self._watch.observers:
+        """Enqueue bound launches; while someone observes, they go the observable way.
+
+        Raises:
+            ClnetError: in debug mode, what a kernel that checks its data found.
+        """
+        if self._watch.observers or (bound.checks and mode.current().debug):
             for launch in bound.launches:
                 self.launch(launch)
             return
@@ -107,6 +120,8 @@ class Queue:
         enqueue, queue = cl.enqueue_nd_range_kernel, self._queue
         for kernel, global_size, local_size in bound.enqueues:
             enqueue(queue, kernel, global_size, local_size)
+        if bound.checks:
+            self.faults.expected = True
 
     def upload(self, storage: Storage, array: np.ndarray, offset_bytes: int = 0) -> None:
         """Copy a dense host array into a storage; the host array may be reused on return.
@@ -148,9 +163,14 @@ class Queue:
         return array
 
     def download(self, array: np.ndarray, storage: Storage, offset_bytes: int = 0) -> None:
-        """Copy from a storage into a dense host array; waits until it is there."""
+        """Copy from a storage into a dense host array; waits until it is there.
+
+        Raises:
+            ClnetError: if a kernel has found its data to be bad since the last synchronisation.
+        """
         if storage.buffer is None:
             raise abstract_error()
+        found = self._faults_now()
         start = time.perf_counter()
         event = cl.enqueue_copy(
             self._queue,
@@ -160,6 +180,7 @@ class Queue:
             is_blocking=True,
         )
         self._tell("download", (storage,), (), array.nbytes, event, start)
+        self._raise(found)
 
     def copy(
         self,
@@ -205,6 +226,10 @@ class Queue:
         """
         cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
 
+    def _zero(self, buffer: Any, nbytes: int) -> None:
+        # Waits: once for a queue, and after an error. Oclgrind takes what is filled for unwritten.
+        cl.enqueue_copy(self._queue, buffer, np.zeros(nbytes, np.uint8), is_blocking=True)
+
     @contextmanager
     def _bytes_of(self, buffer: Any) -> Iterator[np.ndarray]:
         """A buffer's bytes, to be written; does not wait for what was enqueued before."""
@@ -240,7 +265,12 @@ class Queue:
 
     @contextmanager
     def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:
-        """The storage's bytes in the host's address space, read-only, until the body ends."""
+        """The storage's bytes in the host's address space, read-only, until the body ends.
+
+        Raises:
+            ClnetError: if a kernel has found its data to be bad since the last synchronisation.
+        """
+        found = self._faults_now()
         start = time.perf_counter()
         array, event = cl.enqueue_map_buffer(
             self._queue,
@@ -254,12 +284,41 @@ class Queue:
         self._tell("map", (storage,), (), nbytes, event, start)
         array.flags.writeable = False
         try:
+            self._raise(found)
             yield array
         finally:
             array.base.release(self._queue)
 
     def finish(self) -> None:
-        """Wait until all that was enqueued is done.
+        """Wait until all that was enqueued is done, and look what kernels found.
+
+        Raises:
+            DeviceError: if a kernel failed on the device.
+            ClnetError: if one has found its data to be bad since the last synchronisation.
+        """
+        found = self._faults_now()
+        self.wait()
+        self._raise(found)
+
+    def _faults_now(self) -> np.ndarray | None:
+        """The cell of faults, to be there with whatever is waited for next; None: as it was."""
+        if not self.faults.expected:
+            return None
+        self.faults.expected = False
+        found = np.zeros((), CELL)
+        # A few bytes that no tensor holds: observers are not told.
+        cl.enqueue_copy(self._queue, found, self.faults.cell.buffer, is_blocking=False)
+        return found
+
+    def _raise(self, found: np.ndarray | None) -> None:
+        """Raise what a kernel found, once; the device is as usable as before."""
+        error = None if found is None else self.faults.error(found)
+        if error is not None:
+            self.faults.clear()
+            raise error
+
+    def wait(self) -> None:
+        """Wait until all that was enqueued is done; what kernels found is told later.
 
         Raises:
             DeviceError: if a kernel failed on the device.
@@ -290,15 +349,17 @@ class Queue:
     def _set_observers(self, observers: Sequence[Observer]) -> None:
         wanted = any(o.profiling for o in observers)
         if wanted != any(o.profiling for o in self._watch.observers):
-            self.finish()
+            self.wait()
             properties = [cl.command_queue_properties.PROFILING_ENABLE] if wanted else []
             self._queue = cl.CommandQueue(self._context, self._device, *properties)
         self._watch.set(observers)
 
-    def _launch_watched(self, launch: Launch, kernel: CompiledKernel) -> None:
+    def _launch_watched(
+        self, launch: Launch, args: tuple[Any, ...], kernel: CompiledKernel
+    ) -> None:
         """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
         start = time.perf_counter()
-        kernel.set_args(*values_of(launch.args, kernel.signature.item_bytes, self.workspace.serve))
+        kernel.set_args(*values_of(args, kernel.signature.item_bytes, self.workspace.serve))
         self._watch.call("clSetKernelArg", start)
         enqueue = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(
@@ -315,7 +376,7 @@ class Queue:
     ) -> None:
         held = [
             (arg, w)
-            for arg, w in zip(launch.args, writes, strict=True)
+            for arg, w in zip(launch.args, writes, strict=launch.check is None)
             if isinstance(arg, Storage | Scratch)
         ]
         record = Record(

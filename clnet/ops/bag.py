@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..device import Check
 from ..errors import ArgumentError, ShapeError
+from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from .arithmetic import clamp, mul, ne, where
+from .check import of_value, require_elements
 from .create import positions
 from .embedding import embedding
 from .index import require_index
 from .machinery.function import Face, op
 from .reduce import max as largest
-from .scatter import index_add, scatter_reduce
+from .scatter import index_add_within, scatter_reduce_within
 from .search import searchsorted
 from .shape import expand, narrow, reshape, to_dtype, unsqueeze
 
@@ -61,12 +64,17 @@ def embedding_bag(
         ShapeError: if shapes do not fit.
         DtypeError: if ``input`` or ``offsets`` does not hold indices.
         BoundsError: if ``padding_idx`` is not a row.
+        DataBoundsError: at the next synchronisation, if an index is no row.
+        DataDomainError: at the next synchronisation, if the offsets do not begin with 0, ascend
+            and lie in the input.
     """
     _check(input, offsets, mode, per_sample_weights, include_last_offset=include_last_offset)
     if scale_grad_by_freq and mode == "max":
         raise ArgumentError(
             "embedding_bag", "scale_grad_by_freq goes with sums and means", mode=mode
         )
+    if offsets is not None:
+        _check_offsets(offsets, input.numel())
     rows = embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = mul(rows, unsqueeze(per_sample_weights, -1))
@@ -102,12 +110,28 @@ def _rows_of_numbered_bags(rows: Tensor, bags: Tensor, count: int, mode: str) ->
     empty = rows.new_zeros((count, rows.shape[1]))
     if mode == "max":
         numbers = expand(unsqueeze(bags, 1), rows.shape)
-        return scatter_reduce(empty, 0, numbers, rows, "amax", include_self=False)
-    total = index_add(empty, 0, bags, rows)
+        return scatter_reduce_within(empty, 0, numbers, rows, "amax", include_self=False)
+    total = index_add_within(empty, 0, bags, rows)
     if mode == "sum":
         return total
-    sizes = index_add(bags.new_zeros(count), 0, bags, bags.new_ones(bags.shape))
+    sizes = index_add_within(bags.new_zeros(count), 0, bags, bags.new_ones(bags.shape))
     return total / unsqueeze(clamp(sizes, min=1), 1)
+
+
+def _check_offsets(offsets: Tensor, count: int) -> None:
+    """Have offsets checked on the device: they begin with 0, ascend, and lie in the input."""
+
+    def check(law: str) -> Check:
+        return of_value("embedding_bag", "offsets", law)
+
+    bags = offsets.shape[0]
+    if not bags:
+        return
+    require_elements(narrow(offsets, 0, 0, 1), check("the first is 0"), Bad.OUTSIDE, 0, 0)
+    law = f"they lie in [0, n], n indices, here {count}"
+    require_elements(offsets, check(law), Bad.OUTSIDE, 0, count)
+    steps = narrow(offsets, 0, 1, bags - 1) - narrow(offsets, 0, 0, bags - 1)
+    require_elements(steps, of_value("embedding_bag", "step", "offsets ascend"), Bad.BELOW, 0)
 
 
 def _check(

@@ -11,11 +11,13 @@ import numpy as np
 
 from .. import expr as e
 from ..array import Array
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DataDomainError, ShapeError
+from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from .arithmetic import clamp, gt, logical_and, lt, ne, where
+from .check import of_value, require_elements
 from .create import full_like, positions
-from .index import gather, index_select
+from .index import gather_within, select_within
 from .loss import check_reduction, reduced
 from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import evaluate
@@ -61,10 +63,13 @@ def ctc_loss(
         ArgumentError: if ``reduction`` is none of these, or there is no class ``blank``.
         DtypeError: if ``log_probs`` is not floating.
         ShapeError: if the shapes do not fit.
+        DataDomainError: if a length is below 0 or above what there is; of lengths in a tensor at
+            the next synchronisation.
     """
     check_reduction("ctc_loss", reduction)
     require_floating("ctc_loss", log_probs.array)
-    input_lengths, target_lengths = (_on(log_probs, n) for n in (input_lengths, target_lengths))
+    given = {"input_lengths": input_lengths, "target_lengths": target_lengths}
+    input_lengths, target_lengths = (_on(log_probs, n) for n in given.values())
     lengths = (input_lengths.shape, target_lengths.shape)
     if targets.ndim == 1:
         targets = _rows(targets, target_lengths)
@@ -80,6 +85,8 @@ def ctc_loss(
         raise ArgumentError(
             "ctc_loss", "there are steps, and a class blank", log_probs=log_probs.shape, blank=blank
         )
+    for name, most in (("input_lengths", log_probs.shape[0]), ("target_lengths", targets.shape[1])):
+        _check_lengths(name, given[name], most)
     losses = -_log_likelihood(widened(log_probs), to_dtype(targets, int64), input_lengths,
                               to_dtype(target_lengths, int64), blank)  # fmt: skip
     impossible = gt(losses.detach(), -_NEVER / 2)
@@ -96,10 +103,19 @@ def _on(log_probs: Tensor, lengths: Lengths) -> Tensor:
     return type(log_probs.detach())(Array.from_numpy(np.array(lengths, int), log_probs.device))
 
 
+def _check_lengths(name: str, lengths: Lengths, most: int) -> None:
+    """Check lengths, those of a tensor on the device."""
+    law = f"it lies in [0, {most}]"
+    if not isinstance(lengths, Sequence):
+        require_elements(lengths, of_value("ctc_loss", name, law), Bad.OUTSIDE, 0, most)
+    elif not all(0 <= length <= most for length in lengths):
+        raise DataDomainError("ctc_loss", f"{name}: {law}", lengths=list(lengths))
+
+
 def _rows(targets: Tensor, target_lengths: Tensor) -> Tensor:
     """Targets that lie one after another, each as a row; what follows its end does not count."""
     lengths = target_lengths.tolist()
-    if sum(lengths) != targets.shape[0]:
+    if sum(lengths) != targets.shape[0] or min(lengths, default=0) < 0:
         raise ShapeError(
             "ctc_loss", "targets hold as many classes as the lengths say", targets=targets.shape,
             target_lengths=lengths,
@@ -107,7 +123,7 @@ def _rows(targets: Tensor, target_lengths: Tensor) -> Tensor:
     first = np.cumsum([0, *lengths[:-1]])
     places = np.minimum(first[:, None] + np.arange(max(lengths)), max(sum(lengths) - 1, 0))
     index = type(targets)(Array.from_numpy(places, targets.device))
-    return reshape(index_select(targets, 0, reshape(index, (places.size,))), places.shape)
+    return reshape(select_within(targets, reshape(index, (places.size,))), places.shape)
 
 
 def _log_likelihood(
@@ -121,7 +137,7 @@ def _log_likelihood(
     place = positions(type(labels), count, labels.device)
     before = _shifted(labels, 2, blank)
     skips = logical_and(ne(labels, blank), ne(labels, before))
-    emitted = [gather(log_probs[t], 1, labels) for t in range(steps)]
+    emitted = [gather_within(log_probs[t], 1, labels) for t in range(steps)]
     alpha = where(lt(place, 2), emitted[0], _NEVER)
     for t in range(1, steps):
         operands: list[Any] = [
@@ -130,8 +146,8 @@ def _log_likelihood(
         ]  # fmt: skip
         alpha = evaluate("ctc_loss", _advance, operands)
     last = unsqueeze(2 * target_lengths, 1)
-    at_blank = gather(alpha, 1, last)
-    at_label = where(gt(last, 0), gather(alpha, 1, clamp(last - 1, min=0)), _NEVER)
+    at_blank = gather_within(alpha, 1, last)
+    at_label = where(gt(last, 0), gather_within(alpha, 1, clamp(last - 1, min=0)), _NEVER)
     return reshape(evaluate("ctc_loss", _either, [at_blank, at_label]), (n,))
 
 

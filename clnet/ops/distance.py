@@ -12,7 +12,7 @@ from ..array import Array
 from ..errors import ArgumentError, ShapeError
 from ..values.shapes import broadcast_shapes
 from .arithmetic import clamp
-from .index import index_select
+from .index import select_within
 from .machinery.function import Face, op
 from .shape import expand, unsqueeze
 from .vector import norm
@@ -111,7 +111,7 @@ def pdist(x: Tensor, p: float = 2.0) -> Tensor:
     if x.ndim != 2:
         raise ShapeError("pdist", "x is (n, d)", x=x.shape)
     first, second = (
-        index_select(x, 0, type(x.detach())(Array.from_numpy(rows, x.device)))
+        select_within(x, type(x.detach())(Array.from_numpy(rows, x.device)))
         for rows in np.triu_indices(x.shape[0], 1)
     )
     return norm(first - second, p, -1)

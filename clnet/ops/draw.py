@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import ArgumentError, ShapeError
 from ..expr import log, log1p, maximum, where
+from ..kernels.reduce import Bad
+from ..values.dtypes import from_name
 from ..values.generator import Generator
+from .check import of_value, require_elements
 from .create import zeros_like
 from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import evaluate
@@ -39,10 +44,12 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     Raises:
         DtypeError: if ``x`` is not floating.
         ArgumentError: if ``p`` lies outside ``[0, 1]``.
+        DataDomainError: at the next synchronisation, if a probability does.
     """
     if p is not None:
         return x.new_empty(x.shape).bernoulli_(p, generator=generator)
     require_floating("bernoulli", x.array)
+    require_elements(x, of_value("bernoulli", "x", "it lies in [0, 1]"), Bad.OUTSIDE, 0, 1)
     drawn = uniform_(x.new_empty(x.shape), generator=generator)
     return to_dtype(drawn < x.detach(), x.dtype)
 
@@ -74,6 +81,8 @@ def multinomial(
         ShapeError: if ``x`` has other axes, or no category.
         DtypeError: if it is not floating.
         ArgumentError: if there are not as many categories to draw.
+        DataDomainError: at the next synchronisation, if a weight is negative or not finite, or
+            those of a row are all 0.
     """
     require_floating("multinomial", x.array)
     if x.ndim not in (1, 2) or x.shape[-1] == 0:
@@ -86,6 +95,12 @@ def multinomial(
             x=x.shape,
         )
     weights = x.detach()
+    law = "weights are finite, and 0 or more"
+    most = np.finfo(x.dtype.compute).max
+    require_elements(weights, of_value("multinomial", "x", law), Bad.OUTSIDE, 0, float(most))
+    law = "the sum of a row's weights is above 0"
+    sums = to_dtype(weights, from_name(x.dtype.compute)).sum(-1)
+    require_elements(sums, of_value("multinomial", "sum", law), Bad.NOT_ABOVE, 0)
     if not replacement:
         times = uniform_(x.new_empty(x.shape), generator=generator)
         return topk(evaluate("multinomial", _speed, [weights, times]), num_samples).indices

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
-from ..device import Launch, Target
+from ..device import Check, Launch, Target
 from ..errors import ArgumentError, BoundsError, ShapeError
 from ..kernels import index as kernels
 from ..values.dtypes import from_name
 from .arithmetic import clamp, where
+from .check import of_index
 from .index import GatherRows, GatherRowsBackward, PutRows, added_up, dense_rows, require_index
 from .machinery.function import Face, Function, Saved, apply, op
 from .shape import contiguous, reshape, to_dtype
@@ -36,6 +37,7 @@ class Embedding(Function):
 
     padding: int
     by_frequency: bool
+    check: Check | None = None
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -45,7 +47,7 @@ class Embedding(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return kernels.gather_rows(target, outputs[0], *inputs)
+        return kernels.gather_rows(target, outputs[0], *inputs, check=self.check)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The index."""
@@ -111,7 +113,8 @@ def embedding(
     if max_norm is not None:
         _shorten(weight.detach(), index, max_norm, norm_type)
     table = reshape(dense_rows(weight), (1, rows, width))
-    result = apply(Embedding(padding, scale_grad_by_freq), table, index)
+    check = of_index("embedding", "input", size="rows")
+    result = apply(Embedding(padding, scale_grad_by_freq, check), table, index)
     return reshape(result, (*input.shape, width))
 
 

@@ -2,7 +2,8 @@
 
 The factorizations go column by column, every step a few launches for the whole batch: right for
 matrices of some hundred rows, and differentiable as often as one likes. Nothing waits to see
-whether a matrix is singular: the result holds infinities or NaN then.
+whether a matrix is singular: the result holds infinities or NaN then, and the next synchronisation
+raises.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, LinAlgError, ShapeError
+from ..kernels.reduce import Bad
 from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
+from .check import of_value, require_elements
 from .create import positions
-from .index import gather
+from .index import gather_within
 from .machinery.function import Face, op, require_floating
 from .matmul import matmul
 from .rearrange import diag, diagonal, triu
@@ -26,6 +29,13 @@ from .vector import norm
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+
+_SINGULAR = {
+    name: of_value(name, "pivot", "the matrix is not singular", LinAlgError)
+    for name in ("inverse", "solve")
+}
+_INDEFINITE = of_value("cholesky", "diagonal", "the matrix is positive definite", LinAlgError)
 
 
 @op()
@@ -220,9 +230,16 @@ def logdet(x: Tensor) -> Tensor:
 
 @op(Face.FUNCTION | Face.METHOD)
 def inverse(x: Tensor) -> Tensor:
-    """The inverse of ``(..., n, n)``."""
+    """The inverse of ``(..., n, n)``.
+
+    Raises:
+        ShapeError: if ``x`` is not square.
+        LinAlgError: at the next synchronisation, if it is singular.
+    """
     _require_square("inverse", x)
-    return _eliminated(x, _identity(x))[0]
+    y, pivots, _ = _eliminated(x, _identity(x))
+    require_elements(pivots, _SINGULAR["inverse"], Bad.EQUAL, 0)
+    return y
 
 
 @op(name="linalg.inv", face=Face.LINALG)
@@ -245,6 +262,7 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 
     Raises:
         ShapeError: if ``x`` is not square, or ``b`` has another number of rows.
+        LinAlgError: at the next synchronisation, if ``x`` is singular.
     """
     _require_square("solve", x)
     if not left:
@@ -252,7 +270,8 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
     columns = unsqueeze(b, -1) if b.ndim == 1 else b
     if columns.shape[:-1] != x.shape[:-1]:
         raise ShapeError("solve", "b has the rows of x", x=x.shape, b=b.shape)
-    y = _eliminated(x, columns)[0]
+    y, pivots, _ = _eliminated(x, columns)
+    require_elements(pivots, _SINGULAR["solve"], Bad.EQUAL, 0)
     return reshape(y, b.shape)
 
 
@@ -271,7 +290,7 @@ def _eliminated(x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         chosen = argmax(column, -2, keepdim=True) + k
         swaps = swaps * where(eq(reshape(chosen, x.shape[:-2]), k), 1.0, -1.0)
         order = where(eq(rows, k), chosen, where(eq(rows, chosen), k, rows))
-        m = gather(m, -2, expand(order, m.shape))
+        m = gather_within(m, -2, expand(order, m.shape))
         row = narrow(m, -2, k, 1)
         pivot = narrow(row, -1, k, 1)
         pivots.append(reshape(pivot, (*x.shape[:-2], 1)))
@@ -300,6 +319,7 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
 
     Raises:
         ShapeError: if ``x`` is not square.
+        LinAlgError: at the next synchronisation, if it is not positive definite.
     """
     _require_square("cholesky", x)
     rest, columns = x, list[Any]()
@@ -311,6 +331,7 @@ def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
         below = narrow(column, -2, 1, size)
         rest = narrow(narrow(rest, -1, 1, size), -2, 1, size) - below * below.transpose(-2, -1)
     y = cat(columns, -1) if columns else x
+    require_elements(diagonal(y.detach(), 0, -2, -1), _INDEFINITE, Bad.NOT_ABOVE, 0)
     return y.transpose(-2, -1) if upper else y
 
 

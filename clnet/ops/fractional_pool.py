@@ -13,7 +13,7 @@ from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import int64
 from ..values.shapes import Shape, each
 from .create import positions
-from .index import gather
+from .index import gather_within
 from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import evaluate
 from .random import random_like
@@ -100,12 +100,13 @@ def _fractional(
         )
     planes = reshape(contiguous(x), (batch, channels, prod(axes)))
     taps = _taps(widened(samples), axes, kernel, sizes)
-    found = reshape(gather(planes.detach(), -1, taps), (batch, channels, prod(sizes), -1))
+    found = reshape(gather_within(planes.detach(), -1, taps), (batch, channels, prod(sizes), -1))
     each_window = reshape(taps, found.shape)
     index = reshape(
-        gather(each_window, -1, unsqueeze(argmax(found, -1), -1)), (batch, channels, prod(sizes))
+        gather_within(each_window, -1, unsqueeze(argmax(found, -1), -1)),
+        (batch, channels, prod(sizes)),
     )
-    y = reshape(gather(planes, -1, index), (*lead, channels, *sizes))
+    y = reshape(gather_within(planes, -1, index), (*lead, channels, *sizes))
     return (y, reshape(index, y.shape)) if return_indices else y
 
 

@@ -7,12 +7,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
-from ..device import Launch, Target
+from ..device import Check, Launch, Target
 from ..errors import DtypeError, ShapeError
 from ..kernels import index as kernels
 from ..values.dtypes import bool_, from_name, int32, int64
 from ..values.shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ne, where
+from .check import of_index
 from .machinery.function import Function, Saved, apply, op
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
 
@@ -26,6 +27,7 @@ class GatherRows(Function):
     """``y[o, i] = x[o, index[i]]`` for ``x`` of ``(outer, rows, inner)``."""
 
     wrap: bool
+    check: Check | None = None
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -36,7 +38,7 @@ class GatherRows(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return kernels.gather_rows(target, outputs[0], *inputs, wrap=self.wrap)
+        return kernels.gather_rows(target, outputs[0], *inputs, wrap=self.wrap, check=self.check)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The index."""
@@ -54,6 +56,7 @@ class GatherRowsBackward(Function):
     rows: int
     wrap: bool
     skip: int
+    check: Check | None = None
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -65,7 +68,7 @@ class GatherRowsBackward(Function):
     ) -> list[Launch]:
         """A sort of the index, then sums over runs of equal ones."""
         return kernels.gather_rows_gradient(
-            target, outputs[0], *inputs, wrap=self.wrap, skip=self.skip
+            target, outputs[0], *inputs, wrap=self.wrap, skip=self.skip, check=self.check
         )
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
@@ -86,6 +89,7 @@ class PutRows(Function):
     """``x[o, index[i]] = value[o, i]`` in place; of equal indices the last one stays."""
 
     wrap: bool
+    check: Check | None = None
 
     mutates = (0,)
 
@@ -97,13 +101,14 @@ class PutRows(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """A sort of the index, then the last of each run of equal ones."""
-        return kernels.put_rows(target, *inputs, wrap=self.wrap)
+        return kernels.put_rows(target, *inputs, wrap=self.wrap, check=self.check)
 
 
 class FoldIndices(Function):
     """Several indices as one into the flattened axes."""
 
     sizes: Shape
+    check: Check | None = None
 
     def infer(self, *indices: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -113,13 +118,14 @@ class FoldIndices(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return kernels.fold_indices(target, outputs[0], inputs, sizes=self.sizes)
+        return kernels.fold_indices(target, outputs[0], inputs, sizes=self.sizes, check=self.check)
 
 
 class Gather(Function):
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` at ``dim``."""
 
     dim: int
+    check: Check | None = None
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         """A dense output of the index's shape."""
@@ -129,7 +135,7 @@ class Gather(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return kernels.gather_along(target, outputs[0], *inputs, dim=self.dim)
+        return kernels.gather_along(target, outputs[0], *inputs, dim=self.dim, check=self.check)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The index."""
@@ -146,6 +152,7 @@ class GatherBackward(Function):
 
     dim: int
     shape: Shape
+    check: Check | None = None
 
     def infer(self, gy: Array, index: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -155,7 +162,9 @@ class GatherBackward(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """Sums within lines, or a sort and sums over runs."""
-        return kernels.gather_along_gradient(target, outputs[0], *inputs, dim=self.dim)
+        return kernels.gather_along_gradient(
+            target, outputs[0], *inputs, dim=self.dim, check=self.check
+        )
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The index."""
@@ -176,6 +185,7 @@ class Scatter(Function):
     """The first input with the second at ``index`` along ``dim``; of equal indices the last."""
 
     dim: int
+    check: Check | None = None
 
     def infer(self, x: Array, src: Array, index: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -188,7 +198,7 @@ class Scatter(Function):
         (y,), (x, src, index) = outputs, inputs
         return [
             *copy_launches(target, y, x),
-            *kernels.put_along(target, y, src, index, dim=self.dim),
+            *kernels.put_along(target, y, src, index, dim=self.dim, check=self.check),
         ]
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
@@ -200,7 +210,7 @@ class Scatter(Function):
         index = saved.inputs[2]
         gx = gsrc = None
         if needs[0]:
-            gx = apply(self, grads[0], grads[0].new_zeros(index.shape), index)
+            gx = apply(Scatter(self.dim), grads[0], grads[0].new_zeros(index.shape), index)
         if needs[1]:
             gsrc = apply(Gather(self.dim), grads[0], index)
         return gx, gsrc, None
@@ -210,6 +220,7 @@ class ReplaceRows(Function):
     """As :class:`PutRows`, in a copy."""
 
     wrap: bool
+    check: Check | None = None
 
     def infer(self, x: Array, value: Array, index: Array) -> tuple[Array, ...]:
         """A dense output."""
@@ -222,7 +233,7 @@ class ReplaceRows(Function):
         (y,), (x, value, index) = outputs, inputs
         return [
             *copy_launches(target, y, x),
-            *kernels.put_rows(target, y, value, index, wrap=self.wrap),
+            *kernels.put_rows(target, y, value, index, wrap=self.wrap, check=self.check),
         ]
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
@@ -235,7 +246,7 @@ class ReplaceRows(Function):
         gx = gvalue = None
         if needs[0]:
             zeros = g.new_zeros(g.shape[0], index.shape[0], g.shape[2])
-            gx = apply(self, g, zeros, index)
+            gx = apply(ReplaceRows(self.wrap), g, zeros, index)
         if needs[1]:
             gvalue = apply(GatherRows(self.wrap), g, index)
         return gx, gvalue, None
@@ -249,7 +260,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         x: any shape.
         dim: the axis.
         index: ``(n,)``, int64 or int32, in ``[0, size)``; one out of range gives NaN (0 for
-            integers).
+            integers), and an error at the next synchronisation.
 
     Returns:
         As ``x``, with ``n`` at ``dim``.
@@ -257,12 +268,14 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     Raises:
         ShapeError: if ``index`` has not one axis.
         DtypeError: if it does not hold indices.
+        DataBoundsError: at the next synchronisation, if an index is out of range.
     """
     require_index("index_select", index)
     if index.ndim != 1:
         raise ShapeError("index_select", "the index has one axis", index=index.shape)
     axis = normalize_dim("index_select", dim, x.ndim)
-    return pick(x, axis, axis + 1, contiguous(index), wrap=False)
+    check = of_index("index_select")
+    return pick(x, axis, axis + 1, contiguous(index), wrap=False, check=check)
 
 
 @op()
@@ -306,7 +319,8 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         x: any shape.
         dim: the axis.
         index: as many axes, sizes at most those of ``x`` but for ``dim``; int64 or int32, in
-            ``[0, size)``; one out of range gives NaN (0 for integers).
+            ``[0, size)``; one out of range gives NaN (0 for integers), and an error at the next
+            synchronisation.
 
     Returns:
         The shape of ``index``.
@@ -314,6 +328,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     Raises:
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices.
+        DataBoundsError: at the next synchronisation, if an index is out of range.
     """
     require_index("gather", index)
     axis = normalize_dim("gather", dim, x.ndim)
@@ -326,10 +341,22 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
             index=index.shape,
             dim=dim,
         )
-    return apply(Gather(axis), x, index)
+    return apply(Gather(axis, of_index("gather")), x, index)
 
 
-def pick(x: Tensor, first: int, last: int, index: Tensor, *, wrap: bool) -> Tensor:
+def gather_within(x: Tensor, dim: int, index: Tensor, check: Check | None = None) -> Tensor:
+    """:func:`gather` for ops that know their indices, or say themselves what is wrong with them."""
+    return apply(Gather(dim % x.ndim, check), x, index)
+
+
+def select_within(x: Tensor, index: Tensor) -> Tensor:
+    """:func:`index_select` along the first axis for ops that know their indices."""
+    return pick(x, 0, 1, contiguous(index), wrap=False)
+
+
+def pick(
+    x: Tensor, first: int, last: int, index: Tensor, *, wrap: bool, check: Check | None = None
+) -> Tensor:
     """Rows of axes ``first`` to ``last``, taken together, by a dense index of one axis."""
     outer, rows, inner = (
         prod(x.shape[:first]),
@@ -337,7 +364,7 @@ def pick(x: Tensor, first: int, last: int, index: Tensor, *, wrap: bool) -> Tens
         prod(x.shape[last:]),
     )
     flat = dense_rows(reshape(x, (outer, rows, inner)))
-    picked = apply(GatherRows(wrap), flat, index)
+    picked = apply(GatherRows(wrap, check), flat, index)
     return reshape(picked, (*x.shape[:first], index.numel(), *x.shape[last:]))
 
 

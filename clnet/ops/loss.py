@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
 from ..array import Array
-from ..device import Launch, Target
+from ..device import Check, Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
+from ..kernels.reduce import Bad
 from ..kernels.softmax import Settings, cross_entropy_grad
 from ..kernels.softmax import cross_entropy as launch_cross_entropy
 from ..values.dtypes import Kind, from_name, int64
 from ..values.shapes import Shape
 from .arithmetic import ne
+from .check import of_index, of_value, require_elements
 from .machinery.function import (
     Face,
     Function,
@@ -48,6 +50,7 @@ class CrossEntropy(Function):
     sixteen_bit = False
 
     settings: Settings
+    check: Check | None = None
 
     differentiable = (0,)
 
@@ -99,6 +102,7 @@ class CrossEntropy(Function):
             targets,
             weight[0] if weight else None,
             settings=self.settings,
+            check=self.check,
         )
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
@@ -196,13 +200,14 @@ def cross_entropy(
         label_smoothing: share of each target that is spread evenly over all classes.
 
     Returns:
-        One element, or ``target``'s shape. A class outside ``[0, c)`` gives NaN: telling it to the
-        host would wait for the device.
+        One element, or ``target``'s shape. A class outside ``[0, c)`` gives NaN, and an error at
+        the next synchronisation.
 
     Raises:
         ArgumentError: if ``reduction`` or ``label_smoothing`` is none of these.
         DtypeError: if ``x`` is not floating.
         ShapeError: if the shapes do not fit.
+        DataBoundsError: at the next synchronisation, if a target is no class.
     """
     if not 0 <= label_smoothing <= 1:
         raise ArgumentError(
@@ -236,7 +241,9 @@ def _against_classes(
     if target.dtype.kind is Kind.INTEGER:
         target = to_dtype(target, int64)
     operands = [contiguous(t) for t in (x, target, weight) if t is not None]
-    outputs = apply(CrossEntropy(settings), *operands)
+    name = "cross_entropy" if settings.normalize else "nll_loss"
+    function = CrossEntropy(settings, of_index(name, "target", size="classes"))
+    outputs = apply(function, *operands)
     return outputs[0] if isinstance(outputs, tuple) else outputs
 
 
@@ -426,8 +433,9 @@ def binary_cross_entropy(
 
     Raises:
         ShapeError: if the shapes differ.
+        DataDomainError: at the next synchronisation, if an element lies outside [0, 1].
     """
-    return _elementwise(
+    loss = _elementwise(
         "binary_cross_entropy",
         _binary_cross_entropy,
         [x, target],
@@ -435,6 +443,12 @@ def binary_cross_entropy(
         weight=weight,
         gradient=_binary_cross_entropy_gradient,
     )
+    # Where x lies outside, its loss is NaN, and so is any mean or sum of it.
+    gate = None if reduction == "none" else loss
+    for operand, name, seen in ((x, "x", gate), (target, "target", None)):
+        check = of_value("binary_cross_entropy", name, "it lies in [0, 1]")
+        require_elements(operand, check, Bad.OUTSIDE, 0, 1, gate=seen)
+    return loss
 
 
 def _binary_cross_entropy(x, target):

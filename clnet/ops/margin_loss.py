@@ -10,12 +10,14 @@ from math import pi
 from typing import TYPE_CHECKING, Any
 
 from .. import expr as e
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DataBoundsError, ShapeError
+from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from ..values.shapes import broadcast_shapes
 from .arithmetic import eq, logical_and, lt, minimum, sqrt, where
+from .check import of_value, require_classes, require_elements
 from .create import full_like, positions
-from .index import gather
+from .index import gather_within
 from .loss import check_reduction, reduced
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
@@ -167,7 +169,7 @@ def gaussian_nll_loss(
         x: expectations.
         target: samples, of ``x``'s shape or broadcast.
         var: variances, 0 or more: of ``x``'s shape, with a last axis of size 1 or without it, or a
-            number. They are not checked, which would wait for the device.
+            number.
         full: add ``log(2 pi) / 2``.
         eps: smaller variances count as this; the gradient passes as if they did not.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -176,14 +178,20 @@ def gaussian_nll_loss(
         One element, or the broadcast shape.
 
     Raises:
-        ArgumentError: if ``reduction`` is none of these, or ``eps`` is not above 0.
+        ArgumentError: if ``reduction`` is none of these, ``eps`` is not above 0, or the variance is
+            a number below 0.
         ShapeError: if the shapes do not fit.
+        DataDomainError: at the next synchronisation, if a variance is below 0.
     """
     name = "gaussian_nll_loss"
     if eps <= 0:
         raise ArgumentError(name, "eps is above 0", eps=eps)
     if isinstance(var, int | float):
+        if var < 0:
+            raise ArgumentError(name, "variances are 0 or more", var=var)
         var = full_like(x, var)
+    else:
+        require_elements(var, of_value(name, "var", "variances are 0 or more"), Bad.BELOW, 0)
     if var.shape != x.shape:
         if var.shape == x.shape[:-1]:
             var = unsqueeze(var, -1)
@@ -471,15 +479,16 @@ def multi_margin_loss(
     if x.ndim not in (1, 2) or target.shape != x.shape[:-1]:
         raise ShapeError(name, "the target has x's shape without the classes", x=x.shape,
                          target=target.shape)  # fmt: skip
+    require_classes(name, target, x.shape[-1])
     classes = unsqueeze(to_dtype(target, int64), -1)
     others = one_hot(classes, x.shape[-1], x.ndim - 1)
     body, gradient = _MARGINS[p]
-    right = gather(x, -1, classes)
+    right = gather_within(x, -1, classes)
     operands = [x, right, others]
     losses = evaluate(name, body, operands, [margin], result=Result.floating, gradient=gradient)
     if weight is not None:
         rows = expand(reshape(weight, (1,) * (x.ndim - 1) + weight.shape), x.shape)
-        losses = losses * gather(rows, -1, classes)
+        losses = losses * gather_within(rows, -1, classes)
     return reduced(losses.sum(-1) / x.shape[-1], reduction)
 
 
@@ -534,6 +543,10 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean"
         raise ShapeError(name, "x has one or two axes, and the target its shape", x=x.shape,
                          target=target.shape)  # fmt: skip
     classes = x.shape[-1]
+    law = f"labels lie in [0, {classes}), or are -1"
+    require_elements(
+        target, of_value(name, "target", law, DataBoundsError), Bad.OUTSIDE, -1, classes - 1
+    )
     place = positions(type(x), classes, x.device)
     last = where(lt(target, 0), place, classes).amin(-1, keepdim=True)
     counts = lt(place, last)
@@ -542,7 +555,7 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean"
         eq(unsqueeze(target, -1), place), unsqueeze(counts, -1)
     ).any(-2, keepdim=True)  # fmt: skip
     pairs = logical_and(unsqueeze(counts, -1), eq(named, 0))
-    scores = [unsqueeze(gather(x, -1, labels), -1), unsqueeze(x, -2), pairs]
+    scores = [unsqueeze(gather_within(x, -1, labels), -1), unsqueeze(x, -2), pairs]
     losses = evaluate(name, _label_margin, scores, result=Result.floating)
     return reduced(losses.sum((-2, -1)) / classes, reduction)
 

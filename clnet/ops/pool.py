@@ -15,7 +15,7 @@ from ..kernels.pool import Window, avg_pool_gradient
 from ..values import mode
 from ..values.dtypes import int32, int64
 from ..values.shapes import Shape, pair
-from .index import gather
+from .index import gather_within
 from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .shape import contiguous, reshape
 
@@ -90,7 +90,7 @@ class MaxPoolBackward(Function):
         h, w = self.shape[-2:]
         flat = reshape(grads[0], (*self.shape[:-2], h * w))
         positions = reshape(index, (*index.shape[:-2], index.shape[-2] * index.shape[-1]))
-        return reshape(gather(flat, -1, positions), index.shape), None
+        return reshape(gather_within(flat, -1, positions), index.shape), None
 
 
 class AvgPool(Function):

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, DtypeError, ShapeError
+from ..errors import ArgumentError, DataBoundsError, DtypeError, ShapeError
 from ..kernels.index import put_rows
 from ..kernels.moving import fill
 from ..kernels.pool import Window3, window_max
+from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
 from ..values.shapes import Shape, each
 from .activation import relu
 from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
 from .arithmetic import sign
+from .check import of_value, require_elements
 from .create import positions
-from .index import GatherRows, gather
+from .index import GatherRows, gather_within
 from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .pool import adaptive_avg_pool2d, avg_pool, avg_pool2d, max_pool, plane_window
 from .shape import contiguous, reshape, squeeze, to_dtype, unsqueeze
@@ -389,7 +391,7 @@ def _picked(x: Tensor, function: WindowMax, return_indices: bool) -> Any:
     index = apply(function, x.detach())
     *lead, d, h, w = x.shape
     flat = reshape(index, (*lead, prod(function.size)))
-    values = reshape(gather(reshape(x, (*lead, d * h * w)), -1, flat), index.shape)
+    values = reshape(gather_within(reshape(x, (*lead, d * h * w)), -1, flat), index.shape)
     return (values, index) if return_indices else values
 
 
@@ -434,6 +436,9 @@ def _unpool(
         raise DtypeError(name, "positions are int64 or int32", dtype=indices.dtype)
     sizes = _unpooled_sizes(name, x, settings, output_size, count)
     planes, length, whole = prod(x.shape[:-count]), prod(x.shape[-count:]), prod(sizes)
+    law = f"positions lie in [0, {whole})"
+    check = of_value(name, "indices", law, DataBoundsError)
+    require_elements(indices, check, Bad.OUTSIDE, 0, whole - 1)
     first = positions(type(x), planes, x.device) * whole
     index = reshape(to_dtype(indices, int64), (planes, length)) + reshape(first, (planes, 1))
     source = reshape(contiguous(x), (1, x.numel(), 1))

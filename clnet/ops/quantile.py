@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError
+from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from ..values.shapes import normalize_dim
 from .arithmetic import clamp, floor, isnan, logical_not, where
-from .index import gather
+from .check import of_value, require_elements
+from .index import gather_within
 from .machinery.function import op, require_floating
 from .rearrange import movedim
 from .reduce import any as some
@@ -70,7 +72,9 @@ def _middle_of_last(name: str, x: Tensor, *, ignoring: bool) -> Ordered:
     if x.dtype.is_floating_point:  # NaN comes last, the first one of the axis first
         left: Any = total(to_dtype(logical_not(isnan(x.detach())), int64), -1, keepdim=True)
         half = clamp((left - 1) // 2, min=0) if ignoring else where(left < size, left, half)
-    return Ordered(gather(ordered.values, -1, half), gather(ordered.indices, -1, half))
+    return Ordered(
+        gather_within(ordered.values, -1, half), gather_within(ordered.indices, -1, half)
+    )
 
 
 @op()
@@ -120,6 +124,8 @@ def _quantile(
     require_floating(name, x.array)
     if interpolation not in _INTERPOLATIONS:
         raise ArgumentError(name, f"interpolation is one of {_INTERPOLATIONS}", got=interpolation)
+    if hasattr(q, "detach"):
+        require_elements(q, of_value(name, "q", "it lies in [0, 1]"), Bad.OUTSIDE, 0, 1)
     shares = q if hasattr(q, "detach") else _shares(name, x, q)
     ndim = x.ndim
     axis = 0 if dim is None or not ndim else normalize_dim(name, dim, ndim)
@@ -159,7 +165,7 @@ def _between(rows: Tensor, q: Tensor, interpolation: str, *, ignoring: bool) -> 
     if interpolation == "nearest":
         below = at.round()
     above = below if interpolation in ("nearest", "lower") else -floor(-at)
-    low, high = (gather(ordered, -1, to_dtype(i, int64)) for i in (below, above))
+    low, high = (gather_within(ordered, -1, to_dtype(i, int64)) for i in (below, above))
     if interpolation == "higher":
         return high
     if interpolation in ("nearest", "lower"):

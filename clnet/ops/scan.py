@@ -13,7 +13,7 @@ from ..values.dtypes import DType, bool_, float32, int64
 from ..values.shapes import normalize_dim
 from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
 from .create import positions
-from .index import gather
+from .index import gather_within
 from .machinery.function import Face, Function, Saved, apply, op, require_floating
 from .mathematics import logaddexp
 from .reduce import sum as total
@@ -179,7 +179,7 @@ def _running_extreme(name: str, better: Callable[..., Tensor], x: Tensor, dim: i
         )
         back *= 2
     indices = contiguous(indices)
-    return Extremes(gather(x, axis, indices), indices)
+    return Extremes(gather_within(x, axis, indices), indices)
 
 
 @op()

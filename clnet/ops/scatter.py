@@ -6,10 +6,12 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ..device import Check
 from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import bool_, int64, uint8
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
 from .arithmetic import eq, logical_and, maximum, minimum, mul, where
+from .check import of_index, require_classes
 from .create import positions
 from .index import (
     GatherBackward,
@@ -17,9 +19,9 @@ from .index import (
     ReplaceRows,
     Scatter,
     added_up,
-    gather,
-    index_select,
+    gather_within,
     require_index,
+    select_within,
 )
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import Operand
@@ -46,7 +48,8 @@ def scatter(
         x: any shape.
         dim: the axis.
         index: as many axes, sizes at most those of ``x`` but for ``dim``; int64 or int32, in
-            ``[0, size)``; of equal ones the last stays, one out of range writes nothing.
+            ``[0, size)``; of equal ones the last stays, one out of range writes nothing and is
+            reported at the next synchronisation.
         src: a number, or a tensor no axis of which is shorter than the index's.
         value: a number, as ``src``.
         reduce: ``"add"`` or ``"multiply"`` combines with what is there; None replaces.
@@ -70,7 +73,7 @@ def scatter(
     if reduce == "multiply":
         return scatter_reduce(x, dim, index, source, "prod")
     axis, flat = _checked("scatter", x, dim, index, source)
-    return reshape(apply(Scatter(axis), *flat), x.shape)
+    return reshape(apply(Scatter(axis, of_index("scatter")), *flat), x.shape)
 
 
 @op()
@@ -92,8 +95,14 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
-    axis, (y, source, places) = _checked("scatter_add", x, dim, index, src)
-    return reshape(y + added_up(GatherBackward(axis, y.shape), source, places), x.shape)
+    return _added(x, dim, index, src, of_index("scatter_add"))
+
+
+def _added(x: Tensor, dim: int, index: Tensor, src: Tensor, check: Check | None) -> Tensor:
+    name = "scatter_add" if check is None else check.op
+    axis, (y, source, places) = _checked(name, x, dim, index, src)
+    function = GatherBackward(axis, y.shape, check)
+    return reshape(y + added_up(function, source, places), x.shape)
 
 
 def _checked(
@@ -130,7 +139,8 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
     Args:
         x: any shape.
         dim: the axis.
-        index: ``(n,)``, int64 or int32; one out of range adds nothing.
+        index: ``(n,)``, int64 or int32; one out of range adds nothing and is reported at the next
+            synchronisation.
         source: as ``x``, with ``n`` at ``dim``.
         alpha: a factor.
 
@@ -141,10 +151,19 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
-    _, rows, places = _slices("index_add", x, dim, index, source)
-    function = GatherRowsBackward(x.shape[normalize_dim("index_add", dim, x.ndim)], False, -1)
-    added = reshape(added_up(function, rows, places), x.shape)
+    added = _rows_added(x, dim, index, source, of_index("index_add"))
     return x + added if alpha == 1 else x + alpha * added
+
+
+def index_add_within(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """:func:`index_add` for ops that know their index; what lies out of range adds nothing."""
+    return x + _rows_added(x, dim, index, source, None)
+
+
+def _rows_added(x: Tensor, dim: int, index: Tensor, source: Tensor, check: Check | None) -> Tensor:
+    _, rows, places = _slices("index_add", x, dim, index, source)
+    size = x.shape[normalize_dim("index_add", dim, x.ndim)]
+    return reshape(added_up(GatherRowsBackward(size, False, -1, check), rows, places), x.shape)
 
 
 @op()
@@ -155,7 +174,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         x: any shape.
         dim: the axis.
         index: ``(n,)``, int64 or int32; of equal ones the last stays, one out of range writes
-            nothing.
+            nothing and is reported at the next synchronisation.
         source: as ``x``, with ``n`` at ``dim``.
 
     Returns:
@@ -166,19 +185,21 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
     y, rows, places = _slices("index_copy", x, dim, index, source)
-    return reshape(apply(ReplaceRows(wrap=False), y, rows, places), x.shape)
+    function = ReplaceRows(wrap=False, check=of_index("index_copy"))
+    return reshape(apply(function, y, rows, places), x.shape)
 
 
 @op()
 def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     """``x`` with a number in the slices that an index names; arguments as :func:`index_copy`'s.
 
-    A negative index counts from the end.
+    Negative indices count from the end.
     """
     axis = normalize_dim("index_fill", dim, x.ndim)
-    source = x.new_full((*x.shape[:axis], index.numel(), *x.shape[axis + 1 :]), value)
-    y, rows, places = _slices("index_fill", x, dim, index, source)
-    return reshape(apply(ReplaceRows(wrap=True), y, rows, places), x.shape)
+    shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
+    y, rows, places = _slices("index_fill", x, dim, index, x.new_full(shape, value))
+    function = ReplaceRows(wrap=True, check=of_index("index_fill", wrap=True))
+    return reshape(apply(function, y, rows, places), x.shape)
 
 
 def _slices(
@@ -277,18 +298,34 @@ def scatter_reduce(
     if reduce not in _REDUCTIONS:
         law = f"reduce is one of {_REDUCTIONS}"
         raise ArgumentError("scatter_reduce", law, reduce=repr(reduce))
+    check = of_index("scatter_reduce")
+    return scatter_reduce_within(x, dim, index, src, reduce, include_self=include_self, check=check)
+
+
+def scatter_reduce_within(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    check: Check | None = None,
+) -> Tensor:
+    """:func:`scatter_reduce` for ops that know their index; one out of range takes no part."""
     require_same_dtype("scatter_reduce", x=x.array, src=src.array)
     if x.dtype is bool_:
         wide = (to_dtype(x, uint8), dim, index, to_dtype(src, uint8), reduce)
-        return to_dtype(scatter_reduce(*wide, include_self=include_self), bool_)
+        found = scatter_reduce_within(*wide, include_self=include_self, check=check)
+        return to_dtype(found, bool_)
     if src.ndim == index.ndim and src.shape != index.shape and src.ndim:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
     ones = index.new_ones(index.shape, dtype=int64)
-    count = scatter_add(index.new_zeros(x.shape, dtype=int64), dim, index, ones)
+    count = _added(index.new_zeros(x.shape, dtype=int64), dim, index, ones, check)
     named = count > 0
     if reduce in ("sum", "mean"):
         kept = x if include_self else where(named, 0, x)
-        total = scatter_add(to_dtype(kept, x.dtype), dim, index, src)
+        total = _added(to_dtype(kept, x.dtype), dim, index, src, None)
         if reduce == "sum":
             return total
         shares = where(named, count + int(include_self), 1)
@@ -327,9 +364,9 @@ def _extremes(
         return found
     axis = normalize_dim("scatter_reduce", dim, x.ndim)
     mine = eq(own, found) if with_x else logical_and(eq(own, found), eq(named, False))
-    theirs = eq(others, gather(found, axis, index))
-    hits = scatter_add(to_dtype(mine, x.dtype), axis, index, to_dtype(theirs, x.dtype))
-    part = scatter_add(where(mine, x, 0.0), axis, index, where(theirs, src, 0.0)) / hits
+    theirs = eq(others, gather_within(found, axis, index))
+    hits = _added(to_dtype(mine, x.dtype), axis, index, to_dtype(theirs, x.dtype), None)
+    part = _added(where(mine, x, 0.0), axis, index, where(theirs, src, 0.0), None) / hits
     return found + (part - part.detach())
 
 
@@ -350,8 +387,8 @@ def _segments(
             places = places + reshape(along, (size, *(1,) * (index.ndim - d - 1)))
     flat = reshape(places, (places.numel(),))
     order = argsort(flat)
-    flat = index_select(flat, 0, order)
-    values = index_select(reshape(src, (src.numel(),)), 0, order)
+    flat = select_within(flat, order)
+    values = select_within(reshape(src, (src.numel(),)), order)
     size, back = flat.shape[0], 1
     while back < size:
         left, right = narrow(values, 0, 0, size - back), narrow(values, 0, back, size - back)
@@ -361,7 +398,7 @@ def _segments(
         back *= 2
     more = eq(narrow(flat, 0, 1, size - 1), narrow(flat, 0, 0, size - 1)) if size else flat
     last = where(cat([more, more.new_zeros(1)]), 0, values) if size else values
-    return reshape(index_add(values.new_zeros(x.numel()), 0, flat, last), x.shape)
+    return reshape(index_add_within(values.new_zeros(x.numel()), 0, flat, last), x.shape)
 
 
 @op(Face.FUNCTIONAL)
@@ -370,7 +407,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
     Args:
         tensor: classes in ``[0, num_classes)``, any shape, int64 or int32; one out of range gives
-            a row of zeros.
+            a row of zeros, and an error at the next synchronisation.
         num_classes: the size of the new axis; -1: the largest class and 1, for which the host
             waits.
 
@@ -385,5 +422,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes < 0 and tensor.numel() == 0:
         raise ShapeError("one_hot", "no elements tell the number of classes", x=tensor.shape)
     count = int(tensor.max().item()) + 1 if num_classes < 0 else num_classes
+    require_classes("one_hot", tensor, count, argument="tensor")
     classes = positions(type(tensor), count, tensor.device)
     return to_dtype(eq(unsqueeze(tensor, -1), classes), int64)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
 from ..errors import ArgumentError, ShapeError
+from ..kernels.reduce import Bad
 from ..values.dtypes import bool_, float32, int32, int64
 from .arithmetic import (
     clamp,
@@ -22,8 +22,9 @@ from .arithmetic import (
     where,
 )
 from .arithmetic import floor as rounded_down
+from .check import of_index, of_value, require_elements
 from .create import positions
-from .index import gather, index_select, require_index
+from .index import gather_within, index_select, require_index, select_within
 from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import Operand, Result, evaluate
 from .masked import positions_of
@@ -31,7 +32,7 @@ from .reduce import all as every
 from .reduce import max as largest
 from .reduce import min as smallest
 from .scan import cumsum
-from .scatter import index_add
+from .scatter import index_add, index_add_within
 from .shape import cat, expand, narrow, reshape, to_dtype
 from .sort import argsort, sort
 
@@ -72,7 +73,7 @@ def searchsorted(
     right = right or side == "right"
     rows = sorted_sequence.detach()
     if sorter is not None:
-        rows = gather(rows, -1, sorter)
+        rows = gather_within(rows, -1, sorter, of_index("searchsorted", "sorter"))
     wanted = values.detach() if hasattr(values, "detach") else rows.new_full((), values)
     if rows.ndim == 0 or (rows.ndim > 1 and rows.shape[:-1] != wanted.shape[:-1]):
         raise ShapeError(
@@ -94,7 +95,7 @@ def _counted_below(rows: Tensor, values: Tensor, *, or_equal: bool) -> Tensor:
     last = isnan(values)  # sorted, NaN comes behind every number
     for bit in reversed(range(size.bit_length())):
         more = count + (1 << bit)
-        there = gather(rows, -1, clamp(more, max=size) - 1)
+        there = gather_within(rows, -1, clamp(more, max=size) - 1)
         count = where(
             logical_and(le(more, size), logical_or(last, below(there, values))), more, count
         )
@@ -144,7 +145,7 @@ def isin(elements: Tensor, test_elements: Operand, *, invert: bool = False) -> T
         others = sort(reshape(test_elements.detach(), -1)).values
         flat = reshape(elements.detach(), (elements.numel(),))
         at = clamp(_counted_below(others, flat, or_equal=False), max=others.numel() - 1)
-        found = reshape(eq(gather(others, 0, at), flat), elements.shape)
+        found = reshape(eq(gather_within(others, 0, at), flat), elements.shape)
     return logical_not(found) if invert else found
 
 
@@ -209,7 +210,8 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     at = clamp(rounded_down((wide - low) * (bins / (high - low))), max=bins - 1)
     inside = logical_and(ge(wide, low), le(wide, high))
     index = to_dtype(where(inside, at, -1.0), int64)
-    return to_dtype(index_add(wide.new_zeros(bins), 0, index, wide.new_ones(wide.shape)), x.dtype)
+    ones = wide.new_ones(wide.shape)
+    return to_dtype(index_add_within(wide.new_zeros(bins), 0, index, ones), x.dtype)
 
 
 class Unique(NamedTuple):
@@ -248,7 +250,7 @@ def unique(
         raise ArgumentError("unique", "dim is None", dim=dim)
     flat = reshape(x.detach(), (x.numel(),))
     order = argsort(flat)
-    found = _runs(index_select(flat, 0, order))
+    found = _runs(select_within(flat, order))
     inverse = None
     if return_inverse:
         inverse = reshape(found.inverse_indices.scatter(0, order, found.inverse_indices), x.shape)
@@ -280,7 +282,7 @@ def _runs(flat: Tensor) -> Unique:
     begins = cat([begins.new_ones(1, dtype=bool_), begins])
     starts = to_dtype(positions_of(begins), int64)
     ends = cat([narrow(starts, 0, 1, starts.shape[0] - 1), starts.new_full((1,), size)])
-    return Unique(index_select(flat, 0, starts), cumsum(begins, 0) - 1, ends - starts)
+    return Unique(select_within(flat, starts), cumsum(begins, 0) - 1, ends - starts)
 
 
 def _asked(found: Unique, inverse: bool, counts: bool) -> Any:  # noqa: FBT001
@@ -346,7 +348,7 @@ def equal(x: Tensor, other: Tensor) -> bool:
 @op()
 def repeat_interleave(
     x: Tensor,
-    repeats: int | Tensor | Sequence[int],
+    repeats: int | Tensor,
     dim: int | None = None,
     *,
     output_size: int | None = None,
@@ -369,7 +371,7 @@ def repeat_interleave(
     if dim is None:
         x, dim = reshape(x, (x.numel(),)), 0
     size = x.shape[dim]
-    if hasattr(repeats, "numel") and repeats.numel() == 1:
+    if not isinstance(repeats, int) and repeats.numel() == 1:
         repeats = int(repeats.item())
     if isinstance(repeats, int):
         if repeats < 0:
@@ -386,6 +388,9 @@ def repeat_interleave(
             repeats=repeats.shape,
             x=x.shape,
         )
+    require_elements(
+        repeats, of_value("repeat_interleave", "repeats", "they are 0 or more"), Bad.BELOW, 0
+    )
     ends = cumsum(repeats, 0)
     count = int(ends[-1].item()) if output_size is None and size else output_size or 0
     places = positions(type(x.detach()), count, x.device)

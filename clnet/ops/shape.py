@@ -533,5 +533,5 @@ def sizes_of(
     if named is not None:
         given = (named,)
     if len(given) == 1 and isinstance(given[0], Sequence | np.ndarray):
-        given = given[0]
+        given = tuple(given[0])
     return integers(op_name, "size", given)

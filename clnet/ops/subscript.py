@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..array import Array
+from ..device import Check
 from ..errors import ArgumentError, BoundsError
 from ..values import mode
 from ..values.dtypes import bool_, int64
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
+from .check import of_index
 from .index import (
     FoldIndices,
     GatherRowsBackward,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
+_CHECK = of_index("index", wrap=True)
+
+
 @dataclass(frozen=True)
 class Located:
     """What a key means for a tensor.
@@ -42,6 +47,7 @@ class Located:
         first, last: the range of the indexed axes; empty for a key without index tensors.
         index: one dense index into these axes taken together, or None.
         shape: the index's.
+        check: what is reported of an index out of range; None: that was done already.
     """
 
     view: Tensor
@@ -50,6 +56,7 @@ class Located:
     last: int = 0
     index: Tensor | None = None
     shape: Shape = ()
+    check: Check | None = None
 
     @property
     def picked(self) -> Shape:
@@ -85,7 +92,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         x: any shape.
         key: one of these, or a tuple of them. Steps are positive. Index tensors (int64 or int32;
             lists and NumPy arrays become ones) broadcast together; negative indices count from
-            the end; one out of range gives NaN (0 for integers). A mask (bool) of several axes
+            the end; one out of range gives NaN (0 for integers), and an error at the next
+            synchronisation. A mask (bool) of several axes
             stands for the coordinates of its true elements; to count them the host waits once.
             The axes of the indices take the place of the first one if they are neighbours, else
             the front.
@@ -102,7 +110,8 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     at = _located(x, key)
     if at.index is None:
         return at.view
-    return reshape(pick(at.view, at.first, at.last, at.index, wrap=True), at.picked)
+    picked = pick(at.view, at.first, at.last, at.index, wrap=True, check=at.check)
+    return reshape(picked, at.picked)
 
 
 @op(Face.METHOD, name="__setitem__")
@@ -112,8 +121,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     Args:
         x: any shape; a leaf that requires a gradient only under ``clnet.no_grad()``. On the tape it
             becomes what :func:`index_put` would give.
-        key: as :func:`getitem` takes it; indices out of range write nothing. For one value and a
-            single mask the host does not wait.
+        key: as :func:`getitem` takes it; indices out of range write nothing and are reported at
+            the next synchronisation. For one value and a single mask the host does not wait.
         value: a number or a tensor that broadcasts to ``x[key]``.
 
     Raises:
@@ -135,11 +144,12 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         return
     value = _without_leading_ones(value, len(at.picked))
     if mode.current().grad and (x.requires_grad or value.requires_grad):
-        rows = apply(ReplaceRows(wrap=True), reshape(at.view, at.rows), at.source(value), at.index)
+        function = ReplaceRows(wrap=True, check=at.check)
+        rows = apply(function, reshape(at.view, at.rows), at.source(value), at.index)
         apply(CopyInto(), at.view, reshape(rows, at.view.shape))
         return
     flat = reshape(contiguous(at.view), at.rows)
-    apply(PutRows(wrap=True), flat, at.source(value), at.index)
+    apply(PutRows(wrap=True, check=at.check), flat, at.source(value), at.index)
     if flat.array.storage is not x.array.storage:
         apply(CopyInto(), at.view, reshape(flat, at.view.shape))
 
@@ -175,9 +185,9 @@ def index_put(
         raise ArgumentError("index_put", "there is an index tensor or more", indices=len(key))
     rows, source = reshape(at.view, at.rows), at.source(values)
     if accumulate:
-        function = GatherRowsBackward(at.rows[1], wrap=True, skip=-1)
+        function = GatherRowsBackward(at.rows[1], wrap=True, skip=-1, check=at.check)
         return x + at.restored(added_up(function, source, at.index))
-    return at.restored(apply(ReplaceRows(wrap=True), rows, source, at.index))
+    return at.restored(apply(ReplaceRows(wrap=True, check=at.check), rows, source, at.index))
 
 
 @op(Face.METHOD)
@@ -224,7 +234,7 @@ def _located(x: Tensor, key: Any) -> Located:
     if not indexed:
         return Located(view)
     axes = [axis for axis, _ in indexed]
-    order = None
+    order, check = None, _CHECK
     if axes != list(range(axes[0], axes[0] + len(axes))):
         order = (*axes, *(d for d in range(view.ndim) if d not in axes))
         view = permute(view, order)
@@ -235,8 +245,9 @@ def _located(x: Tensor, key: Any) -> Located:
         index = contiguous(indexed[0][1])
     else:
         together = [contiguous(expand(to_dtype(index, int64), shape)) for _, index in indexed]
-        index = apply(FoldIndices(view.shape[first:last]), *together)
-    return Located(view, order, first, last, reshape(index, (prod(shape),)), shape)
+        check = None  # once is enough
+        index = apply(FoldIndices(view.shape[first:last], _CHECK), *together)
+    return Located(view, order, first, last, reshape(index, (prod(shape),)), shape, check)
 
 
 def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:

@@ -129,6 +129,11 @@ class Profile:
         stack.enter_context(device.queue.observe(recorder))
         return stack
 
+    @property
+    def observed(self) -> tuple[Device, ...]:
+        """The devices it looked on at."""
+        return tuple(self._recorders)
+
     def opened(self, device: Device) -> None:
         """Note that a device was opened meanwhile, and what that cost."""
         self.start.context += device.open_seconds
@@ -137,7 +142,7 @@ class Profile:
     def finish(self) -> None:
         """Wait for the devices and gather what was recorded."""
         for device in self._recorders:
-            device.synchronize()
+            device.queue.wait()
         self.wall = time.perf_counter() - self.begin
         self.cpu = time.process_time() - self._cpu_begin
         self.peak_resident_bytes = peak_resident_bytes()
@@ -198,3 +203,5 @@ def profile(
             yield observer
         finally:
             observer.finish()
+    for each in observer.observed:
+        each.synchronize()  # kernels may have found bad data

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .generator import Generator
+from .settings import SETTINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Mode:
         undrawn: whether numbers drawn over a tensor are only counted, since others will follow.
         parametrized: tensors that parametrizations computed, to be read again, or None.
         abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
+        debug: whether an op that checks its data waits until its kernel has done so.
     """
 
     device: Any = None
@@ -44,6 +46,7 @@ class Mode:
     undrawn: bool = False
     parametrized: dict[Any, Any] | None = None
     abstract: bool = False
+    debug: bool = SETTINGS.debug
 
     @property
     def recomputing(self) -> bool:

@@ -62,6 +62,7 @@ class Settings:
         poison: ``CLNET_POISON``, whether memory is filled with NaN before it is written, so that a
             kernel that reads what nobody wrote shows; clnet's own tests set it.
         build_warnings: ``CLNET_BUILD_WARNINGS``, whether compilers' warnings are shown.
+        debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
     """
 
     device: str | None
@@ -75,6 +76,7 @@ class Settings:
     tunings_dir: Path
     tune: bool
     poison: bool
+    debug: bool
     build_warnings: bool = False
 
     @staticmethod
@@ -139,6 +141,7 @@ class Settings:
             tune=switch("CLNET_TUNE"),
             build_warnings=switch("CLNET_BUILD_WARNINGS"),
             poison=switch("CLNET_POISON"),
+            debug=switch("CLNET_DEBUG"),
         )
 
 

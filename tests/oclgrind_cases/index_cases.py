@@ -7,8 +7,9 @@ from importlib import import_module
 from itertools import product
 
 import numpy as np
+import pytest
 
-from clnet.device import Scratch, Target, device
+from clnet.device import Check, Scratch, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.grid import lanes_of
 from clnet.kernels.index import gather, segment
@@ -27,6 +28,8 @@ from clnet.kernels.index.sort import sort
 from clnet.kernels.moving.copy import arange, copy, fill
 from clnet.kernels.moving.place import place
 from clnet.kernels.moving.repeat import repeat
+from clnet.kernels.reduce.check import Bad
+from clnet.kernels.reduce.check import check as check_elements
 
 from .harness import (
     REALS,
@@ -40,12 +43,22 @@ from .harness import (
     run,
 )
 
+check_module = import_module("clnet.kernels.reduce.check")
 copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
 repeat_module = import_module("clnet.kernels.moving.repeat")
 sort_module = import_module("clnet.kernels.index.sort")
 
-MODULES = (copy_module, gather, order_module, place_module, repeat_module, segment, sort_module)
+MODULES = (
+    check_module,
+    copy_module,
+    gather,
+    order_module,
+    place_module,
+    repeat_module,
+    segment,
+    sort_module,
+)
 
 
 @case()
@@ -243,3 +256,68 @@ def lines(target: Target) -> None:
             expected = backwards if descending else np.argsort(x, axis=1, kind="stable")
             near(indices, expected)
             near(values, np.take_along_axis(x, expected, 1))
+
+
+INDEX = Check("index", "index", "it lies in [0, size)", "size")
+
+
+def reported(value: object, position: int) -> None:
+    """Whether the device tells of this value at this place, once."""
+    with pytest.raises(IndexError, match=f"index={value}, position={position}[,.]"):
+        device().synchronize()
+    device().synchronize()
+
+
+@case()
+def faults_reported(target: Target) -> None:
+    for index_dtype, wrap in product((np.int32, np.int64), (True, False)):
+        how = {"wrap": wrap, "check": INDEX}
+        for inner in (3, 37):
+            x, y = given(normal(2, 5, inner)), output((2, 4, inner))
+            for at, bad in ((1, 5), (3, -6), (2, None)):
+                index = np.arange(4).astype(index_dtype)
+                index[at] = at if bad is None else bad
+                for launches in (
+                    gather.gather_rows(target, y, x, given(index), **how),
+                    gather.put_rows(target, x, y, given(index), **how),
+                    gather_rows_gradient(target, output((2, 5, inner)), y, given(index), **how),
+                ):
+                    run(launches)
+                    if bad is None:
+                        device().synchronize()
+                    else:
+                        reported(bad, at)
+        for shape in ((3, 40), (40, 3)):
+            index = RNG.integers(0, shape[0], shape).astype(index_dtype)
+            index[1, 2] = shape[0]
+            x, y = given(normal(*shape)), output(shape)
+            run(gather_along(target, y, x, given(index), dim=0, **how))
+            reported(shape[0], shape[1] + 2)
+            run(put_along(target, y, x, given(index), dim=0, **how))
+            reported(shape[0], shape[1] + 2)
+            run(gather_along_gradient(target, output(shape), x, given(index), dim=0, **how))
+            reported(shape[0], shape[1] + 2)
+        folded = [given(np.array(v, index_dtype)) for v in ((0, 1), (2, 9))]
+        run(fold_indices(target, output((2,), np.int32), folded, sizes=(2, 3), check=INDEX))
+        reported(9, 1)
+
+
+@case()
+def elements_checked(target: Target) -> None:
+    for dtype in (*REALS, np.int32, np.int64, np.uint8):
+        x = np.ones(1030, dtype)
+        run(check_elements(target, given(x, before=1), None, Bad.OUTSIDE, 0, 1, report=INDEX))
+        device().synchronize()
+        x[1027] = 3
+        for bad, low, high in ((Bad.OUTSIDE, 0, 1), (Bad.EQUAL, 3, 0)):
+            run(check_elements(target, given(x), None, bad, low, high, report=INDEX))
+            reported(x[1027].item(), 1027)
+        x[1027] = 0
+        for bad, low in ((Bad.BELOW, 1), (Bad.NOT_ABOVE, 0)):
+            run(check_elements(target, given(x), None, bad, low, 0, report=INDEX))
+            reported(x[1027].item(), 1027)
+    for gate_dtype, (gate, told) in product(REALS, ((0.5, False), (np.nan, True))):
+        x = np.linspace(0, 2, 300).astype(np.float32)
+        one = given(np.array(gate, gate_dtype))
+        run(check_elements(target, given(x), one, Bad.BELOW, 0.001, 0, report=INDEX))
+        reported(0.0, 0) if told else device().synchronize()

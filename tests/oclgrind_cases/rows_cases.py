@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import pytest
 
-from clnet.device import Target
+from clnet.device import Check, Target, device
 from clnet.kernels import streaming as streaming_module
 from clnet.kernels.norm import norm_runs as runs_module
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
@@ -84,6 +85,22 @@ def results_past_the_caches(target: Target) -> None:
             check_loss(target, (5, 32), dtype, settings, weighted=False)
 
 
+TARGET = Check("cross_entropy", "target", "it is a class", "classes")
+
+
+@case()
+def targets_reported(target: Target) -> None:
+    settings = Settings("none", -100, 0.0, True)
+    for shape in ((5, 19), (2, 4, 7)):
+        spatial = (shape[0], *shape[2:])
+        targets = np.full(spatial, -100)
+        targets.flat[3] = shape[1]
+        arrays = (output(spatial), output(spatial), None, given(normal(*shape)), given(targets))
+        run(cross_entropy(target, *arrays, None, settings=settings, check=TARGET))
+        with pytest.raises(IndexError, match=f"target={shape[1]}, position=3, classes={shape[1]}"):
+            device().synchronize()
+
+
 def check_loss(
     target: Target, shape: tuple[int, ...], dtype: Any, settings: Settings, *, weighted: bool
 ) -> None:
@@ -117,7 +134,8 @@ def check_loss(
         given(targets),
         given(weight) if weighted else None,
     )
-    run(cross_entropy(target, out, *saved, settings=settings))
+    check = None if s else TARGET
+    run(cross_entropy(target, out, *saved, settings=settings, check=check))
     near(out, np.asarray(loss), terms=128)
     gx, gy = output(shape, dtype), given(np.full(np.shape(loss), 2, dtype))
     run(cross_entropy_grad(target, gx, gy, *saved, settings=settings))

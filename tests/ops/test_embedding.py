@@ -62,6 +62,8 @@ def test_gradients_of_bags_are_divided_by_the_uses_of_a_row():
 def test_rows_that_are_not_looked_up_stay():
     table = clnet.tensor(3 * TABLE)
     ops.embedding(clnet.tensor([2, 9, -1]), table, max_norm=1.0)
+    with pytest.raises(IndexError, match=r"embedding: .*input=9, position=1, rows=7"):
+        clnet.synchronize()
     found = table.numpy()
     np.testing.assert_array_equal(np.delete(found, 2, 0), np.delete(3 * TABLE, 2, 0))
     assert np.linalg.norm(found[2]) == pytest.approx(1.0, rel=1e-5)

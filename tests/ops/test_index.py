@@ -226,11 +226,15 @@ def test_embedding_gives_no_gradient_to_the_padding():
 def test_index_out_of_range_reads_nan_and_gets_no_gradient():
     weight = clnet.ones(3, 2).requires_grad_()
     y = ops.embedding(clnet.tensor([0, 3, -1]), weight)
+    with pytest.raises(IndexError, match=r"embedding: .*rows=3, further=1"):
+        clnet.synchronize()
     assert np.isnan(y.detach().numpy()).any(1).tolist() == [False, True, True]
     y.backward(clnet.ones(y.shape))
     np.testing.assert_array_equal(weight.grad.numpy(), [[1, 1], [0, 0], [0, 0]])
     x = clnet.ones(3, 4)
     picked = x[clnet.tensor([0, 0, -4]), clnet.tensor([-4, 4, 0])]
+    with pytest.raises(IndexError, match=r"index: .*further=1"):
+        clnet.synchronize()
     np.testing.assert_array_equal(picked.numpy(), [1, np.nan, np.nan])
 
 
@@ -242,7 +246,10 @@ def test_16_bit_gradients_add_up_in_float32(dtype):
     assert x.grad.dtype is dtype
     expected = np.array([[3000] * 3, [0] * 3]).astype(dtype.numpy)
     np.testing.assert_array_equal(x.grad.numpy(), expected)
-    assert np.isnan(x.detach()[clnet.tensor([5])].float().numpy()).all()
+    missing = x.detach()[clnet.tensor([5])].float()
+    with pytest.raises(IndexError, match="index=5"):
+        clnet.synchronize()
+    assert np.isnan(missing.numpy()).all()
 
 
 def test_gradient_of_a_repeated_index_has_the_same_bits_again():

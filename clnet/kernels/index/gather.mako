@@ -7,6 +7,7 @@
 ## param  ndim: int                  axes of the index
 ## param  count: int                 arrays of indices
 ## param  add: bool                  elements are added to what is there, else they replace it
+## param  check: bool                an index out of range is reported
 ## def    gather_rows, gather_row_elements
 ## arg    outer: int                 batches; all share the index
 ## arg    n: int                     indices
@@ -17,6 +18,8 @@
 ## arg    y: out ctype[outer][n][inner]
 ## arg    x: in ctype
 ## arg    index: in index_type[n]
+## arg    fault: inout int           only when check, as the last: where to report
+## arg    site: int                  its number
 ## def    gather_along
 ## arg    n: int                     elements of y
 ## arg    limit: int                 size of the axis of x that is indexed
@@ -27,6 +30,8 @@
 ## arg    y: out ctype[n]
 ## arg    x: in ctype
 ## arg    index: in index_type
+## arg    fault: inout int           only when check, as the last: where to report
+## arg    site: int                  its number
 ## def    scatter_lines
 ## arg    lines: int                 lines of the index along the axis
 ## arg    n: int                     elements of a line
@@ -39,6 +44,8 @@
 ## arg    y: inout ctype             y[..., index[..., i, ...], ...] += x[..., i, ...], or =
 ## arg    x: in ctype
 ## arg    index: in index_type
+## arg    fault: inout int           only when check, as the last: where to report
+## arg    site: int                  its number
 ## def    keys_along
 ## arg    n: int
 ## arg    limit: int
@@ -50,6 +57,8 @@
 ## arg    keys: out int[n]
 ## arg    order: out int[n]          0, 1, 2 ...
 ## arg    index: in index_type
+## arg    fault: inout int           only when check, as the last: where to report
+## arg    site: int                  its number
 ## def    keys_of_rows
 ## arg    n: int
 ## arg    limit: int                 also the key of an index out of range
@@ -57,17 +66,22 @@
 ## arg    keys: out int[n]
 ## arg    order: out int[n]
 ## arg    index: in index_type[n]
+## arg    fault: inout int           only when check, as the last: where to report
+## arg    site: int                  its number
 ## def    fold_indices
 ## arg    n: int
 ## arg    size_{d}: int              sizes of the axes
 ## arg    y: out int[n]              the row-major position; their product if an index is out
 ##                                of range
 ## arg    index_{d}: in index_type[n]
+## arg    fault: inout int           only when check, as the last: where to report
+## arg    site: int                  its number
 ##
 ## launch   gather_rows: (n, outer), groups of one; scatter_lines: an item per line; the others: one
 ##          item per element
 ## numerics exact; no index, whatever its value, reads outside x
 <%namespace name="strided" file="/lib/strided.mako"/>
+<%namespace name="faults" file="/lib/fault.mako"/>
 <%def name="checked(index_type, wrap)">
 % if wrap:
     if (at < 0)
@@ -75,18 +89,22 @@
 % endif
     const bool inside = at >= 0 && at < limit;
 </%def>
-<%def name="gather_rows(ctype, index_type, missing, wrap)">
+<%def name="gather_rows(ctype, index_type, missing, wrap, check)">
+${faults.define(check)}
 __kernel void gather_rows(
     const int outer, const int n, const int inner, const int limit,
     const int x_outer, const int x_row,
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+    __global const ${index_type} *restrict index, const long index_offset
+    ${faults.cell(check)}
+)
 {
     const int i = get_global_id(0);
     const int batch = get_global_id(1);
     ${index_type} at = index[index_offset + i];
     ${checked(index_type, wrap)}
+    ${faults.index(check, wrap, "i", "batch == 0")}
     y += y_offset + (batch * n + i) * inner;
     if (inside) {
         x += x_offset + batch * x_outer + (int)at * x_row;
@@ -98,25 +116,30 @@ __kernel void gather_rows(
     }
 }
 </%def>
-<%def name="gather_row_elements(ctype, index_type, missing, wrap)">
+<%def name="gather_row_elements(ctype, index_type, missing, wrap, check)">
+${faults.define(check)}
 __kernel void gather_row_elements(
     const int outer, const int n, const int inner, const int limit,
     const int x_outer, const int x_row,
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+    __global const ${index_type} *restrict index, const long index_offset
+    ${faults.cell(check)}
+)
 {
     const int i = get_global_id(0);
     if (i < outer * n * inner) {
         const int column = i % inner;
         ${index_type} at = index[index_offset + i / inner % n];
         ${checked(index_type, wrap)}
+        ${faults.index(check, wrap, "i / inner", "i < n * inner && column == 0")}
         x += x_offset + i / inner / n * x_outer + column;
         y[y_offset + i] = inside ? x[(int)at * x_row] : (${ctype})${missing};
     }
 }
 </%def>
-<%def name="gather_along(ctype, index_type, ndim, missing, wrap)">
+<%def name="gather_along(ctype, index_type, ndim, missing, wrap, check)">
+${faults.define(check)}
 __kernel void gather_along(
     const int n, const int limit, const int x_step,
 % for d in range(ndim):
@@ -130,19 +153,23 @@ __kernel void gather_along(
 % endfor
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+    __global const ${index_type} *restrict index, const long index_offset
+    ${faults.cell(check)}
+)
 {
     const int i = get_global_id(0);
     if (i < n) {
         ${strided.locate(ndim, "i", ("x", "index"))}
         ${index_type} at = index[index_offset + at_index];
         ${checked(index_type, wrap)}
+        ${faults.index(check, wrap, "i", "true")}
         x += x_offset + at_x;
         y[y_offset + i] = inside ? x[(int)at * x_step] : (${ctype})${missing};
     }
 }
 </%def>
-<%def name="scatter_lines(ctype, index_type, ndim, wrap, add)">
+<%def name="scatter_lines(ctype, index_type, ndim, wrap, add, check)">
+${faults.define(check)}
 __kernel void scatter_lines(
     const int lines, const int n, const int limit, const int y_step, const int index_step,
 % for d in range(ndim):
@@ -156,7 +183,9 @@ __kernel void scatter_lines(
 % endfor
     __global ${ctype} *restrict y, const long y_offset,
     __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+    __global const ${index_type} *restrict index, const long index_offset
+    ${faults.cell(check)}
+)
 {
     /* One item owns a line of y: it writes there in order, and no other does. */
     const int line = get_global_id(0);
@@ -168,13 +197,15 @@ __kernel void scatter_lines(
         for (int i = 0; i < n; ++i) {
             ${index_type} at = index[i * index_step];
             ${checked(index_type, wrap)}
+            ${faults.index(check, wrap, "at_index + i * index_step", "true")}
             if (inside)
                 y[(int)at * y_step] ${"+=" if add else "="} x[i * index_step];
         }
     }
 }
 </%def>
-<%def name="keys_along(index_type, ndim, wrap)">
+<%def name="keys_along(index_type, ndim, wrap, check)">
+${faults.define(check)}
 __kernel void keys_along(
     const int n, const int limit, const int x_step, const int last,
 % for d in range(ndim):
@@ -188,35 +219,43 @@ __kernel void keys_along(
 % endfor
     __global int *restrict keys, const long keys_offset,
     __global int *restrict order, const long order_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+    __global const ${index_type} *restrict index, const long index_offset
+    ${faults.cell(check)}
+)
 {
     const int i = get_global_id(0);
     if (i < n) {
         ${strided.locate(ndim, "i", ("x", "index"))}
         ${index_type} at = index[index_offset + at_index];
         ${checked(index_type, wrap)}
+        ${faults.index(check, wrap, "i", "true")}
         keys[keys_offset + i] = inside ? at_x + (int)at * x_step : last;
         order[order_offset + i] = i;
     }
 }
 </%def>
-<%def name="keys_of_rows(index_type, wrap)">
+<%def name="keys_of_rows(index_type, wrap, check)">
+${faults.define(check)}
 __kernel void keys_of_rows(
     const int n, const int limit, const int skip,
     __global int *restrict keys, const long keys_offset,
     __global int *restrict order, const long order_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+    __global const ${index_type} *restrict index, const long index_offset
+    ${faults.cell(check)}
+)
 {
     const int i = get_global_id(0);
     if (i < n) {
         ${index_type} at = index[index_offset + i];
         ${checked(index_type, wrap)}
+        ${faults.index(check, wrap, "i", "true")}
         keys[keys_offset + i] = inside && at != skip ? (int)at : limit;
         order[order_offset + i] = i;
     }
 }
 </%def>
-<%def name="fold_indices(index_type, count)">
+<%def name="fold_indices(index_type, count, check)">
+${faults.define(check)}
 __kernel void fold_indices(
     const int n,
 % for d in range(count):
@@ -226,6 +265,7 @@ __kernel void fold_indices(
 % for d in range(count):
     , __global const ${index_type} *restrict index_${d}, const long index_${d}_offset
 % endfor
+    ${faults.cell(check)}
     )
 {
     const int i = get_global_id(0);
@@ -237,6 +277,7 @@ __kernel void fold_indices(
             const int limit = size_${d};
             ${index_type} at = index_${d}[index_${d}_offset + i];
             ${checked(index_type, True)}
+            ${faults.index(check, True, "i", "true")}
             valid = valid && inside;
             position = position * limit + (inside ? (int)at : 0);
             total *= limit;

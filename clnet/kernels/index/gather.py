@@ -1,7 +1,7 @@
 """Elements and rows picked by an index; the gradients sort the index and add up runs of equal ones.
 
 An index out of range never touches memory outside the array: it reads as NaN (0 for integers), and
-nothing is written for it. Whether it can be checked beforehand is for the caller to say.
+nothing is written for it. With a check it is reported, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...array import Array
-from ...device import Launch, Scratch, Target
+from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
 from ...values.shapes import Shape, Strides, collapse
 from ..grid import items
@@ -29,6 +29,7 @@ class _Rows(NamedTuple):
     index_type: str
     missing: str
     wrap: bool
+    check: bool
 
 
 class _Along(NamedTuple):
@@ -37,6 +38,7 @@ class _Along(NamedTuple):
     ndim: int
     missing: str
     wrap: bool
+    check: bool
 
 
 class _Lines(NamedTuple):
@@ -45,22 +47,26 @@ class _Lines(NamedTuple):
     ndim: int
     wrap: bool
     add: bool
+    check: bool
 
 
 class _KeysAlong(NamedTuple):
     index_type: str
     ndim: int
     wrap: bool
+    check: bool
 
 
 class _KeysOfRows(NamedTuple):
     index_type: str
     wrap: bool
+    check: bool
 
 
 class _Fold(NamedTuple):
     index_type: str
     count: int
+    check: bool
 
 
 _ROWS = Kernel("gather_rows", "index/gather.mako")
@@ -73,7 +79,13 @@ _FOLD = Kernel("fold_indices", "index/gather.mako")
 
 
 def gather_rows(
-    target: Target, y: Array, x: Array, index: Array, *, wrap: bool = False
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    *,
+    wrap: bool = False,
+    check: Check | None = None,
 ) -> list[Launch]:
     """``y[o, i] = x[o, index[i]]``.
 
@@ -83,6 +95,7 @@ def gather_rows(
         x: ``(outer, rows, inner)``, rows dense, any steps between them.
         index: ``(n,)``, dense, int32 or int64.
         wrap: negative indices count from the end.
+        check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
         The launches; none for no elements.
@@ -90,7 +103,7 @@ def gather_rows(
     if y.size == 0:
         return []
     outer, n, inner = y.shape
-    params = _Rows(y.dtype.moved_as, index.dtype.ctype, _missing(y.dtype), wrap)
+    params = _Rows(y.dtype.moved_as, index.dtype.ctype, _missing(y.dtype), wrap, check is not None)
     args = (outer, n, inner, x.shape[1], x.strides[0], x.strides[1], y, x, index)
     kernel, (global_size, local_size) = _ROW_ELEMENTS, items(target, y.size)
     if not target.traits.dedicated_local_memory and inner >= _CPU_LEAST_ROW:
@@ -103,7 +116,7 @@ def gather_rows(
             local_size=local_size,
             flops=0,
             bytes=2 * y.nbytes + index.nbytes,
-        )
+        ).reporting(check)
     ]
 
 
@@ -115,6 +128,7 @@ def gather_rows_gradient(
     *,
     wrap: bool = False,
     skip: int = -1,
+    check: Check | None = None,
 ) -> list[Launch]:
     """``gx[o, r] = sum of gy[o, i]`` over the ``i`` with ``index[i] == r``, in ascending ``i``.
 
@@ -124,6 +138,7 @@ def gather_rows_gradient(
         gy: ``(outer, n, inner)``, dense.
         index: ``(n,)``, dense, int32 or int64.
         wrap: negative indices count from the end.
+        check: what an index out of range is reported as; None: it is not reported.
         skip: a row that gets 0 whatever points to it, or -1.
 
     Returns:
@@ -132,12 +147,18 @@ def gather_rows_gradient(
     if gx.size == 0:
         return []
     memory = Scratch(gx.device)
-    runs = _sorted_rows(target, memory, index, gx.shape[1], wrap=wrap, skip=skip)
+    runs = _sorted_rows(target, memory, index, gx.shape[1], wrap=wrap, skip=skip, check=check)
     return [*runs.launches, *segment_sum(target, memory, gx, gy, runs)]
 
 
 def put_rows(
-    target: Target, y: Array, x: Array, index: Array, *, wrap: bool = False
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    *,
+    wrap: bool = False,
+    check: Check | None = None,
 ) -> list[Launch]:
     """``y[o, index[i]] = x[o, i]``, ascending in ``i``: of equal indices the last one stays.
 
@@ -147,6 +168,7 @@ def put_rows(
         x: ``(outer, n, inner)``, dense.
         index: ``(n,)``, dense, int32 or int64.
         wrap: negative indices count from the end.
+        check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
         The launches; none for no elements.
@@ -154,12 +176,19 @@ def put_rows(
     if y.size == 0 or index.size == 0:
         return []
     memory = Scratch(y.device)
-    runs = _sorted_rows(target, memory, index, y.shape[1], wrap=wrap, skip=-1)
+    runs = _sorted_rows(target, memory, index, y.shape[1], wrap=wrap, skip=-1, check=check)
     return [*runs.launches, *segment_last(target, memory, y, x, runs)]
 
 
 def gather_along(
-    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool = False
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    *,
+    dim: int,
+    wrap: bool = False,
+    check: Check | None = None,
 ) -> list[Launch]:
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` with the index at ``dim``.
 
@@ -170,6 +199,7 @@ def gather_along(
         index: any strides, int32 or int64.
         dim: the axis that is indexed.
         wrap: negative indices count from the end.
+        check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
         The launches; none for no elements.
@@ -181,18 +211,32 @@ def gather_along(
     sizes = (y.size, x.shape[dim], x.strides[dim])
     return [
         _ALONG.launch(
-            _Along(y.dtype.moved_as, index.dtype.ctype, len(shape), _missing(y.dtype), wrap),
+            _Along(
+                y.dtype.moved_as,
+                index.dtype.ctype,
+                len(shape),
+                _missing(y.dtype),
+                wrap,
+                check is not None,
+            ),
             (*sizes, *shape, *x_strides, *index_strides, y, x, index),
             global_size=global_size,
             local_size=local_size,
             flops=0,
             bytes=2 * y.nbytes + index.nbytes,
-        )
+        ).reporting(check)
     ]
 
 
 def gather_along_gradient(
-    target: Target, gx: Array, gy: Array, index: Array, *, dim: int, wrap: bool = False
+    target: Target,
+    gx: Array,
+    gy: Array,
+    index: Array,
+    *,
+    dim: int,
+    wrap: bool = False,
+    check: Check | None = None,
 ) -> list[Launch]:
     """Each element of ``gx``: the sum of those of ``gy`` whose index picked it, in fixed order.
 
@@ -203,17 +247,25 @@ def gather_along_gradient(
         index: dense, int32 or int64.
         dim: the axis that is indexed.
         wrap: negative indices count from the end.
+        check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
         The launches; none for no elements.
     """
     if gx.size == 0 or index.size == 0:
         return fill(target, gx, 0)
-    return _scatter(target, gx, gy, index, dim=dim, wrap=wrap, add=True)
+    return _scatter(target, gx, gy, index, dim=dim, wrap=wrap, add=True, check=check)
 
 
 def put_along(
-    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool = False
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    *,
+    dim: int,
+    wrap: bool = False,
+    check: Check | None = None,
 ) -> list[Launch]:
     """``y[..., index[..., i, ...], ...] = x[..., i, ...]`` at ``dim``; the last one stays.
 
@@ -224,17 +276,18 @@ def put_along(
         index: dense, int32 or int64; sizes at most those of ``y``, but for ``dim``.
         dim: the axis that is indexed.
         wrap: negative indices count from the end.
+        check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
         The launches; none for no elements.
     """
     if y.size == 0 or index.size == 0:
         return []
-    return _scatter(target, y, x, index, dim=dim, wrap=wrap, add=False)
+    return _scatter(target, y, x, index, dim=dim, wrap=wrap, add=False, check=check)
 
 
 def fold_indices(
-    target: Target, y: Array, indices: Sequence[Array], *, sizes: Shape
+    target: Target, y: Array, indices: Sequence[Array], *, sizes: Shape, check: Check | None = None
 ) -> list[Launch]:
     """Several indices as one into the flattened axes; negative ones count from the end.
 
@@ -243,6 +296,7 @@ def fold_indices(
         y: ``(n,)``, dense int32; the product of the sizes where an index is out of range.
         indices: ``(n,)`` each, dense, of one dtype: int32 or int64.
         sizes: of the axes they index.
+        check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
         The launches; none for no elements.
@@ -252,13 +306,13 @@ def fold_indices(
     global_size, local_size = items(target, y.size)
     return [
         _FOLD.launch(
-            _Fold(indices[0].dtype.ctype, len(indices)),
+            _Fold(indices[0].dtype.ctype, len(indices), check is not None),
             (y.size, *sizes, y, *indices),
             global_size=global_size,
             local_size=local_size,
             flops=2 * y.size * len(indices),
             bytes=y.nbytes + sum(index.nbytes for index in indices),
-        )
+        ).reporting(check)
     ]
 
 
@@ -275,7 +329,15 @@ def _along(index: Array, strides: Strides, dim: int) -> tuple[Shape, Strides, St
 
 
 def _scatter(
-    target: Target, y: Array, x: Array, index: Array, *, dim: int, wrap: bool, add: bool
+    target: Target,
+    y: Array,
+    x: Array,
+    index: Array,
+    *,
+    dim: int,
+    wrap: bool,
+    add: bool,
+    check: Check | None,
 ) -> list[Launch]:
     """In one pass if there are lines enough to keep the device busy, else by a sort.
 
@@ -287,9 +349,12 @@ def _scatter(
     enough = _GPU_LEAST_LINES if traits.dedicated_local_memory else traits.compute_units
     if length <= _SHORT_LINE or lines >= enough:
         zeros = fill(target, y, 0) if add else []
-        return [*zeros, _scatter_lines(target, y, x, index, lines, dim=dim, wrap=wrap, add=add)]
+        return [
+            *zeros,
+            _scatter_lines(target, y, x, index, lines, dim=dim, wrap=wrap, add=add, check=check),
+        ]
     memory, n = Scratch(y.device), index.size
-    runs = _sorted_along(target, memory, y, index, dim=dim, wrap=wrap)
+    runs = _sorted_along(target, memory, y, index, dim=dim, wrap=wrap, check=check)
     flat = y.view((1, y.size, 1), (y.size, 1, 1))
     picked = x.view((1, n, 1), (n, 1, 1))
     finish = segment_sum if add else segment_last
@@ -306,6 +371,7 @@ def _scatter_lines(
     dim: int,
     wrap: bool,
     add: bool,
+    check: Check | None,
 ) -> Launch:
     def others(values: tuple[int, ...]) -> tuple[int, ...]:
         return (*values[:dim], *values[dim + 1 :])
@@ -318,18 +384,30 @@ def _scatter_lines(
     global_size, local_size = items(target, lines)
     return _LINES.launch(
         _Lines(
-            y.dtype.ctype if add else y.dtype.moved_as, index.dtype.ctype, len(shape), wrap, add
+            y.dtype.ctype if add else y.dtype.moved_as,
+            index.dtype.ctype,
+            len(shape),
+            wrap,
+            add,
+            check is not None,
         ),
         (*sizes, *shape, *y_strides, *index_strides, y, x, index),
         global_size=global_size,
         local_size=local_size,
         flops=x.size,
         bytes=3 * x.nbytes + index.nbytes,
-    )
+    ).reporting(check)
 
 
 def _sorted_along(
-    target: Target, memory: Scratch, y: Array, index: Array, *, dim: int, wrap: bool
+    target: Target,
+    memory: Scratch,
+    y: Array,
+    index: Array,
+    *,
+    dim: int,
+    wrap: bool,
+    check: Check | None,
 ) -> Sorted:
     n = index.size
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
@@ -337,19 +415,26 @@ def _sorted_along(
     global_size, local_size = items(target, n)
     sizes = (n, y.shape[dim], y.strides[dim], y.size)
     launch = _KEYS_ALONG.launch(
-        _KeysAlong(index.dtype.ctype, len(shape), wrap),
+        _KeysAlong(index.dtype.ctype, len(shape), wrap, check is not None),
         (*sizes, *shape, *y_strides, *index_strides, keys, order, index),
         global_size=global_size,
         local_size=local_size,
         flops=0,
         bytes=index.nbytes + keys.nbytes + order.nbytes,
-    )
+    ).reporting(check)
     runs = sort(target, memory, keys, order, limit=y.size)
     return Sorted(runs.keys, runs.order, [launch, *runs.launches])
 
 
 def _sorted_rows(
-    target: Target, memory: Scratch, index: Array, rows: int, *, wrap: bool, skip: int
+    target: Target,
+    memory: Scratch,
+    index: Array,
+    rows: int,
+    *,
+    wrap: bool,
+    skip: int,
+    check: Check | None,
 ) -> Sorted:
     n = index.size
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
@@ -358,13 +443,13 @@ def _sorted_rows(
         global_size, local_size = items(target, n)
         launches.append(
             _KEYS_OF_ROWS.launch(
-                _KeysOfRows(index.dtype.ctype, wrap),
+                _KeysOfRows(index.dtype.ctype, wrap, check is not None),
                 (n, rows, skip, keys, order, index),
                 global_size=global_size,
                 local_size=local_size,
                 flops=0,
                 bytes=index.nbytes + keys.nbytes + order.nbytes,
-            )
+            ).reporting(check)
         )
     runs = sort(target, memory, keys, order, limit=rows)
     return Sorted(runs.keys, runs.order, [*launches, *runs.launches])

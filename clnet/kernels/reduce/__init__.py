@@ -1,10 +1,13 @@
 """Along axes: sums and other folds, their places (argmax), running sums.
 
 :func:`reduce` folds any axes by a :class:`Reduction`; :func:`reduce_many` measures many arrays in
-one launch; :func:`arg_reduce` gives places; :func:`scan` runs along one axis.
+one launch; :func:`arg_reduce` gives places; :func:`scan` runs along one axis; :func:`check`
+reports elements that are :class:`Bad`.
 """
 
 from .arg_reduce import arg_reduce as arg_reduce
+from .check import Bad as Bad
+from .check import check as check
 from .reduce import Reduction as Reduction
 from .reduce import reduce as reduce
 from .reduce_many import Measure as Measure

@@ -17,6 +17,7 @@
 ## param    reduce_items: int            of these, how many share one loss, a power of two
 ## param    stream: bool                 gx goes past the caches; its rows are whole vectors of a line
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
+## param    check: bool                  a target outside the classes is reported
 ## def      cross_entropy_rows, cross_entropy_grad_rows
 ## arg      rows: int
 ## arg      rows_per_item: int
@@ -40,6 +41,9 @@
 ## arg      x: in ctype[outer, n, inner]
 ## arg      targets: in long[outer, inner]
 ## arg      weight: in ctype[n]                only when weighted
+## def      cross_entropy_rows, cross_entropy_group
+## arg      fault: inout int                   only when check: where to report
+## arg      site: int                          its number
 ## def      cross_entropy_mean
 ## arg      n: int
 ## arg      mean: out ctype[1]
@@ -52,7 +56,8 @@
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
-<%def name="outputs(normalize, weighted, ctype)">
+<%namespace name="faults" file="/lib/fault.mako"/>
+<%def name="outputs(normalize, weighted, ctype, check)">
     __global ${ctype} *restrict loss, const long loss_offset,
 % if normalize:
     __global ${ctype} *restrict lse, const long lse_offset,
@@ -63,6 +68,7 @@
 % if weighted:
     , __global const ${ctype} *restrict weight, const long weight_offset
 % endif
+    ${faults.cell(check)}
 </%def>
 <%def name="inputs(normalize, weighted, reduction, ctype)">
     __global ${ctype} *restrict gx, const long gx_offset,
@@ -84,7 +90,7 @@
         const int inside = target >= 0 && target < n;
         const ${acc} own = ${"inside ? weight[weight_offset + target] : 1" if weighted else "1"};
 </%def>
-<%def name="finish(normalize, weighted, smooth, acc, count)">
+<%def name="finish(normalize, weighted, smooth, acc, count, check)">
         ${own_weight(weighted, acc)}
         ${acc} value = own * (log_sum - (inside ? from[target * step] - top : 0));
 % if smooth:
@@ -96,6 +102,10 @@
 % endif
         counted[counted_offset + row] = target == ignored ? 0 : own;
         loss[loss_offset + row] = target == ignored ? 0 : inside ? value : NAN;
+% if check:
+        if (!inside && target != ignored)
+            report(fault + fault_offset, site, target, row, n, 0);
+% endif
 </%def>
 <%def name="slopes(normalize, weighted, reduction, acc, count)">
         ${own_weight(weighted, acc)}
@@ -109,13 +119,14 @@
         const ${acc} hit = (1 - smoothing) * own * g, spread = smoothing / n * g;
         const ${acc} every = hit + spread * weights;
 </%def>
-<%def name="cross_entropy_rows(normalize, weighted, smooth, ctype, acc, lanes)">
+<%def name="cross_entropy_rows(normalize, weighted, smooth, ctype, acc, lanes, check)">
 <% vector = f"{acc}{lanes}" %>
 ${lib.fold("sum", acc, lanes)}
 ${decay.rows(ctype, acc, lanes)}
+${faults.define(check)}
 __kernel void cross_entropy_rows(
     const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
-    ${outputs(normalize, weighted, ctype)}
+    ${outputs(normalize, weighted, ctype, check)}
 ) {
     const int first = get_global_id(0) * rows_per_item;
     const int last = min(first + rows_per_item, rows), step = 1;
@@ -135,18 +146,19 @@ __kernel void cross_entropy_rows(
         }
         const ${acc} weights = ${"sum_fold(weight_sums)" if weighted else "n"}, dot = sum_fold(dots);
 % endif
-        ${finish(normalize, weighted, smooth, acc, "rows")}
+        ${finish(normalize, weighted, smooth, acc, "rows", check)}
     }
 }
 </%def>
 <%def name="cross_entropy_group(
-    normalize, weighted, smooth, ctype, acc, group, reduce_items, kept_fast)">
+    normalize, weighted, smooth, ctype, acc, group, reduce_items, kept_fast, check)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
+${faults.define(check)}
 __kernel void cross_entropy_group(
     const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
-    ${outputs(normalize, weighted, ctype)}
+    ${outputs(normalize, weighted, ctype, check)}
 ) {
     __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, kept_fast)}
@@ -184,7 +196,7 @@ __kernel void cross_entropy_group(
 % endfor
 % endif
     if (lane == 0 && row < sums) {
-        ${finish(normalize, weighted, smooth, acc, "sums")}
+        ${finish(normalize, weighted, smooth, acc, "sums", check)}
     }
 }
 </%def>

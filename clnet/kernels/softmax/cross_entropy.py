@@ -1,7 +1,7 @@
 """Cross entropy of class scores (or log-probabilities) against target classes, and its gradient.
 
-A target outside the classes cannot be reported without waiting for the device: its loss, and what
-is made from it, is NaN, and nothing outside the arrays is read.
+The loss of a target outside the classes, and what is made from it, is NaN, and nothing outside the
+arrays is read; it is reported without waiting for the device.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...array import Array
-from ...device import Launch, Scratch, Target
+from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
@@ -44,6 +44,7 @@ class RowsParams(NamedTuple):
     ctype: str
     acc: str
     lanes: int
+    check: bool
 
 
 class GroupParams(NamedTuple):
@@ -57,6 +58,7 @@ class GroupParams(NamedTuple):
     group: int
     reduce_items: int
     kept_fast: bool
+    check: bool
 
 
 class MeanParams(NamedTuple):
@@ -120,6 +122,7 @@ def cross_entropy(
     weight: Array | None,
     *,
     settings: Settings,
+    check: Check | None = None,
 ) -> list[Launch]:
     """Losses, or their sum or mean.
 
@@ -133,6 +136,7 @@ def cross_entropy(
         targets: dense int64 ``(n, ...)``, or one element.
         weight: dense ``(c,)`` or None.
         settings: what to compute.
+        check: what a target outside the classes is reported as; None: it is not reported.
 
     Returns:
         The launches.
@@ -145,7 +149,9 @@ def cross_entropy(
     arrays = (loss, *saved, counted, x, targets, *(() if weight is None else (weight,)))
     launches = []
     if targets.size:
-        launches.append(_forward(target, x, arrays, settings, weighted=weight is not None))
+        launches.append(
+            _forward(target, x, arrays, settings, weighted=weight is not None, check=check)
+        )
     every = tuple(range(targets.ndim))
     if settings.reduction == "sum":
         launches += reduce(target, out, loss, dims=every, kind=Reduction.SUM, memory=memory)
@@ -234,10 +240,17 @@ def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
 
 
 def _forward(
-    target: Target, x: Array, arrays: tuple[Array, ...], settings: Settings, *, weighted: bool
+    target: Target,
+    x: Array,
+    arrays: tuple[Array, ...],
+    settings: Settings,
+    *,
+    weighted: bool,
+    check: Check | None,
 ) -> Launch:
     lines = Lines.of("cross_entropy", x, min(1, x.ndim - 1))
     acc = from_name(x.dtype.compute)
+    types = (x.dtype.ctype, acc.ctype)
     features = (settings.normalize, weighted, settings.label_smoothing != 0)
     numbers = (settings.ignore_index, settings.label_smoothing)
     flops = x.size * (2 + _EXP_FLOPS * settings.normalize)
@@ -245,21 +258,26 @@ def _forward(
     if lines.inner == 1 and not target.traits.dedicated_local_memory:
         per_item = lines.rows_per_item(target)
         return ROWS.launch(
-            RowsParams(*features, x.dtype.ctype, acc.ctype, lanes_of(target, acc.itemsize)),
+            RowsParams(
+                *features,
+                *types,
+                lanes_of(target, acc.itemsize),
+                check is not None,
+            ),
             (lines.outer, per_item, lines.n, *numbers, *arrays),
             global_size=(ceil_div(lines.outer, per_item),),
             local_size=(1,),
             **cost,
-        )
+        ).reporting(check)
     share, items = _group_shape(target, lines)
     size = share * items
     return GROUP.launch(
-        GroupParams(*features, x.dtype.ctype, acc.ctype, size, share, lines.inner > 1),
+        GroupParams(*features, *types, size, share, lines.inner > 1, check is not None),
         (lines.count, lines.inner, lines.n, *numbers, *arrays),
         global_size=(ceil_div(lines.count, items) * size,),
         local_size=(size,),
         **cost,
-    )
+    ).reporting(check)
 
 
 def _mean(target: Target, out: Array, total: Array, loss: Array, counted: Array) -> Launch:

@@ -39,6 +39,8 @@ class Function:
         mutates: positions of inputs that are written in place.
         differentiable: positions of outputs through which gradients flow, None for all.
         device: where an op without inputs runs.
+        check: what its kernels check of its data, or None.
+        reports: whether it is run for what it reports, though it writes nothing.
         elementwise: whether each element of an input is read only to write the outputs' elements at
             its place, and before that: an output may then lie where an input of its layout lay.
         sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
@@ -46,6 +48,8 @@ class Function:
     """
 
     device: Any = None
+    check: Any = None
+    reports: ClassVar[bool] = False
     mutates: ClassVar[tuple[int, ...]] = ()
     differentiable: ClassVar[tuple[int, ...] | None] = None
     elementwise: ClassVar[bool] = False
