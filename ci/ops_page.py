@@ -26,7 +26,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
-from ci.ops_notes import INTRODUCTION, NOTES
+from ci.ops_notes import CORNERS, INTRODUCTION, NOTES
 from clnet.autograd import grad
 from clnet.compile.tracer import Step, Tracer
 from clnet.errors import ClnetError, TraceError
@@ -243,6 +243,9 @@ def build() -> str:
     lines += ["## In place", "", *listed("Methods that overwrite their tensor", twins), ""]
     lines += ["## Beside these", ""]
     lines += listed("Second names, and ops whose tests are no such cases", names)
+    lines += ["", "## Corners that PyTorch answers otherwise", ""]
+    lines += ["By their names in `tests/cornercases.py`; all others of that file agree.", ""]
+    lines += [entry(f"`{name}`: {reason}") for name, reason in CORNERS.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -250,6 +253,17 @@ def listed(title: str, names: list[str]) -> list[str]:
     """Lines that name ops."""
     text = f"{title}: " + ", ".join(f"`{name}`" for name in names) + "."
     return textwrap.wrap(text, MAX_WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def entry(text: str) -> str:
+    """An entry of a list, in lines of the page's width."""
+    return textwrap.fill(
+        f"- {text}",
+        MAX_WIDTH,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def main() -> int:

@@ -379,7 +379,9 @@ def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: 
 @op()
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether no element is 0, over axes; arguments as :func:`sum`'s."""
-    return _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
+    found = _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
+    # Of no elements the kernel gives its identity, the largest whole number of the dtype.
+    return found if x.numel() else found.new_ones(found.shape)
 
 
 @op()
