@@ -12,7 +12,7 @@ from ..errors import DtypeError, ShapeError
 from ..kernels import index as kernels
 from ..values.dtypes import bool_, from_name, int32, int64
 from ..values.shapes import Shape, broadcast_shapes, normalize_dim
-from .arithmetic import ne, where
+from .arithmetic import ge, logical_and, lt, ne, where
 from .check import of_index
 from .machinery.function import Function, Saved, apply, op
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
@@ -307,8 +307,10 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     common = broadcast_shapes("take_along_dim", at(x.shape, 1), at(indices.shape, 1))
     require_index("take_along_dim", indices)
     wide = expand(x, at(common, x.shape[axis]))
-    places = where(indices < 0, indices + x.shape[axis], indices)
-    return gather(wide, axis, expand(places, at(common, indices.shape[axis])))
+    size = x.shape[axis]
+    inside = logical_and(ge(indices, -size), lt(indices, 0))
+    places = expand(where(inside, indices + size, indices), at(common, indices.shape[axis]))
+    return gather_within(wide, axis, places, of_index("take_along_dim", "indices", wrap=True))
 
 
 @op()

@@ -305,3 +305,12 @@ def test_negative_indices_count_from_the_end_where_pytorch_has_it(dtype):
     host[:, [-1, 0]] = 7
     np.testing.assert_array_equal(filled.numpy(), host)
     np.testing.assert_array_equal(filled.narrow(1, -2, 2).numpy(), host[:, -2:])
+
+
+@pytest.mark.parametrize("index", [-5, 4])
+def test_take_along_dim_tells_of_indices_out_of_range(index):
+    found = ops.take_along_dim(clnet.ones(3, 4), clnet.tensor([[index]]), 1)
+    with pytest.raises(
+        IndexError, match=rf"take_along_dim: .*\[-size, size\); got indices={index},"
+    ):
+        found.numpy()

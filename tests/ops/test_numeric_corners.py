@@ -26,18 +26,18 @@ def listed():
 
 
 def results(package, call):
-    """Dtype and values of all results, or the error."""
+    """Dtype and values of all results, or the error: at once, or once they are read."""
     try:
         found = call(package)
+        return [_read(y) for y in (found if isinstance(found, tuple) else (found,))]
     except Exception as error:  # any error is an answer
         return error
-    found = list(found) if isinstance(found, tuple) else [found]
-    out = []
-    for y in found:
-        name = str(y.dtype).split(".")[-1]
-        y = y.detach()
-        out.append((name, np.asarray((y.float() if name == "bfloat16" else y).numpy())))
-    return out
+
+
+def _read(y):
+    name = str(y.dtype).split(".")[-1]
+    y = y.detach()
+    return name, np.asarray((y.float() if name == "bfloat16" else y).numpy())
 
 
 def difference(ours, theirs):

@@ -100,3 +100,14 @@ def test_the_graph_of_a_gradient_keeps_the_digits():
     p /= p.sum()
     np.testing.assert_allclose(gx.detach().numpy()[0], p - np.eye(4)[1], rtol=1e-5)
     np.testing.assert_allclose(again.numpy()[0], p[0] * (np.eye(4)[0] - p), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [clnet.float32, clnet.float16], ids=str)
+def test_logsumexp_beside_infinity(dtype):
+    # 100 is so large that its exponential is infinite; infinity over infinity would be NaN
+    x = clnet.tensor([100, np.inf], dtype=dtype, requires_grad=True)
+    y = ops.logsumexp(x, 0)
+    y.backward()
+    assert y.item() == np.inf
+    np.testing.assert_array_equal(x.grad.numpy(), [0, np.nan])
+    assert ops.logsumexp(x.new_full((2,), -np.inf), 0).item() == -np.inf

@@ -18,11 +18,11 @@
 ## param    stream: bool                 gx goes past the caches; its rows are whole vectors of a line
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
 ## param    check: bool                  a target outside the classes is reported
+## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## arg      rows: int                    outer times inner
 ## def      cross_entropy_rows, cross_entropy_grad_rows
-## arg      rows: int
 ## arg      rows_per_item: int
 ## def      cross_entropy_group, cross_entropy_grad_group
-## arg      sums: int                    outer times inner
 ## arg      inner: int
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      n: int
@@ -90,7 +90,7 @@
         const int inside = target >= 0 && target < n;
         const ${acc} own = ${"inside ? weight[weight_offset + target] : 1" if weighted else "1"};
 </%def>
-<%def name="finish(normalize, weighted, smooth, acc, count, check)">
+<%def name="finish(normalize, weighted, smooth, acc, check)">
         ${own_weight(weighted, acc)}
         ${acc} value = own * (log_sum - (inside ? from[target * step] - top : 0));
 % if smooth:
@@ -98,7 +98,7 @@
 % endif
 % if normalize:
         lse[lse_offset + row] = top;
-        lse[lse_offset + ${count} + row] = log_sum;
+        lse[lse_offset + rows + row] = log_sum;
 % endif
         counted[counted_offset + row] = target == ignored ? 0 : own;
         loss[loss_offset + row] = target == ignored ? 0 : inside ? value : NAN;
@@ -107,10 +107,10 @@
             report(fault + fault_offset, site, target, row, n, 0);
 % endif
 </%def>
-<%def name="slopes(normalize, weighted, reduction, acc, count)">
+<%def name="slopes(normalize, weighted, reduction, acc)">
         ${own_weight(weighted, acc)}
 % if normalize:
-        const ${acc} top = lse[lse_offset + row], log_sum = lse[lse_offset + ${count} + row];
+        const ${acc} top = lse[lse_offset + row], log_sum = lse[lse_offset + rows + row];
 % endif
         ${acc} g = gy[gy_offset${" + row" if reduction == "none" else ""}]${" / total[total_offset]" if reduction == "mean" else ""};
         if (!inside)
@@ -132,11 +132,8 @@ __kernel void cross_entropy_rows(
     const int last = min(first + rows_per_item, rows), step = 1;
     for (int row = first; row < last; row++) {
         __global const ${ctype} *from = x + x_offset + (long)row * n;
-% if normalize:
-        const ${acc} top = largest(from, n), log_sum = log(sum_fold(decays(from, n, top)));
-% else:
-        const ${acc} top = 0, log_sum = 0;
-% endif
+        const ${acc} top = ${"largest(from, n)" if normalize else "0"};
+        const ${acc} log_sum = ${"log(sum_fold(decays(from, n, top)))" if normalize else "0"};
 % if smooth:
         ${vector} weight_sums = 0, dots = 0;
         for (int i = 0; i < n; i += ${lanes}) {
@@ -146,7 +143,7 @@ __kernel void cross_entropy_rows(
         }
         const ${acc} weights = ${"sum_fold(weight_sums)" if weighted else "n"}, dot = sum_fold(dots);
 % endif
-        ${finish(normalize, weighted, smooth, acc, "rows", check)}
+        ${finish(normalize, weighted, smooth, acc, check)}
     }
 }
 </%def>
@@ -157,18 +154,17 @@ ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
 ${faults.define(check)}
 __kernel void cross_entropy_group(
-    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
+    const int rows, const int inner, const int n, const long ignored, const ${acc} smoothing,
     ${outputs(normalize, weighted, ctype, check)}
 ) {
     __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept, step = inner;
-    const int size = row < sums ? n : 0;
+    const int size = row < rows ? n : 0;
     __global const ${ctype} *from = x + x_offset + (long)(row / inner) * n * inner + row % inner;
-    ${acc} top = 0, log_sum = 0;
+    ${acc} top = ${"-INFINITY" if normalize else "0"}, log_sum = 0;
 % if normalize:
     ${acc} sum = 0;
-    top = -INFINITY;
     for (int i = lane; i < size; i += ${reduce_items})
         top = max_join1(top, from[(long)i * step]);
     partial[lane * ${kept_items} + kept] = top;
@@ -195,8 +191,8 @@ __kernel void cross_entropy_group(
     ${name} = partial[kept];
 % endfor
 % endif
-    if (lane == 0 && row < sums) {
-        ${finish(normalize, weighted, smooth, acc, "sums", check)}
+    if (lane == 0 && row < rows) {
+        ${finish(normalize, weighted, smooth, acc, check)}
     }
 }
 </%def>
@@ -249,7 +245,7 @@ __kernel void cross_entropy_grad_rows(
     for (int row = first; row < last; row++) {
         __global const ${ctype} *from = x + x_offset + (long)row * n;
         __global ${ctype} *to = gx + gx_offset + (long)row * n;
-        ${slopes(normalize, weighted, reduction, acc, "rows")}
+        ${slopes(normalize, weighted, reduction, acc)}
         for (int i = 0; i < n; i += ${lanes}) {
             ${vector} v = 0;
             if (target != ignored) {
@@ -273,7 +269,7 @@ __kernel void cross_entropy_grad_rows(
     normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
 <% kept_items = group // reduce_items %>
 __kernel void cross_entropy_grad_group(
-    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
+    const int rows, const int inner, const int n, const long ignored, const ${acc} smoothing,
     ${inputs(normalize, weighted, reduction, ctype)}
 ) {
     ${acc} weights = n;
@@ -284,12 +280,12 @@ __kernel void cross_entropy_grad_group(
 % endif
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept;
-    if (row >= sums)
+    if (row >= rows)
         return;
     const long start = (long)(row / inner) * n * inner + row % inner;
     __global const ${ctype} *from = x + x_offset + start;
     __global ${ctype} *to = gx + gx_offset + start;
-    ${slopes(normalize, weighted, reduction, acc, "sums")}
+    ${slopes(normalize, weighted, reduction, acc)}
     for (int i = lane; i < n; i += ${reduce_items}) {
         ${acc} v = i == target ? -hit : 0;
 % if normalize:
