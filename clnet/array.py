@@ -121,7 +121,8 @@ class Array:
         if self.size:
             host = np.ascontiguousarray(values, dtype=self.dtype.numpy)
             self.device.queue.upload(self.storage, host, self.offset * self.dtype.itemsize)
-        self.storage.version += 1
+        with self.device.lock:
+            self.storage.version += 1
 
     @contextmanager
     def map(self) -> Iterator[np.ndarray]:

@@ -193,16 +193,15 @@ class Tensor:
     def grad(self) -> Tensor | None:
         """The gradient that ``backward`` collected, of this shape, or None."""
         tracer = mode.current().tracer
-        if tracer is not None:
-            tracer.grad_read(self, self._grad)
-        return self._grad
+        return self._grad if tracer is None else tracer.grad_read(self, self._grad)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         tracer = mode.current().tracer
-        if tracer is not None:
-            tracer.grad_written(self, self._grad, value)
-        self._grad = value
+        if tracer is None:
+            self._grad = value
+        else:
+            tracer.grad_written(self, value)
 
     @property
     def retains_grad(self) -> bool:
@@ -437,7 +436,7 @@ class Tensor:
         retain_graph: bool | None = None,
         create_graph: bool = False,
     ) -> None:
-        """Add the gradient of this tensor to ``grad`` of every leaf that requires one.
+        """Add the gradient of this tensor to ``grad`` of every leaf that requires one, as a whole.
 
         Args:
             gradient: gradient of the final value with respect to this tensor, of its shape; None
@@ -459,7 +458,8 @@ class Tensor:
             create_graph=create_graph,
             shown=seen,
         )
-        with mode.using(grad=create_graph, phase="backward"):
+        # Threads that share leaves add to their gradients one after another: none is lost.
+        with self.device.lock, mode.using(grad=create_graph, phase="backward"):
             for leaf, grad in found.values():
                 _accumulate(leaf, grad, seen, create_graph=create_graph)
 

@@ -10,7 +10,7 @@ from ..errors import ArgumentError, GradientError
 from ..ops.machinery.function import Function as Op
 from ..tensor import Tensor
 from ..values import mode
-from .tape import Kept, Node
+from .tape import Kept, Node, version_of
 
 __all__ = ["Function", "FunctionCtx"]
 
@@ -155,7 +155,7 @@ def _on_tape(
     arrays = [x.array for x in outputs]
     node = Node(function, inputs, tuple(wanted[i] for i in places), arrays, Tensor)
     for i, x in enumerate(others, len(inputs)):
-        node.kept_inputs[i] = Kept(x, x.array.storage.version)
+        node.kept_inputs[i] = Kept(x, version_of(x.array.storage))
     without, ctx.non_differentiable = {id(x) for x in ctx.non_differentiable}, ()
     return [
         Tensor(x.array, node, k)

@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Sequence
 from functools import wraps
 from itertools import count
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ..errors import GradientError
@@ -20,6 +21,7 @@ from ..values.arguments import checked_class
 from .tensor_hook import GradientHooks, LeafHooks
 
 _SEQUENCE = count()
+_own_version = attrgetter("version")
 
 
 class Kept(NamedTuple):
@@ -78,7 +80,9 @@ class Node:
         self.function = function
         self.needs = needs
         self.tensor_type = tensor_type
-        self.module_path = mode.current().module_path
+        now = mode.current()
+        version = _own_version if now.tracer is None else now.tracer.version
+        self.module_path = now.module_path
         self.sequence = next(_SEQUENCE)
         self.released = False
         self.hooks: dict[int, GradientHooks] | None = None
@@ -91,10 +95,10 @@ class Node:
         if function.decompose is not None:
             save_inputs = range(len(inputs))
         self.kept_inputs = {
-            i: Kept(_without_source(inputs[i]), inputs[i].array.storage.version)
+            i: Kept(_without_source(inputs[i]), version(inputs[i].array.storage))
             for i in save_inputs
         }
-        self.kept_outputs = {k: Kept(outputs[k], outputs[k].storage.version) for k in save_outputs}
+        self.kept_outputs = {k: Kept(outputs[k], version(outputs[k].storage)) for k in save_outputs}
 
     def unpack(self) -> SavedTensors:
         """The saved tensors; outputs are made anew, on the tape where they were.
@@ -102,27 +106,27 @@ class Node:
         Raises:
             GradientError: if the graph was freed, or a saved tensor was changed in place.
         """
-        if self.released:
+        kept_inputs, kept_outputs = self.kept_inputs, self.kept_outputs
+        if self.released:  # asked after they were taken, since another thread may release them
             raise GradientError(
                 f"backward of {self.function.name}",
                 "its saved tensors were freed by an earlier backward",
                 remedy="Pass retain_graph=True to the earlier one",
             )
-        for kept in (*self.kept_inputs.values(), *self.kept_outputs.values()):
+        for kept in (*kept_inputs.values(), *kept_outputs.values()):
             array = getattr(kept.tensor, "array", kept.tensor)
-            if array.storage.version != kept.version:
+            version = version_of(array.storage)
+            if version != kept.version:
                 raise GradientError(
                     f"backward of {self.function.name}",
                     "a tensor it saved was changed in place since",
                     shape=array.shape,
                     saved_version=kept.version,
-                    version=array.storage.version,
+                    version=version,
                     remedy="Change a clone() instead",
                 )
-        outputs = {
-            k: self.tensor_type(kept.tensor, self, k) for k, kept in self.kept_outputs.items()
-        }
-        inputs = {i: kept.tensor for i, kept in self.kept_inputs.items()}
+        outputs = {k: self.tensor_type(kept.tensor, self, k) for k, kept in kept_outputs.items()}
+        inputs = {i: kept.tensor for i, kept in kept_inputs.items()}
         return SavedTensors(inputs, outputs, self.input_specs)
 
     def release(self) -> None:
@@ -136,6 +140,12 @@ def _without_source(tensor: Any) -> Any:
     if tensor.source is None:
         return tensor
     return type(tensor.detach())(tensor.array, tensor.node, tensor.index)
+
+
+def version_of(storage: Any) -> int:
+    """The version of a storage, as the function sees it that is traced, if one is."""
+    tracer = mode.current().tracer
+    return storage.version if tracer is None else tracer.version(storage)
 
 
 def next_sequence() -> int:

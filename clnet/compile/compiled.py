@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import count
+from threading import RLock
 from typing import Any
 
 from ..array import Array
@@ -20,6 +21,20 @@ from .regions import alive_bytes, memory_is_short
 
 _MOST_PLANS = 16
 _MOST_TURNS = 4
+_USES = count()
+
+
+class _Kept:
+    """Plans of one signature, with what makes results of their arrays.
+
+    Attributes:
+        entries: the plans; others are another object's.
+        used: larger than that of plans that were used before.
+    """
+
+    def __init__(self, entries: Sequence[tuple[Plan, Callable[[list[Array]], Any]]]) -> None:
+        self.entries = tuple(entries)
+        self.used = next(_USES)
 
 
 class Compiled:
@@ -29,6 +44,10 @@ class Compiled:
     optimiser changed, makes a new plan beside the old; the least recently used goes when there are
     many.
     What the function does on the host beside ops (printing, counting) happens at the trace alone.
+
+    Threads may share it. A call is a whole: no other thread's op or replay on the device comes
+    between its launches, so training steps of one model from several threads follow one another,
+    in some order. One thread at a time traces; others replay meanwhile.
 
     Attributes:
         num_traces: how many plans were made so far.
@@ -44,9 +63,8 @@ class Compiled:
         self._function = function
         self._recompute = recompute
         self._passes = tuple(passes)
-        self._plans: OrderedDict[Any, list[tuple[Plan, Callable[[list[Array]], Any]]]] = (
-            OrderedDict()
-        )
+        self._plans: dict[Any, _Kept] = {}  # entered and removed by who traces
+        self._tracing = RLock()
         self.num_traces = 0
         self.__name__ = getattr(function, "__name__", type(function).__name__)
         self.__doc__ = function.__doc__
@@ -81,18 +99,14 @@ class Compiled:
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
         )
         given = [v for v in values if isinstance(v, Tensor)]
-        for plan, rebuild in self._plans.get(key, ()):
-            if plan.valid():
-                self._plans.move_to_end(key)
-                return rebuild(_run(plan, tensors, given))
-        plan, rebuild = self._trace(args, kwargs, device)
-        # Plans that differ in gradients take turns when a step accumulates them.
-        kept = [entry for entry in self._plans.get(key, ()) if not entry[0].outdated()]
-        self._plans[key] = [*kept[1 - _MOST_TURNS :], (plan, rebuild)]
-        self._plans.move_to_end(key)
-        while len(self._plans) > _MOST_PLANS:
-            self._plans.popitem(last=False)
-        return rebuild(_run(plan, tensors, given))
+        done = self._replayed(key, device, tensors, given)
+        if done is None:
+            with self._tracing:
+                done = self._replayed(key, device, tensors, given)  # another thread's new plan
+                if done is None:
+                    done = self._traced(key, device, (args, kwargs), tensors, given)
+        arrays, rebuild = done
+        return rebuild(arrays)
 
     def explain(self, form: str = "text") -> str:
         """The plan that ran last, for a reader.
@@ -115,7 +129,45 @@ class Compiled:
     @property
     def plans(self) -> list[Plan]:
         """The plans that are kept, least recently used first."""
-        return [plan for entries in self._plans.values() for plan, _ in entries]
+        kept = list(self._plans.values())  # another thread may be tracing
+        kept.sort(key=lambda each: each.used)
+        return [plan for each in kept for plan, _ in each.entries]
+
+    def _replayed(
+        self, key: Any, device: Device, tensors: list[Tensor], given: list[Tensor]
+    ) -> _Done | None:
+        """What a plan gives that is there and valid; None if there is none."""
+        kept = self._plans.get(key)
+        if kept is None:
+            return None
+        with device.lock:  # what made a plan valid stays so until it has run
+            for plan, rebuild in kept.entries:
+                if plan.valid():
+                    kept.used = next(_USES)
+                    return _run(plan, tensors, given), rebuild
+        return None
+
+    def _traced(
+        self,
+        key: Any,
+        device: Device,
+        call: tuple[tuple[Any, ...], dict[str, Any]],
+        tensors: list[Tensor],
+        given: list[Tensor],
+    ) -> _Done:
+        """What a new plan gives."""
+        plan, rebuild = self._trace(*call, device)
+        with device.lock:
+            # By another thread meanwhile: once more, undisturbed.
+            if not plan.gradients_unchanged():
+                plan, rebuild = self._trace(*call, device)
+            # Plans that differ in gradients take turns when a step accumulates them.
+            before = self._plans.get(key)
+            kept = [e for e in (before.entries if before else ()) if not e[0].outdated()]
+            self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, rebuild)])
+            while len(self._plans) > _MOST_PLANS:
+                self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
+            return _run(plan, tensors, given), rebuild
 
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
@@ -129,6 +181,9 @@ class Compiled:
                 plan = Plan(trace, recorded.tracer)
         self.num_traces += 1
         return plan, recorded.rebuild
+
+
+_Done = tuple[list[Array], Callable[[list[Array]], Any]]
 
 
 def compile(  # noqa: A001 - PyTorch's name
@@ -148,7 +203,8 @@ def compile(  # noqa: A001 - PyTorch's name
             holding them from forward on; None: where the device has no room otherwise.
 
     Returns:
-        The compiled function; it gives the same results.
+        The compiled function; it gives the same results. Any thread may call it; see
+        :class:`Compiled`.
 
     Example:
         >>> import clnet

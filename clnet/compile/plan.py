@@ -98,14 +98,18 @@ class Plan:
 
     def valid(self) -> bool:
         """Whether modules, optimisers and gradients are as they were when it was traced."""
-        return not self.outdated() and all(leaf.grad is g for leaf, g in self._grads_before)
+        return not self.outdated() and self.gradients_unchanged()
+
+    def gradients_unchanged(self) -> bool:
+        """Whether the gradients that the trace depends on are those that were there."""
+        return all(leaf.grad is g for leaf, g in self._grads_before)
 
     def outdated(self) -> bool:
         """Whether a module or optimiser changed since, so that it never becomes valid again."""
         return any(o.version != version for o, version in self._guards)
 
     def run(self, arguments: Sequence[Array]) -> list[Array]:
-        """Replay on new arguments.
+        """Replay on new arguments, under the device's lock: plans share arenas.
 
         Args:
             arguments: arrays of the shapes and dtypes that were traced, dense.

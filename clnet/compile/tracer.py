@@ -69,6 +69,9 @@ class Action:
 class Tracer:
     """What :mod:`clnet.values.mode` holds while a function is traced.
 
+    What lies outside is left as it is, since other threads may be using it: gradients that the
+    function writes and versions of what it changes are known here alone.
+
     Attributes:
         steps: what was recorded, in order.
         watched: objects whose ``version`` the trace depends on, by ``id``.
@@ -81,7 +84,8 @@ class Tracer:
         self.watched: dict[int, tuple[Any, int]] = {}
         self.grads_before: dict[int, tuple[Any, Any]] = {}
         self.grads_after: dict[int, tuple[Any, Any]] = {}
-        self._restore: dict[int, tuple[Any, Any]] = {}
+        self._versions: dict[Storage, int] = {}
+        self._raised: list[Storage] = []
 
     def record(
         self, function: Function, inputs: tuple[Array, ...], outputs: tuple[Array, ...]
@@ -90,6 +94,19 @@ class Tracer:
         now = mode.current()
         line = "" if function.check is None else users_line()
         self.steps.append(Step(function, inputs, outputs, now.module_path, now.phase, line))
+        for position in function.mutates:
+            storage = inputs[position].storage
+            if storage.buffer is None:
+                storage.version += 1
+                self._raised.append(storage)
+            else:
+                self._versions[storage] = self.version(storage) + 1
+
+    def version(self, storage: Storage) -> int:
+        """A storage's version as the function sees it, whatever other threads write meanwhile."""
+        if storage.buffer is None:  # made by the function
+            return storage.version
+        return self._versions.setdefault(storage, storage.version)
 
     def record_action(self, action: Callable[[], None]) -> None:
         """Called by :func:`clnet.ops.machinery.function.host_action` instead of acting."""
@@ -99,21 +116,25 @@ class Tracer:
         """Make the trace invalid once ``versioned.version`` changes (modules, optimisers)."""
         self.watched.setdefault(id(versioned), (versioned, versioned.version))
 
-    def grad_read(self, leaf: Any, value: Any) -> None:
-        """A leaf's gradient is read: unless the trace wrote it, the trace depends on it."""
-        if id(leaf) not in self.grads_after:
-            self.grads_before.setdefault(id(leaf), (leaf, value))
+    def grad_read(self, leaf: Any, value: Any) -> Any:
+        """A leaf's gradient is read: unless the trace wrote it, the trace depends on it.
 
-    def grad_written(self, leaf: Any, before: Any, value: Any) -> None:
+        Args:
+            leaf: the tensor.
+            value: its gradient outside.
+
+        Returns:
+            Its gradient as the function sees it.
+        """
+        if id(leaf) in self.grads_after:
+            return self.grads_after[id(leaf)][1]
+        return self.grads_before.setdefault(id(leaf), (leaf, value))[1]
+
+    def grad_written(self, leaf: Any, value: Any) -> None:
         """A leaf's gradient is written: every replay leaves it so."""
-        self._restore.setdefault(id(leaf), (leaf, before))
         self.grads_after[id(leaf)] = (leaf, value)
 
     def undo(self) -> None:
-        """Give leaves their gradients and storages their versions back: nothing has run yet."""
-        for step in self.steps:
-            if isinstance(step, Step):
-                for position in step.function.mutates:
-                    step.inputs[position].storage.version -= 1
-        for leaf, before in self._restore.values():
-            leaf.grad = before
+        """Give storages without memory their versions back: nothing has run yet."""
+        for storage in self._raised:
+            storage.version -= 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any, NoReturn
 
 from ..errors import DeviceError
@@ -36,6 +37,7 @@ class AbsentDevice(Device):
     def __init__(self, traits: DeviceTraits, name: str = "absent") -> None:
         self.name = name
         self.traits = traits
+        self.lock = RLock()
         self.identity = DeviceIdentity("none", "", name, "", "", "")
         self.queue: Any = _AbsentQueue(self)
         self.pool = BufferPool(
@@ -44,6 +46,7 @@ class AbsentDevice(Device):
             max_block=traits.max_allocation_bytes,
             limit=traits.global_memory_bytes,
             whole=traits.global_memory_bytes,
+            lock=self.lock,
         )
         self.arenas = Arenas(self)
         # What was measured on devices like it is what the device itself would go by.
@@ -69,13 +72,21 @@ class _AbsentQueue:
 
     def __init__(self, device: AbsentDevice) -> None:
         self._name = device.name
+        self.lock = device.lock
         self.workspace = Workspace(device)
 
     def launch(self, launch: Launch) -> None:
         """Lend the scratch memory that it needs."""
-        for arg in launch.args:
-            if type(arg) is Scratch:
-                self.workspace.lend(arg.nbytes)
+        self.run((launch,))
+
+    def run(self, launches: Sequence[Launch], made: Sequence[Any] = ()) -> None:
+        """Give what is made its memory, and lend scratch memory."""
+        with self.lock:
+            for array in made:
+                array.storage.materialize()
+            for arg in (arg for launch in launches for arg in launch.args):
+                if type(arg) is Scratch:
+                    self.workspace.lend(arg.nbytes)
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Count the kernels; none is built."""

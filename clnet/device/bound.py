@@ -29,7 +29,10 @@ class BoundLaunches:
         enqueues: for each the ``pyopencl.Kernel``, the global and the local size.
     """
 
-    __slots__ = ("_args", "_cells", "_pointers", "checks", "enqueues", "launches")
+    __slots__ = (
+        *("__weakref__", "_args", "_cells", "_pointers"),
+        *("checks", "enqueues", "launches"),
+    )
 
     def __init__(
         self, launches: Sequence[Launch], kernels: Sequence[CompiledKernel], faults: Faults

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -61,7 +61,9 @@ class BufferPool:
     """Blocks of device memory by size class.
 
     A block that is given back serves the next request of its class at once: the queue is in order,
-    so what is enqueued later runs after what still uses the block.
+    so what is enqueued later runs after what still uses the block. Blocks come back from any thread
+    at any moment (Python's collector calls finalizers wherever it runs, also under this lock): they
+    are only put down then, without a lock, and taken in by who holds it next.
 
     Args:
         create: makes a buffer of so many bytes, backed with memory; raises pyopencl's errors.
@@ -72,6 +74,7 @@ class BufferPool:
         watch: who looks on; None: one of its own.
         poison: fills so many bytes of a buffer, in its turn, so that nobody reads what was not
             written; None: blocks are left as they are.
+        lock: the device's; None: one of its own.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class BufferPool:
         whole: int | None = None,
         watch: Watch | None = None,
         poison: Callable[[Any, int], None] | None = None,
+        lock: Any = None,
     ) -> None:
         self._create = create
         self._poison = poison
@@ -91,7 +95,8 @@ class BufferPool:
         self._max_block = max_block
         self._watch = watch or Watch()
         self._free: dict[int, list[Any]] = defaultdict(list)
-        self._lock = RLock()
+        self.lock: Any = RLock() if lock is None else lock
+        self.returned: deque[tuple[Any, int]] = deque()
         self._held: Counter[int] = Counter()
         self.limit = limit
         self._whole = whole
@@ -113,7 +118,9 @@ class BufferPool:
                 freed and the queue was waited for.
         """
         capacity = size_class(nbytes)
-        with self._lock:
+        with self.lock:
+            if self.returned:
+                self._take_in()
             free = self._free.get(capacity)
             buffer = free.pop() if free else self._allocate(capacity, nbytes)
             self._held[nbytes] += 1
@@ -140,18 +147,13 @@ class BufferPool:
 
     def give_back(self, buffer: Any, nbytes: int) -> None:
         """Return a block; ``nbytes`` is what was asked for when it was taken."""
-        capacity = size_class(nbytes)
-        with self._lock:
-            if self._poison is not None:
-                self._poison(buffer, capacity)
-            self._free[capacity].append(buffer)
-            self._held[nbytes] -= 1
-            self._allocated -= capacity
+        self.returned.append((buffer, nbytes))
 
     def empty_cache(self) -> None:
         """Give the blocks that nobody uses back to the device."""
-        with self._lock:
+        with self.lock:
             self._finish()
+            self._take_in(leave=True)
             start = time.perf_counter()
             for capacity, buffers in self._free.items():
                 for buffer in buffers:
@@ -162,7 +164,8 @@ class BufferPool:
 
     def statistics(self) -> PoolStatistics:
         """The figures just now."""
-        with self._lock:
+        with self.lock:
+            self._take_in()
             return PoolStatistics(
                 self._allocated,
                 self._reserved,
@@ -175,8 +178,24 @@ class BufferPool:
 
     def reset_peak(self) -> None:
         """Let the peaks start again from what is held now."""
-        with self._lock:
+        with self.lock:
+            self._take_in()
             self._peak_allocated, self._peak_reserved = self._allocated, self._reserved
+
+    def _take_in(self, *, leave: bool = False) -> None:
+        """Enter the blocks that came back since, poisoned; the lock is held.
+
+        Args:
+            leave: leave them as they are, since they go to the device: a fill would keep them.
+        """
+        while self.returned:
+            buffer, nbytes = self.returned.popleft()
+            capacity = size_class(nbytes)
+            self._free[capacity].append(buffer)
+            self._held[nbytes] -= 1
+            self._allocated -= capacity
+            if self._poison is not None and not leave:
+                self._poison(buffer, capacity)
 
     def _allocate(self, capacity: int, wanted: int) -> Any:
         if capacity > self._max_block:
@@ -215,15 +234,16 @@ class BufferPool:
         return self.limit is not None and self._whole is not None and self.limit >= self._whole
 
     def _error(self, wanted: int, law: str) -> OutOfDeviceMemory:
-        held = islice(sorted((+self._held).elements(), reverse=True), _TOLD_HOLDERS)
-        return OutOfDeviceMemory(
-            "out of device memory",
-            law,
-            need=f"{wanted:,} bytes",
-            in_use=f"{self._allocated:,}",
-            reserved=f"{self._reserved:,}",
-            limit="none" if self.limit is None else f"{self.limit:,}",
-            largest_holders="[" + ", ".join(f"{n:,}" for n in held) + "]",
-            remedy="Use a smaller batch, free tensors you keep, or raise the limit with "
-            "clnet.set_memory_limit or CLNET_MEMORY_LIMIT",
-        )
+        with self.lock:  # figures that belong together
+            held = islice(sorted((+self._held).elements(), reverse=True), _TOLD_HOLDERS)
+            return OutOfDeviceMemory(
+                "out of device memory",
+                law,
+                need=f"{wanted:,} bytes",
+                in_use=f"{self._allocated:,}",
+                reserved=f"{self._reserved:,}",
+                limit="none" if self.limit is None else f"{self.limit:,}",
+                largest_holders="[" + ", ".join(f"{n:,}" for n in held) + "]",
+                remedy="Use a smaller batch, free tensors you keep, or raise the limit with "
+                "clnet.set_memory_limit or CLNET_MEMORY_LIMIT",
+            )

@@ -17,10 +17,12 @@ import pyopencl as cl
 from ..errors import ArgumentError, DeviceError
 from ..values import mode
 from ..values.cache import shelf
+from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .buffer_pool import BufferPool
 from .discovery import Found, discover, identity_of, select, traits_of
+from .forked import INHERITANCE
 from .probe import probe
 from .program import ProgramCache
 from .queue import Queue
@@ -44,12 +46,18 @@ class Device:
     Attributes:
         open_start, open_seconds: when its context was created, and how long that took.
         poison: fills memory nobody has written yet, where ``CLNET_POISON`` asks for it.
+        lock: held by who enqueues: for one op, one replay or one upload, and never while waiting
+            for a value. It guards the queue, the arguments of kernels, the pool, the workspace, the
+            arenas and the staging memory. A thread holds that of one device at a time, and takes no
+            other lock under it but those of caches and builds, under which this one is not taken.
+        inherited: whether it is the parent's of a process that was forked: it refuses everything.
 
     Raises:
         DeviceError: if the runtime refuses to open it.
     """
 
     poison: Callable[[Any, int], None] | None = None
+    inherited = False
 
     def __init__(self, found: Found, threads: int | None) -> None:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
@@ -64,6 +72,7 @@ class Device:
             ) from error
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
+        self.lock: Any = RLock()
         digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
         kept = shelf(SETTINGS.cache_dir, "kernels", digest)
         traits = traits_of(handle)
@@ -75,7 +84,7 @@ class Device:
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
         self.programs = ProgramCache(context, handle, self.identity.key, kept, watch, ahead)
         workspace = Workspace(self)
-        self.queue = Queue(context, handle, self.programs, workspace, watch)
+        self.queue = Queue(context, handle, self.programs, workspace, watch, self.lock)
         if SETTINGS.poison:
             self.poison = self.queue.poison
         limit = SETTINGS.memory_limit
@@ -89,6 +98,7 @@ class Device:
             whole=self.traits.global_memory_bytes,
             watch=watch,
             poison=self.poison,
+            lock=self.lock,
         )
         self.arenas = Arenas(self)
         tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)
@@ -99,14 +109,17 @@ class Device:
 
     def set_workspace_limit(self, nbytes: int) -> None:
         """Let algorithms use at most ``nbytes`` of scratch memory; others give way."""
-        self.target = Target(self.traits, nbytes, self.target.tunings)
-        self.queue.workspace.release()
+        with self.lock:
+            self.target = Target(self.traits, nbytes, self.target.tunings)
+            self.queue.workspace.release()
 
     def narrow(self, simd_width: int) -> None:
         """Choose kernels as if the widest vector had so many floats: as on a narrower CPU."""
-        self.traits = replace(self.traits, simd_width=simd_width)
-        tunings = tunings_of(self.identity, self.traits, SETTINGS.tunings_dir)
-        self.target = Target(self.traits, self.target.workspace_limit, tunings)
+        traits = replace(self.traits, simd_width=simd_width)
+        tunings = tunings_of(self.identity, traits, SETTINGS.tunings_dir)
+        with self.lock:
+            self.traits = traits
+            self.target = Target(traits, self.target.workspace_limit, tunings)
 
     def synchronize(self) -> None:
         """Wait until all that was asked of the device is done.
@@ -120,6 +133,7 @@ class Device:
 
 def devices() -> tuple[Found, ...]:
     """Every OpenCL device here, and every platform that had to be skipped, with its reason."""
+    INHERITANCE.use()
     return discover()
 
 
@@ -177,8 +191,14 @@ def current_device() -> Device:
 
 
 @cache
-def _found() -> tuple[Found, ...]:
+def _found_once() -> tuple[Found, ...]:
     return discover()
+
+
+def _found() -> tuple[Found, ...]:
+    INHERITANCE.use()
+    with _OPENED.lock:
+        return _found_once()
 
 
 class _Opened:
@@ -187,10 +207,11 @@ class _Opened:
     def __init__(self) -> None:
         self.devices: dict[tuple[Found, int | None], Device] = {}
         self.listeners: list[Callable[[Device], None]] = []
-        self.lock = RLock()
+        self.lock = process_lock()
 
 
 _OPENED = _Opened()
+in_child(lambda: INHERITANCE.forked(_OPENED.devices.values()))
 
 
 def opened_devices() -> tuple[Device, ...]:
@@ -221,7 +242,9 @@ def _open(found: Found, threads: int | None) -> Device:
     with _OPENED.lock:
         opened = _OPENED.devices.get((found, threads))
         if opened is None:
-            opened = _OPENED.devices[found, threads] = Device(found, threads)
+            opened = Device(found, threads)
+            # A new table, since others look through the old one without the lock.
+            _OPENED.devices = {**_OPENED.devices, (found, threads): opened}
             for listener in tuple(_OPENED.listeners):
                 listener(opened)
         return opened

@@ -60,8 +60,9 @@ def empty_cache(device: Any = None) -> None:
         device: as :func:`clnet.device` takes it; None: the current one.
     """
     opened = _device(device)
-    opened.queue.workspace.release()
-    opened.pool.empty_cache()
+    with opened.lock:
+        opened.queue.workspace.release()
+        opened.pool.empty_cache()
 
 
 def set_memory_limit(nbytes: int | None, device: Any = None) -> None:

@@ -15,6 +15,7 @@ import pyopencl as cl
 
 from ..errors import BuildError
 from ..values.cache import Shelf
+from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead, Request
 from .watch import Watch
@@ -43,6 +44,9 @@ _SHOWN_LINES = 5
 # about a kernel that is tested. So they are asked for only by CLNET_BUILD_WARNINGS, and for the log
 # of a build that failed. No part of a binary's key: it changes no binary.
 QUIET: tuple[str, ...] = () if SETTINGS.build_warnings else ("-w",)
+# One kernel is built at a time in a process: what pyopencl makes of a kernel's types, and Python's
+# filters of warnings, are the process's, and drivers hold a lock while they compile, anyway.
+_BUILDING = process_lock()
 
 
 class Signature(NamedTuple):
@@ -120,7 +124,9 @@ class CompiledKernel:
         self.launched = False
         self.handle = self.new_handle()
         # Untyped arguments cost pyopencl 25 us a launch, typed ones 0.5 us (PoCL).
-        self.handle.set_scalar_arg_dtypes(signature.types)
+        with warnings.catch_warnings():  # that another kernel's setter has the same name and text
+            warnings.simplefilter("ignore")
+            self.handle.set_scalar_arg_dtypes(signature.types)
         self.set_args = self.handle.set_args
 
     def new_handle(self) -> Any:
@@ -178,6 +184,9 @@ class ProgramCache:
         shelf: where binaries are kept.
         watch: who looks on; None: one of its own.
         ahead: builds kernels in other processes; None: all are built in this one.
+
+    Attributes:
+        kernels: those that are ready; entered under a lock, looked up without.
     """
 
     def __init__(
@@ -195,7 +204,7 @@ class ProgramCache:
         self._shelf = shelf
         self._watch = watch or Watch()
         self._ahead = ahead
-        self._kernels: dict[KernelSource, CompiledKernel] = {}
+        self.kernels: dict[KernelSource, CompiledKernel] = {}
         self.statistics = ProgramStatistics()
 
     def get(self, source: KernelSource) -> CompiledKernel:
@@ -210,9 +219,12 @@ class ProgramCache:
         Raises:
             BuildError: if the compiler refuses it.
         """
-        kernel = self._kernels.get(source)
+        kernel = self.kernels.get(source)
         if kernel is None:
-            kernel = self._kernels[source] = self._make(source)
+            with _BUILDING:
+                kernel = self.kernels.get(source)
+                if kernel is None:
+                    kernel = self.kernels[source] = self._make(source)
         return kernel
 
     def prepare(self, sources: Iterable[KernelSource]) -> Prepared:
@@ -232,7 +244,7 @@ class ProgramCache:
         """
         start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
-        new = [s for s in wanted if s not in self._kernels]
+        new = [s for s in wanted if s not in self.kernels]
         absent = {s: key for s in new if not self._shelf.holds(key := self._key(s, s.text()))}
         if self._ahead is not None:
             self._build_ahead(self._ahead, absent)
@@ -249,14 +261,16 @@ class ProgramCache:
         """Have kernels built by other processes, for the given keys; some may be left."""
         start = time.perf_counter()
         binaries = ahead.build([Request(s.text(), (*s.options, *QUIET)) for s in absent])
-        for (source, key), binary in zip(absent.items(), binaries, strict=True):
-            program = None if binary is None else self._program(binary, source)
-            if binary is not None and program is not None:
-                signature = parse_signature(source.text(), source.name)
-                self._kernels[source] = CompiledKernel(program, source.name, signature)
-                self._shelf.write(key, binary)
-                self.statistics.built += 1
-        self.statistics.seconds += time.perf_counter() - start
+        with _BUILDING:
+            for (source, key), binary in zip(absent.items(), binaries, strict=True):
+                if binary is None or source in self.kernels:  # another thread was faster
+                    continue
+                kernel = self._of_binary(binary, source, source.text())
+                if kernel is not None:
+                    self.kernels[source] = kernel
+                    self._shelf.write(key, binary)
+                    self.statistics.built += 1
+            self.statistics.seconds += time.perf_counter() - start
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
@@ -282,16 +296,21 @@ class ProgramCache:
         """The kernel from the cache on disk, or None."""
         start = time.perf_counter()
         binary = self._shelf.read(key)
-        program = None if binary is None else self._program(binary, source)
+        kernel = None if binary is None else self._of_binary(binary, source, text)
+        if kernel is not None:
+            self._watch.call("clCreateProgramWithBinary", start)
+            self.statistics.loaded += 1
+        return kernel
+
+    def _of_binary(self, binary: bytes, source: KernelSource, text: str) -> CompiledKernel | None:
+        """The kernel in a binary, or None."""
+        program = self._program(binary, source)
         if program is None:
             return None
         try:
-            kernel = CompiledKernel(program, source.name, parse_signature(text, source.name))
+            return CompiledKernel(program, source.name, parse_signature(text, source.name))
         except cl.Error:  # a binary without the kernel, of a driver that went wrong
             return None
-        self._watch.call("clCreateProgramWithBinary", start)
-        self.statistics.loaded += 1
-        return kernel
 
     def _built(self, source: KernelSource, text: str) -> CompiledKernel:
         """The kernel, compiled from its text."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 import pyopencl as cl
@@ -15,6 +17,7 @@ from ..values import mode
 from .backing import Backing
 from .bound import BoundLaunches
 from .fault import CELL, Faults
+from .forked import INHERITANCE
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .staging import MOST_BYTES, Staging
 from .watch import Observer, Record, Watch
@@ -33,8 +36,19 @@ _CALLS = {
 }
 
 
+class _Made(Protocol):
+    """An array: something that lies in a storage."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+
 class Queue:
     """An in-order command queue of one device.
+
+    Who enqueues holds the device's lock, so that what belongs together (setting a kernel's
+    arguments and launching it, an op's launches with their scratch memory, a replay) stands
+    together in the queue. Nobody holds it while waiting for a value.
 
     Args:
         context: the ``pyopencl.Context``.
@@ -42,6 +56,10 @@ class Queue:
         programs: builds kernels.
         workspace: lends scratch memory.
         watch: who looks on; None: one of its own.
+        lock: the device's; None: one of its own.
+
+    Attributes:
+        bound: all launches that are bound just now.
     """
 
     def __init__(
@@ -51,7 +69,9 @@ class Queue:
         programs: ProgramCache,
         workspace: Workspace,
         watch: Watch | None = None,
+        lock: Any = None,
     ) -> None:
+        self.lock: Any = RLock() if lock is None else lock
         self._context = context
         self._device = device
         self._programs = programs
@@ -60,6 +80,7 @@ class Queue:
         self._queue = cl.CommandQueue(context, device)
         self._staging = Staging(self._host_memory)
         self._backing: Backing | None = None
+        self.bound: WeakSet[BoundLaunches] = WeakSet()
         self.faults = Faults(self.create, self._zero)
 
     def launch(self, launch: Launch) -> None:
@@ -73,19 +94,42 @@ class Queue:
             OutOfDeviceMemory: if its scratch memory does not fit.
             ClnetError: in debug mode, what a kernel that checks its data found.
         """
-        kernel = self._programs.get(launch.kernel)
-        args = launch.args if launch.check is None else self.faults.args_of(launch)
-        if self._watch.observers or not kernel.launched:
-            self._launch_watched(launch, args, kernel)
-        else:
-            kernel.set_args(*values_of(args, kernel.signature.item_bytes, self.workspace.serve))
-            cl.enqueue_nd_range_kernel(
-                self._queue, kernel.handle, launch.global_size, launch.local_size
-            )
-        if launch.check is not None:
-            self.faults.expected = True
-            if mode.current().debug:
-                self.finish()
+        self.run((launch,))
+
+    def run(self, launches: Sequence[Launch], made: Sequence[_Made] = ()) -> None:
+        """Enqueue the kernels of an op: nothing of another thread comes between them.
+
+        Args:
+            launches: what to run, in order.
+            made: arrays that the op makes; they get their memory first.
+
+        Raises:
+            BuildError: if a kernel does not compile.
+            OutOfDeviceMemory: if what is made, or scratch memory, does not fit.
+            ClnetError: in debug mode, what a kernel that checks its data found.
+        """
+        kernels, lend = self._programs.kernels, self.workspace.serve
+        for launch in launches:
+            if launch.kernel not in kernels:  # built while others go on
+                self._programs.get(launch.kernel)
+        with self.lock:
+            for array in made:
+                array.storage.materialize()
+            watched, queue = self._watch.observers, self._queue
+            for launch in launches:
+                kernel = kernels[launch.kernel]
+                args = launch.args if launch.check is None else self.faults.args_of(launch)
+                if watched or not kernel.launched:
+                    self._launch_watched(launch, args, kernel)
+                else:
+                    kernel.set_args(*values_of(args, kernel.signature.item_bytes, lend))
+                    cl.enqueue_nd_range_kernel(
+                        queue, kernel.handle, launch.global_size, launch.local_size
+                    )
+                if launch.check is not None:
+                    self.faults.expected = True
+                    if mode.current().debug:  # under the lock: nobody else is told
+                        self.finish()
 
     def prepare(self, launches: Sequence[Launch]) -> Prepared:
         """Have the kernels of launches to come at hand; see :meth:`.program.ProgramCache.prepare`.
@@ -102,11 +146,16 @@ class Queue:
             launches: in order; their pointers are storages, scratch memory included, some of which
                 may get their buffers later.
         """
-        kernels = [self._programs.get(x.kernel) for x in launches]
-        return BoundLaunches(launches, kernels, self.faults)
+        kernels = [self._programs.get(launch.kernel) for launch in launches]
+        with self.lock:
+            bound = BoundLaunches(launches, kernels, self.faults)
+            self.bound.add(bound)
+        return bound
 
     def replay(self, bound: BoundLaunches) -> None:
         """Enqueue bound launches; while someone observes, they go the observable way.
+
+        A plan binds and replays, and copies out what was computed, under the device's lock.
 
         Raises:
             ClnetError: in debug mode, what a kernel that checks its data found.
@@ -131,18 +180,17 @@ class Queue:
         """
         start = time.perf_counter()
         place = storage.begin + offset_bytes
-        if array.nbytes > MOST_BYTES:
+        waits = array.nbytes > MOST_BYTES
+        with self.lock:
+            staged = array if waits else self._staging.place(array)
             event = cl.enqueue_copy(
-                self._queue, storage.buffer, array, dst_offset=place, is_blocking=True
+                self._queue, storage.buffer, staged, dst_offset=place, is_blocking=False
             )
-        else:
-            with self._staging.lock:
-                staged = self._staging.place(array)
-                event = cl.enqueue_copy(
-                    self._queue, storage.buffer, staged, dst_offset=place, is_blocking=False
-                )
+            if not waits:
                 self._staging.sent(event)
-        self._tell("upload", (), (storage,), array.nbytes, event, start)
+            self._tell("upload", (), (storage,), array.nbytes, event, start)
+        if waits:
+            event.wait()
 
     def _host_memory(self, nbytes: int) -> np.ndarray:
         """Bytes of the host's that the driver allocated, mapped for as long as they are used.
@@ -172,14 +220,14 @@ class Queue:
             raise abstract_error()
         found = self._faults_now()
         start = time.perf_counter()
+        with self.lock:
+            queue = self._queue
+        # Without the lock: others enqueue meanwhile. If the queue has just been replaced, all that
+        # this thread had enqueued before is done.
         event = cl.enqueue_copy(
-            self._queue,
-            array,
-            storage.buffer,
-            src_offset=storage.begin + offset_bytes,
-            is_blocking=True,
+            queue, array, storage.buffer, src_offset=storage.begin + offset_bytes, is_blocking=True
         )
-        self._tell("download", (storage,), (), array.nbytes, event, start)
+        self._tell("download", (storage,), (), array.nbytes, event, start, queue)
         self._raise(found)
 
     def copy(
@@ -193,15 +241,16 @@ class Queue:
     ) -> None:
         """Copy ``nbytes`` from one storage of this device to another, at byte offsets."""
         start = time.perf_counter()
-        event = cl.enqueue_copy(
-            self._queue,
-            target.buffer,
-            source.buffer,
-            byte_count=nbytes,
-            src_offset=source.begin + source_bytes,
-            dst_offset=target.begin + target_bytes,
-        )
-        self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
+        with self.lock:
+            event = cl.enqueue_copy(
+                self._queue,
+                target.buffer,
+                source.buffer,
+                byte_count=nbytes,
+                src_offset=source.begin + source_bytes,
+                dst_offset=target.begin + target_bytes,
+            )
+            self._tell("copy", (source,), (target,), 2 * nbytes, event, start)
 
     def create(self, nbytes: int) -> Any:
         """A new buffer, backed with memory now and not at its first use.
@@ -224,7 +273,8 @@ class Queue:
             buffer: the ``pyopencl.Buffer``.
             nbytes: how many; even, as all blocks and regions are.
         """
-        cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
+        with self.lock:
+            cl.enqueue_fill_buffer(self._queue, buffer, _POISON, 0, nbytes)
 
     def _zero(self, buffer: Any, nbytes: int) -> None:
         # Waits: once for a queue, and after an error. Oclgrind takes what is filled for unwritten.
@@ -253,14 +303,16 @@ class Queue:
             least: bytes it has at least; they are touched until it is created.
             most: bytes it has at most. The first buffer that lies between gets the pages.
         """
-        with suppress(cl.Error):  # no room: whoever needs it is told so
-            buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
-            self._backing = Backing(buffer, self._bytes_of, least=least)
+        backing: Backing | None = None
+        with self.lock, suppress(cl.Error):  # no room: whoever needs it is told so
+            if self._backing is None:  # else another thread expects something
+                buffer = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, most)
+                backing = self._backing = Backing(buffer, self._bytes_of, least=least)
         try:
             yield
         finally:
-            if self._backing is not None:
-                self._backing.close()
+            if backing is not None:
+                backing.close()
                 self._backing = None
 
     @contextmanager
@@ -272,8 +324,10 @@ class Queue:
         """
         found = self._faults_now()
         start = time.perf_counter()
+        with self.lock:
+            queue = self._queue
         array, event = cl.enqueue_map_buffer(
-            self._queue,
+            queue,
             storage.buffer,
             cl.map_flags.READ,
             storage.begin + offset_bytes,
@@ -281,13 +335,13 @@ class Queue:
             np.dtype(np.uint8),
             is_blocking=True,
         )
-        self._tell("map", (storage,), (), nbytes, event, start)
+        self._tell("map", (storage,), (), nbytes, event, start, queue)
         array.flags.writeable = False
         try:
             self._raise(found)
             yield array
         finally:
-            array.base.release(self._queue)
+            array.base.release(queue)
 
     def finish(self) -> None:
         """Wait until all that was enqueued is done, and look what kernels found.
@@ -304,17 +358,19 @@ class Queue:
         """The cell of faults, to be there with whatever is waited for next; None: as it was."""
         if not self.faults.expected:
             return None
-        self.faults.expected = False
         found = np.zeros((), CELL)
-        # A few bytes that no tensor holds: observers are not told.
-        cl.enqueue_copy(self._queue, found, self.faults.cell.buffer, is_blocking=False)
+        with self.lock:
+            self.faults.expected = False
+            # A few bytes that no tensor holds: observers are not told.
+            cl.enqueue_copy(self._queue, found, self.faults.cell.buffer, is_blocking=False)
         return found
 
     def _raise(self, found: np.ndarray | None) -> None:
         """Raise what a kernel found, once; the device is as usable as before."""
         error = None if found is None else self.faults.error(found)
         if error is not None:
-            self.faults.clear()
+            with self.lock:
+                self.faults.clear()
             raise error
 
     def wait(self) -> None:
@@ -324,8 +380,10 @@ class Queue:
             DeviceError: if a kernel failed on the device.
         """
         start = time.perf_counter()
+        with self.lock:
+            queue = self._queue
         try:
-            self._queue.finish()
+            queue.finish()
         except cl.RuntimeError as error:
             raise DeviceError(
                 "queue",
@@ -333,18 +391,21 @@ class Queue:
                 status=str(error),
                 remedy="Run under clnet.profile() to see which, and start a new process",
             ) from error
-        self._staging.forget()
+        with self.lock:
+            self._staging.forget()
         self._watch.call("clFinish", start)
 
     @contextmanager
     def observe(self, observer: Observer) -> Iterator[None]:
         """Let ``observer`` see every command while the body runs."""
-        before = self._watch.observers
-        self._set_observers((*before, observer))
+        with self.lock:
+            self._set_observers((*self._watch.observers, observer))
         try:
             yield
         finally:
-            self._set_observers(before)
+            if not INHERITANCE.lost:  # a forked child leaves what its parent had entered
+                with self.lock:  # others may have come and gone meanwhile
+                    self._set_observers([o for o in self._watch.observers if o is not observer])
 
     def _set_observers(self, observers: Sequence[Observer]) -> None:
         wanted = any(o.profiling for o in observers)
@@ -404,9 +465,23 @@ class Queue:
         nbytes: int,
         event: Any,
         start: float,
+        queue: Any = None,
     ) -> None:
         if not self._watch.observers:
             return
+        with self.lock:
+            if queue is None or queue is self._queue:  # else it began before they looked on
+                self._tell_copy(kind, reads, writes, nbytes, event, start)
+
+    def _tell_copy(
+        self,
+        kind: str,
+        reads: tuple[Storage, ...],
+        writes: tuple[Storage, ...],
+        nbytes: int,
+        event: Any,
+        start: float,
+    ) -> None:
         self._watch.call(_CALLS[kind], start)
         seconds = time.perf_counter() - start
         now = mode.current()

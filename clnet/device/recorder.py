@@ -104,9 +104,10 @@ class Recorder:
 
     def commands(self) -> list[Command]:
         """What was carried out so far; waits for it."""
-        self._settle(len(self._pending))
+        with self._device.lock:  # other threads may still be observed
+            self._settle(len(self._pending))
         distance = (self._clock_least + self._clock_most) / 2
-        return [c._replace(start=c.start + distance) for c in self._commands]
+        return [c._replace(start=c.start + distance) for c in tuple(self._commands)]
 
     def _settle(self, number: int) -> None:
         """Turn the oldest pending commands into figures, so that their events can go."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,13 +29,11 @@ class _Sent(NamedTuple):
 class Staging:
     """A ring of bytes: an upload is copied to its end, and leaves room when it is done.
 
-    It grows with the largest upload.
+    It grows with the largest upload. Whoever calls it holds the device's lock, from :meth:`place`
+    to :meth:`sent`.
 
     Args:
         allocate: gives so many bytes that the device can read.
-
-    Attributes:
-        lock: held from :meth:`place` to :meth:`sent`.
     """
 
     def __init__(self, allocate: Callable[[int], np.ndarray]) -> None:
@@ -44,7 +41,6 @@ class Staging:
         self._ring: np.ndarray = np.empty(0, np.uint8)
         self._sent: deque[_Sent] = deque()
         self._placed = (0, 0)
-        self.lock = Lock()
 
     @property
     def pending(self) -> int:
@@ -74,9 +70,9 @@ class Staging:
         self._sent.append(_Sent(event, *self._placed))
 
     def forget(self) -> None:
-        """Let go of everything: the device has done all that was enqueued."""
-        with self.lock:
-            self._sent.clear()
+        """Let go of what is done; what other threads have sent meanwhile stays."""
+        while self._sent and _done(self._sent[0].event):
+            self._sent.popleft()
 
     def _room(self, nbytes: int) -> int:
         """Where so many bytes are free: behind the last that were sent, or before the first."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, log2
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple
 
 from ..errors import shortened
@@ -158,6 +159,7 @@ class Tunings:
     Attributes:
         tuner: what measures at first use, once it was needed.
         notes: what was found to fit no more, each once.
+        lock: held while something is measured.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class Tunings:
         near = sorted((pair for pair in near if pair[0] < _FARTHEST), key=lambda pair: pair[0])
         self._databases = tuple(near)
         self.tuner: Any = None
+        self.lock = RLock()
         self.notes: list[str] = []
 
     def __bool__(self) -> bool:

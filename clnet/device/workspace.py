@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import ref
 
 from .launch import Scratch, Storage
 from .traits import DeviceKind
@@ -22,7 +22,7 @@ class Workspace:
     """One block, as large as the largest request so far.
 
     Launches run in order, so an op's scratch memory is free again when the next op starts: layers
-    need not own one each, as Caffe's did.
+    need not own one each, as Caffe's did. Who asks holds the device's lock until they are enqueued.
 
     Args:
         device: whose pool it comes from.
@@ -85,7 +85,8 @@ class Workspace:
 class Arenas:
     """Blocks for what lasts no longer than one replay of a plan; plans run one after another.
 
-    A block goes when the last plan that uses it goes.
+    A block goes when the last plan that uses it goes. A plan holds the device's lock from its first
+    launch until its results are copied out, so it finds in them what it left there.
 
     Args:
         device: whose pool they come from.
@@ -93,7 +94,7 @@ class Arenas:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._blocks: WeakSet[Storage] = WeakSet()
+        self._blocks: list[ref[Storage]] = []
 
     def expecting(self, nbytes: int) -> AbstractContextManager[None]:
         """While a plan is made, touch pages for the largest block that it will ask for.
@@ -110,7 +111,7 @@ class Arenas:
         if (
             traits.kind is not DeviceKind.CPU
             or not _WORTH_A_THREAD <= least <= most
-            or max((free, *(block.nbytes for block in self._blocks))) >= least
+            or max((free, *(block.nbytes for block in self._alive()))) >= least
         ):
             return nullcontext()
         return device.queue.expecting(least=least, most=most)
@@ -124,15 +125,21 @@ class Arenas:
         Raises:
             OutOfDeviceMemory: if the device has no room for a new one.
         """
-        free = sorted(self._blocks, key=lambda block: block.nbytes)
-        lent: list[Storage] = []
-        for nbytes in sizes:
-            block = next((b for b in free if b.nbytes >= nbytes), None)
-            if block is None:
-                block = Storage(self._device, nbytes)
-                block.materialize()
-                self._blocks.add(block)
-            else:
-                free.remove(block)
-            lent.append(block)
-        return lent
+        with self._device.lock:
+            alive = self._alive()
+            free = sorted(alive, key=lambda block: block.nbytes)
+            lent: list[Storage] = []
+            for nbytes in sizes:
+                block = next((b for b in free if b.nbytes >= nbytes), None)
+                if block is None:
+                    block = Storage(self._device, nbytes)
+                    block.materialize()
+                    alive.append(block)
+                else:
+                    free.remove(block)
+                lent.append(block)
+            self._blocks = [ref(block) for block in alive]
+            return lent
+
+    def _alive(self) -> list[Storage]:
+        return [block for weak in self._blocks if (block := weak()) is not None]

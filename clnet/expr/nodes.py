@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from threading import RLock
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 from ..errors import ArgumentError, DtypeError
+from ..values.process import process_lock
 
 _NODES: WeakValueDictionary[tuple[Any, ...], Expr] = WeakValueDictionary()
-_NODES_LOCK = RLock()
+_NODES_LOCK = process_lock()
 _REMEMBERED = 4096  # Layers that are alike ask for the same expressions again and again.
 
 

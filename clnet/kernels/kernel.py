@@ -103,7 +103,8 @@ class Kernel:
                     f"parameters violate {broken.law!r} ({broken.reason})",
                     **params._asdict(),
                 )
-            rendered = self._rendered[params] = Rendered(self, params)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+            # One object for all threads, since programs are kept by it.
+            rendered = self._rendered.setdefault(params, Rendered(self, params))  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
         return rendered
 
     def broken(self, params: Params) -> Constraint | None:

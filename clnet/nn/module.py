@@ -53,6 +53,10 @@ class Module:
     Subclasses define ``forward`` and assign parameters, buffers and modules as attributes, after
     calling ``super().__init__()``.
 
+    Threads may call one module at once; each op of theirs is a whole. What changes the module
+    (``train()``, ``to()``, attributes, an optimiser's eager step) is for one thread at a time, as
+    in PyTorch. A training step that is compiled is a whole, so threads may share it.
+
     Attributes:
         training: whether dropout, batch norm and the like behave as in training.
         computes_a_tensor: whether it stands for a tensor of the module above (a parametrization).

@@ -52,8 +52,7 @@ class Counter:
         counter = Counter(HostScalar(0), HostScalar(0))
 
         def draw() -> None:
-            counter.seed.value = source.seed
-            counter.offset.value = source.take(count)
+            counter.seed.value, counter.offset.value = source.take(count)
 
         host_action(draw)
         return counter

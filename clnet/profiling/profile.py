@@ -140,7 +140,9 @@ class Profile:
         self.calls.append(Call("clCreateContext", device.open_start, device.open_seconds))
 
     def finish(self) -> None:
-        """Wait for the devices and gather what was recorded."""
+        """Wait for the devices and gather what was recorded; nothing in a child that was forked."""
+        if any(device.inherited for device in self._recorders):
+            return
         for device in self._recorders:
             device.queue.wait()
         self.wall = time.perf_counter() - self.begin
@@ -204,4 +206,5 @@ def profile(
         finally:
             observer.finish()
     for each in observer.observed:
-        each.synchronize()  # kernels may have found bad data
+        if not each.inherited:
+            each.synchronize()  # kernels may have found bad data

@@ -17,15 +17,17 @@ import warnings
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from threading import RLock
 
 from .atomic import replacing
+from .process import process_lock
 
 _MAGIC = b"clnet kept 1 "
 _HEAD = len(_MAGIC) + 16 + 1 + 64 + 1
 _READ = os.O_RDONLY | sum(getattr(os, f"O_{f}", 0) for f in ("NOFOLLOW", "NONBLOCK", "BINARY"))
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
+# Where folders lie is decided, and told, by one thread at a time.
+_LOCK = process_lock()
 
 
 class Shelf:
@@ -82,7 +84,8 @@ class Shelf:
     def _place(self, *, make: bool) -> Path | None:
         """The folder; None where nothing is kept, or nothing was yet."""
         if not self._settled:
-            self._settled, self._folder = self._cache.settle(self._parts, make=make)
+            settled, self._folder = self._cache.settle(self._parts, make=make)
+            self._settled = settled  # last: other threads then take the folder as it is
         if make and self._folder is not None:
             _make(self._folder)  # once more: the user may delete the cache at any time
         return self._folder
@@ -97,7 +100,6 @@ class Cache:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._lock = RLock()
         self._told: set[str] = set()
 
     def settle(self, parts: tuple[str, ...], *, make: bool) -> tuple[bool, Path | None]:
@@ -113,7 +115,7 @@ class Cache:
         Raises:
             OSError: if it cannot be made or looked at.
         """
-        with self._lock:
+        with _LOCK:
             folder = self._root.joinpath(*parts)
             reason = objection(folder, self._root)
             if reason is None and make:
@@ -152,7 +154,7 @@ class Cache:
         )
 
     def _tell(self, what: str, text: str) -> None:
-        with self._lock:
+        with _LOCK:
             if what in self._told:
                 return
             self._told.add(what)

@@ -6,6 +6,27 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from .process import in_child, process_lock
+
+_LOCK = process_lock()
+
+
+class _Pause:
+    """How many bodies run just now, in all threads, and whether the collector ran before them."""
+
+    depth = 0
+    enabled = False
+
+    @classmethod
+    def end(cls) -> None:
+        """In a forked child the bodies of other threads never end."""
+        if cls.depth and cls.enabled:
+            gc.enable()
+        cls.depth = 0
+
+
+in_child(_Pause.end)
+
 
 @contextmanager
 def paused_collector() -> Iterator[None]:
@@ -15,13 +36,18 @@ def paused_collector() -> Iterator[None]:
     of tracing, which leave no circles, that was a fifth of the time. What the body made counts as
     old afterwards, so that the next two searches, which are for young objects, do not begin there.
     """
-    enabled = gc.isenabled()
-    gc.disable()
+    with _LOCK:
+        if _Pause.depth == 0:
+            _Pause.enabled = gc.isenabled()
+            gc.disable()
+        _Pause.depth += 1
     try:
         yield
     finally:
-        if gc.get_freeze_count() == 0:  # else somebody else's objects would be thawed
-            gc.freeze()
-            gc.unfreeze()
-        if enabled:
-            gc.enable()
+        with _LOCK:
+            _Pause.depth = max(_Pause.depth - 1, 0)
+            if gc.get_freeze_count() == 0:  # else somebody else's objects would be thawed
+                gc.freeze()
+                gc.unfreeze()
+            if _Pause.depth == 0 and _Pause.enabled:
+                gc.enable()

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ArgumentError
+from .process import process_lock
+
+# Of all generators: held for a few instructions. Not a field, so that a generator can be copied.
+_LOCK = process_lock()
 
 
 @dataclass
 class Generator:
     """A counter-based stream (Philox): the same seed gives the same numbers on every device.
+
+    Threads may share one: no numbers are given twice, but chance says which thread gets which.
 
     Attributes:
         seed: the key, 0 <= seed < 2**64.
@@ -30,23 +36,28 @@ class Generator:
         """
         if not 0 <= seed < 2**64:
             raise ArgumentError("manual_seed", "a seed lies in [0, 2**64)", seed=seed)
-        self.seed, self.offset = seed, 0
+        with _LOCK:
+            self.seed, self.offset = seed, 0
         return self
 
-    def take(self, count: int) -> int:
+    def take(self, count: int) -> tuple[int, int]:
         """Reserve ``count`` numbers.
 
         Returns:
-            The block at which they start.
+            The seed, and the block at which they start.
         """
-        start = self.offset
-        self.offset += -(-count // 4)
-        return start
+        with _LOCK:
+            start = self.offset
+            self.offset += -(-count // 4)
+            return self.seed, start
 
     def get_state(self) -> dict[str, int]:
         """Seed and counter."""
-        return {"seed": self.seed, "offset": self.offset}
+        with _LOCK:
+            return {"seed": self.seed, "offset": self.offset}
 
     def set_state(self, state: dict[str, int]) -> None:
         """Continue from what :meth:`get_state` gave."""
-        self.seed, self.offset = int(state["seed"]), int(state["offset"])
+        seed, offset = int(state["seed"]), int(state["offset"])
+        with _LOCK:
+            self.seed, self.offset = seed, offset

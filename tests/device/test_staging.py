@@ -37,10 +37,9 @@ def ring(device, monkeypatch):
 
 def put(ring, nbytes, value=0):
     """Place so many bytes; where they are in the ring, and the command that reads them."""
-    with ring.lock:
-        copied = ring.place(np.full(nbytes, value, np.uint8))
-        command = Command()
-        ring.sent(command)
+    copied = ring.place(np.full(nbytes, value, np.uint8))
+    command = Command()
+    ring.sent(command)
     assert copied.nbytes == nbytes
     assert (copied == value).all()
     return ring._placed[0], command

@@ -83,7 +83,8 @@ class Tunable(Generic[P, C]):
         """
         choice = target.choices.get((self.name, problem))
         if choice is None:
-            choice = target.choices[self.name, problem] = self._decide(target, problem)
+            key = (self.name, problem)
+            choice = target.choices.setdefault(key, self._decide(target, problem))
         return choice
 
     def forced(self, target: Target, problem: P, choice: C) -> Target:

@@ -137,10 +137,11 @@ def tune_at_first_use(tunings: Tunings, kernel: str, problem: Mapping[str, Any])
     where = next((d for d in opened_devices() if d.target.tunings is tunings), None)
     if where is None or tunings.path is None:
         return None
-    if tunings.tuner is None:
-        tunings.tuner = Tuner(where)
-        atexit.register(tunings.tuner.close)
-    entry = tunings.tuner.tune(kernel, problem).entry
-    if entry is not None:
-        tunings.add([entry])
-    return entry
+    with tunings.lock:  # one question at a time
+        if tunings.tuner is None:
+            tunings.tuner = Tuner(where)
+            atexit.register(tunings.tuner.close)
+        entry = tunings.tuner.tune(kernel, problem).entry
+        if entry is not None:
+            tunings.add([entry])
+        return entry

@@ -34,16 +34,27 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     now = mode.current()
     if now.tracer is not None:
         now.tracer.record(function, inputs, outputs)
-    elif not now.abstract:
-        for output in outputs:
-            output.storage.materialize()
-        queue = device.queue
-        for launch in function.lower(device.target, outputs, inputs):
+    elif now.abstract:
+        _written(function, inputs)
+    else:
+        launches = function.lower(device.target, outputs, inputs)
+        for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
-            queue.launch(launch)
+        if function.mutates:
+            with device.lock:  # who finds the new version finds what was written
+                device.queue.run(launches, outputs)
+                _written(function, inputs)
+        elif launches:
+            device.queue.run(launches, outputs)
+        else:  # views, most often
+            for output in outputs:
+                output.storage.materialize()
+    return outputs
+
+
+def _written(function: Function, inputs: tuple[Array, ...]) -> None:
     for position in function.mutates:
         inputs[position].storage.version += 1
-    return outputs
 
 
 def _between_conversions(

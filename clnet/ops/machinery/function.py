@@ -19,9 +19,12 @@ from ...device import Launch, Target
 from ...errors import DtypeError
 from ...values import mode
 from ...values.arguments import checked, is_tensor
+from ...values.process import process_lock
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
+
+_MAKING = process_lock()
 
 Spec = Array
 """An array whose shape, strides and dtype are asked for, not its elements."""
@@ -62,10 +65,12 @@ class Function:
         What dataclasses would write for each is here once. That fields are not assigned to is for
         type checkers to see.
         """
-        # First the names by which objects are compared: once it has an __init__ of its own, another
-        # thread may make one.
-        dataclass(eq=False, repr=False, init=False)(type(self))
-        dataclass(eq=False, repr=False)(type(self))
+        with _MAKING:
+            if "__init__" not in vars(type(self)):  # else another thread has just made it
+                # First the names by which objects are compared: once it has an __init__ of its own,
+                # another thread may make one.
+                dataclass(eq=False, repr=False, init=False)(type(self))
+                dataclass(eq=False, repr=False)(type(self))
         type(self).__init__(self, *args, **kwargs)
 
     def __eq__(self, other: object, /) -> bool:
