@@ -39,7 +39,7 @@ What holds for all of them, beside PyTorch's documentation:
 NOTES = {
     "cdist": "`compute_mode` changes nothing: differences one by one",
     "cross_entropy": "settings are given by name",
-    "ctc_loss": "targets in a row: reads lengths",
+    "ctc_loss": "reads lengths",
     "cumprod": "second derivatives only where no factor is 0",
     "dropout": "takes a `generator`",
     "gumbel_softmax": "`eps` changes nothing",
@@ -51,3 +51,23 @@ NOTES = {
     "unique": "elements, not slices: `dim` is None",
 }
 """By the name of the op."""
+
+# Corners that PyTorch answers otherwise, by their names in tests/cornercases.py.
+# A call that PyTorch refuses is none: clnet may take more dtypes.
+CORNERS = {
+    "std-huge": "deviations are squared in float32 and overflow beyond 1e19, as var does",
+    "std0-huge": "as std",
+    "std_mean-huge": "as std",
+    "std_mean-inf": "the mean of infinity and numbers is infinity; PyTorch's is NaN here",
+    "std_mean-ninf": "as std_mean of infinity",
+    "var_mean-inf": "as std_mean of infinity",
+    "var_mean-ninf": "as std_mean of infinity",
+    "kthvalue1-0d": "k lies in an axis",
+    "kthvalue1-ties": "of equal elements the first; PyTorch leaves open which",
+    "median-int64-empty": "an error: there is no element; PyTorch gives the least number",
+    "median-int32-empty": "as median of no int64",
+    "median-bool-empty": "as median of no int64",
+    "median-uint8-empty": "as median of no int64",
+    "linspace-(-3e+38, 3e+38, 3)": "the step is rounded once; PyTorch's overflows, and gives NaN",
+    "bincount-weights-[]": "of no elements the weights' dtype; PyTorch gives int64",
+}

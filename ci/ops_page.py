@@ -13,6 +13,7 @@ import argparse
 import importlib
 import inspect
 import sys
+import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,7 +26,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import clnet
-from ci.ops_notes import INTRODUCTION, NOTES
+from ci.ops_notes import CORNERS, INTRODUCTION, NOTES
 from clnet.autograd import grad
 from clnet.compile.tracer import Step, Tracer
 from clnet.errors import ClnetError, TraceError
@@ -37,6 +38,7 @@ from tests.opcase import OpCase, normal
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "ops.md"
+MAX_WIDTH = 120  # columns of the page
 TIMES = 3  # a gradient that can be taken three times is taken as one that always can
 X = normal(4, 3, 5)
 # Ops that draw numbers, make memory or convert have no case; these are called with one tensor.
@@ -154,11 +156,11 @@ def order(case: OpCase, dtype: DType) -> str:
     return "any"
 
 
-# Which kernels a function launches: the names its code mentions, and what those mention.
+# Which kernels a function launches: the rooms of the names its code mentions, and of what those do.
 
 
 def kernels(function: Function) -> set[str]:
-    """The rooms of kernels that a function uses: names in its ``lower`` and in its settings."""
+    """The rooms of kernels of a function, by the names in its ``lower`` and in its settings."""
     found = {_family(value) for value in vars(function).values() if callable(value)}
     for value in vars(function).values():
         if isinstance(value, Function):  # which lowers that
@@ -227,7 +229,6 @@ def build() -> str:
     for name, (function, _) in PUBLIC_OPS.items():
         if name in known:
             families[function.__module__].append(name)
-    overwriting = sorted(n for n in PUBLIC_OPS if n not in known)
     lines = [INTRODUCTION.strip(), ""]
     for module in sorted(families):
         title = str(importlib.import_module(module).__doc__).splitlines()[0]
@@ -236,17 +237,42 @@ def build() -> str:
         lines += ["| --- | --- | --- | --- | --- | --- |"]
         lines += [row(name, known[name]) for name in sorted(families[module])]
         lines += [""]
-    twins = ", ".join(f"`{name}`" for name in overwriting)
-    lines += ["## In place", "", f"Methods that overwrite their tensor: {twins}."]
+    others = sorted(n for n in PUBLIC_OPS if n not in known)
+    twins = [name for name in others if name.endswith("_")]
+    names = [name for name in others if not name.endswith("_")]
+    lines += ["## In place", "", *listed("Methods that overwrite their tensor", twins), ""]
+    lines += ["## Beside these", ""]
+    lines += listed("Second names, and ops whose tests are no such cases", names)
+    lines += ["", "## Corners that PyTorch answers otherwise", ""]
+    lines += ["By their names in `tests/cornercases.py`; all others of that file agree.", ""]
+    lines += [entry(f"`{name}`: {reason}") for name, reason in CORNERS.items()]
     return "\n".join(lines) + "\n"
+
+
+def listed(title: str, names: list[str]) -> list[str]:
+    """Lines that name ops."""
+    text = f"{title}: " + ", ".join(f"`{name}`" for name in names) + "."
+    return textwrap.wrap(text, MAX_WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def entry(text: str) -> str:
+    """An entry of a list, in lines of the page's width."""
+    return textwrap.fill(
+        f"- {text}",
+        MAX_WIDTH,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def main() -> int:
     """Write the page; with ``--check`` only compare, and give 1 if it is not up to date."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    check = parser.parse_args().check
     text = build()
-    if parser.parse_args().check:
+    if check:
         return int(PAGE.read_text(encoding="utf-8") != text)
     PAGE.write_text(text, encoding="utf-8")
     return 0

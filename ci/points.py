@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -37,26 +38,27 @@ from the order of its factors. Second derivatives are compared at finite operand
 
 ## What stays different
 
-| calls | of what | why |
-| --- | --- | --- |
+Calls, and of what (`y` is a result, `da` a gradient, `dab` a second one), as regular expressions:
+
 """
 MIDDLE = """
 ## What is not swept
 
-| op | why |
-| --- | --- |
 """
 
 
 def page() -> str:
     """The page's text."""
-    rows = [
-        f"| `{d.calls.replace('|', chr(92) + '|')}` | `{d.quantities.replace('|', chr(92) + '|')}`"
-        f" | {d.reason} |"
-        for d in DIFFERENCES
-    ]
-    reasons = [f"| `{op}` | {why} |" for op, why in sorted(UNSWEPT.items())]
+    rows = [entry(f"`{d.calls}`, `{d.quantities}`: {d.reason}.") for d in DIFFERENCES]
+    reasons = [entry(f"`{op}`: {why}.") for op, why in sorted(UNSWEPT.items())]
     return HEAD + "\n".join(rows) + "\n" + MIDDLE + "\n".join(reasons) + "\n"
+
+
+def entry(text: str) -> str:
+    """An entry of a list, in lines of a page's width."""
+    return textwrap.fill(
+        f"- {text}", 118, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def record() -> None:

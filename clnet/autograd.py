@@ -5,6 +5,7 @@ from __future__ import annotations
 from .autodiff.custom import Function as Function
 from .autodiff.custom import FunctionCtx as FunctionCtx
 from .autodiff.gradcheck import gradcheck as gradcheck
+from .autodiff.gradcheck import gradgradcheck as gradgradcheck
 from .autodiff.gradient import grad as grad
 from .autodiff.tape import enable_grad as enable_grad
 from .autodiff.tape import inference_mode as inference_mode

@@ -59,6 +59,10 @@ def check_width(page: Path) -> list[str]:
     ]
 
 
+# What `make` leaves in a checkout.
+MADE = {".clnet/", ".venv", ".venv/"}
+
+
 def check_paths(page: Path) -> list[str]:
     """Every path in code or in a picture, ``device/queue.py`` or ``kernels/``, is there."""
     places = [page.parent, *(CHECKOUT / folder for folder in FOLDERS)]
@@ -67,7 +71,9 @@ def check_paths(page: Path) -> list[str]:
     return [
         f"{page.name}: there is no {code}"
         for code in (*CODE.findall(without_blocks(text)), *drawn)
-        if PATH.fullmatch(code) and not any((place / code).exists() for place in places)
+        if PATH.fullmatch(code)
+        and code not in MADE
+        and not any((place / code).exists() for place in places)
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.autograd import gradcheck
+from clnet.autograd import gradcheck, gradgradcheck
 from clnet.errors import ArgumentError, GradcheckError
 from clnet.ops.activation import relu
 from clnet.ops.machinery.function import Function, apply
@@ -94,3 +94,65 @@ def test_what_needs_no_gradient_cannot_be_checked():
         gradcheck(lambda x: x, [clnet.ones(2)])
     with pytest.raises(ArgumentError, match="an output requires a gradient"):
         gradcheck(lambda x: x.detach(), [drawn(2)])
+
+
+def test_parameters_are_moved_where_they_lie():
+    """A copy that the function ignores is no subject: 0 would be compared with 0."""
+    layer, x = nn.Linear(3, 2), drawn(4, 3).detach()
+    before = [p.tolist() for p in layer.parameters()]
+    assert gradcheck(lambda *_: layer(x).tanh(), list(layer.parameters()))
+    assert [p.tolist() for p in layer.parameters()] == before
+
+    def wrong(*_):
+        return x @ apply(Slanted(1.2), layer.weight).T
+
+    with pytest.raises(GradcheckError, match=r"input=0, index=\(1, 2\)"):
+        gradcheck(wrong, [layer.weight])
+    assert [p.tolist() for p in layer.parameters()] == before
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_a_module_is_checked_in_one_line(check):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+    assert check(model, drawn(2, 3))
+    assert check(model, drawn(2, 3).detach())  # its parameters alone
+
+
+def test_a_modules_wrong_parameter_is_named():
+    class Wrong(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(drawn(2, 3))
+
+        def forward(self, x):
+            return x * apply(Slanted(1.5), self.weight)
+
+    with pytest.raises(GradcheckError, match=r"parameter='weight', index=\(1, 2\)"):
+        gradcheck(Wrong(), drawn(2, 3))
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_what_no_gradient_reaches_is_refused(check):
+    other = drawn(2, 2)
+    with pytest.raises(ArgumentError, match=r"a gradient reaches an input|an output requires"):
+        check(lambda x: other * other, [drawn(2, 2)])
+
+
+def test_gradients_of_gradients():
+    assert gradgradcheck(lambda x, y: (x * y).exp(), [drawn(2, 3), drawn(3, seed=1)])
+    assert gradgradcheck(lambda x: 3 * x, drawn(2, 2))  # linear: in what arrives
+
+    class Bent(clnet.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * g * x * x.detach()
+
+    assert gradcheck(Bent.apply, drawn(2, 2))
+    with pytest.raises(GradcheckError, match="gradgradcheck: the gradient differs"):
+        gradgradcheck(Bent.apply, drawn(2, 2))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from ..errors import ArgumentError, GradcheckError
 from ..tensor import Tensor, tensor
 from ..values.dtypes import DType, float32, float64
 from .gradient import grad
-from .tape import no_grad
+from .tape import enable_grad, no_grad
 
 _SEED = 0
 # eps, atol, rtol. In float64 they are PyTorch's; in float32 eps is near the cube root of the
@@ -19,9 +21,35 @@ _SEED = 0
 _TOLERANCES = {float64: (1e-6, 1e-5, 1e-3), float32: (5e-3, 5e-3, 1e-2)}
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """What a check is made with; None stands for what the dtype says."""
+
+    eps: float | None
+    atol: float | None
+    rtol: float | None
+    raise_exception: bool
+    samples: int
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is moved and whose gradient is compared.
+
+    Attributes:
+        value: a copy among the arguments, or a tensor that the function reads itself.
+        name: what an error calls it.
+        argument: its place among the arguments; None: it is moved where it lies.
+    """
+
+    value: Tensor
+    name: dict[str, Any]
+    argument: int | None
+
+
 def gradcheck(
     fn: Callable[..., Tensor | Sequence[Tensor]],
-    inputs: Tensor | Sequence[Any],
+    inputs: Any = (),
     *,
     eps: float | None = None,
     atol: float | None = None,
@@ -37,46 +65,115 @@ def gradcheck(
 
     Args:
         fn: of tensors, to one tensor or several; the same at every call, and smooth at the inputs.
+            A module's parameters are checked, too.
         inputs: its arguments; tensors that require a gradient are checked, away from their memory.
+            One whose copy takes no part, because ``fn`` reads the tensor itself (a parameter), is
+            moved where it lies, as a module's parameters are, and put back.
         eps: how far an entry is moved to both sides; None: 1e-6 in float64, 5e-3 in float32.
         atol: tolerated difference; None: 1e-5 in float64, 5e-3 in float32.
         rtol: tolerated part of the gradient; None: 1e-3 in float64, 1e-2 in float32.
         raise_exception: whether a difference is an error, or gives False.
         samples: entries of each input that are checked, evenly drawn where there are more.
-        dtype: the dtype floating inputs are converted to; None: float64 where the device has it,
-            else float32.
+        dtype: the dtype floating inputs are converted to; None: that of a module's parameters, else
+            float64 where the device has it, else float32.
 
     Returns:
         True if they agree.
 
     Raises:
         GradcheckError: at the first entry that disagrees, unless ``raise_exception`` is False.
-        ArgumentError: if no input requires a gradient, or no output does.
+        ArgumentError: if nothing requires a gradient, no output does, or no gradient reaches what
+            is checked: 0 would be compared with 0.
+
+    Example:
+        >>> import clnet
+        >>> clnet.autograd.gradcheck(clnet.nn.Linear(4, 3), clnet.ones(2, 4))
+        True
     """
-    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    settings = _Settings(eps, atol, rtol, raise_exception, samples)
+    return _check("gradcheck", fn, _sequence(inputs), settings, dtype, _parameters(fn))
+
+
+def gradgradcheck(
+    fn: Callable[..., Tensor | Sequence[Tensor]],
+    inputs: Any = (),
+    *,
+    eps: float | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    raise_exception: bool = True,
+    samples: int = 64,
+    dtype: DType | None = None,
+) -> bool:
+    """As :func:`gradcheck`, of the gradients: as functions of the inputs and of what arrives."""
+    given, own = _sequence(inputs), _parameters(fn)
+    dtype = _dtype_of(given, own, dtype)
+    first = [_leaf(x, dtype) for x in given]
+    arriving = [
+        tensor(w.astype(y.dtype.numpy), device=y.device, requires_grad=True)
+        for y, w in _weighted(_outputs(fn, first))
+        if y.requires_grad
+    ]
+    if not arriving:
+        raise ArgumentError("gradgradcheck", "an output requires a gradient", inputs=len(given))
+
+    def slopes(*arguments: Any) -> list[Tensor]:
+        with enable_grad():
+            leaves = [_again(x, like) for x, like in zip(arguments, first, strict=False)]
+            outputs = [y for y in _outputs(fn, leaves) if y.requires_grad]
+            wanted = [*leaves, *given, *(p for _, p in own)]
+            sources = [x for x in wanted if isinstance(x, Tensor) and x.requires_grad]
+            weights = list(arguments[len(first) :])
+            found = grad(outputs, sources, weights, create_graph=True, allow_unused=True)
+            return [g for g in found if g is not None]
+
+    settings = _Settings(eps, atol, rtol, raise_exception, samples)
+    return _check("gradgradcheck", slopes, [*given, *arriving], settings, dtype, own)
+
+
+def _check(
+    name: str,
+    fn: Callable[..., Any],
+    given: list[Any],
+    settings: _Settings,
+    dtype: DType | None,
+    own: list[tuple[str, Tensor]],
+) -> bool:
     checked = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
-    if not checked:
-        raise ArgumentError("gradcheck", "an input requires a gradient", inputs=len(given))
-    if dtype is None:
-        dtype = float64 if given[checked[0]].device.traits.float64 else float32
-    defaults = _TOLERANCES.get(dtype, _TOLERANCES[float32])
-    step, absolute, relative = (
-        d if v is None else v for v, d in zip((eps, atol, rtol), defaults, strict=True)
-    )
+    if not checked and not own:
+        raise ArgumentError(name, "an input requires a gradient", inputs=len(given))
+    dtype = _dtype_of(given, own, dtype)
     arguments = [_leaf(x, dtype) for x in given]
-    weights, analytic = _analytic(fn, arguments, checked)
-    for position, gradient in zip(checked, analytic, strict=True):
-        for index in _sampled(gradient.shape, samples):
-            numeric = _numeric(fn, arguments, weights, position, index, step)
-            found = float(gradient[index])
+    # A copy first, then what it was copied from: whichever the function reads.
+    candidates = [_Subject(arguments[i], {"input": i}, i) for i in checked]
+    candidates += [_Subject(given[i], {"input": i}, None) for i in checked]
+    candidates += [_Subject(p, {"parameter": repr(key)}, None) for key, p in own]
+    outputs = _outputs(fn, arguments)
+    weighted = _weighted(outputs)
+    gradients = _analytic(name, weighted, [subject.value for subject in candidates])
+    _require_reached(name, candidates, gradients)
+    dtypes = [y.dtype for y in outputs]
+    coarsest = next((t for t in dtypes if t is not float64), float64)
+    defaults = _TOLERANCES.get(coarsest, _TOLERANCES[float32])
+    asked = (settings.eps, settings.atol, settings.rtol)
+    step, absolute, relative = (d if v is None else v for v, d in zip(asked, defaults, strict=True))
+    reached = [g is not None for g in gradients]
+    weights = [w for _, w in weighted]
+    for place, (subject, gradient) in enumerate(zip(candidates, gradients, strict=True)):
+        if not _is_checked(place, len(checked), reached):
+            continue
+        analytic = np.zeros(subject.value.shape) if gradient is None else np.asarray(gradient)
+        for index in _sampled(analytic.shape, settings.samples):
+            numeric = _numeric(fn, arguments, weights, subject, index, step)
+            found = float(analytic[index])
             if abs(numeric - found) <= absolute + relative * abs(found):
                 continue
-            if not raise_exception:
+            if not settings.raise_exception:
                 return False
             raise GradcheckError(
-                "gradcheck",
+                name,
                 "the gradient differs from central differences",
-                input=position,
+                **subject.name,
                 index=index,
                 numeric=numeric,
                 analytic=found,
@@ -84,6 +181,44 @@ def gradcheck(
                 rtol=relative,
             )
     return True
+
+
+def _is_checked(place: int, copies: int, reached: list[bool]) -> bool:
+    """Of an input's copy and the tensor itself: the copy, unless only the tensor is reached."""
+    if place < copies:
+        return reached[place] or not reached[copies + place]
+    return place >= 2 * copies or (reached[place] and not reached[place - copies])
+
+
+def _require_reached(name: str, candidates: list[_Subject], gradients: list[Tensor | None]) -> None:
+    if all(g is None for g in gradients):
+        raise ArgumentError(
+            name,
+            "a gradient reaches an input or a parameter",
+            checked=len({str(subject.name) for subject in candidates}),
+            remedy="Use the arguments in the function, or give the module itself",
+        )
+
+
+def _dtype_of(given: list[Any], own: list[tuple[str, Tensor]], dtype: DType | None) -> DType:
+    """What floating inputs are converted to."""
+    if dtype is not None:
+        return dtype
+    kinds = [p.dtype for _, p in own]
+    if kinds:
+        return kinds[0]
+    devices = [x.device for x in given if isinstance(x, Tensor)]
+    return float64 if devices and devices[0].traits.float64 else float32
+
+
+def _sequence(inputs: Any) -> list[Any]:
+    return [inputs] if isinstance(inputs, Tensor) else list(inputs)
+
+
+def _parameters(fn: Callable[..., Any]) -> list[tuple[str, Tensor]]:
+    """A module's parameters that require a gradient, with their names; of a function none."""
+    named = getattr(fn, "named_parameters", None)
+    return [] if named is None else [(key, p) for key, p in named() if p.requires_grad]
 
 
 def _leaf(x: Any, dtype: DType) -> Any:
@@ -94,32 +229,33 @@ def _leaf(x: Any, dtype: DType) -> Any:
     return tensor(x, dtype=kind, device=x.device, requires_grad=x.requires_grad)
 
 
+def _again(x: Any, like: Any) -> Any:
+    """An argument as a leaf that requires a gradient, where the one it stands for does."""
+    wanted = isinstance(like, Tensor) and like.requires_grad and not x.requires_grad
+    return x.detach().requires_grad_() if wanted else x
+
+
 def _outputs(fn: Callable[..., Any], arguments: list[Any]) -> list[Tensor]:
     result = fn(*arguments)
     results = [result] if isinstance(result, Tensor) else list(result)
     return [y for y in results if y.dtype.is_floating_point]
 
 
-def _analytic(
-    fn: Callable[..., Any], arguments: list[Any], checked: list[int]
-) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Weights of the outputs, and gradients of their weighted sum, on the host."""
+def _weighted(outputs: list[Tensor]) -> list[tuple[Tensor, np.ndarray]]:
+    """Outputs, and for each the weights of its elements: the same at every call."""
     rng = np.random.default_rng(_SEED)
-    outputs = _outputs(fn, arguments)
-    weights = [rng.uniform(0.5, 1.5, y.shape) * rng.choice((-1, 1), y.shape) for y in outputs]
-    roots = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
+    return [(y, rng.uniform(0.5, 1.5, y.shape) * rng.choice((-1, 1), y.shape)) for y in outputs]
+
+
+def _analytic(
+    name: str, weighted: list[tuple[Tensor, np.ndarray]], sources: list[Tensor]
+) -> list[Tensor | None]:
+    """Gradients of the outputs' weighted sum; None where it does not reach."""
+    roots = [(y, w) for y, w in weighted if y.requires_grad]
     if not roots:
-        raise ArgumentError("gradcheck", "an output requires a gradient", outputs=len(outputs))
-    gradients = grad(
-        [y for y, _ in roots],
-        [arguments[i] for i in checked],
-        [tensor(w.astype(y.dtype.numpy), device=y.device) for y, w in roots],
-        allow_unused=True,
-    )
-    return weights, [
-        np.zeros(arguments[i].shape) if g is None else np.asarray(g)
-        for i, g in zip(checked, gradients, strict=True)
-    ]
+        raise ArgumentError(name, "an output requires a gradient", outputs=len(weighted))
+    given = [tensor(w.astype(y.dtype.numpy), device=y.device) for y, w in roots]
+    return list(grad([y for y, _ in roots], sources, given, allow_unused=True))
 
 
 def _sampled(shape: tuple[int, ...], samples: int) -> list[tuple[int, ...]]:
@@ -134,21 +270,20 @@ def _numeric(
     fn: Callable[..., Any],
     arguments: list[Any],
     weights: list[np.ndarray],
-    position: int,
+    subject: _Subject,
     index: tuple[int, ...],
     eps: float,
 ) -> float:
-    """The central difference of the weighted sum of the outputs in one entry of one input."""
-    x: Tensor = arguments[position]
+    """The central difference of the weighted sum of the outputs in one entry of one tensor."""
+    x = subject.value
     sums: list[float] = []
     places: list[float] = []
     for side in (eps, -eps):
         moved = np.array(x)
         moved[index] += side
         places.append(float(moved[index]))  # what was really added, after rounding
-        with no_grad():
-            replaced = tensor(moved, device=x.device)
-            outputs = _outputs(fn, [*arguments[:position], replaced, *arguments[position + 1 :]])
+        with no_grad(), _moved(arguments, subject, moved) as given:
+            outputs = _outputs(fn, given)
         sums.append(
             sum(
                 float((w * np.asarray(y, np.float64)).sum())
@@ -156,3 +291,18 @@ def _numeric(
             )
         )
     return (sums[0] - sums[1]) / (places[0] - places[1])
+
+
+@contextmanager
+def _moved(arguments: list[Any], subject: _Subject, values: np.ndarray) -> Iterator[list[Any]]:
+    """The arguments while a tensor has other values: another argument, or written in place."""
+    x, place = subject.value, subject.argument
+    if place is not None:
+        yield [*arguments[:place], tensor(values, device=x.device), *arguments[place + 1 :]]
+        return
+    before = x.detach().clone()
+    try:
+        x.copy_(tensor(values, device=x.device))
+        yield arguments
+    finally:
+        x.copy_(before)

@@ -427,6 +427,7 @@ def where(condition: Tensor, x: Operand, other: Operand) -> Tensor:
     return evaluate("where", _select, [condition, x, other], promoted=[x, other])
 
 
+# A bound that is NaN takes over everywhere, as PyTorch has it.
 def _at_least(x, low):
     return e.where(e.logical_or(x < low, e.isnan(low)), low, x)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -309,10 +309,22 @@ def conv_transpose2d(
         )
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
     shape = _transposed_shape(window, batch, weight, bias, extra)
+    window = _without_steps(window, extra)
     y = apply(ConvInputGrad(window, shape), contiguous(batch), contiguous(weight))
     if bias is not None:
         y = y + reshape(bias, 1, shape[1], 1, 1)
     return y if x.ndim == 4 else squeeze(y, 0)
+
+
+def _without_steps(window: Window, extra: Pair) -> Window:
+    """``window`` with less padding behind, so that whole strides of output padding see no filter.
+
+    A convolution of an output that is ``extra`` larger makes ``extra // stride`` steps more than
+    there are pixels in ``x``; each takes a stride off the padding (which may end below 0).
+    """
+    sides = zip(window.after, extra, window.stride, strict=True)
+    bottom, right = (after - e // step * step for after, e, step in sides)
+    return replace(window, after=(bottom, right))
 
 
 def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:

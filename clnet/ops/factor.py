@@ -276,7 +276,11 @@ def solve(x: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
 
 
 def _eliminated(x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Gauss and Jordan: the solution, the pivots in order, and the sign of the rows' order."""
+    """Gauss's elimination: the solution, the pivots in order, and the sign of the rows' order.
+
+    Rows are taken off times numbers of at most 1, and divided by their pivots last: a row that was
+    divided by a large pivot first would lose its digits below the smallest normal number.
+    """
     n = x.shape[-1]
     rows = reshape(positions(type(x.detach()), n, x.device), (n, 1))
     m = cat([x, b], -1)
@@ -290,10 +294,16 @@ def _eliminated(x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         row = narrow(m, -2, k, 1)
         pivot = narrow(row, -1, k, 1)
         pivots.append(reshape(pivot, (*x.shape[:-2], 1)))
-        row = row / pivot
-        m = where(eq(rows, k), row, m - narrow(m, -1, k, 1) * row)
+        # Below a largest element of 0 there is nothing to take off.
+        share = narrow(m, -1, k, 1) / where(eq(pivot, 0), 1, pivot)
+        m = where(rows > k, m - share * row, m)
     there = cat(pivots, -1) if pivots else x.new_ones((*x.shape[:-2], 0))
-    return narrow(m, -1, n, b.shape[-1]), there, swaps
+    y = narrow(m, -1, n, b.shape[-1])
+    for k in reversed(range(n if b.shape[-1] else 0)):
+        found = narrow(y, -2, k, 1) / unsqueeze(narrow(there, -1, k, 1), -1)
+        above = where(rows < k, y - narrow(m, -1, k, 1) * found, y)
+        y = where(eq(rows, k), found, above)
+    return y, there, swaps
 
 
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)

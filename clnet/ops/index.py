@@ -12,7 +12,7 @@ from ..errors import DtypeError, ShapeError
 from ..kernels import index as kernels
 from ..values.dtypes import bool_, from_name, int32, int64
 from ..values.shapes import Shape, broadcast_shapes, normalize_dim
-from .arithmetic import ne
+from .arithmetic import ge, logical_and, lt, ne, where
 from .check import of_index
 from .machinery.function import Function, Saved, apply, op
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
@@ -284,7 +284,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
 
     Args:
         x: any shape.
-        indices: as many axes, int64 or int32.
+        indices: as many axes, int64 or int32; along ``dim`` a negative one counts from the end.
         dim: the axis; None: as if both were flat.
 
     Returns:
@@ -305,8 +305,12 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
         return (*shape[:axis], size, *shape[axis + 1 :])
 
     common = broadcast_shapes("take_along_dim", at(x.shape, 1), at(indices.shape, 1))
+    require_index("take_along_dim", indices)
     wide = expand(x, at(common, x.shape[axis]))
-    return gather(wide, axis, expand(indices, at(common, indices.shape[axis])))
+    size = x.shape[axis]
+    inside = logical_and(ge(indices, -size), lt(indices, 0))
+    places = expand(where(inside, indices + size, indices), at(common, indices.shape[axis]))
+    return gather_within(wide, axis, places, of_index("take_along_dim", "indices", wrap=True))
 
 
 @op()

@@ -16,6 +16,7 @@ from ..kernels.reduce import Bad
 from ..kernels.softmax import Settings, cross_entropy_grad
 from ..kernels.softmax import cross_entropy as launch_cross_entropy
 from ..values.dtypes import Kind, from_name, int64
+from ..values.shapes import Shape
 from .arithmetic import ne
 from .check import of_index, of_value, require_elements
 from .machinery.function import (
@@ -29,7 +30,7 @@ from .machinery.function import (
 )
 from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
-from .shape import contiguous, reshape, to_dtype, unsqueeze
+from .shape import contiguous, reshape, stack, to_dtype, unsqueeze
 from .softmax import log_softmax
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ _REDUCTIONS = ("none", "sum", "mean")
 class CrossEntropy(Function):
     """Loss of ``x`` against classes: inputs ``x``, targets and, where they are, class weights.
 
-    Its outputs are the loss, then what the gradient needs: the logarithms of the sums of
-    exponentials (unless ``x`` are log-probabilities), and the targets' total weight (for the mean).
+    Its outputs are the loss, then what the gradient needs: the largest scores with the logarithms
+    of the sums of exponentials less them (unless ``x`` are log-probabilities), and the targets'
+    total weight (for the mean).
     """
 
     sixteen_bit = False
@@ -75,7 +77,7 @@ class CrossEntropy(Function):
             raise ShapeError(
                 self.name, "weight has one element a class", x=x.shape, weight=weight[0].shape
             )
-        kept = [targets.shape] if self.settings.normalize else []
+        kept: list[Shape] = [(2, *targets.shape)] if self.settings.normalize else []
         if self.settings.reduction == "mean":
             kept.append(())
         loss = Array.abstract(
@@ -132,7 +134,8 @@ class CrossEntropy(Function):
             hot = hot * reshape(weight[0], along)
         counts = to_dtype(ne(targets, self.settings.ignore_index), x.dtype)
         losses = -(share * log_p).sum(axis) * counts
-        lse = x.logsumexp(axis)
+        top = x.detach().amax(axis, keepdim=True)
+        lse = stack([reshape(top, targets.shape), (x - top).logsumexp(axis)])
         total = (hot.sum(axis) * counts).sum()
         kept = ((lse,) if self.settings.normalize else ()) + (
             (total,) if self.settings.reduction == "mean" else ()

@@ -36,7 +36,8 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
         keepdim: leave the axis with size 1.
 
     Returns:
-        A number without axes; with ``dim`` values and int64 indices.
+        A number without axes (NaN of no floats); with ``dim`` values and int64 indices, of NaN
+        that of the first.
 
     Raises:
         ArgumentError: if the axis is empty.
@@ -51,6 +52,8 @@ def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 def _middle(name: str, x: Tensor, dim: int | None, keepdim: bool, *, ignoring: bool) -> Any:
+    if dim is None and x.numel() == 0 and x.dtype.is_floating_point:
+        return x.new_full((), float("nan"))
     if dim is None or x.ndim == 0:
         found = _middle_of_last(name, reshape(x, (x.numel(),)), ignoring=ignoring)
         values, indices = (reshape(y, ()) for y in found)
@@ -66,13 +69,9 @@ def _middle_of_last(name: str, x: Tensor, *, ignoring: bool) -> Ordered:
         raise ArgumentError(name, "the axis has an element", x=x.shape)
     ordered = sort(x, -1)
     half = x.new_full((*x.shape[:-1], 1), (size - 1) // 2, dtype=int64)
-    if x.dtype.is_floating_point:  # NaN comes last
-        missing = isnan(x.detach())
-        if ignoring:
-            left: Any = total(to_dtype(logical_not(missing), int64), -1, keepdim=True)
-            half = clamp((left - 1) // 2, min=0)
-        else:
-            half = where(some(missing, -1, keepdim=True), size - 1, half)
+    if x.dtype.is_floating_point:  # NaN comes last, the first one of the axis first
+        left: Any = total(to_dtype(logical_not(isnan(x.detach())), int64), -1, keepdim=True)
+        half = clamp((left - 1) // 2, min=0) if ignoring else where(left < size, left, half)
     return Ordered(
         gather_within(ordered.values, -1, half), gather_within(ordered.indices, -1, half)
     )
@@ -171,4 +170,7 @@ def _between(rows: Tensor, q: Tensor, interpolation: str, *, ignoring: bool) -> 
         return high
     if interpolation in ("nearest", "lower"):
         return low
-    return low + (high - low) * (0.5 if interpolation == "midpoint" else share)
+    if interpolation == "midpoint":
+        return high - (high - low) * 0.5
+    # From the nearer end: half of infinity would be added to its opposite, and give NaN.
+    return where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share))

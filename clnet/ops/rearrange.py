@@ -11,6 +11,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, BoundsError, ShapeError
 from ..kernels.moving import copy, fill
+from ..values.dtypes import bool_
 from ..values.shapes import Shape, normalize_dim, normalize_dims, resolve_reshape
 from .arithmetic import le, where
 from .create import positions
@@ -228,20 +229,26 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     Raises:
         ShapeError: if it has fewer axes.
     """
-    return where(_on_or_below("tril", x, diagonal), x, 0)
+    return where(_on_or_below("tril", x, diagonal), x, _nothing(x))
 
 
 @op()
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of the last two axes, 0 below; arguments as :func:`tril`'s."""
-    return where(_on_or_below("triu", x, diagonal - 1), 0, x)
+    return where(_on_or_below("triu", x, diagonal - 1), _nothing(x), x)
+
+
+def _nothing(x: Tensor) -> bool | int:
+    """0 that leaves the dtype of ``x`` what it is."""
+    return False if x.dtype is bool_ else 0
 
 
 def _on_or_below(name: str, x: Tensor, diagonal: int) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(name, "x has two axes or more", x=x.shape)
     rows, columns = x.shape[-2:]
-    row = positions(type(x), rows, x.device, start=diagonal)
+    reach = max(-rows, min(columns, diagonal))  # further out nothing changes but overflows
+    row = positions(type(x), rows, x.device, start=reach)
     return le(positions(type(x), columns, x.device), reshape(row, (rows, 1)))
 
 

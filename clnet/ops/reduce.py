@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from math import inf
 from math import prod as product
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import ml_dtypes
 
 from ..array import Array
 from ..device import Launch, Target
@@ -15,8 +16,7 @@ from ..errors import ArgumentError
 from ..kernels.reduce import Reduction, arg_reduce, reduce
 from ..values.dtypes import DType, bool_, from_name, int64, uint8
 from ..values.shapes import Shape, normalize_dim, normalize_dims
-from .arithmetic import abs as magnitude
-from .arithmetic import eq, log, maximum, minimum, where
+from .arithmetic import clamp, eq, log, maximum, minimum, where
 from .create import positions
 from .machinery.function import Function, Saved, apply, op, require_floating
 from .shape import cat, expand, narrow, permute, reshape, to_dtype
@@ -379,7 +379,9 @@ def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: 
 @op()
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
     """Whether no element is 0, over axes; arguments as :func:`sum`'s."""
-    return _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
+    found = _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
+    # Of no elements the kernel gives its identity, the largest whole number of the dtype.
+    return found if x.numel() else found.new_ones(found.shape)
 
 
 @op()
@@ -401,7 +403,9 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     if 0 in (x.shape[d] for d in dims):
         return log(sum(x.exp(), dim, keepdim))  # of nothing: -infinity
     top = amax(x, dim, keepdim=True).detach()
-    top = where(eq(magnitude(top), inf), 0.0, top)
+    if x.dtype.is_floating_point:  # infinity is not taken from itself; finite ones beside it are 0
+        most = float(ml_dtypes.finfo(x.dtype.numpy).max)
+        top = clamp(top, -most, most)
     total = log(sum((x - top).exp(), dim, keepdim=True)) + top
     if keepdim:
         return total

@@ -167,14 +167,14 @@ def _taps(
         at = _brought_in(at, size, padding, align_corners)
     if mode == "nearest":
         near = evaluate("grid_sample", _nearest, [at])
-        return [_tap(near, evaluate("grid_sample", _one, [near]), size)]
+        return [_tap(near, evaluate("grid_sample", _whole, [near]), size)]
     first = evaluate("grid_sample", _floor, [at.detach()])
     reach = range(-1, 3) if mode == "bicubic" else range(2)
     weigh = _cubic if mode == "bicubic" else _linear
     taps: list[tuple[Tensor, Tensor, Tensor]] = []
     for step in reach:
         place = first + step
-        weight = evaluate("grid_sample", weigh, [at, place])
+        weight = evaluate("grid_sample", weigh, [at, first], [step])
         if mode == "bicubic" and padding != "zeros":
             place = _brought_in(place, size, padding, align_corners)
         taps.append(_tap(place, weight, size))
@@ -217,22 +217,27 @@ def _reflected(at, low, span):
     return e.where(e.fmod(turns, 2) > 0, span - rest, rest) + low
 
 
-def _linear(at, place):
-    return 1 - abs(at - place)
+def _whole(place):
+    return e.where(place > 0, 1, 1)  # also where it is not a number
 
 
-def _cubic(at, place):
-    d = abs(at - place)
+# Distances are taken from the first tap: far out floats lie wider than taps, and all taps are one.
+def _linear(at, first, step):
+    return 1 - abs(at - first - step)
+
+
+def _cubic(at, first, step):
+    d = abs(at - first - step)
     near = ((_CUBIC + 2) * d - (_CUBIC + 3)) * d * d + 1
     far = ((d - 5) * d + 8) * d * _CUBIC - 4 * _CUBIC
-    return e.where(d <= 1, near, e.where(d < 2, far, 0))
+    return e.where(d <= 1, near, e.where(d >= 2, 0, far))
 
 
 def _term(picked: Any, *factors: Any) -> Any:
     weight, inside = factors[0], factors[1]
     for at in range(2, len(factors), 2):
         weight, inside = weight * factors[at], inside * factors[at + 1]
-    return e.where(inside > 0, picked * weight, 0)
+    return e.where(inside > 0, picked, 0) * weight  # a place that is NaN has such weights
 
 
 def _sum_term(total: Any, picked: Any, *factors: Any) -> Any:

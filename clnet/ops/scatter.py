@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..device import Check
 from ..errors import ArgumentError, ShapeError
-from ..values.dtypes import int64
+from ..values.dtypes import bool_, int64, uint8
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
 from .arithmetic import eq, logical_and, maximum, minimum, mul, where
 from .check import of_index, require_classes
@@ -314,6 +314,10 @@ def scatter_reduce_within(
 ) -> Tensor:
     """:func:`scatter_reduce` for ops that know their index; one out of range takes no part."""
     require_same_dtype("scatter_reduce", x=x.array, src=src.array)
+    if x.dtype is bool_:
+        wide = (to_dtype(x, uint8), dim, index, to_dtype(src, uint8), reduce)
+        found = scatter_reduce_within(*wide, include_self=include_self, check=check)
+        return to_dtype(found, bool_)
     if src.ndim == index.ndim and src.shape != index.shape and src.ndim:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
     ones = index.new_ones(index.shape, dtype=int64)
@@ -325,7 +329,7 @@ def scatter_reduce_within(
         if reduce == "sum":
             return total
         shares = where(named, count + int(include_self), 1)
-        return total / shares if x.dtype.is_floating_point else total // shares
+        return total / shares if x.dtype.is_floating_point else to_dtype(total // shares, x.dtype)
     if reduce == "prod":
         found = _segments(mul, x, dim, index, src)
         return where(named, found * x if include_self else found, x)

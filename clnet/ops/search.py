@@ -8,7 +8,19 @@ from .. import expr as e
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import bool_, float32, int32, int64
-from .arithmetic import clamp, eq, ge, le, logical_and, logical_not, lt, ne, where
+from .arithmetic import (
+    clamp,
+    eq,
+    ge,
+    isnan,
+    le,
+    logical_and,
+    logical_not,
+    logical_or,
+    lt,
+    ne,
+    where,
+)
 from .arithmetic import floor as rounded_down
 from .check import of_index, of_value, require_elements
 from .create import positions
@@ -80,10 +92,13 @@ def _counted_below(rows: Tensor, values: Tensor, *, or_equal: bool) -> Tensor:
     size = rows.shape[-1]
     count = values.new_zeros(values.shape, dtype=int64)
     below = le if or_equal else lt
+    last = isnan(values)  # sorted, NaN comes behind every number
     for bit in reversed(range(size.bit_length())):
         more = count + (1 << bit)
         there = gather_within(rows, -1, clamp(more, max=size) - 1)
-        count = where(logical_and(le(more, size), below(there, values)), more, count)
+        count = where(
+            logical_and(le(more, size), logical_or(last, below(there, values))), more, count
+        )
     return count
 
 

@@ -445,11 +445,14 @@ def broadcast_to(x: Tensor, shape: Sequence[int]) -> Tensor:
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``length`` elements from ``start`` along an axis, without a copy.
 
+    A negative ``start`` counts from the end.
+
     Raises:
         ShapeError: if they do not lie inside it.
     """
     axis = normalize_dim("narrow", dim, x.ndim)
-    if not 0 <= start <= start + length <= x.shape[axis]:
+    first = start + x.shape[axis] if start < 0 else start
+    if not 0 <= first <= first + length <= x.shape[axis]:
         raise ShapeError(
             "narrow",
             "start and length lie inside the axis",
@@ -458,7 +461,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
             start=start,
             length=length,
         )
-    starts = tuple(start if d == axis else 0 for d in range(x.ndim))
+    starts = tuple(first if d == axis else 0 for d in range(x.ndim))
     shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
     return apply(Slice(starts, (1,) * x.ndim, shape), x)
 

@@ -11,6 +11,7 @@ from clnet.device import Scratch, Storage
 from clnet.kernels.moving.copy import copy, fill
 from clnet.ops.machinery.function import Function, apply
 from clnet.values.dtypes import float32
+from clnet.values.settings import SETTINGS, Settings
 
 pytestmark = pytest.mark.device
 
@@ -52,7 +53,7 @@ def found(y: clnet.Tensor) -> None:
 
 
 def test_this_suite_runs_poisoned():
-    asked = clnet.values.settings.SETTINGS.poison
+    asked = SETTINGS.poison
     assert asked or __import__("os").environ["CLNET_POISON"] == "0"
 
 
@@ -108,8 +109,7 @@ def test_a_block_is_poisoned_when_it_comes_back(device):
     """What reads a value after it was given back finds nothing."""
     x = clnet.ones(64)
     buffer = x.array.storage.buffer
-    del x  # it is put down, and taken in by who asks the pool next
-    device.pool.statistics()
+    del x
     after = Storage(device, 256)
     after.buffer = buffer
     host = np.zeros(64, np.float32)
@@ -139,6 +139,6 @@ def test_nothing_is_poisoned_unless_asked(device, monkeypatch):
     first.numpy()
     del first
     assert (apply(Forgetful(), clnet.zeros(6, 70)).numpy()[:, :-1] == 2).all()
-    assert not clnet.values.settings.Settings.read({}).poison
-    assert not clnet.values.settings.Settings.read({"CLNET_POISON": "0"}).poison
-    assert clnet.values.settings.Settings.read({"CLNET_POISON": "1"}).poison
+    assert not Settings.read({}).poison
+    assert not Settings.read({"CLNET_POISON": "0"}).poison
+    assert Settings.read({"CLNET_POISON": "1"}).poison

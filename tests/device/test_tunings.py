@@ -33,8 +33,8 @@ entries = st.lists(
         st.integers(0, 9),
         st.dictionaries(names, values, max_size=3),
         st.dictionaries(names, values, max_size=3),
-        st.floats(0, 1e9, exclude_min=True),
-        st.floats(0, 1e9, exclude_min=True),
+        st.floats(1e-9, 1e9),
+        st.floats(1e-9, 1e9),
     ),
     max_size=4,
 )

@@ -14,6 +14,7 @@ from clnet.kernels.moving.copy import copy
 from clnet.kernels.moving.place import place
 from tests.kernels.launching import cpu_shaped, gpu_shaped, on_device, poisoned, run
 
+copy_module = import_module("clnet.kernels.moving.copy")
 place_module = import_module("clnet.kernels.moving.place")
 
 RNG = np.random.default_rng(3)
@@ -69,7 +70,7 @@ def test_an_array_among_elements_of_one_value(shape, x_shape, starts, dtype, pas
     ids=str,
 )
 def test_a_part_becomes_dense(shape, at, past, monkeypatch):
-    monkeypatch.setattr("clnet.kernels.moving.copy.STREAM_BYTES", 0)
+    monkeypatch.setattr(copy_module, "STREAM_BYTES", 0)
     values = RNG.normal(size=shape).astype(np.float32)
     part = values[at]
     whole, y = on_device(values), poisoned(part.shape)

@@ -108,7 +108,7 @@ def run_loss(dev, target, x, targets, weight, settings):
     scores, classes = on_device(x), on_device(targets)
     weights = None if weight is None else on_device(weight)
     out = poisoned(targets.shape if settings.reduction == "none" else ())
-    lse = poisoned(targets.shape) if settings.normalize else None
+    lse = poisoned((2, *targets.shape)) if settings.normalize else None
     total = poisoned(()) if settings.reduction == "mean" else None
     gx = poisoned(x.shape)
     saved = (lse, total, scores, classes, weights)
@@ -197,25 +197,25 @@ def test_hopeless_scores_have_no_probability(dev, target):
 def test_the_largest_score_is_found_wherever_it_is(dev, target, n):
     values = normal(n, n)
     np.fill_diagonal(values, 1e4)
-    y, loss, lse = poisoned((n, n)), poisoned(()), poisoned((n,))
+    y, loss, lse = poisoned((n, n)), poisoned(()), poisoned((2, n))
     labels = on_device(np.arange(n))
     run(softmax(target, y, on_device(values), dim=1))
     settings = Settings("sum", -100, 0.0, True)
     run(cross_entropy(target, loss, lse, None, on_device(values), labels, None, settings=settings))
     np.testing.assert_array_equal(y.numpy(), np.eye(n))
-    np.testing.assert_array_equal(lse.numpy(), np.full(n, 1e4))
+    np.testing.assert_array_equal(lse.numpy(), [[1e4] * n, [0] * n])
 
 
 @pytest.mark.parametrize("at", [0, 70, 127, 149])
 def test_a_score_that_is_not_a_number_spoils_its_row_alone(dev, target, at):
     values = normal(3, 150)
     values[1, at] = np.nan
-    y, loss, lse = poisoned((3, 150)), poisoned((3,)), poisoned((3,))
+    y, loss, lse = poisoned((3, 150)), poisoned((3,)), poisoned((2, 3))
     run(softmax(target, y, on_device(values), dim=1))
     settings = Settings("none", -100, 0.0, True)
     targets = on_device(np.array([1, 2, 3]))
     run(cross_entropy(target, loss, lse, None, on_device(values), targets, None, settings=settings))
-    for got in (y.numpy().T, loss.numpy(), lse.numpy()):
+    for got in (y.numpy().T, loss.numpy(), lse.numpy()[1]):
         np.testing.assert_array_equal(np.isnan(got).reshape(-1, 3).all(0), [False, True, False])
         assert np.isfinite(got.reshape(-1, 3)[:, ::2]).all()
 
@@ -231,7 +231,7 @@ def test_results_that_go_past_the_caches_have_the_same_bits(dev, monkeypatch, ro
 
     def results():
         y, gx, log_y, log_gx, slope = (poisoned(shape) for _ in range(5))
-        loss, lse = poisoned(()), poisoned((rows,))
+        loss, lse = poisoned(()), poisoned((2, rows))
         launches = [
             *softmax(target, y, x, dim=1),
             *softmax_grad(target, gx, g, y, dim=1),

@@ -55,7 +55,7 @@ def test_other_templates_have_another_folder(tmp_path, rendered, monkeypatch):
     other.parent.mkdir(parents=True)
     other.write_text('<%def name="copy_rows(**given)">another</%def>')
     with monkeypatch.context() as patch:
-        patch.setattr(template, "FOLDER", other.parent)
+        patch.setattr(template, "FOLDER", tmp_path / "version")
         assert rendered(tmp_path) == "another\n"
     assert rendered(tmp_path) == text
     assert len(list((tmp_path / "templates").iterdir())) == 2

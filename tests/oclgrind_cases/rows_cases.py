@@ -128,7 +128,7 @@ def check_loss(
 
     out = output(np.shape(loss), dtype)
     saved = (
-        output(spatial, dtype) if settings.normalize else None,
+        output((2, *spatial), dtype) if settings.normalize else None,
         output((), dtype) if settings.reduction == "mean" else None,
         given(x, before=3),
         given(targets),

@@ -240,7 +240,7 @@ def test_operands_that_are_no_tensors_are_refused():
     with pytest.raises(DtypeError) as raised:
         ops.maximum(clnet.ones(2), [1, 2])
     assert str(raised.value) == (
-        "maximum: an operand is a tensor or a number; got type=list. "
+        "maximum: an operand is a tensor or a number; got operand=[1, 2]. "
         "Make a tensor of it with clnet.tensor(...)"
     )
 
@@ -322,7 +322,7 @@ def test_numpy_scalars_are_numbers(number):
 
 def test_numpy_array_beside_a_tensor_is_refused():
     with pytest.raises(
-        DtypeError, match=r"^mul: an operand is a tensor or a number; got type=ndarray"
+        DtypeError, match=r"^mul: an operand is a tensor or a number; got operand=an array"
     ):
         np.ones(2, np.float32) * clnet.ones(2)
 

@@ -287,3 +287,30 @@ def test_gradient_of_a_repeated_index_has_the_same_bits_again():
 def test_what_does_not_fit_is_refused(call, error, law):
     with pytest.raises(error, match=law):
         call(clnet.ones(3, 4))
+
+
+@pytest.mark.parametrize("dtype", [clnet.int64, clnet.int32], ids=str)
+def test_negative_indices_count_from_the_end_where_pytorch_has_it(dtype):
+    host = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = clnet.tensor(host, requires_grad=True)
+    places = np.array([[-1, 0, -4], [3, -2, 1], [-3, -3, 2]])
+    found = ops.take_along_dim(x, clnet.tensor(places, dtype=dtype), 1)
+    np.testing.assert_array_equal(found.detach().numpy(), np.take_along_axis(host, places, 1))
+    found.sum().backward()
+    counts = np.stack([np.bincount(row % 4, minlength=4) for row in places])
+    np.testing.assert_array_equal(x.grad.numpy(), counts)
+    wide = ops.take_along_dim(x, clnet.tensor([[-1]], dtype=dtype), 0)
+    np.testing.assert_array_equal(wide.detach().numpy(), host[-1:])
+    filled = clnet.tensor(host).index_fill(1, clnet.tensor([-1, 0], dtype=dtype), 7)
+    host[:, [-1, 0]] = 7
+    np.testing.assert_array_equal(filled.numpy(), host)
+    np.testing.assert_array_equal(filled.narrow(1, -2, 2).numpy(), host[:, -2:])
+
+
+@pytest.mark.parametrize("index", [-5, 4])
+def test_take_along_dim_tells_of_indices_out_of_range(index):
+    found = ops.take_along_dim(clnet.ones(3, 4), clnet.tensor([[index]]), 1)
+    with pytest.raises(
+        IndexError, match=rf"take_along_dim: .*\[-size, size\); got indices={index},"
+    ):
+        found.numpy()

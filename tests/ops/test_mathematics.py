@@ -160,12 +160,20 @@ def test_operators_are_pytorchs():
         assert result.tolist() == expected
 
 
-@pytest.mark.parametrize("call", [lambda x: ~x, lambda x: x & 1, lambda x: x << 1])
-def test_fractions_have_no_bits(call):
+@pytest.mark.parametrize(
+    ("op", "call"),
+    [
+        ("bitwise_not", lambda x: ~x),
+        ("bitwise_and", lambda x: x & 1),
+        ("bitwise_left_shift", lambda x: x << 1),
+    ],
+    ids=["not", "and", "shift"],
+)
+def test_fractions_have_no_bits(op, call):
     with pytest.raises(DtypeError) as raised:
         call(clnet.ones(2))
     assert str(raised.value) == (
-        "bitwise: only booleans and integers have bits; got dtype=clnet.float32. "
+        f"{op}: only booleans and integers have bits; got dtype=clnet.float32. "
         "Compare it, or convert it with .to(dtype)"
     )
 

@@ -1,11 +1,12 @@
 ## kernel cross_entropy: loss of class scores against target classes, and its gradient
 ##
-## math     lse = log sum_c exp(x[c]),  p = exp(x - lse)
-##          loss = (1 - s) w[t] (lse - x[t]) + s / n sum_c w[c] (lse - x[c])
+## math     top = max_c x[c],  l = log sum_c exp(x[c] - top),  p = exp(x - top - l)
+##          loss = (1 - s) w[t] (l - (x[t] - top)) + s / n sum_c w[c] (l - (x[c] - top))
 ##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c]))
-## layout   x and gx dense (outer, n, inner), n classes; targets, loss, lse, counted (outer, inner).
+## layout   x and gx dense (outer, n, inner), n classes; targets, loss, counted (outer, inner); lse the
+##          same twice, (2, outer, inner): every top, then every l, whose sum would round l away.
 ##          A target that is ignored gives loss 0 and counts 0; one outside the classes gives NaN.
-## param    normalize: bool              x are scores; else logarithms of probabilities, lse is 0
+## param    normalize: bool              x are scores; else logarithms of probabilities, top and l are 0
 ## param    weighted: bool               classes have weights
 ## param    smooth: bool                 s is not 0
 ## param    reduction: none|sum|mean     how the losses were reduced, for the gradient
@@ -17,11 +18,11 @@
 ## param    stream: bool                 gx goes past the caches; its rows are whole vectors of a line
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
 ## param    check: bool                  a target outside the classes is reported
+## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
+## arg      rows: int                    outer times inner
 ## def      cross_entropy_rows, cross_entropy_grad_rows
-## arg      rows: int
 ## arg      rows_per_item: int
 ## def      cross_entropy_group, cross_entropy_grad_group
-## arg      sums: int                    outer times inner
 ## arg      inner: int
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      n: int
@@ -29,12 +30,12 @@
 ## arg      smoothing: acc
 ## def      cross_entropy_rows, cross_entropy_group
 ## arg      loss: out ctype[outer, inner]
-## arg      lse: out ctype[outer, inner]       only when normalize
+## arg      lse: out ctype[2, outer, inner]    only when normalize
 ## arg      counted: out ctype[outer, inner]   weight of the target, 0 when it is ignored
 ## def      cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      gx: out ctype[outer, n, inner]
 ## arg      gy: in ctype[1 or outer, inner]
-## arg      lse: in ctype[outer, inner]        only when normalize
+## arg      lse: in ctype[2, outer, inner]     only when normalize
 ## arg      total: in ctype[1]                 only when mean
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      x: in ctype[outer, n, inner]
@@ -51,7 +52,7 @@
 ## arg      counted: in ctype[n]
 ## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
 ##          mean: one group.
-## numerics the largest score is subtracted first; sums in a fixed order
+## numerics the largest score is subtracted first, before the logarithm of the sum is; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
@@ -91,12 +92,13 @@
 </%def>
 <%def name="finish(normalize, weighted, smooth, acc, check)">
         ${own_weight(weighted, acc)}
-        ${acc} value = own * (log_sum - (inside ? from[target * step] : 0));
+        ${acc} value = own * (log_sum - (inside ? from[target * step] - top : 0));
 % if smooth:
         value = (1 - smoothing) * value + smoothing / n * (weights * log_sum - dot);
 % endif
 % if normalize:
-        lse[lse_offset + row] = log_sum;
+        lse[lse_offset + row] = top;
+        lse[lse_offset + rows + row] = log_sum;
 % endif
         counted[counted_offset + row] = target == ignored ? 0 : own;
         loss[loss_offset + row] = target == ignored ? 0 : inside ? value : NAN;
@@ -105,8 +107,11 @@
             report(fault + fault_offset, site, target, row, n, 0);
 % endif
 </%def>
-<%def name="slopes(weighted, reduction, acc)">
+<%def name="slopes(normalize, weighted, reduction, acc)">
         ${own_weight(weighted, acc)}
+% if normalize:
+        const ${acc} top = lse[lse_offset + row], log_sum = lse[lse_offset + rows + row];
+% endif
         ${acc} g = gy[gy_offset${" + row" if reduction == "none" else ""}]${" / total[total_offset]" if reduction == "mean" else ""};
         if (!inside)
             g = NAN;
@@ -127,17 +132,14 @@ __kernel void cross_entropy_rows(
     const int last = min(first + rows_per_item, rows), step = 1;
     for (int row = first; row < last; row++) {
         __global const ${ctype} *from = x + x_offset + (long)row * n;
-        ${acc} log_sum = 0;
-% if normalize:
-        const ${acc} top = largest(from, n);
-        log_sum = top + log(sum_fold(decays(from, n, top)));
-% endif
+        const ${acc} top = ${"largest(from, n)" if normalize else "0"};
+        const ${acc} log_sum = ${"log(sum_fold(decays(from, n, top)))" if normalize else "0"};
 % if smooth:
         ${vector} weight_sums = 0, dots = 0;
         for (int i = 0; i < n; i += ${lanes}) {
             const ${vector} w = ${"load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else "1"};
             weight_sums += w;
-            dots += w * load_ragged(from + i, n - i, 0);
+            dots += w * (load_ragged(from + i, n - i, top) - top);
         }
         const ${acc} weights = ${"sum_fold(weight_sums)" if weighted else "n"}, dot = sum_fold(dots);
 % endif
@@ -152,17 +154,17 @@ ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
 ${faults.define(check)}
 __kernel void cross_entropy_group(
-    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
+    const int rows, const int inner, const int n, const long ignored, const ${acc} smoothing,
     ${outputs(normalize, weighted, ctype, check)}
 ) {
     __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept, step = inner;
-    const int size = row < sums ? n : 0;
+    const int size = row < rows ? n : 0;
     __global const ${ctype} *from = x + x_offset + (long)(row / inner) * n * inner + row % inner;
-    ${acc} log_sum = 0;
+    ${acc} top = ${"-INFINITY" if normalize else "0"}, log_sum = 0;
 % if normalize:
-    ${acc} top = -INFINITY, sum = 0;
+    ${acc} sum = 0;
     for (int i = lane; i < size; i += ${reduce_items})
         top = max_join1(top, from[(long)i * step]);
     partial[lane * ${kept_items} + kept] = top;
@@ -173,14 +175,14 @@ __kernel void cross_entropy_group(
         sum += exp(from[(long)i * step] - top);
     partial[lane * ${kept_items} + kept] = sum;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
-    log_sum = top + log(partial[kept]);
+    log_sum = log(partial[kept]);
 % endif
 % if smooth:
     ${acc} weights = 0, dot = 0;
     for (int i = lane; i < size; i += ${reduce_items}) {
         const ${acc} w = ${"weight[weight_offset + i]" if weighted else "1"};
         weights += w;
-        dot += w * from[(long)i * step];
+        dot += w * (from[(long)i * step] - top);
     }
 % for name in ("weights", "dot"):
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -189,7 +191,7 @@ __kernel void cross_entropy_group(
     ${name} = partial[kept];
 % endfor
 % endif
-    if (lane == 0 && row < sums) {
+    if (lane == 0 && row < rows) {
         ${finish(normalize, weighted, smooth, acc, check)}
     }
 }
@@ -243,12 +245,12 @@ __kernel void cross_entropy_grad_rows(
     for (int row = first; row < last; row++) {
         __global const ${ctype} *from = x + x_offset + (long)row * n;
         __global ${ctype} *to = gx + gx_offset + (long)row * n;
-        ${slopes(weighted, reduction, acc)}
+        ${slopes(normalize, weighted, reduction, acc)}
         for (int i = 0; i < n; i += ${lanes}) {
             ${vector} v = 0;
             if (target != ignored) {
 % if normalize:
-                v = decay(load_ragged(from + i, n - i, 0) - lse[lse_offset + row]) * every;
+                v = decay(load_ragged(from + i, n - i, 0) - top - log_sum) * every;
 % endif
 % if smooth:
                 v -= spread${" * load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else ""};
@@ -267,7 +269,7 @@ __kernel void cross_entropy_grad_rows(
     normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
 <% kept_items = group // reduce_items %>
 __kernel void cross_entropy_grad_group(
-    const int sums, const int inner, const int n, const long ignored, const ${acc} smoothing,
+    const int rows, const int inner, const int n, const long ignored, const ${acc} smoothing,
     ${inputs(normalize, weighted, reduction, ctype)}
 ) {
     ${acc} weights = n;
@@ -278,16 +280,16 @@ __kernel void cross_entropy_grad_group(
 % endif
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept;
-    if (row >= sums)
+    if (row >= rows)
         return;
     const long start = (long)(row / inner) * n * inner + row % inner;
     __global const ${ctype} *from = x + x_offset + start;
     __global ${ctype} *to = gx + gx_offset + start;
-    ${slopes(weighted, reduction, acc)}
+    ${slopes(normalize, weighted, reduction, acc)}
     for (int i = lane; i < n; i += ${reduce_items}) {
         ${acc} v = i == target ? -hit : 0;
 % if normalize:
-        v += exp(from[(long)i * inner] - lse[lse_offset + row]) * every;
+        v += exp(from[(long)i * inner] - top - log_sum) * every;
 % endif
 % if smooth:
         v -= spread${" * weight[weight_offset + i]" if weighted else ""};

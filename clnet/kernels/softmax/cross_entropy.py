@@ -129,8 +129,8 @@ def cross_entropy(
     Args:
         target: the device's traits and the scratch memory allowed.
         out: dense; for reduction none of ``targets``' shape, else one element.
-        lse: dense, ``targets``' shape: the logarithms of the sums of exponentials, for the
-            gradient; None unless ``settings.normalize``.
+        lse: dense, 2 times ``targets``' shape: the largest scores, and the logarithms of the sums
+            of exponentials less them, for the gradient; None unless ``settings.normalize``.
         total: one element, for the mean: the sum of the targets' weights; else None.
         x: dense ``(n, c, ...)``, or ``(c,)``: floating.
         targets: dense int64 ``(n, ...)``, or one element.

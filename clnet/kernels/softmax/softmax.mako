@@ -51,7 +51,8 @@
 ## arg      y: in ctype[outer, n, inner]
 ## launch   rows: local 1, rows_per_item rows an item. columns: local 1, one vector of columns an
 ##          item. group: a group computes (group / reduce_items) sums.
-## numerics the largest x is subtracted first; sums in a fixed order
+## numerics the largest x is subtracted first, in the logarithm too: added to the logarithm of the sum
+##          it would round that away; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
@@ -70,10 +71,10 @@ __kernel void softmax_rows(
         __global const ${ctype} *from = x + x_offset + (long)row * n;
         __global ${ctype} *to = y + y_offset + (long)row * n;
         const ${acc} top = largest(from, n), sum = sum_fold(decays(from, n, top));
-        const ${acc} ${"log_sum = top + log(sum)" if log else "scale = 1 / sum"};
+        const ${acc} ${"log_sum = log(sum)" if log else "scale = 1 / sum"};
         for (int i = 0; i < n; i += ${lanes}) {
             const ${acc}${lanes} v = load_ragged(from + i, n - i, 0);
-            store_ragged(to + i, n - i, ${"v - log_sum" if log else "decay(v - top) * scale"});
+            store_ragged(to + i, n - i, ${"(v - top) - log_sum" if log else "decay(v - top) * scale"});
         }
     }
 }
@@ -104,9 +105,9 @@ __kernel void softmax_columns(
 % endif
     }
 % if log:
-    const ${acc}${lanes} log_sum = top + log(sum);
+    const ${acc}${lanes} log_sum = log(sum);
     for (long i = 0; i < (long)n * inner; i += inner)
-        store_ragged(to + i, count, load_ragged(from + i, count, 0) - log_sum);
+        store_ragged(to + i, count, (load_ragged(from + i, count, 0) - top) - log_sum);
 % else:
     const ${acc}${lanes} scale = 1 / sum;
     for (long i = 0; i < (long)n * inner; i += inner)
@@ -142,9 +143,9 @@ __kernel void softmax_group(
     partial[lane * ${kept_items} + kept] = sum;
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
 % if log:
-    const ${acc} log_sum = top + log(partial[kept]);
+    const ${acc} log_sum = log(partial[kept]);
     for (int i = lane; i < size; i += ${reduce_items})
-        to[(long)i * inner] = from[(long)i * inner] - log_sum;
+        to[(long)i * inner] = (from[(long)i * inner] - top) - log_sum;
 % else:
     const ${acc} scale = 1 / partial[kept];
     for (int i = lane; i < size; i += ${reduce_items})
