@@ -109,7 +109,8 @@ def test_a_block_is_poisoned_when_it_comes_back(device):
     """What reads a value after it was given back finds nothing."""
     x = clnet.ones(64)
     buffer = x.array.storage.buffer
-    del x
+    del x  # it is put down, and taken in by who asks the pool next
+    device.pool.statistics()
     after = Storage(device, 256)
     after.buffer = buffer
     host = np.zeros(64, np.float32)
