@@ -18,6 +18,7 @@ from ..values.cache import Shelf
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead, Request
+from .forked import INHERITANCE
 from .watch import Watch
 
 if TYPE_CHECKING:
@@ -218,9 +219,11 @@ class ProgramCache:
 
         Raises:
             BuildError: if the compiler refuses it.
+            DeviceError: in a child forked after OpenCL was used.
         """
         kernel = self.kernels.get(source)
         if kernel is None:
+            INHERITANCE.use()
             with _BUILDING:
                 kernel = self.kernels.get(source)
                 if kernel is None:
@@ -241,7 +244,9 @@ class ProgramCache:
 
         Raises:
             BuildError: if the compiler refuses one.
+            DeviceError: in a child forked after OpenCL was used.
         """
+        INHERITANCE.use()
         start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
         new = [s for s in wanted if s not in self.kernels]
