@@ -312,7 +312,11 @@ def tril_indices(
         offset: how many diagonals above the main one belong to it.
         dtype: the element type; None: int64.
         device: as :func:`clnet.device` takes it; None: the current one.
+
+    Raises:
+        ShapeError: if a size is below 0.
     """
+    _check_sizes("tril_indices", row, col)
     found = np.array(np.tril_indices(row, offset, col))
     return tensor(found, dtype=dtype or int64, device=device)
 
@@ -322,8 +326,14 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
     """As :func:`tril_indices`, of the upper triangle from a diagonal on."""
+    _check_sizes("triu_indices", row, col)
     found = np.array(np.triu_indices(row, offset, col))
     return tensor(found, dtype=dtype or int64, device=device)
+
+
+def _check_sizes(op_name: str, row: int, col: int) -> None:
+    if row < 0 or col < 0:
+        raise ShapeError(op_name, "sizes are 0 or more", row=row, col=col)
 
 
 @checked

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from .errors import DtypeError
+from .errors import DtypeError, ShapeError
 from .ops.machinery.pointwise import result_type as result_type
 from .tensor import Tensor
 from .values import mode, shapes
@@ -148,6 +148,9 @@ def broadcast_shapes(*given: Any) -> tuple[int, ...]:
     """The shape that tensors of these shapes have together.
 
     Raises:
-        ShapeError: if there is none.
+        ShapeError: if there is none, or a size is below 0.
     """
-    return shapes.broadcast_shapes("broadcast_shapes", *map(tuple, given))
+    sizes = [tuple(shape) for shape in given]
+    if any(size < 0 for shape in sizes for size in shape):
+        raise ShapeError("broadcast_shapes", "sizes are 0 or more", shapes=tuple(sizes))
+    return shapes.broadcast_shapes("broadcast_shapes", *sizes)

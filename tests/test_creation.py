@@ -192,6 +192,9 @@ def test_further_ways_to_make_tensors():
     assert x.new_tensor([1, 2]).dtype is clnet.float32
     np.testing.assert_array_equal(clnet.tril_indices(3, 4, 1).numpy(), np.tril_indices(3, 1, 4))
     np.testing.assert_array_equal(clnet.triu_indices(4, 3).numpy(), np.triu_indices(4, 0, 3))
+    for function in (clnet.tril_indices, clnet.triu_indices):
+        with pytest.raises(ShapeError, match="sizes are 0 or more; got row=-1, col=2"):
+            function(-1, 2)
     np.testing.assert_allclose(
         clnet.hann_window(6, periodic=False).numpy(), np.hanning(6), atol=1e-6
     )

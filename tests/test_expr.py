@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import clnet
 from clnet import expr as E
 from clnet.errors import ArgumentError, DtypeError
 from clnet.expr.derivative import RULES
@@ -199,9 +200,11 @@ EITHER_ZERO = ["remainder", "floor_divide", "minimum", "maximum", "fmin", "fmax"
 
 
 @pytest.mark.parametrize(
-    ("ctype", "width"), [("float", 1), ("double", 1), ("float", 16), ("double", 4)]
+    ("ctype", "width"), [("float", 1), ("double", 1), ("float", 0), ("double", 4)]
 )
 def test_floating_primitives_agree_with_numpy(queue, ctype, width):
+    if not width:  # as wide as kernels are here: PoCL's compiler can die of wider ones
+        width = max(clnet.device().traits.simd_width, 2)
     dtype = DTYPES[ctype]
     values = _cross(np.array(SPECIAL, dtype))
     got = run(queue, list(FLOATING.values()), ctype, values, width=width)

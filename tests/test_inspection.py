@@ -44,6 +44,8 @@ def test_what_comes_of_two():
     assert clnet.broadcast_shapes((3, 1), [4]) == (3, 4)
     with pytest.raises(ShapeError, match="broadcast_shapes"):
         clnet.broadcast_shapes((3,), (4,))
+    with pytest.raises(ShapeError, match=r"broadcast_shapes: sizes are 0 or more"):
+        clnet.broadcast_shapes((2, -2), (1,))
 
 
 def test_contexts_by_a_flag():
