@@ -212,7 +212,11 @@ def _dtype_of(given: list[Any], own: list[tuple[str, Tensor]], dtype: DType | No
 
 
 def _sequence(inputs: Any) -> list[Any]:
-    return [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if isinstance(inputs, Tensor):
+        return [inputs]
+    if not isinstance(inputs, Sequence):
+        raise ArgumentError("gradcheck", "inputs are a tensor or several", inputs=inputs)
+    return list(inputs)
 
 
 def _parameters(fn: Callable[..., Any]) -> list[tuple[str, Tensor]]:

@@ -48,7 +48,7 @@ class Tuner:
 
     def __init__(self, device: Device, *, serving: str = _PROCESS) -> None:
         selector, _, threads = device.name.partition("[")
-        root = str(Path(__file__).parents[2])
+        root = str(Path(__file__).parents[3])
         command = [sys.executable, "-W", "ignore", "-c", serving, root, selector]
         self._command = [
             *command,
