@@ -95,7 +95,8 @@ def targets_reported(target: Target) -> None:
         spatial = (shape[0], *shape[2:])
         targets = np.full(spatial, -100)
         targets.flat[3] = shape[1]
-        arrays = (output(spatial), output(spatial), None, given(normal(*shape)), given(targets))
+        logits, lse = given(normal(*shape)), output((2, *spatial))
+        arrays = (output(spatial), lse, None, logits, given(targets))
         run(cross_entropy(target, *arrays, None, settings=settings, check=TARGET))
         with pytest.raises(IndexError, match=f"target={shape[1]}, position=3, classes={shape[1]}"):
             device().synchronize()
