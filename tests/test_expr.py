@@ -203,8 +203,7 @@ EITHER_ZERO = ["remainder", "floor_divide", "minimum", "maximum", "fmin", "fmax"
     ("ctype", "width"), [("float", 1), ("double", 1), ("float", 0), ("double", 4)]
 )
 def test_floating_primitives_agree_with_numpy(queue, ctype, width):
-    if not width:  # as wide as kernels are here: PoCL's compiler can die of wider ones
-        width = max(clnet.device().traits.simd_width, 2)
+    width = width or max(clnet.device().traits.simd_width, 2)  # PoCL may die of wider ones
     dtype = DTYPES[ctype]
     values = _cross(np.array(SPECIAL, dtype))
     got = run(queue, list(FLOATING.values()), ctype, values, width=width)
