@@ -48,6 +48,9 @@ QUIET: tuple[str, ...] = () if SETTINGS.build_warnings else ("-w",)
 # One kernel is built at a time in a process: what pyopencl makes of a kernel's types, and Python's
 # filters of warnings, are the process's, and drivers hold a lock while they compile, anyway.
 _BUILDING = process_lock()
+# pyopencl writes a Python module for each handle, under a name that it looks up and then takes: two
+# threads, of one device or of two, may take the same. Nothing is waited for while this is held.
+_NAMING = process_lock()
 
 
 class Signature(NamedTuple):
@@ -125,8 +128,7 @@ class CompiledKernel:
         self.launched = False
         self.handle = self.new_handle()
         # Untyped arguments cost pyopencl 25 us a launch, typed ones 0.5 us (PoCL).
-        with warnings.catch_warnings():  # that another kernel's setter has the same name and text
-            warnings.simplefilter("ignore")
+        with _NAMING:
             self.handle.set_scalar_arg_dtypes(signature.types)
         self.set_args = self.handle.set_args
 
@@ -135,7 +137,8 @@ class CompiledKernel:
 
         They are untyped: telling pyopencl their types takes longer than setting them once does.
         """
-        return cl.Kernel(self.program, self.name)
+        with _NAMING:
+            return cl.Kernel(self.program, self.name)
 
 
 @dataclass

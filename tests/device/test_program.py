@@ -22,6 +22,7 @@ from clnet.device.queue import Queue
 from clnet.errors import BuildError
 from clnet.kernels.kernel import ints, longs
 from clnet.values.cache import shelf
+from tests.threads import hasty, in_threads
 
 pytestmark = pytest.mark.device
 
@@ -364,3 +365,10 @@ def test_processes_share_the_folder_at_the_same_time_and_later(tmp_path):
     assert len(set(total)) == 1
     assert outcome(run_script(tmp_path)) == (0, total[0])
     assert not list(tmp_path.rglob("*.tmp*"))
+
+
+def test_handles_made_by_threads(tmp_path):
+    """pyopencl warns where two threads take one name for what it writes for a handle."""
+    kernel = Bench(tmp_path).cache.get(Source())
+    with hasty():
+        in_threads(lambda _: [kernel.new_handle() for _ in range(20)], 8)
