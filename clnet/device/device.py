@@ -21,6 +21,7 @@ from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead
 from .buffer_pool import BufferPool
+from .builtin_functions import POCL
 from .discovery import Found, discover, identity_of, select, traits_of
 from .forked import INHERITANCE
 from .probe import probe
@@ -82,7 +83,10 @@ class Device:
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
-        self.programs = ProgramCache(context, handle, self.identity.key, kept, watch, ahead)
+        header = self.identity.platform == POCL
+        self.programs = ProgramCache(
+            context, handle, self.identity.key, kept, watch, ahead, header=header
+        )
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch, self.lock)
         if SETTINGS.poison:

@@ -18,6 +18,7 @@ from ..values.cache import Shelf
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead, Request
+from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
 from .watch import Watch
 
@@ -45,6 +46,7 @@ _SHOWN_LINES = 5
 # about a kernel that is tested. So they are asked for only by CLNET_BUILD_WARNINGS, and for the log
 # of a build that failed. No part of a binary's key: it changes no binary.
 QUIET: tuple[str, ...] = () if SETTINGS.build_warnings else ("-w",)
+_DECLARED_VERSION = "-cl-std=CL1.2"  # whose built-in functions we can declare
 # One kernel is built at a time in a process: what pyopencl makes of a kernel's types, and Python's
 # filters of warnings, are the process's, and drivers hold a lock while they compile, anyway.
 _BUILDING = process_lock()
@@ -188,6 +190,8 @@ class ProgramCache:
         shelf: where binaries are kept.
         watch: who looks on; None: one of its own.
         ahead: builds kernels in other processes; None: all are built in this one.
+        header: whether the driver's compiler reads a header of built-in functions for each
+            program; a text then brings declarations of those that it names.
 
     Attributes:
         kernels: those that are ready; entered under a lock, looked up without.
@@ -201,6 +205,8 @@ class ProgramCache:
         shelf: Shelf,
         watch: Watch | None = None,
         ahead: Ahead | None = None,
+        *,
+        header: bool = False,
     ) -> None:
         self._context = context
         self._device = device
@@ -208,6 +214,7 @@ class ProgramCache:
         self._shelf = shelf
         self._watch = watch or Watch()
         self._ahead = ahead
+        self._header = header
         self.kernels: dict[KernelSource, CompiledKernel] = {}
         self.statistics = ProgramStatistics()
 
@@ -268,7 +275,7 @@ class ProgramCache:
     def _build_ahead(self, ahead: Ahead, absent: Mapping[KernelSource, str]) -> None:
         """Have kernels built by other processes, for the given keys; some may be left."""
         start = time.perf_counter()
-        binaries = ahead.build([Request(s.text(), (*s.options, *QUIET)) for s in absent])
+        binaries = ahead.build([self._request(s, s.text()) for s in absent])
         with _BUILDING:
             for (source, key), binary in zip(absent.items(), binaries, strict=True):
                 if binary is None or source in self.kernels:  # another thread was faster
@@ -339,9 +346,22 @@ class ProgramCache:
                 remedy="Delete the driver's own cache (PoCL's: POCL_CACHE_DIR)",
             ) from error
 
+    def _request(self, source: KernelSource, text: str) -> Request:
+        """What the compiler is given: without a header, where a text can do without."""
+        if self._header and _DECLARED_VERSION in source.options:
+            text = f"{declarations(text)}#line 1\n{text}"
+            return Request(text, (*source.options, *QUIET, WITHOUT_HEADER))
+        return Request(text, (*source.options, *QUIET))
+
     def _build(self, source: KernelSource, text: str) -> Any:
+        request = self._request(source, text)
+        if WITHOUT_HEADER in request.options:
+            try:
+                return self._compiled(*request)
+            except cl.RuntimeError:  # it may be a function that is declared only in the header
+                pass
         try:
-            return self._compiled(text, [*source.options, *QUIET])
+            return self._compiled(text, (*source.options, *QUIET))
         except cl.RuntimeError as error:
             raise BuildError(
                 source.origin,
@@ -349,19 +369,19 @@ class ProgramCache:
                 log=f"\n{_excerpt(self._whole_log(source, text) or str(error), text)}",
             ) from error
 
-    def _compiled(self, text: str, options: list[str]) -> Any:
+    def _compiled(self, text: str, options: tuple[str, ...]) -> Any:
         with warnings.catch_warnings():  # Intel's runtime writes a log when nothing is wrong
             if QUIET:
                 warnings.simplefilter("ignore", cl.CompilerWarning)
             return cl.Program(self._context, text).build(
-                options=options,
+                options=list(options),
                 cache_dir=False,  # pyright: ignore[reportArgumentType] - no cache
             )
 
     def _whole_log(self, source: KernelSource, text: str) -> str | None:
         """What the compiler says about a source that it refuses, warnings included."""
         try:
-            self._compiled(text, list(source.options))
+            self._compiled(text, source.options)
         except cl.RuntimeError as error:
             return str(error)
         return None

@@ -67,12 +67,19 @@ class Source:
 class Bench:
     """A cache in a folder and a queue that launches from it."""
 
-    def __init__(self, folder: Path, key: str = "a device", processes: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        key: str = "a device",
+        processes: int | None = None,
+        *,
+        header: bool = False,
+    ) -> None:
         self.device = clnet.device()
         context, handle = self.device.queue._context, self.device.queue._device
         ahead = None if processes is None else Ahead(handle, processes)
         self.shelf = shelf(folder)
-        self.cache = ProgramCache(context, handle, key, self.shelf, ahead=ahead)
+        self.cache = ProgramCache(context, handle, key, self.shelf, ahead=ahead, header=header)
         self.queue = Queue(context, handle, self.cache, self.device.queue.workspace)
 
     def run(self, source: Source) -> list[float]:
