@@ -32,6 +32,15 @@ pytest_configure = reporting.pytest_configure
 pytest_terminal_summary = reporting.pytest_terminal_summary
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_header():
+    """No kernel of the session needed the driver's header: a function that it names is declared."""
+    yield
+    assert clnet.device().programs.statistics.with_header == 0, (
+        "a kernel names a function that clnet/device/builtin_functions.py does not declare"
+    )
+
+
 @pytest.fixture
 def device():
     """The device that tests run on: ``CLNET_DEVICE``, else the default one."""

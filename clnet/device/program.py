@@ -150,6 +150,7 @@ class ProgramStatistics:
     Attributes:
         built: kernels compiled from source.
         loaded: kernels taken from the cache on disk.
+        with_header: kernels compiled with the driver's header, since they failed without it.
         seconds: spent in both, before the first launch.
         first_launch_seconds: spent in enqueueing kernels for the first time; some drivers compile
             there.
@@ -157,6 +158,7 @@ class ProgramStatistics:
 
     built: int = 0
     loaded: int = 0
+    with_header: int = 0
     seconds: float = 0.0
     first_launch_seconds: float = 0.0
 
@@ -358,8 +360,10 @@ class ProgramCache:
         if WITHOUT_HEADER in request.options:
             try:
                 return self._compiled(*request)
-            except cl.RuntimeError:  # it may be a function that is declared only in the header
-                pass
+            except cl.RuntimeError:
+                # It may name a function that only the header declares; what the compiler says of
+                # the text with the header counts.
+                self.statistics.with_header += 1
         try:
             return self._compiled(text, (*source.options, *QUIET))
         except cl.RuntimeError as error:

@@ -107,6 +107,13 @@ def test_only_what_is_named_is_declared():
     assert " log(" not in text
 
 
+def with_header(text: str, tmp_path: Path) -> int:
+    """How many of the text's kernels were compiled with the header."""
+    cache = Bench(tmp_path / "counted", header=True).cache
+    cache.get(Source(text, name="f"))
+    return cache.statistics.with_header
+
+
 def built(text: str, tmp_path: Path) -> list[tuple[str, ...]]:
     """The options of what the compiler was asked."""
     bench = Bench(tmp_path, header=True)
@@ -122,6 +129,7 @@ def test_a_kernel_is_built_without_the_header(tmp_path):
     text = "__kernel void f(__global float *x) { x[0] = exp(1.0) + hypot(x[1], 2.0f); }"
     (options,) = built(text, tmp_path)
     assert WITHOUT_HEADER in options
+    assert with_header(text, tmp_path) == 0
 
 
 @pocl
@@ -130,6 +138,7 @@ def test_a_function_that_is_not_known_is_found_in_the_header(tmp_path):
     first, second = built(text, tmp_path)
     assert WITHOUT_HEADER in first
     assert WITHOUT_HEADER not in second
+    assert with_header(text, tmp_path) == 1
 
 
 @pocl

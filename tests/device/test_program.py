@@ -378,4 +378,5 @@ def test_handles_made_by_threads(tmp_path):
     """pyopencl warns where two threads take one name for what it writes for a handle."""
     kernel = Bench(tmp_path).cache.get(Source())
     with hasty():
-        in_threads(lambda _: [kernel.new_handle() for _ in range(20)], 8)
+        made = in_threads(lambda _: [kernel.new_handle() for _ in range(20)], 8)
+    assert len({handle.int_ptr for handles in made for handle in handles}) == 160
