@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from ..kernels.conv import (
     conv_input_grad,
     conv_weight_grad,
 )
+from ..values.lazy import lazy
 from ..values.shapes import window_size
 from .peer import Peer
 
@@ -116,7 +116,7 @@ class Layer:
                 f"{direction.value}: deviates from float64; got {got}, expected {self._form}"
             )
 
-    @cached_property
+    @lazy
     def _form(self) -> float:
         g = self.geometry
         below = max((g.oh - 1) * g.sh + (g.kh - 1) * g.dh + 1 - g.ph - g.h, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from ..ops.machinery.pointwise import Overwrite, Pointwise
 from ..ops.machinery.update import Update
 from ..ops.shape import CopyInto
 from ..values.dtypes import DType, Kind, from_name
+from ..values.lazy import lazy
 from ..values.shapes import broadcast_strides, collapse
 from .fusion_obstacle import FusionObstacle
 from .tracer import Step
@@ -63,7 +63,7 @@ class PointwiseStep:
         """What it writes."""
         return (*self.changed, *self.made)
 
-    @cached_property
+    @lazy
     def shape(self) -> tuple[int, ...]:
         """The shape of what it writes."""
         return self.written[0].shape

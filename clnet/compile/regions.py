@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from ..device import Launch, Scratch, Storage, Target, size_class
+from ..values.lazy import lazy
 from .packing import Place, Tenant, busiest, pack
 from .trace import Trace
 from .tracer import Action, Step
@@ -97,12 +97,12 @@ class MemoryPlan:
         """Values that overwrite one that is not needed any more."""
         return len(self.homes) - len(self.regions)
 
-    @cached_property
+    @lazy
     def busiest(self) -> tuple[int, int]:
         """The most bytes alive at one step, and that step: no packing needs less."""
         return busiest(self.regions, alignment=self.alignment)
 
-    @cached_property
+    @lazy
     def workspaces(self) -> Mapping[int, int]:
         """Bytes of scratch memory by the position of the step that needs it."""
         return {
@@ -111,7 +111,7 @@ class MemoryPlan:
             if isinstance(home, int)
         }
 
-    @cached_property
+    @lazy
     def workspace_bytes(self) -> Mapping[str, int]:
         """What workspaces cost: one for each step, one for all, or none of their own (here)."""
         own = set(self.workspaces)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 
 from ..array import Array
 from ..device import Device, Storage
+from ..values.lazy import lazy
 from .tracer import Action, Step
 
 
@@ -41,12 +41,12 @@ class Trace:
     setup: tuple[Step, ...] = ()
     passes: tuple[str, ...] = ()
 
-    @cached_property
+    @lazy
     def ops(self) -> tuple[tuple[int, Step], ...]:
         """The steps that are ops, with their positions."""
         return tuple((i, step) for i, step in enumerate(self.steps) if isinstance(step, Step))
 
-    @cached_property
+    @lazy
     def writers(self) -> Mapping[Storage, Sequence[int]]:
         """For each storage that steps write, their positions."""
         found: dict[Storage, list[int]] = {}
@@ -55,7 +55,7 @@ class Trace:
                 found.setdefault(storage, []).append(position)
         return found
 
-    @cached_property
+    @lazy
     def readers(self) -> Mapping[Storage, Sequence[int]]:
         """For each storage that steps take as an input, changed in place or not, their positions.
 
@@ -67,7 +67,7 @@ class Trace:
                 found.setdefault(storage, []).append(position)
         return found
 
-    @cached_property
+    @lazy
     def outside(self) -> frozenset[Storage]:
         """Storages of parameters, state and whatever else has memory before there is a plan.
 
@@ -76,13 +76,13 @@ class Trace:
         ends = (a.storage for a in (*self.arguments, *self.results))
         return frozenset(s for s in (*self.touched, *ends, *self.kept) if s.buffer is not None)
 
-    @cached_property
+    @lazy
     def touched(self) -> frozenset[Storage]:
         """All storages that steps write or read, those of the setup included."""
         steps = (*self.setup, *(step for _, step in self.ops))
         return frozenset(chain.from_iterable(step.storages for step in steps))
 
-    @cached_property
+    @lazy
     def lasting(self) -> frozenset[Storage]:
         """Abstract storages that must hold what they hold after the last step.
 
@@ -92,17 +92,17 @@ class Trace:
         changed = (s for s in self.given if s in self.writers)
         return frozenset((*returned, *self.kept, *changed)) - self.outside
 
-    @cached_property
+    @lazy
     def constants(self) -> tuple[Storage, ...]:
         """What the setup makes, in order."""
         return tuple(dict.fromkeys(s for step in self.setup for s in step.made))
 
-    @cached_property
+    @lazy
     def given(self) -> frozenset[Storage]:
         """The arguments' storages: written before the first step."""
         return frozenset(a.storage for a in self.arguments)
 
-    @cached_property
+    @lazy
     def last_use(self) -> Mapping[Storage, int]:
         """For each storage, the position of the last step that writes or reads it."""
         found: dict[Storage, int] = {}
@@ -111,7 +111,7 @@ class Trace:
                 found[storage] = position
         return found
 
-    @cached_property
+    @lazy
     def producers(self) -> Mapping[Storage, int]:
         """For each value, the position of the step that makes it."""
         others = self.outside | self.given

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from ..array import Array
 from ..device import Storage, users_line
 from ..ops.machinery.function import Function
 from ..values import mode
+from ..values.lazy import lazy
 
 
 @dataclass(frozen=True)
@@ -31,29 +31,29 @@ class Step:
     phase: str
     line: str = ""
 
-    @cached_property
+    @lazy
     def reads(self) -> tuple[Storage, ...]:
         """The storages of its inputs, those that it changes included."""
         return tuple(dict.fromkeys([x.storage for x in self.inputs]))
 
-    @cached_property
+    @lazy
     def storages(self) -> tuple[Storage, ...]:
         """The storages of its inputs and outputs."""
         return tuple(dict.fromkeys([a.storage for a in (*self.inputs, *self.outputs)]))
 
-    @cached_property
+    @lazy
     def mutated(self) -> tuple[Storage, ...]:
         """The storages it changes in place."""
         return tuple(self.inputs[i].storage for i in self.function.mutates)
 
-    @cached_property
+    @lazy
     def made(self) -> tuple[Storage, ...]:
         """The storages of outputs that are no views of inputs."""
         return tuple(
             [s for s in dict.fromkeys(y.storage for y in self.outputs) if s not in self.reads]
         )
 
-    @cached_property
+    @lazy
     def writes(self) -> tuple[Storage, ...]:
         """All storages it writes."""
         return tuple(dict.fromkeys((*self.mutated, *self.made)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
-from functools import cached_property
 from typing import Any, get_type_hints
 
 from ..errors import ArgumentError
+from ..values.lazy import lazy
 
 _MAY_BE_NONE = {"local_memory_bytes", "large_local_memory_bytes"}
 
@@ -63,7 +63,7 @@ class DeviceTraits:
     def __hash__(self) -> int:
         return self._hash
 
-    @cached_property
+    @lazy
     def _hash(self) -> int:
         """Worked out once: every launch looks something up by its device's traits."""
         return hash(tuple(getattr(self, f.name) for f in fields(self)))

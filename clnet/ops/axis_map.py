@@ -7,7 +7,7 @@ the device. The gradient is the transposed map, a gather as well, so nothing nee
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from ..array import Array
 from ..device import Device, Launch, Target
 from ..kernels.pool import axis_map as launch_axis_map
 from ..values.dtypes import DType, from_name
+from ..values.lazy import lazy
 from .machinery.function import Function, Saved, apply
 from .shape import contiguous, reshape
 
@@ -60,13 +61,13 @@ class Table:
         starts = np.concatenate([[0], np.cumsum(kept.sum(1))]).astype(np.int32)
         return Table(rows, len(index), starts, index[kept].astype(np.int32), weight)
 
-    @cached_property
+    @lazy
     def terms(self) -> int:
         """How many terms every output has; 0: different numbers, or none."""
         counts = np.unique(np.diff(self.starts))
         return int(counts[0]) if len(counts) == 1 else 0
 
-    @cached_property
+    @lazy
     def transposed(self) -> Table:
         """The table of the transposed map; terms in ascending order of the outputs."""
         order = np.argsort(self.index, kind="stable")

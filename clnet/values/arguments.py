@@ -20,6 +20,7 @@ import numpy as np
 from ..errors import ArgumentError, DtypeError
 from .dtypes import DType, as_dtype
 from .generator import Generator
+from .lazy import lazy
 
 F = TypeVar("F", bound=Callable[..., Any])
 Convert = Callable[[str, str, Any], Any]
@@ -353,12 +354,12 @@ class Door:
         self.function = function
         self.skip = skip
 
-    @functools.cached_property
+    @lazy
     def signature(self) -> inspect.Signature:
         """The function's."""
         return inspect.signature(self.function)
 
-    @functools.cached_property
+    @lazy
     def kinds(self) -> dict[str, Kind | None]:
         """What each parameter takes; None: anything."""
         found: dict[str, Kind | None] = {}
@@ -372,7 +373,7 @@ class Door:
             found[p.name] = kind
         return found
 
-    @functools.cached_property
+    @lazy
     def names(self) -> tuple[str, ...]:
         """The parameters that can be given by position."""
         return tuple(
@@ -395,12 +396,12 @@ class Door:
             if name in known and (kind is None or (is_tensor(value) and kind.tensor)):
                 known[name].add(type(value))
 
-    @functools.cached_property
+    @lazy
     def positional(self) -> tuple[Kind | None, ...]:
         """What each parameter that can be given by position takes."""
         return tuple(self.kinds[name] for name in self.names)
 
-    @functools.cached_property
+    @lazy
     def rest(self) -> str | None:
         """The name of ``*args`` whose kind is known."""
         found = [p.name for p in self.signature.parameters.values() if p.kind is p.VAR_POSITIONAL]
