@@ -93,6 +93,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from . import data as data
     from . import io as io
     from . import train as train
+    from . import utils as utils
     from .ops import *
     from .train.memory_plan import plan as plan
 
@@ -102,10 +103,9 @@ _ELSEWHERE = {
     "save": "Use clnet.io.save_state, or clnet.io.save_checkpoint for more than tensors",
     "load": "Use clnet.io.load_state, or clnet.io.load_checkpoint for more than tensors",
     "cuda": "Devices are named: clnet.device('nvidia:0'), x.to('gpu')",
-    "utils": "Loaders and data sets are in clnet.data, checkpoint is clnet.checkpoint",
 }
 """What PyTorch has under a name, and where that is here."""
-_LATER = frozenset({"data", "io", "plan", "train"})
+_LATER = frozenset({"data", "io", "plan", "train", "utils"})
 
 
 def __getattr__(name: str) -> Any:
@@ -115,7 +115,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(text, name=name, obj=None)  # no guess of Python's beside it
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
+    if name == "utils":
+        from .utils import data as _  # noqa: F401, PLC0415 - the room, and what it owns
+    else:
+        from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
 
-    globals()["plan"] = plan
+        globals()["plan"] = plan
     return globals()[name]

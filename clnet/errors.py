@@ -120,6 +120,10 @@ class DataError(ClnetError, ValueError):
     """A data file that is missing, truncated or not of its format."""
 
 
+class WorkerError(ClnetError, RuntimeError):
+    """A process that makes batches for a loader died, or took too long."""
+
+
 class CheckpointError(ClnetError, ValueError):
     """A checkpoint or a state that does not fit, or a damaged file."""
 
