@@ -75,6 +75,19 @@ def _steps(name: str, **settings: Any) -> Callable[..., Run]:
 
 
 _IMAGES, _ROWS, _FLAT = (16, 256, 56, 56), (8192, 1024), (12_000_000,)
+
+
+def _depthwise(size: int, stride: int = 1) -> Case:
+    """A filter of its own for each channel, with borders of zeros."""
+    settings = {"stride": stride, "padding": size // 2, "groups": _IMAGES[1]}
+    name = f"depthwise {size}x{size}" + f"/{stride}" * (stride > 1)
+    return Case(
+        name,
+        (_IMAGES, (_IMAGES[1], 1, size, size)),
+        _calls(lambda f, x, w: f.conv2d(x, w, **settings)),
+    )
+
+
 CASES = (
     Case("relu", (_IMAGES,), _calls(lambda f, x: f.relu(x))),
     Case("add and relu", (_IMAGES, _IMAGES), _calls(lambda f, x, y: f.relu(x + y))),
@@ -91,6 +104,11 @@ CASES = (
         (_ROWS, (1024,), (1024,)),
         _calls(lambda f, x, w, b: f.layer_norm(x, (1024,), w, b)),
     ),
+    Case("RMS norm", (_ROWS, (1024,)), _calls(lambda f, x, w: f.rms_norm(x, (1024,), w))),
+    _depthwise(3),
+    _depthwise(3, stride=2),
+    _depthwise(5),
+    _depthwise(7),
     Case("softmax", (_ROWS,), _calls(lambda f, x: f.softmax(x, -1))),
     Case("log softmax", (_ROWS,), _calls(lambda f, x: f.log_softmax(x, -1))),
     Case("cross entropy", (_ROWS,), _calls(lambda f, x, t: f.cross_entropy(x, t)), 1024, 8192),

@@ -11,7 +11,12 @@ from clnet.array import Array
 from clnet.device import Scratch, Target, device
 from clnet.errors import ArgumentError
 from clnet.kernels import tile
-from clnet.kernels.conv import conv_implicit, conv_implicit_weight, conv_winograd
+from clnet.kernels.conv import (
+    conv_depthwise_strip,
+    conv_implicit,
+    conv_implicit_weight,
+    conv_winograd,
+)
 from clnet.kernels.conv.conv import (
     Algorithm,
     ConvGeometry,
@@ -52,6 +57,7 @@ TARGETS = {
     "implicit": (Algorithm.IMPLICIT, GPU),
     "implicit-small-groups": (Algorithm.IMPLICIT, {**GPU, "max_group_size": 64}),
     "depthwise": (Algorithm.DEPTHWISE, {}),
+    "strips": (Algorithm.DEPTHWISE, GPU),
 }
 BROAD = ("direct", "im2col", "implicit", "depthwise")
 NARROW = ("3x3", "stride-dilation-groups", "1x1")
@@ -182,6 +188,49 @@ def test_algorithm_matches_reference(geometry, way, where):
     check(run(where, target_of(where, traits), case, algorithm), case)
 
 
+STRIPS = {
+    "multiplier": ConvGeometry(2, 3, 9, 8, 6, 3, 3, 9, 8, 1, 1, 1, 1, 1, 1, 3),
+    "stride": ConvGeometry(3, 5, 9, 7, 5, 3, 3, 5, 4, 2, 2, 1, 1, 1, 1, 5),
+    "stride-dilation-groups": GEOMETRIES["stride-dilation-groups"],
+    "unread-pixels": GEOMETRIES["unread-pixels"],
+    "one-row": GEOMETRIES["one-row"],
+}
+
+
+@pytest.mark.parametrize("geometry", STRIPS)
+def test_strips_match_reference(geometry, where, monkeypatch):
+    """Strips of several results, of which the last lack some, and filters summed up in parts."""
+    monkeypatch.setattr(conv_depthwise_strip, "_RESIDENT_ITEMS", 1)
+    monkeypatch.setattr(conv_depthwise_strip, "_SUMS", 4)
+    case = Reference(STRIPS[geometry])
+    target = target_of(where, GPU)
+    _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
+    if case.g.oh > 1:
+        assert all(found[0].kernel.params.strip > 1 for found in launches)
+    check(run(where, target, case, Algorithm.DEPTHWISE), case)
+
+
+def test_filters_too_tall_for_strips_are_computed_without_them(where):
+    case = Reference(ConvGeometry(1, 2, 40, 3, 2, 33, 1, 8, 3, groups=2))
+    target = target_of(where, GPU)
+    _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
+    assert {found[0].kernel.name for found in launches} == {
+        "conv_depthwise",
+        "conv_depthwise_input",
+        "conv_depthwise_weight",
+    }
+    check(run(where, target, case, Algorithm.DEPTHWISE), case)
+
+
+def test_parts_of_a_depthwise_gradient_fit_the_workspace(where):
+    case = Reference(ConvGeometry(9, 2, 8, 9, 2, 3, 3, 8, 9, 1, 1, 1, 1, 1, 1, 2))
+    for limit, parts in ((0, 1), (3 * 2 * 9 * 4, 3)):
+        target = target_of(where, GPU, limit)
+        _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
+        assert launches[2][0].global_size[0] == parts * launches[2][0].local_size[0]
+        check(run(where, target, case, Algorithm.DEPTHWISE), case)
+
+
 def ring(shape):
     """A tile that keeps several in local memory, copying without asynchronous instructions."""
     return ((shape._replace(stages=3, copy="direct", ahead=True), 1.0),)
@@ -281,7 +330,7 @@ def test_relu_follows_the_bias(way, where):
     np.testing.assert_allclose(y, np.maximum(case.forward(), 0), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("way", ["direct", "im2col", SLOW_IMPLICIT, "depthwise"])
+@pytest.mark.parametrize("way", ["direct", "im2col", SLOW_IMPLICIT, "depthwise", "strips"])
 def test_float64(way, where):
     algorithm, traits = TARGETS[way]
     case = Reference(GEOMETRIES["3x3"], np.float64)
@@ -349,7 +398,7 @@ def test_rows_longer_than_the_strip_of_sums(where):
     check(run(where, where.target, case, Algorithm.DIRECT), case)
 
 
-@pytest.mark.parametrize("way", ["direct", "im2col", SLOW_IMPLICIT, "depthwise"])
+@pytest.mark.parametrize("way", ["direct", "im2col", SLOW_IMPLICIT, "depthwise", "strips"])
 def test_same_bits_every_time(way, where):
     algorithm, traits = TARGETS[way]
     case = Reference(ConvGeometry(9, 8, 14, 14, 24, 3, 3, 14, 14, 1, 1, 1, 1))

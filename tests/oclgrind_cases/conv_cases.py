@@ -11,6 +11,7 @@ from clnet.device import Target
 from clnet.kernels import tile
 from clnet.kernels.conv import (
     conv_depthwise,
+    conv_depthwise_strip,
     conv_direct,
     conv_im2col,
     conv_implicit,
@@ -27,6 +28,7 @@ from .harness import REALS, case, constants, given, near, normal, output, run
 
 MODULES = (
     conv_depthwise,
+    conv_depthwise_strip,
     conv_direct,
     conv_implicit,
     conv_implicit_weight,
@@ -148,8 +150,16 @@ def columns(target: Target) -> None:
         check(target, PLAIN, Algorithm.IM2COL, np.float32, full=False)
 
 
-@case("gpu")
+@case("cpu")
 def depthwise(target: Target) -> None:
     for dtype in REALS:
         check(target, DEPTHWISE, Algorithm.DEPTHWISE, dtype, full=True)
     check(target, STRIDED, Algorithm.DEPTHWISE, np.float32, full=False)
+
+
+@case("gpu")
+def depthwise_in_strips(target: Target) -> None:
+    with constants(conv_depthwise_strip, _RESIDENT_ITEMS=1, _SUMS=6):
+        for dtype in REALS:
+            check(target, DEPTHWISE, Algorithm.DEPTHWISE, dtype, full=True)
+        check(target, STRIDED, Algorithm.DEPTHWISE, np.float32, full=False)

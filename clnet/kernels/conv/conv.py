@@ -103,7 +103,9 @@ def conv_forward(
                 target, y, x, weight, bias, geometry, activation=activation
             )
         case Algorithm.DEPTHWISE:
-            return conv_depthwise.forward(y, x, weight, bias, geometry, activation=activation)
+            return conv_depthwise.forward(
+                target, y, x, weight, bias, geometry, activation=activation
+            )
 
 
 def conv_input_grad(
@@ -146,7 +148,7 @@ def conv_input_grad(
         case Algorithm.WINOGRAD:
             return conv_winograd.input_grad(target, gx, gy, weight, geometry)
         case Algorithm.DEPTHWISE:
-            return conv_depthwise.input_grad(gx, gy, weight, geometry)
+            return conv_depthwise.input_grad(target, gx, gy, weight, geometry)
 
 
 def conv_weight_grad(
@@ -188,7 +190,7 @@ def conv_weight_grad(
         case Algorithm.WINOGRAD:
             return conv_winograd.weight_grad(target, gw, gy, x, geometry)
         case Algorithm.DEPTHWISE:
-            return conv_depthwise.weight_grad(gw, gy, x, geometry)
+            return conv_depthwise.weight_grad(target, gw, gy, x, geometry)
 
 
 def choose(

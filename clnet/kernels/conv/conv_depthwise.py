@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...array import Array
-from ...device import Launch
+from ...device import Launch, Target
 from ...values.shapes import round_up
 from ..kernel import Kernel
+from . import conv_depthwise_strip
 from .conv_geometry import ConvGeometry
 
 _GROUP_SIZE = 64
@@ -39,6 +40,7 @@ WEIGHT = Kernel("conv_depthwise_weight", "conv/conv_depthwise.mako")
 
 
 def forward(
+    target: Target,
     y: Array,
     x: Array,
     weight: Array,
@@ -48,6 +50,8 @@ def forward(
     activation: str | None,
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    if _in_strips(target, g):
+        return conv_depthwise_strip.forward(target, y, x, weight, bias, g, activation=activation)
     params = DepthwiseParams(y.dtype.ctype, g.kh, g.kw, _GROUP_SIZE, bias is not None, activation)
     args = (y, x, weight, weight if bias is None else bias, *_sizes(g))
     return [
@@ -62,8 +66,12 @@ def forward(
     ]
 
 
-def input_grad(gx: Array, gy: Array, weight: Array, g: ConvGeometry) -> list[Launch]:
+def input_grad(
+    target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
+) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    if _in_strips(target, g):
+        return conv_depthwise_strip.input_grad(target, gx, gy, weight, g)
     return [
         INPUT.launch(
             GradientParams(gx.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
@@ -76,8 +84,10 @@ def input_grad(gx: Array, gy: Array, weight: Array, g: ConvGeometry) -> list[Lau
     ]
 
 
-def weight_grad(gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    if _in_strips(target, g):
+        return conv_depthwise_strip.weight_grad(target, gw, gy, x, g)
     return [
         WEIGHT.launch(
             GradientParams(gw.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
@@ -88,6 +98,11 @@ def weight_grad(gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]
             bytes=gw.nbytes + gy.nbytes + x.nbytes,
         )
     ]
+
+
+def _in_strips(target: Target, g: ConvGeometry) -> bool:
+    """Sums of nothing, which the strips' grids would not reach, are for the kernels here."""
+    return g.flops > 0 and conv_depthwise_strip.suits(target, g)
 
 
 def _sizes(g: ConvGeometry) -> tuple[int, ...]:

@@ -139,15 +139,15 @@ def _reference(
         case Direction.FORWARD if columns:
             launches = conv_im2col.forward(target, y_, x_, weight_, None, g, activation=None)
         case Direction.FORWARD:
-            launches = conv_depthwise.forward(y_, x_, weight_, None, g, activation=None)
+            launches = conv_depthwise.forward(target, y_, x_, weight_, None, g, activation=None)
         case Direction.INPUT_GRAD if columns:
             launches = conv_im2col.input_grad(target, x_, y_, weight_, g)
         case Direction.INPUT_GRAD:
-            launches = conv_depthwise.input_grad(x_, y_, weight_, g)
+            launches = conv_depthwise.input_grad(target, x_, y_, weight_, g)
         case Direction.WEIGHT_GRAD if columns:
             launches = conv_im2col.weight_grad(target, weight_, y_, x_, g)
         case Direction.WEIGHT_GRAD:
-            launches = conv_depthwise.weight_grad(weight_, y_, x_, g)
+            launches = conv_depthwise.weight_grad(target, weight_, y_, x_, g)
     for launch in launches:
         where.queue.launch(launch)
     return operands.result.numpy()

@@ -11,6 +11,7 @@
 ## param    stream: bool                 results go past the caches; their rows are whole vectors
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share a row, a power of two
+## param    own: int                     elements of a row that an item has in registers; 0: too many
 ## param    rows: int                    rows that are computed at once
 ## param    kept_items: int              rows of a group
 ## param    term: str                    C expression that the items of a row add up
@@ -124,10 +125,10 @@ __kernel void row_norm_rows(
     partial[lane * ${kept_items} + kept] = ${term};
     ${lib.tree("sum", "partial", reduce_items, kept_items)}
 </%def>
-<%def name="row_norm_group(centred, weighted, biased, ctype, group, reduce_items)">
+<%def name="row_norm_group(centred, weighted, biased, ctype, group, reduce_items, own)">
 <%
     kept_items = group // reduce_items
-    distance = "(from[i] - centre)" if centred else "from[i]"
+    shift = " - centre" if centred else ""
 %>
 ${lib.join("sum", ctype, 1)}
 __kernel void row_norm_group(
@@ -139,17 +140,34 @@ __kernel void row_norm_group(
     const int row = get_group_id(0) * ${kept_items} + kept, size = row < rows ? n : 0;
     __global const ${ctype} *from = x + x_offset + (long)row * n;
     __global ${ctype} *to = y + y_offset + (long)row * n;
+% for k in range(own):
+    const bool has_${k} = lane + ${k * reduce_items} < size;
+    ${ctype} own_${k} = has_${k} ? from[lane + ${k * reduce_items}] : 0;
+% endfor
 % if centred:
     ${ctype} sum = 0;
+% if own:
+% for k in range(own):
+    sum += own_${k};
+% endfor
+% else:
     for (int i = lane; i < size; i += ${reduce_items})
         sum += from[i];
+% endif
     ${added_up("sum", reduce_items, kept_items)}
     const ${ctype} centre = partial[kept] / n;
     barrier(CLK_LOCAL_MEM_FENCE);
 % endif
     ${ctype} square = 0;
+% if own:
+% for k in range(own):
+    own_${k} = has_${k} ? own_${k}${shift} : 0;
+    square += own_${k} * own_${k};
+% endfor
+% else:
     for (int i = lane; i < size; i += ${reduce_items})
-        square += ${distance} * ${distance};
+        square += (from[i]${shift}) * (from[i]${shift});
+% endif
     ${added_up("square", reduce_items, kept_items)}
     const ${ctype} scale = 1 / sqrt(partial[kept] / n + eps);
     if (lane == 0 && row < rows) {
@@ -158,7 +176,16 @@ __kernel void row_norm_group(
 % endif
         invstd[invstd_offset + row] = scale;
     }
+% if own:
+% for k in range(own):
+    if (has_${k}) {
+        const int i = lane + ${k * reduce_items};
+        to[i] = own_${k} * scale${" * weight[weight_offset + i]" if weighted else ""}${" + bias[bias_offset + i]" if biased else ""};
+    }
+% endfor
+% else:
     for (int i = lane; i < size; i += ${reduce_items})
-        to[i] = ${distance} * scale${" * weight[weight_offset + i]" if weighted else ""}${" + bias[bias_offset + i]" if biased else ""};
+        to[i] = (from[i]${shift}) * scale${" * weight[weight_offset + i]" if weighted else ""}${" + bias[bias_offset + i]" if biased else ""};
+% endif
 }
 </%def>

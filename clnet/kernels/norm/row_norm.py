@@ -33,6 +33,7 @@ class GroupParams(NamedTuple):
     ctype: str
     group: int
     reduce_items: int
+    own: int
 
 
 ROWS = Kernel("row_norm_rows", "norm/row_norm.mako")
@@ -43,6 +44,10 @@ AT_ONCE = 4
 _ITEM_ELEMENTS = 4096
 _ITEMS_PER_UNIT = 16
 _GROUP = 256
+# Elements of a row that an item has in registers: as many as are wanted and at most, with a mean
+# and without one, where more were seen to be slower on an H200 than reading the row again.
+_OWN = {True: (16, 32), False: (8, 12)}
+_LEAST_SHARE = 32
 
 
 def row_norm(
@@ -83,11 +88,11 @@ def row_norm(
     operands = [a for a in (y, mean, invstd, x, weight, bias) if a is not None]
     cost = {"flops": 8 * x.size, "bytes": sum(a.nbytes for a in operands)}
     if target.traits.dedicated_local_memory:
-        share, kept = group_shape(target, n)
+        share, kept, own = _sharing(target, n, centred=mean is not None)
         group = share * kept
         return [
             GROUP.launch(
-                GroupParams(*flags, ctype, group, share),
+                GroupParams(*flags, ctype, group, share, own),
                 (rows, n, eps, *operands),
                 global_size=(ceil_div(rows, kept) * group,),
                 local_size=(group,),
@@ -138,3 +143,16 @@ def group_shape(target: Target, n: int) -> tuple[int, int]:
     group = min(_GROUP, target.traits.max_group_size)
     share = min(group, 1 << (n - 1).bit_length())
     return share, group // share
+
+
+def _sharing(target: Target, n: int, *, centred: bool) -> tuple[int, int, int]:
+    """Items that share a row, rows of a group, and elements that an item has in registers.
+
+    Rows that are read once, and items that have several loads under way, reach the speed of memory;
+    few items a row also meet at fewer barriers.
+    """
+    most, rows = group_shape(target, n)
+    wanted, limit = _OWN[centred]
+    share = min(most, max(_LEAST_SHARE, 1 << (ceil_div(n, wanted) - 1).bit_length()))
+    own = ceil_div(n, share)
+    return (share, most * rows // share, own) if own <= limit else (most, rows, 0)
