@@ -11,7 +11,7 @@ import pickle
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Timer
@@ -54,11 +54,12 @@ class Ahead:
         if getattr(sys, "frozen", False) or not sys.executable:  # no Python to run
             self._most = 0
 
-    def build(self, requests: Sequence[Request]) -> list[bytes | None]:
+    def build(self, requests: Sequence[Request], done: Callable[[int], None]) -> list[bytes | None]:
         """The binaries of kernels; few are left to be built when they are launched.
 
         Args:
             requests: what to build.
+            done: called with 1 for each that is built, by several threads.
 
         Returns:
             For each its binary, or None where the driver refused it or a process failed.
@@ -72,14 +73,19 @@ class Ahead:
         waiting = deque(order)
         with ThreadPoolExecutor(processes) as pool:
             parts = [
-                pool.submit(self._serve, requests, waiting, binaries) for _ in range(processes)
+                pool.submit(self._serve, requests, waiting, binaries, done)
+                for _ in range(processes)
             ]
         for part in parts:
             part.result()
         return binaries
 
     def _serve(
-        self, requests: Sequence[Request], waiting: deque[int], binaries: list[bytes | None]
+        self,
+        requests: Sequence[Request],
+        waiting: deque[int],
+        binaries: list[bytes | None],
+        done: Callable[[int], None],
     ) -> None:
         """Have one process build what nobody builds yet, until it fails or nothing is left."""
         command = [sys.executable, "-c", _PROCESS, str(Path(__file__).with_name("builder.py"))]
@@ -98,6 +104,7 @@ class Ahead:
                         binaries[number] = pickle.load(process.stdout)  # pyright: ignore[reportArgumentType] - a pipe
                     finally:
                         watch.cancel()
+                    done(binaries[number] is not None)
         except (OSError, EOFError, IndexError, pickle.UnpicklingError):
             return  # who launches the kernel builds it, and tells the user what is wrong
 

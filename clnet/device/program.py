@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ..values.cache import Shelf
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead, Request
+from .build_progress import progress
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
 from .watch import Watch
@@ -263,10 +264,13 @@ class ProgramCache:
         wanted = dict.fromkeys(sources)
         new = [s for s in wanted if s not in self.kernels]
         absent = {s: key for s in new if not self._shelf.holds(key := self._key(s, s.text()))}
-        if self._ahead is not None:
-            self._build_ahead(self._ahead, absent)
-        for source in absent:
-            self.get(source)
+        with progress(len(absent)) as done:
+            if self._ahead is not None:
+                self._build_ahead(self._ahead, absent, done)
+            for source in absent:
+                if source not in self.kernels:
+                    self.get(source)
+                    done(1)
         return Prepared(
             len(wanted),
             self.statistics.built - before,
@@ -274,10 +278,12 @@ class ProgramCache:
             time.perf_counter() - start,
         )
 
-    def _build_ahead(self, ahead: Ahead, absent: Mapping[KernelSource, str]) -> None:
+    def _build_ahead(
+        self, ahead: Ahead, absent: Mapping[KernelSource, str], done: Callable[[int], None]
+    ) -> None:
         """Have kernels built by other processes, for the given keys; some may be left."""
         start = time.perf_counter()
-        binaries = ahead.build([self._request(s, s.text()) for s in absent])
+        binaries = ahead.build([self._request(s, s.text()) for s in absent], done)
         with _BUILDING:
             for (source, key), binary in zip(absent.items(), binaries, strict=True):
                 if binary is None or source in self.kernels:  # another thread was faster
