@@ -94,18 +94,18 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from . import io as io
     from . import train as train
     from . import utils as utils
+    from .io import load as load
+    from .io import save as save
     from .ops import *
     from .train.memory_plan import plan as plan
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 
 _ELSEWHERE = {
-    "save": "Use clnet.io.save_state, or clnet.io.save_checkpoint for more than tensors",
-    "load": "Use clnet.io.load_state, or clnet.io.load_checkpoint for more than tensors",
     "cuda": "Devices are named: clnet.device('nvidia:0'), x.to('gpu')",
 }
 """What PyTorch has under a name, and where that is here."""
-_LATER = frozenset({"data", "io", "plan", "train", "utils"})
+_LATER = frozenset({"data", "io", "load", "plan", "save", "train", "utils"})
 
 
 def __getattr__(name: str) -> Any:
@@ -117,6 +117,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "utils":
         from .utils import data as _  # noqa: F401, PLC0415 - the room, and what it owns
+    elif name in ("save", "load"):
+        from .io import load, save  # noqa: PLC0415 - as above
+
+        globals().update(save=save, load=load)
     else:
         from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
 

@@ -124,7 +124,7 @@ class WorkerError(ClnetError, RuntimeError):
     """A process that makes batches for a loader died, or took too long."""
 
 
-class CheckpointError(ClnetError, ValueError):
+class CheckpointError(ClnetError, ValueError, RuntimeError):
     """A checkpoint or a state that does not fit, or a damaged file."""
 
 

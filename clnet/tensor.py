@@ -25,6 +25,7 @@ from .ops.shape import CopyInto, to_dtype
 from .values import mode
 from .values.arguments import checked, shown
 from .values.dtypes import DType, as_dtype, float32, from_numpy, of_scalar
+from .values.foreign import host_array
 from .values.shapes import normalize_dim
 
 Number = bool | int | float
@@ -513,7 +514,7 @@ def tensor(
     """A tensor with a copy of the data.
 
     Args:
-        data: a number, nested sequences of numbers, a NumPy array or a tensor.
+        data: a number, nested sequences of numbers, a NumPy array or a tensor, also PyTorch's.
         dtype: the element type; None: the array's own, float32 for Python floats, int64 for ints.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
@@ -530,11 +531,9 @@ def tensor(
         copied = ops.clone(copied) if copied.array is data.array else copied
         return copied.requires_grad_(requires_grad)
     try:
-        host = np.asarray(data)
+        host = host_array(data)
     except ValueError as error:
         raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
-    if not isinstance(data, np.ndarray | np.generic) and host.dtype == np.float64:
-        host = host.astype(np.float32)
     kind = from_numpy(host.dtype) if dtype is None else dtype
     target = current_device() if device is None else open_device(device)
     try:

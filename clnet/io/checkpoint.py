@@ -96,7 +96,7 @@ class _UnstorableError(Exception):
 def _flatten(value: Value, where: str, arrays: dict[str, NDArray[Any]]) -> Any:
     """The JSON for ``value``; its arrays are put into ``arrays``."""
     if isinstance(value, np.ndarray):
-        name = _unused_name(where, arrays)
+        name = unused_name(where, arrays)
         arrays[name] = value
         return {_ARRAY: name}
     # Exact types: an IntEnum or a numpy.float64 would come back as something else.
@@ -113,7 +113,7 @@ def _flatten(value: Value, where: str, arrays: dict[str, NDArray[Any]]) -> Any:
             if type(key) is not str:
                 raise _UnstorableError(f"a key of {where or 'the state'} is no text: {key!r}")
         return {
-            _escape(key): _flatten(v, f"{where}.{key}" if where else key, arrays)
+            escaped(key): _flatten(v, f"{where}.{key}" if where else key, arrays)
             for key, v in value.items()
         }
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
@@ -134,12 +134,12 @@ def _unflatten(node: Any, arrays: dict[str, NDArray[Any]]) -> Value:
     return {key.removeprefix("$"): _unflatten(v, arrays) for key, v in node.items()}
 
 
-def _escape(key: str) -> str:
+def escaped(key: str) -> str:
     """A user's key that starts with ``$`` gets a second one, so it never looks like a mark."""
     return f"${key}" if key.startswith("$") else key
 
 
-def _unused_name(where: str, arrays: dict[str, NDArray[Any]]) -> str:
+def unused_name(where: str, arrays: dict[str, NDArray[Any]]) -> str:
     """``where``, or with a suffix: ``{"a.b": x, "a": {"b": y}}`` has the path ``a.b`` twice."""
     printable = where.encode("utf-8", "backslashreplace").decode()
     name, count = printable, 1

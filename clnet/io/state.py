@@ -60,19 +60,7 @@ def save_state(
         {'step': '3'}
     """
     target = Path(path)
-    dense = {name: _dense(target, name, array) for name, array in arrays.items()}
-    texts = dict(metadata or {})
-    if _CHECKSUM in texts:
-        raise CheckpointError(str(target), "this metadata name is reserved", name=_CHECKSUM)
-    try:
-        content = save(dense, {**texts, _CHECKSUM: _MARK + _checksum(dense, texts)})
-    except (SafetensorError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            str(target),
-            "safetensors cannot store these arrays and texts",
-            error=error,
-            dtypes=sorted({str(array.dtype) for array in dense.values()}),
-        ) from error
+    content = packed(str(target), arrays, metadata)
     try:
         with replacing(target) as file:
             file.write(content)
@@ -82,6 +70,34 @@ def save_state(
             "the file cannot be written",
             error=error,
             remedy=f"give a file in a folder that exists and can be written; not {target.parent}",
+        ) from error
+
+
+def packed(
+    name: str, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """The content of a safetensors file, with a checksum.
+
+    Args:
+        name: of the file, for errors.
+        arrays: names to arrays, as :func:`save_state` takes them.
+        metadata: names to texts.
+
+    Raises:
+        CheckpointError: if an array or a text cannot be stored.
+    """
+    dense = {key: _dense(name, key, array) for key, array in arrays.items()}
+    texts = dict(metadata or {})
+    if _CHECKSUM in texts:
+        raise CheckpointError(name, "this metadata name is reserved", name=_CHECKSUM)
+    try:
+        return save(dense, {**texts, _CHECKSUM: _MARK + _checksum(dense, texts)})
+    except (SafetensorError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            name,
+            "safetensors cannot store these arrays and texts",
+            error=error,
+            dtypes=sorted({str(array.dtype) for array in dense.values()}),
         ) from error
 
 
@@ -111,7 +127,9 @@ def load_state(path: str | os.PathLike[str]) -> State:
             str(source), "not a whole safetensors file", bytes=found, error=shortened(error)
         ) from error
     expected = metadata.pop(_CHECKSUM, None)
-    if expected is None and any(k.startswith(_OURS) or _MARK in v for k, v in metadata.items()):
+    if expected is None and any(
+        k.startswith(_OURS) or _CHECKSUM in k + v for k, v in metadata.items()
+    ):
         raise CheckpointError(
             str(source), "its checksum is missing, the file is damaged", metadata=sorted(metadata)
         )
@@ -124,12 +142,12 @@ def load_state(path: str | os.PathLike[str]) -> State:
     return State(arrays, metadata)
 
 
-def _dense(target: Path, name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _dense(file: str, name: str, array: NDArray[Any]) -> NDArray[Any]:
     if name == RESERVED_NAME:
-        raise CheckpointError(str(target), "safetensors reserves this name", name=repr(name))
+        raise CheckpointError(file, "safetensors reserves this name", name=repr(name))
     if not isinstance(array, np.ndarray):
         raise CheckpointError(
-            str(target), "a state holds NumPy arrays", name=repr(name), type=type(array).__name__
+            file, "a state holds NumPy arrays", name=repr(name), type=type(array).__name__
         )
     # Not ascontiguousarray, which gives a scalar array a dimension; the format is little-endian.
     little = array.dtype.newbyteorder("<") if array.dtype.byteorder == ">" else array.dtype

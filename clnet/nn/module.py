@@ -16,6 +16,7 @@ from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked_class
 from ..values.dtypes import DType, bfloat16, float16, float32, float64, from_numpy
+from ..values.foreign import host_array
 from .module_hook import Hooks
 
 
@@ -437,13 +438,18 @@ class Module:
         return state
 
     def load_state_dict(
-        self, state: Mapping[str, Tensor | np.ndarray], *, strict: bool = True
+        self,
+        state_dict: Mapping[str, Any],
+        strict: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+        assign: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
     ) -> IncompatibleKeys:
         """Overwrite parameters and buffers; nothing is changed unless everything fits.
 
         Args:
-            state: tensors or NumPy arrays by the names of :meth:`state_dict`.
+            state_dict: tensors (PyTorch's, too) or NumPy arrays by the names of :meth:`state_dict`.
             strict: whether the names must be the same.
+            assign: whether parameters and buffers take the memory, dtype and device of the state's
+                tensors, in the place of a copy. They stay the objects they are.
 
         Returns:
             The names that differ; none when strict.
@@ -453,7 +459,8 @@ class Module:
             DtypeError: if clnet has no dtype for an array's.
         """
         own = self.state_dict()
-        missing, unexpected = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
         if strict and (missing or unexpected):
             raise CheckpointError(
                 "load_state_dict",
@@ -462,19 +469,29 @@ class Module:
                 unexpected=unexpected,
                 remedy="Pass strict=False to load what fits",
             )
-        common = [name for name in own if name in state]
+        common = [name for name in own if name in state_dict]
+        given = {name: _as_loaded(state_dict[name]) for name in common}
         for name in common:
-            _check_entry(name, own[name], state[name])
+            _check_entry(name, own[name], given[name])
         with no_grad():
-            for name in common:
-                value = state[name]
+            for name, value in given.items():
+                device = own[name].device
+                fresh = value if isinstance(value, Tensor) else tensor(value, device=device)
+                if assign:
+                    self._holder(name).array = fresh.array
+                    continue
                 own[name].array.storage.materialize()  # of a module built in clnet.abstract()
-                own[name].copy_(
-                    value.detach()
-                    if isinstance(value, Tensor)
-                    else tensor(value, device=own[name].device)
-                )
+                own[name].copy_(fresh.detach())
+        if assign:
+            for module in self.modules():
+                module._changed()
         return IncompatibleKeys(missing, unexpected)
+
+    def _holder(self, name: str) -> Tensor:
+        """The parameter or buffer of a name in the state."""
+        path, _, last = name.rpartition(".")
+        module = self.get_submodule(path)
+        return (module._parameters if last in module._parameters else module._buffers)[last]
 
     # Text.
 
@@ -510,6 +527,11 @@ def indented(name: str, lines: list[str]) -> str:
     """A module's text: its class, and a line or block for each thing in it."""
     inner = "\n".join(lines).replace("\n", "\n  ")
     return f"{name}(\n  {inner}\n)"
+
+
+def _as_loaded(value: Any) -> Tensor | np.ndarray:
+    """A tensor as it is, all else as an array."""
+    return value if isinstance(value, Tensor) else host_array(value)
 
 
 def _check_entry(name: str, own: Tensor, value: Tensor | np.ndarray) -> None:

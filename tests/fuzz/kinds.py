@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save
 
+import clnet
 from clnet.bench.contest import Outcome
 from clnet.bench.shi2016 import _earlier, _same, report
 from clnet.cli.plan import _read as read_traits
@@ -96,6 +97,39 @@ def _make_checkpoint(folder: Path, rng: random.Random) -> None:
     lr = {"lr": 0.1, "betas": (0.9, 0.99), "best": float("inf"), "none": None, "on": True}
     state = {"model": arrays, "optimizer": {"groups": [lr], "0": {"m": arrays["steps"]}}}
     save_checkpoint(folder / "a", {**state, "$odd": ["é", -1]})
+
+
+def _make_saved(folder: Path, rng: random.Random) -> None:
+    tree = {"model": {k: clnet.tensor(v) for k, v in _arrays(rng).items()}, 3: (None, 1.5)}
+    clnet.save([tree, {"$tensor": ["é", 0]}], folder / "a")
+
+
+def _make_torch(name: str) -> Callable[[Path, random.Random], None]:
+    """Writes what PyTorch wrote, as it is."""
+    content = (Path(__file__).parents[1] / "io" / "made" / name).read_bytes()
+
+    def make(folder: Path, rng: random.Random) -> None:
+        (folder / "a").write_bytes(content)
+
+    return make
+
+
+def _read_saved(folder: Path) -> Any:
+    return _on_host(clnet.load(folder / "a"), 0)
+
+
+def _on_host(value: Any, depth: int) -> Any:
+    """A value whose tensors are arrays, and whose keys are texts."""
+    if isinstance(value, clnet.Tensor):
+        _sound(value.numel() * value.dtype.itemsize < 2**16, "tensors are no larger than the file")
+        return value.detach().numpy()
+    if depth > 50:
+        return "deep"
+    if isinstance(value, dict):
+        return {repr(k): _on_host(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_on_host(v, depth + 1) for v in value]
+    return value
 
 
 def _make_kept(folder: Path, rng: random.Random) -> None:
@@ -258,6 +292,9 @@ KINDS = (
     Kind("state", _make_state, lambda f: load_state(f / "a")),
     Kind("foreign state", _make_foreign, lambda f: load_state(f / "a"), strict=False),
     Kind("checkpoint", _make_checkpoint, lambda f: load_checkpoint(f / "a")),
+    Kind("saved", _make_saved, _read_saved),
+    Kind("torch zip", _make_torch("zip.pt"), _read_saved),
+    Kind("torch stream", _make_torch("stream.pt"), _read_saved, strict=False),
     Kind("kept", _make_kept, _read_kept),
     Kind("tunings", _make_tunings, _read_tunings, strict=False),
     Kind("idx", _make_idx, _read_idx, strict=False),

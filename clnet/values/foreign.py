@@ -1,0 +1,32 @@
+"""Tensors of another library as NumPy arrays, without importing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+
+def is_foreign(value: Any) -> bool:
+    """Whether it is a tensor of another library: of PyTorch, whose tensors are asked to detach."""
+    kind = type(value)
+    if hasattr(kind, "__apply_function__"):  # clnet's own
+        return False
+    return hasattr(kind, "detach") and hasattr(kind, "numpy") and hasattr(kind, "__array__")
+
+
+def host_array(value: Any) -> np.ndarray:
+    """A tensor's elements, in host memory; an array itself; Python's numbers, floats as float32.
+
+    Args:
+        value: what :func:`is_foreign` knows, or what NumPy makes an array of.
+    """
+    if not is_foreign(value):
+        host = np.asarray(value)
+        untyped = not isinstance(value, np.ndarray | np.generic) and host.dtype == np.float64
+        return host.astype(np.float32) if untyped else host
+    plain = value.detach().cpu()
+    if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
+        return plain.float().numpy().astype(ml_dtypes.bfloat16)
+    return plain.numpy(force=True)
