@@ -11,7 +11,9 @@ The header is the block of ``##`` lines at the top; no device is needed to check
     ## arg    x{i}: in ctype[n]               in (const), out or inout; {i} stands for ${...}
 
 After every pointer ``x`` comes ``const long x_offset``, where its elements begin: one argument on
-the host, so it has no line of its own. Parameters may come from another def, also of lib.
+the host, so it has no line of its own. ``__kernel void scale(...)`` has what the header declares
+(clnet/kernels/declaration.py); a kernel that lists its arguments itself, or by another def, also of
+lib, must list the same.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from pathlib import Path
 import pytest
 from mako import parsetree
 from mako.lexer import Lexer
+
+from clnet.kernels.declaration import FROM_THE_QUEUE, declarations
 
 KERNELS = Path(__file__).parents[1] / "clnet" / "kernels"
 TEMPLATES = sorted(KERNELS.rglob("*.mako"))
@@ -214,6 +218,29 @@ def documented_arguments(header: list[str], kernels: list[str]) -> dict[str, dic
     return arguments
 
 
+def check_declared(template: Template, text: str, header: list[str]) -> list[str]:
+    """What is wrong with kernels whose arguments are those that the header declares."""
+    bad: list[str] = []
+    found = declarations(text)
+    documented = documented_arguments(header, list(found))
+    bad += [
+        f"{name}: documented, but there is no such kernel" for name in set(documented) - set(found)
+    ]
+    for name, declaration in found.items():
+        own = template.definitions[name].own_text
+        if own.count("__kernel") > 1:
+            bad.append(f"{name}: holds {own.count('__kernel')} kernels, one def is one kernel")
+        body = template.text(name) + template.code
+        bad += [
+            f"{name}: {argument}_offset is never read"
+            for argument, pointer in declaration.names.items()
+            if pointer
+            and argument not in FROM_THE_QUEUE
+            and re.sub(r"\{\w+\}", "{}", f"{argument}_offset") not in body
+        ]
+    return bad
+
+
 def check_arguments(template: Template, header: list[str]) -> list[str]:
     bad: list[str] = []
     kernels: dict[str, list[tuple[str, str]]] = {}
@@ -267,7 +294,10 @@ def check_template(path: Path) -> list[str]:
     true = {name for d in template.definitions.values() for name in d.arguments}
     if said != true:
         bad.append(f"the `## param` lines say {sorted(said)}, the defs take {sorted(true)}")
-    bad += check_arguments(template, header)
+    if "(...)" in text:
+        bad += check_declared(template, text, header)
+    else:
+        bad += check_arguments(template, header)
     compiled = "".join(definition.own_text for definition in template.definitions.values())
     if path.stem != "prelude" and re.search(
         r"^\s*#\s*(if|ifdef|ifndef|elif|else)\b", compiled, re.MULTILINE

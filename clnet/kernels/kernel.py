@@ -5,19 +5,28 @@ from __future__ import annotations
 # NamedTuple spells its public method with an underscore.
 # pyright: reportPrivateUsage=false
 import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from ..array import Array
 from ..device import Launch
 from ..errors import TemplateError
-from .template import render
+from .declaration import FROM_THE_QUEUE, Declaration
+from .template import declared, render
 
 
-class Params(Protocol):
+class _Fields(Protocol):
     """Parameters of a kernel: a NamedTuple, whose fields are the def's arguments."""
 
     def _asdict(self) -> dict[str, Any]: ...
+
+
+Params = Mapping[str, Any] | _Fields
+_Pick = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 
 
 class Constraint(NamedTuple):
@@ -38,14 +47,16 @@ class Rendered:
     Attributes:
         name: the ``__kernel``'s name.
         options: build options.
+        params: the def's arguments by name.
         origin: template and parameters, for messages.
     """
 
-    __slots__ = ("_kernel", "_text", "name", "options", "params")
+    __slots__ = ("_kernel", "_order", "_text", "name", "options", "params")
 
-    def __init__(self, kernel: Kernel, params: Params) -> None:
+    def __init__(self, kernel: Kernel, params: Mapping[str, Any]) -> None:
         self._kernel = kernel
         self._text: str | None = None
+        self._order: _Order | None = None
         self.params = params
         self.name = kernel.name
         self.options = kernel.options
@@ -56,22 +67,116 @@ class Rendered:
     @property
     def origin(self) -> str:
         """``template:def`` and the parameters."""
-        given = ", ".join(f"{k}={v}" for k, v in self.params._asdict().items())
+        given = ", ".join(f"{k}={v}" for k, v in self.params.items())
         return f"{self._kernel.template}:{self.name}({given})"
 
     def text(self) -> str:
         """The OpenCL C."""
         if self._text is None:
-            self._text = render(self._kernel.template, self.name, self.params._asdict())
+            self._text = render(self._kernel.template, self.name, self.params)
         return self._text
+
+    def ordered(self, args: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Arguments given by name, in the kernel's order; see :meth:`Kernel.launch`.
+
+        Raises:
+            TemplateError: if one is missing, or the kernel has none of that name.
+        """
+        order = self._order
+        if order is None:
+            order = self._order = _order_of(self._kernel.declared, self.params)
+        try:
+            values = order.pick(args)
+        except (KeyError, IndexError):
+            raise self._misfit(args, order) from None
+        if len(args) != order.count or order.rounds:
+            for name, value in args.items():
+                if not order.takes(name, value):
+                    raise self._misfit(args, order)
+        return values
+
+    def _misfit(self, args: Mapping[str, Any], order: _Order) -> TemplateError:
+        known, absent = self._kernel.declared.names, order.present - set(args)
+        odd = {n: v for n, v in args.items() if n in known and not order.takes(n, v)}
+        wrong: dict[str, Any] = {
+            "missing": sorted(absent),
+            "unknown": sorted(set(args) - set(known)),
+            "values": [
+                f"{len(v)} {n} for {order.rounds[n]}" for n, v in odd.items() if n in order.rounds
+            ],
+            "not_with_these_parameters": sorted(set(odd) - set(order.present)),
+        }
+        return TemplateError(
+            f"{self._kernel.template}:{self.name}",
+            "arguments do not fit what the template's header declares",
+            **{name: what for name, what in wrong.items() if what},
+        )
+
+
+class _Order(NamedTuple):
+    """How a kernel with parameters wants its arguments.
+
+    Attributes:
+        pick: gives their values in order, from those given by name.
+        present: the names of those that it has.
+        count: how many names those are.
+        rounds: how many values a name with braces stands for.
+        names: what may be given, if only as None or an empty sequence.
+    """
+
+    pick: _Pick
+    present: frozenset[str]
+    count: int
+    rounds: dict[str, int]
+    names: Mapping[str, bool]
+
+    def takes(self, name: str, value: Any) -> bool:
+        """Whether a value may be given by this name."""
+        if name in self.rounds:
+            return len(value) == self.rounds[name]
+        return name in self.present or (name in self.names and _absent(value))
+
+
+def _order_of(declaration: Declaration, params: Mapping[str, Any]) -> _Order:
+    found = [a for a in declaration.arguments(params) if a.name not in FROM_THE_QUEUE]
+    names = [a.name for a in found]
+    rounds = {name: count for name, count in Counter(names).items() if "{" in name}
+    pick = _picker(names)
+    if rounds:
+        seen: Counter[str] = Counter()
+        places: list[tuple[str, int | None]] = []
+        for name in names:
+            places.append((name, seen[name] if name in rounds else None))
+            seen[name] += 1
+
+        def pick(args: Mapping[str, Any], /) -> tuple[Any, ...]:
+            return tuple([args[n] if at is None else args[n][at] for n, at in places])
+
+    return _Order(pick, frozenset(names), len(set(names)), rounds, declaration.names)
+
+
+def _picker(names: Iterable[str]) -> _Pick:
+    """What takes values by their names out of a mapping, as a tuple."""
+    match tuple(names):
+        case ():
+            return lambda given: ()
+        case (name,):
+            return lambda given: (given[name],)
+        case several:
+            return itemgetter(*several)
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, (list, tuple)) and not value)
 
 
 @dataclass(frozen=True)
 class Kernel:
     """One def of a template, launched with parameters.
 
-    Every pointer of the ``__kernel`` is followed by ``const long <pointer>_offset``, in elements,
-    so that any array, views included, can be its argument.
+    The template's header declares parameters and arguments (:mod:`.declaration`); both are given by
+    name. Every pointer of the ``__kernel`` is followed by ``const long <pointer>_offset``, in
+    elements, so that any array, views included, can be its argument.
 
     Attributes:
         name: the def's name, and the ``__kernel``'s.
@@ -88,34 +193,63 @@ class Kernel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rendered", {})
 
+    @cached_property
+    def declared(self) -> Declaration:
+        """What the template's header says of the kernel."""
+        return declared(self.template, self.name)
+
+    @cached_property
+    def _values_of(self) -> _Pick:
+        """Parameters given by name, in the def's order."""
+        return _picker(self.declared.parameters)
+
     def bind(self, params: Params) -> Rendered:
         """The kernel with these parameters; one object for equal parameters.
 
         Raises:
-            TemplateError: if they break a constraint.
+            TemplateError: if they are not the def's, or break a constraint.
         """
-        rendered = self._rendered.get(params)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+        key: Any = params
+        if type(params) is dict:
+            try:
+                key = self._values_of(params)
+            except KeyError:
+                key = ()
+            if len(key) != len(params):
+                raise self._other_parameters(params)
+        rendered = self._rendered.get(key)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
         if rendered is None:
+            names = _by_name(params)
             broken = self.broken(params)
             if broken is not None:
                 raise TemplateError(
                     f"{self.template}:{self.name}",
                     f"parameters violate {broken.law!r} ({broken.reason})",
-                    **params._asdict(),
+                    **names,
                 )
             # One object for all threads, since programs are kept by it.
-            rendered = self._rendered.setdefault(params, Rendered(self, params))  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+            rendered = self._rendered.setdefault(key, Rendered(self, names))  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
         return rendered
+
+    def _other_parameters(self, params: Mapping[str, Any]) -> TemplateError:
+        known = set(self.declared.parameters)
+        return TemplateError(
+            f"{self.template}:{self.name}",
+            "parameters are not those of its <%def>",
+            missing=sorted(known - set(params)),
+            unknown=sorted(set(params) - known),
+            given=dict(params),
+        )
 
     def broken(self, params: Params) -> Constraint | None:
         """The first constraint these parameters break, or None."""
-        names = params._asdict()
+        names = _by_name(params)
         return next((c for c in self.constraints if not eval(c.law, {}, names)), None)
 
     def launch(
         self,
         params: Params,
-        args: tuple[Any, ...],
+        args: Mapping[str, Any] | tuple[Any, ...],
         *,
         global_size: tuple[int, ...],
         local_size: tuple[int, ...],
@@ -125,10 +259,12 @@ class Kernel:
         """One launch of the kernel.
 
         Args:
-            params: the def's arguments.
-            args: the ``__kernel``'s arguments; an :class:`Array` stands for its pointer and offset,
-                a number or a :class:`HostScalar` for itself, :func:`ints` or :func:`longs` for a
-                vector.
+            params: the def's arguments by name.
+            args: the ``__kernel``'s arguments by the names that the header gives them; an
+                :class:`Array` stands for its pointer and offset, a number or a
+                :class:`HostScalar` for itself, :func:`ints` or :func:`longs` for a vector, a
+                sequence for as many as a name with braces has. What the kernel has only with other
+                parameters may be None or empty.
             global_size: work-items in each dimension, multiples of ``local_size``.
             local_size: work-items of a group.
             flops: arithmetic operations it does.
@@ -136,17 +272,38 @@ class Kernel:
 
         Returns:
             The launch.
+
+        Raises:
+            TemplateError: if a name is missing or unknown, or parameters break a constraint.
         """
+        kernel = self.bind(params)
         flat: list[Any] = []
-        for arg in args:
+        for arg in kernel.ordered(args) if type(args) is dict else args:
             if type(arg) is Array:
                 flat.append(arg.storage)
                 flat.append(arg.offset)
             else:
                 flat.append(arg)
-        return Launch(
-            self.bind(params), global_size, local_size, tuple(flat), flops=flops, bytes=bytes
-        )
+        return Launch(kernel, global_size, local_size, tuple(flat), flops=flops, bytes=bytes)
+
+
+def _by_name(params: Params) -> Mapping[str, Any]:
+    return params if isinstance(params, Mapping) else params._asdict()
+
+
+def named(names: str, *values: Any) -> dict[str, Any]:
+    """Values by name: ``named("h w", 3, 4)`` is ``{"h": 3, "w": 4}``.
+
+    Args:
+        names: with spaces between them.
+        values: as many.
+    """
+    return dict(zip(_split(names), values, strict=True))
+
+
+@cache
+def _split(names: str) -> list[str]:
+    return names.split()
 
 
 def ints(*numbers: int) -> bytes:

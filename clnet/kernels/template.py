@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import TemplateError
 from ..values.cache import Shelf, shelf
 from ..values.settings import SETTINGS
+from .declaration import Declaration, declarations
 
 if TYPE_CHECKING:
     from mako.lookup import TemplateLookup
@@ -50,7 +51,11 @@ def _rendered(template: str, name: str, params: Mapping[str, Any]) -> str:
 
     try:
         text = _lookup().get_template(template).get_def(name).render_unicode(**params)
-        return f"{str(text).strip()}\n"
+        text = str(text).strip()
+        if f"{name}(...)" in text:
+            listed = declared(template, name).listed(params)
+            text = text.replace(f"{name}(...)", f"{name}{listed}")
+        return f"{text}\n"
     except Exception as error:
         raise TemplateError(
             f"{template}:{name}",
@@ -58,6 +63,22 @@ def _rendered(template: str, name: str, params: Mapping[str, Any]) -> str:
             params=dict(params),
             error=f"\n{exceptions.text_error_template().render()}",
         ) from error
+
+
+def declared(template: str, name: str) -> Declaration:
+    """What a template's header says of a kernel.
+
+    Args:
+        template: the file, relative to the kernels' folder.
+        name: the ``<%def>``.
+
+    Raises:
+        TemplateError: if the file has no such kernel.
+    """
+    found = declarations((FOLDER / template).read_text(encoding="utf-8")).get(name)
+    if found is None:
+        raise TemplateError(f"{template}:{name}", "the file has no such kernel")
+    return found
 
 
 @lru_cache(maxsize=1)
@@ -72,7 +93,7 @@ def _lookup() -> TemplateLookup:
 @lru_cache(maxsize=1)
 def _texts() -> Shelf:
     """Where texts are kept, by the text of all templates: no version of clnet reads another's."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(Path(__file__).with_name("declaration.py").read_bytes())
     for path in sorted(FOLDER.rglob("*.mako")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return shelf(SETTINGS.cache_dir, "templates", digest.hexdigest()[:16], suffix=".cl")

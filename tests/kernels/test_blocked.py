@@ -229,7 +229,11 @@ def test_gradients_of_pooling_past_the_caches_have_the_same_bits(window, plane, 
         if window is not None:
             launches += blocked_max_pool_gradient(largest, gy, index, window=window)
         run(launches)
-        return [launch.kernel.params.stream for launch in launches], means.numpy(), largest.numpy()
+        return (
+            [launch.kernel.params["stream"] for launch in launches],
+            means.numpy(),
+            largest.numpy(),
+        )
 
     plain, *expected = results()
     monkeypatch.setattr(streaming, "STREAM_BYTES", 0)

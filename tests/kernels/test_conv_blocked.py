@@ -328,7 +328,7 @@ def test_rows_are_gathered_once_for_all_taps(geometry, direction, turn, room, wh
     monkeypatch.setattr(conv_blocked_direct, "ROOM_BYTES", room)
     form, case = BlockedForm(BlockedAlgorithm.DIRECT, 16), Reference(GEOMETRIES[geometry])
     side = Side(where, target_of(where, 16), case, direction, form)
-    shared = side.launches()[1][-1].kernel.params.shared > 0
+    shared = side.launches()[1][-1].kernel.params["shared"] > 0
     if direction is Direction.FORWARD or geometry in ("rows-once", "rows-once-images"):
         fits = geometry in ("rows-once-images", "rows-apart") or room > 2**15
         assert shared == (fits and geometry not in ("rows-once-even", "rows-unread"))
@@ -348,7 +348,7 @@ def test_large_results_go_past_the_caches(direction, where, monkeypatch):
     monkeypatch.setattr(conv_blocked_direct, "STREAM_BYTES", 0)
     form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
     side = Side(where, target_of(where, 16), Reference(GEOMETRIES["1x1-stride"]), direction, form)
-    assert side.launches()[1][-1].kernel.params.stream
+    assert side.launches()[1][-1].kernel.params["stream"]
     check(side)
 
 
@@ -378,7 +378,7 @@ def test_large_transformed_filters_go_past_the_caches(direction, lanes, where, m
     plainly = side.run()
     monkeypatch.setattr(streaming, "PACKED_BYTES", 0)
     monkeypatch.setattr(streaming, "LINE_BYTES", 4 * lanes)
-    assert side.launches()[1][0].kernel.params.stream
+    assert side.launches()[1][0].kernel.params["stream"]
     assert np.array_equal(side.run(), plainly)
 
 

@@ -77,7 +77,7 @@ def test_squares_turned_over_in_registers(shape, axes, past, dtype, monkeypatch)
     launches = copy(target, y, permuted(on_device(values), axes))
     assert [launch.kernel.name for launch in launches] == ["copy_squares"]
     whole = y.shape[-1] * y.dtype.itemsize % line == 0
-    assert launches[0].kernel.params.stream == (past and whole)
+    assert launches[0].kernel.params["stream"] == (past and whole)
     run(launches)
     np.testing.assert_array_equal(y.numpy(), values.transpose(axes))
 
@@ -137,7 +137,7 @@ def test_elements_repeated_along_rows(shape, kept, past, dtype, monkeypatch):
     launches = copy(target, y, x.view(shape, tuple(steps.get(a, 0) for a in range(len(shape)))))
     if y.shape[-1] >= 16:
         assert [launch.kernel.name for launch in launches] == ["repeat"]
-        assert launches[0].kernel.params.stream == past
+        assert launches[0].kernel.params["stream"] == past
     run(launches)
     order = sorted(range(len(kept)), key=lambda i: kept[i])
     there = tuple(shape[a] if a in kept else 1 for a in range(len(shape)))

@@ -52,7 +52,7 @@ def test_an_array_among_elements_of_one_value(shape, x_shape, starts, dtype, pas
     launches = place(target, y, x, x.shape, x.strides, starts=starts, value=7)
     assert [launch.kernel.name for launch in launches] == ["place"]
     if dtype == np.float32:
-        assert launches[0].kernel.params.stream == past
+        assert launches[0].kernel.params["stream"] == past
     run(launches)
     expected = np.full(shape, 7, dtype)
     expected[tuple(slice(a, a + n) for a, n in zip(starts, x_shape, strict=True))] = values

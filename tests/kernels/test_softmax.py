@@ -238,13 +238,13 @@ def test_results_that_go_past_the_caches_have_the_same_bits(dev, monkeypatch, ro
             *log_softmax(target, log_y, x, dim=1),
             *log_softmax_grad(target, log_gx, g, log_y, dim=1),
         ]
-        streams = [launch.kernel.params.stream for launch in launches]
+        streams = [launch.kernel.params["stream"] for launch in launches]
         launches += cross_entropy(target, loss, lse, None, x, labels, None, settings=settings)
         last = cross_entropy_grad(
             target, slope, Array.from_numpy(np.ones((), np.float32), dev), lse, None, x, labels,
             None, settings=settings,
         )  # fmt: skip
-        streams.append(last[0].kernel.params.stream)
+        streams.append(last[0].kernel.params["stream"])
         run([*launches, *last])
         return streams, [a.numpy() for a in (y, gx, log_y, log_gx, slope)]
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 import pyopencl as cl
@@ -79,7 +79,7 @@ def run(launches: list[Launch]) -> None:
     """Enqueue them in order, and remember which kernels they were, with which parameters."""
     for launch in launches:
         assert isinstance(launch.kernel, Rendered)
-        _seen[launch.kernel.name].add(launch.kernel.params)
+        _seen[launch.kernel.name].add(tuple(launch.kernel.params.items()))
         device().queue.launch(launch)
 
 
@@ -182,14 +182,13 @@ def _missing(kernel: Kernel) -> list[str]:
     if not seen:
         return [f"{kernel.name}: a launch"]
     texts = []
-    params = type(next(iter(seen)))
-    for name, kind in get_type_hints(params).items():
-        values = {getattr(each, name) for each in seen}
-        if kind is bool:
+    for name, kind in kernel.declared.parameters.items():
+        values = {dict(each)[name] for each in seen}
+        if kind == "bool":
             wanted = {True, False}
-        elif type(None) in get_args(kind):
+        elif "None" in kind:
             wanted = {None} if values != {None} else {"a value"}
-        elif kind is str and values & {"float", "double"}:
+        elif values & {"float", "double"} and kind == "str":
             wanted = {"float", "double"}
         else:
             continue

@@ -29,49 +29,49 @@
 ## def      conv_direct
 ## arg      y: out ctype[images][groups * outs][y_plane]
 ## arg      planes: in ctype[images][groups * ins][phases][plane]
-## arg      weight: in ctype         strided by w_group, w_out, w_in; taps dense
-## arg      offsets: in ctype[groups * outs]   the bias; any array when there is none
-## arg      groups: int              groups of channels
-## arg      outs: int                output channels of a group
-## arg      ins: int                 input channels of a group
-## arg      images_first: int        1: neighbouring work-groups share filters, 0: an image
-## arg      pitch: int               columns of a plane
-## arg      plane: int               elements of a plane
-## arg      ins_step: int            elements between the channels of the planes
-## arg      strip_height: int        output rows of a work-group
-## arg      y_height: int            output rows
-## arg      y_width: int             output columns
-## arg      y_start: int             element of a y plane that the first pixel goes to
-## arg      y_pitch: int             elements between the output rows in y
-## arg      y_plane: int             elements of a y plane
-## arg      w_group: int             elements between the groups of the filters
-## arg      w_out: int               elements between the output channels
-## arg      w_in: int                elements between the input channels
+## arg      weight: in ctype                  strided by w_group, w_out, w_in; taps dense
+## arg      offsets: in ctype[groups * outs]  the bias; any array when there is none
+## arg      groups: int                       groups of channels
+## arg      outs: int                         output channels of a group
+## arg      ins: int                          input channels of a group
+## arg      images_first: int                 1: neighbouring work-groups share filters, 0: an image
+## arg      pitch: int                        columns of a plane
+## arg      plane: int                        elements of a plane
+## arg      ins_step: int                     elements between the channels of the planes
+## arg      strip_height: int                 output rows of a work-group
+## arg      y_height: int                     output rows
+## arg      y_width: int                      output columns
+## arg      y_start: int                      element of a y plane that the first pixel goes to
+## arg      y_pitch: int                      elements between the output rows in y
+## arg      y_plane: int                      elements of a y plane
+## arg      w_group: int                      elements between the groups of the filters
+## arg      w_out: int                        elements between the output channels
+## arg      w_in: int                         elements between the input channels
 ##
 ## def      conv_pack_channels
-## arg      packed: out ctype[n * groups][blocks][pixels][vectors * simd]   zero beyond the channels
+## arg      packed: out ctype[n * groups][blocks][pixels][vectors * simd]  zero beyond the channels
 ## arg      gy: in ctype[n * groups][outs][pixels]
-## arg      outs: int                channels of a group
-## arg      pixels: int              pixels of an image
+## arg      outs: int                         channels of a group
+## arg      pixels: int                       pixels of an image
 ##
 ## def      conv_direct_weight
 ## arg      gw: inout ctype[slices][groups * outs][ins][kh][kw]
 ## arg      planes: in ctype[images][groups * ins][phases][plane]
-## arg      packed: in ctype         gy as conv_pack_channels writes it
-## arg      images: int              images
-## arg      groups: int              groups of channels
-## arg      outs: int                output channels of a group
-## arg      ins: int                 input channels of a group
-## arg      pitch: int               columns of a plane
-## arg      plane: int               elements of a plane
-## arg      ins_step: int            elements between the channels of the planes
-## arg      oh: int                  output rows
-## arg      ow: int                  output columns
-## arg      kh: int                  rows of the filter
-## arg      sh: int                  vertical stride
-## arg      dh: int                  vertical dilation
-## arg      slices: int              parts of the images that are summed apart
-## arg      accumulate: int          1: add to gw, 0: overwrite it
+## arg      packed: in ctype                  gy as conv_pack_channels writes it
+## arg      images: int                       images
+## arg      groups: int                       groups of channels
+## arg      outs: int                         output channels of a group
+## arg      ins: int                          input channels of a group
+## arg      pitch: int                        columns of a plane
+## arg      plane: int                        elements of a plane
+## arg      ins_step: int                     elements between the channels of the planes
+## arg      oh: int                           output rows
+## arg      ow: int                           output columns
+## arg      kh: int                           rows of the filter
+## arg      sh: int                           vertical stride
+## arg      dh: int                           vertical dilation
+## arg      slices: int                       parts of the images that are summed apart
+## arg      accumulate: int                   1: add to gw, 0: overwrite it
 ##
 ## launch   one work-item per group; global sizes in conv_direct.py
 ## numerics one chain of multiply_add per output, in the order channel, tap (the weight gradient:
@@ -84,16 +84,7 @@
 <% v = f"{ctype}{simd}" %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_direct(
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict planes, const long planes_offset,
-    __global const ${ctype} *restrict weight, const long weight_offset,
-    __global const ${ctype} *restrict offsets, const long offsets_offset,
-    const int groups, const int outs, const int ins, const int images_first,
-    const int pitch, const int plane, const int ins_step,
-    const int strip_height, const int y_height, const int y_width,
-    const int y_start, const int y_pitch, const int y_plane,
-    const int w_group, const int w_out, const int w_in)
+__kernel void conv_direct(...)
 {
     __local ${ctype} sums[${rows * strip}] __attribute__((aligned(64)));
     const int image = get_group_id(images_first ? 0 : 2);
@@ -164,10 +155,7 @@ __kernel void conv_direct(
 <% v, width, stages = f"{ctype}{simd}", simd * vectors, simd.bit_length() - 1 %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_pack_channels(
-    __global ${ctype} *restrict packed, const long packed_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    const int outs, const int pixels)
+__kernel void conv_pack_channels(...)
 {
     const int blocks = (outs + ${width - 1}) / ${width};
     const int block = get_global_id(0) % blocks;
@@ -208,13 +196,7 @@ __kernel void conv_pack_channels(
 <% v, width, kw = f"{ctype}{simd}", simd * vectors, len(tap_columns) %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_direct_weight(
-    __global ${ctype} *restrict gw, const long gw_offset,
-    __global const ${ctype} *restrict planes, const long planes_offset,
-    __global const ${ctype} *restrict packed, const long packed_offset,
-    const int images, const int groups, const int outs, const int ins,
-    const int pitch, const int plane, const int ins_step, const int oh, const int ow,
-    const int kh, const int sh, const int dh, const int slices, const int accumulate)
+__kernel void conv_direct_weight(...)
 {
     const int blocks = (outs + ${width - 1}) / ${width};
     const int block = get_group_id(0) % blocks;

@@ -11,41 +11,37 @@
 ## def      im2col
 ## arg      columns: out ctype[n * c][kh][kw][oh][ow]
 ## arg      x: in ctype[n * c][h][w]
-## arg      h: int           height of x
-## arg      w: int           width of x
-## arg      oh: int          height of the output
-## arg      ow: int          width of the output
-## arg      sh: int          vertical stride
-## arg      sw: int          horizontal stride
-## arg      ph: int          padding above
-## arg      pw: int          padding on the left
-## arg      dh: int          vertical dilation
-## arg      dw: int          horizontal dilation
+## arg      h: int   height of x
+## arg      w: int   width of x
+## arg      oh: int  height of the output
+## arg      ow: int  width of the output
+## arg      sh: int  vertical stride
+## arg      sw: int  horizontal stride
+## arg      ph: int  padding above
+## arg      pw: int  padding on the left
+## arg      dh: int  vertical dilation
+## arg      dw: int  horizontal dilation
 ##
 ## def      col2im
 ## arg      gx: out ctype[n * c][h][w]
 ## arg      columns: in ctype[n * c][kh][kw][oh][ow]
-## arg      h: int           height of gx
-## arg      w: int           width of gx
-## arg      oh: int          height of the output
-## arg      ow: int          width of the output
-## arg      sh: int          vertical stride
-## arg      sw: int          horizontal stride
-## arg      ph: int          padding above
-## arg      pw: int          padding on the left
-## arg      dh: int          vertical dilation
-## arg      dw: int          horizontal dilation
+## arg      h: int   height of gx
+## arg      w: int   width of gx
+## arg      oh: int  height of the output
+## arg      ow: int  width of the output
+## arg      sh: int  vertical stride
+## arg      sw: int  horizontal stride
+## arg      ph: int  padding above
+## arg      pw: int  padding on the left
+## arg      dh: int  vertical dilation
+## arg      dw: int  horizontal dilation
 ##
 ## launch   im2col: global (oh * ow rounded up to group_size, n * c * kh * kw)
 ##          col2im: global (h * w rounded up to group_size, n * c)
 ## numerics exact; col2im adds in the order r, s
 <%def name="im2col(ctype, kh, kw, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void im2col(
-    __global ${ctype} *restrict columns, const long columns_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int h, const int w, const int oh, const int ow, const int sh, const int sw,
-    const int ph, const int pw, const int dh, const int dw)
+__kernel void im2col(...)
 {
     const int pixel = get_global_id(0), row = get_global_id(1);
     const int tap = row % ${kh * kw};
@@ -61,11 +57,7 @@ __kernel void im2col(
 </%def>
 <%def name="col2im(ctype, kh, kw, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void col2im(
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict columns, const long columns_offset,
-    const int h, const int w, const int oh, const int ow, const int sh, const int sw,
-    const int ph, const int pw, const int dh, const int dw)
+__kernel void col2im(...)
 {
     const int pixel = get_global_id(0);
     const long image = get_global_id(1);

@@ -28,29 +28,29 @@
 ## param    a: Loads              how a comes in, see tile.py
 ## param    b: Loads              how b comes in
 ##
-## arg      out: out ctype        (n, groups * rows, height, width), or slices of it
-## arg      filters: in ctype     packed or not
-## arg      source: in ctype      what is gathered, (n, groups * channels, h, w)
-## arg      bias: in ctype        (groups * rows), only with a bias
-## arg      n: int                images
-## arg      groups: int           groups of channels
-## arg      rows: int             channels of out, in a group
-## arg      channels: int         channels of what is gathered, in a group
-## arg      height: int           of out
+## arg      out: out ctype     (n, groups * rows, height, width), or slices of it
+## arg      filters: in ctype  packed or not
+## arg      source: in ctype   what is gathered, (n, groups * channels, h, w)
+## % if bias:
+## arg      bias: in ctype     (groups * rows)
+## % endif
+## arg      n: int             images
+## arg      groups: int        groups of channels
+## arg      rows: int          channels of out, in a group
+## arg      channels: int      channels of what is gathered, in a group
+## arg      height: int        of out
 ## arg      width: int
-## arg      h: int                height of what is gathered
-## arg      w: int                its width
-## arg      taps_h: int           rows of the filter
-## arg      taps_w: int           its columns
-## arg      sh: int               stride
-## arg      sw: int
-## arg      dh: int               dilation
-## arg      dw: int
-## arg      ph: int               padding above
-## arg      pw: int               padding on the left
-## arg      slices: int           parts of the sums, computed by groups of their own
-## arg      slice_tiles: int      tiles of a part
-## arg      out_slice: long       slice s goes to out + s * out_slice
+## arg      h: int             height of what is gathered
+## arg      w: int             its width
+## arg      taps_h: int        rows of the filter
+## arg      taps_w: int        its columns
+## arg      sh, sw: int        stride
+## arg      dh, dw: int        dilation
+## arg      ph: int            padding above
+## arg      pw: int            padding on the left
+## arg      slices: int        parts of the sums, computed by groups of their own
+## arg      slice_tiles: int   tiles of a part
+## arg      out_slice: long    slice s goes to out + s * out_slice
 ##
 ## launch   global (tiles of columns * items, tiles of rows * phases, groups * slices), local (items, 1, 1)
 ## numerics one chain per result: taps, and channels for each
@@ -66,17 +66,7 @@
 %>
 ${core.functions(tile, ctype)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
-__kernel void conv_implicit(
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict filters, const long filters_offset,
-    __global const ${ctype} *restrict source, const long source_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset,
-% endif
-    const int n, const int groups, const int rows, const int channels,
-    const int height, const int width, const int h, const int w, const int taps_h, const int taps_w,
-    const int sh, const int sw, const int dh, const int dw, const int ph, const int pw,
-    const int slices, const int slice_tiles, const long out_slice)
+__kernel void conv_implicit(...)
 {
     ${core.begin(tile, ctype, a, b)}
     const int group = get_group_id(2) % groups, slice = get_group_id(2) / groups;

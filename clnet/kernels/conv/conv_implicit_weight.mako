@@ -14,31 +14,27 @@
 ## param    a: Loads              how a comes in, see tile.py
 ## param    b: Loads              how b comes in
 ##
-## arg      out: out ctype        results or slices of them, at m * out_m + channel * out_n + tap * out_tap
-## arg      gy: in ctype          (n, groups * ocg, oh, ow)
-## arg      x: in ctype           (n, groups * icg, h, w)
-## arg      n: int                images
-## arg      groups: int           groups of channels
-## arg      icg: int              input channels of a group
-## arg      ocg: int              output channels of a group
-## arg      h: int                height of x
-## arg      w: int                width of x
-## arg      oh: int               height of gy
-## arg      ow: int               width of gy
-## arg      taps_h: int           rows of the filter
-## arg      taps_w: int           its columns
-## arg      sh: int               stride
-## arg      sw: int
-## arg      dh: int               dilation
-## arg      dw: int
-## arg      ph: int               padding above
-## arg      pw: int               padding on the left
-## arg      slices: int           parts of the sums, computed by groups of their own
-## arg      slice_k: int          pixels of a part, a multiple of tile_k
-## arg      out_slice: long       slice s goes to out + s * out_slice
-## arg      out_m: int
-## arg      out_n: int
-## arg      out_tap: int
+## arg      out: out ctype   results or slices of them, at m * out_m + channel * out_n + tap * out_tap
+## arg      gy: in ctype     (n, groups * ocg, oh, ow)
+## arg      x: in ctype      (n, groups * icg, h, w)
+## arg      n: int           images
+## arg      groups: int      groups of channels
+## arg      icg: int         input channels of a group
+## arg      ocg: int         output channels of a group
+## arg      h: int           height of x
+## arg      w: int           width of x
+## arg      oh: int          height of gy
+## arg      ow: int          width of gy
+## arg      taps_h: int      rows of the filter
+## arg      taps_w: int      its columns
+## arg      sh, sw: int      stride
+## arg      dh, dw: int      dilation
+## arg      ph: int          padding above
+## arg      pw: int          padding on the left
+## arg      slices: int      parts of the sums, computed by groups of their own
+## arg      slice_k: int     pixels of a part, a multiple of tile_k
+## arg      out_slice: long  slice s goes to out + s * out_slice
+## arg      out_m, out_n, out_tap: int
 ##
 ## launch   global (tiles of columns * items, tiles of rows, groups * slices), local (items, 1, 1)
 ## numerics one chain per result in the order of pixels
@@ -52,15 +48,7 @@
 %>
 ${core.functions(tile, ctype)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
-__kernel void conv_implicit_weight(
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int n, const int groups, const int icg, const int ocg, const int h, const int w,
-    const int oh, const int ow, const int taps_h, const int taps_w,
-    const int sh, const int sw, const int dh, const int dw, const int ph, const int pw,
-    const int slices, const int slice_k, const long out_slice,
-    const int out_m, const int out_n, const int out_tap)
+__kernel void conv_implicit_weight(...)
 {
     ${core.begin(tile, ctype, a, b)}
     const int group = get_group_id(2) % groups, slice = get_group_id(2) / groups;

@@ -9,31 +9,29 @@
 ##
 ## def      conv_pack
 ## arg      packed: out ctype[groups][taps][channels][rows]
-## arg      filters: in ctype     (groups * rows, channels, taps), transposed (groups * channels, rows, taps)
-## arg      rows: int
-## arg      channels: int
-## arg      taps: int             elements of one channel of a filter
-## arg      total: int            groups * channels * rows
+## arg      filters: in ctype  (groups * rows, channels, taps), transposed (groups * channels, rows, taps)
+## arg      rows, channels: int
+## arg      taps: int          elements of one channel of a filter
+## arg      total: int         groups * channels * rows
 ##
 ## def      conv_sum
 ## arg      out: out ctype[size]
 ## arg      parts: in ctype[slices][size]
-## arg      bias: in ctype[features], only with a bias
-## arg      size: int             elements of out
-## arg      slices: int           parts
-## arg      taps: int             parts lie as [taps][size / taps], out as [size / taps][taps]
-## arg      plane: int            neighbours in out with the same bias
-## arg      features: int         elements of bias
+## % if bias:
+## arg      bias: in ctype[features]
+## % endif
+## arg      size: int          elements of out
+## arg      slices: int        parts
+## arg      taps: int          parts lie as [taps][size / taps], out as [size / taps][taps]
+## arg      plane: int         neighbours in out with the same bias
+## arg      features: int      elements of bias
 ##
 ## launch   conv_pack: global (total rounded up,); conv_sum: global (size rounded up * lanes,)
 ## numerics conv_sum: lane l adds slices l, l + lanes ... in order, then lanes are added in a tree
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%def name="conv_pack(ctype, transposed, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_pack(
-    __global ${ctype} *restrict packed, const long packed_offset,
-    __global const ${ctype} *restrict filters, const long filters_offset,
-    const int rows, const int channels, const int taps, const int total)
+__kernel void conv_pack(...)
 {
     const int at = get_global_id(0), row = at % rows, channel = at / rows % channels, group = at / rows / channels;
     if (at < total) {
@@ -51,13 +49,7 @@ __kernel void conv_pack(
 </%def>
 <%def name="conv_sum(ctype, group_size, lanes, bias, activation)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_sum(
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict parts, const long parts_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset,
-% endif
-    const int size, const int slices, const int taps, const int plane, const int features)
+__kernel void conv_sum(...)
 {
     const int self = get_local_id(0), i = get_group_id(0) * ${group_size // lanes} + self % ${group_size // lanes};
     ${ctype} sum = 0;

@@ -7,23 +7,19 @@
 ## param    phases: tuple           planes made of one, vertically and horizontally
 ## arg      planes: out ctype[n * c][phases][plane]
 ## arg      x: in ctype[n * c][h][w]
-## arg      h: int                   height of x
-## arg      w: int                   width of x
-## arg      ph: int                  rows of padding above
-## arg      pw: int                  columns of padding on the left
-## arg      height: int              rows of a plane
-## arg      pitch: int               columns of a plane
-## arg      plane: int               elements of a plane; those after its rows are set to zero
-## arg      slack: int               elements after the last plane, set to zero too
+## arg      h: int       height of x
+## arg      w: int       width of x
+## arg      ph: int      rows of padding above
+## arg      pw: int      columns of padding on the left
+## arg      height: int  rows of a plane
+## arg      pitch: int   columns of a plane
+## arg      plane: int   elements of a plane; those after its rows are set to zero
+## arg      slack: int   elements after the last plane, set to zero too
 ## launch   one work-item per channel of an image, local size 1
 ## numerics exact
 <%def name="conv_planes(ctype, sh, sw, phases)">
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_planes(
-    __global ${ctype} *restrict planes, const long planes_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int h, const int w, const int ph, const int pw,
-    const int height, const int pitch, const int plane, const int slack)
+__kernel void conv_planes(...)
 {
     const size_t image = get_global_id(0);
     x += x_offset + image * h * w;

@@ -20,37 +20,30 @@
 ##
 ## def      winograd_spread
 ## arg      out: out ctype[numbers][channels][n * tiles_h * tiles_w]
-## arg      x: in ctype           (n, channels, h, w), dense
-## arg      n: int                images
-## arg      channels: int
-## arg      h: int
-## arg      w: int
-## arg      tiles_h: int          tiles of an image
-## arg      tiles_w: int
-## arg      ph: int               tile (i, j) begins at pixel (4 * i - ph, 4 * j - pw)
-## arg      pw: int
+## arg      x: in ctype            (n, channels, h, w), dense
+## arg      n: int                 images
+## arg      channels, h, w: int
+## arg      tiles_h, tiles_w: int  tiles of an image
+## arg      ph, pw: int            tile (i, j) begins at pixel (4 * i - ph, 4 * j - pw)
 ##
 ## def      winograd_filters
 ## arg      out: out ctype[numbers][channels][rows]
-## arg      filters: in ctype     (rows, channels, size, size), turned (channels, rows, ...)
-## arg      rows: int             channels of the result
-## arg      channels: int         channels that are summed over
+## arg      filters: in ctype      (rows, channels, size, size), turned (channels, rows, ...)
+## arg      rows: int              channels of the result
+## arg      channels: int          channels that are summed over
 ##
 ## def      winograd_gather
-## arg      out: out ctype        (n, rows, h, w), dense
+## arg      out: out ctype         (n, rows, h, w), dense
 ## arg      sums: in ctype[numbers][rows][n * tiles_h * tiles_w]
-## arg      bias: in ctype[rows]  only with a bias
-## arg      n: int
-## arg      rows: int
-## arg      h: int
-## arg      w: int
-## arg      tiles_h: int
-## arg      tiles_w: int
+## % if bias:
+## arg      bias: in ctype[rows]
+## % endif
+## arg      n, rows, h, w, tiles_h, tiles_w: int
 ##
 ## def      winograd_gradient
-## arg      out: out ctype        (rows, channels, size, size), dense
+## arg      out: out ctype         (rows, channels, size, size), dense
 ## arg      sums: in ctype[numbers][rows][channels]
-## arg      total: int            rows * channels
+## arg      total: int             rows * channels
 ##
 ## launch   winograd_spread, _gather: global (tiles of all images rounded up, channels or rows);
 ##          _filters, _gradient: global (rows * channels rounded up,); local (group_size,) in x
@@ -58,11 +51,7 @@
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%def name="winograd_spread(ctype, matrix, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void winograd_spread(
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int n, const int channels, const int h, const int w, const int tiles_h, const int tiles_w,
-    const int ph, const int pw)
+__kernel void winograd_spread(...)
 {
     const int place = get_global_id(0), channel = get_global_id(1), tiles = n * tiles_h * tiles_w;
     if (place >= tiles)
@@ -86,10 +75,7 @@ __kernel void winograd_spread(
 </%def>
 <%def name="winograd_filters(ctype, matrix, group_size, turned)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void winograd_filters(
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict filters, const long filters_offset,
-    const int rows, const int channels)
+__kernel void winograd_filters(...)
 {
     const int place = get_global_id(0), row = place % rows, channel = place / rows;
     if (channel >= channels)
@@ -116,13 +102,7 @@ __kernel void winograd_filters(
 </%def>
 <%def name="winograd_gather(ctype, matrix, group_size, vector, bias, activation)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void winograd_gather(
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict sums, const long sums_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset,
-% endif
-    const int n, const int rows, const int h, const int w, const int tiles_h, const int tiles_w)
+__kernel void winograd_gather(...)
 {
     const int place = get_global_id(0), row = get_global_id(1), tiles = n * tiles_h * tiles_w;
     if (place >= tiles)
@@ -160,9 +140,7 @@ __kernel void winograd_gather(
 </%def>
 <%def name="winograd_gradient(ctype, matrix, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void winograd_gradient(
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict sums, const long sums_offset, const int total)
+__kernel void winograd_gradient(...)
 {
     const int place = get_global_id(0);
     if (place >= total)

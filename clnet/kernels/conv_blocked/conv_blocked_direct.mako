@@ -31,32 +31,30 @@
 ## def      conv_blocked_direct
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
 ## arg      x: in float[images][in_blocks][x_height][x_width][width]
-## arg      packed: in float         conv_blocked_pack's: zeros[width], then the filters
-## arg      offsets: in float[out_blocks * width]   only with a bias
-## arg      added: in float[images][out_blocks][y_height][y_width][width]   only if there is
+## arg      packed: in float  conv_blocked_pack's: zeros[width], then the filters
+## % if bias:
+## arg      offsets: in float[out_blocks * width]
+## % endif
+## % if added:
+## arg      added: in float[images][out_blocks][y_height][y_width][width]
+## % endif
 ## arg      images: int
-## arg      in_blocks: int           blocks of channels of x
-## arg      x_height: int
-## arg      x_width: int
-## arg      out_blocks: int          blocks of channels of y, a multiple of vectors
-## arg      y_height: int
-## arg      y_width: int
-## arg      kh: int                  rows of the filter
-## arg      kw: int                  columns of the filter
-## arg      down: int                rows of x from pixel to pixel of a phase
-## arg      right: int               columns
-## arg      phases_down: int
-## arg      phases_right: int
-## arg      pad_down: int
-## arg      pad_right: int
-## arg      gap_down: int
+## arg      in_blocks: int    blocks of channels of x
+## arg      x_height, x_width: int
+## arg      out_blocks: int   blocks of channels of y, a multiple of vectors
+## arg      y_height, y_width: int
+## arg      kh: int           rows of the filter
+## arg      kw: int           columns of the filter
+## arg      down: int         rows of x from pixel to pixel of a phase
+## arg      right: int        columns
+## arg      phases_down, phases_right, pad_down, pad_right, gap_down: int
 ## arg      gap_right: int
-## arg      rows_apart: int          from tap to tap of a phase
+## arg      rows_apart: int   from tap to tap of a phase
 ## arg      columns_apart: int
-## arg      turn: int                tiles that are gathered together
-## arg      some_taps: int           taps of a part
-## arg      some_blocks: int         blocks of x of a part; turn * some_taps * some_blocks fit `room`
-## arg      lines: int               vectors of the next panel to fetch ahead for each block of x
+## arg      turn: int         tiles that are gathered together
+## arg      some_taps: int    taps of a part
+## arg      some_blocks: int  blocks of x of a part; turn * some_taps * some_blocks fit `room`
+## arg      lines: int        vectors of the next panel to fetch ahead for each block of x
 ##
 ## launch   conv_blocked_direct: global (phases, chunks of tiles, chunks of panels), local (1, 1, 1)
 ## numerics one chain of multiply_add per output, in the order part, tap, channel
@@ -72,22 +70,7 @@ ${prelude.fetch_ahead()}
 ${prelude.stream("float", width)}
 % endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_direct(
-    __global float *restrict y, const long y_offset,
-    __global const float *restrict x, const long x_offset,
-    __global const float *restrict packed, const long packed_offset,
-% if bias:
-    __global const float *restrict offsets, const long offsets_offset,
-% endif
-% if added:
-    __global const float *restrict added, const long added_offset,
-% endif
-    const int images, const int in_blocks, const int x_height, const int x_width,
-    const int out_blocks, const int y_height, const int y_width, const int kh, const int kw,
-    const int down, const int right, const int phases_down, const int phases_right,
-    const int pad_down, const int pad_right, const int gap_down, const int gap_right,
-    const int rows_apart, const int columns_apart,
-    const int turn, const int some_taps, const int some_blocks, const int lines)
+__kernel void conv_blocked_direct(...)
 {
 % if not straight:
     __local float gathered[${room}] __attribute__((aligned(64)));

@@ -28,48 +28,24 @@
 ## def      conv_blocked_few
 ## arg      y: out float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][ic][h][w]
-## arg      packed: in float         conv_blocked_pack's: zeros[width], [panels][kh * kw][ic][lanes]
-## arg      offsets: in float[panels * vectors * width]   only with a bias
-## arg      images: int
-## arg      ic: int
-## arg      h: int
-## arg      w: int
-## arg      panels: int
-## arg      oh: int
-## arg      ow: int
-## arg      kh: int
-## arg      kw: int
-## arg      sh: int
-## arg      ph: int
-## arg      pw: int
-## arg      dh: int
-## arg      dw: int
-## arg      strip: int               output rows of a strip
-## arg      pitch: int               floats of a row in local memory
+## arg      packed: in float      conv_blocked_pack's: zeros[width], [panels][kh * kw][ic][lanes]
+## % if bias:
+## arg      offsets: in float[panels * vectors * width]
+## % endif
+## arg      images, ic, h, w, panels, oh, ow, kh, kw, sh, ph, pw, dh, dw: int
+## arg      strip: int            output rows of a strip
+## arg      pitch: int            floats of a row in local memory
 ## def      conv_blocked_few_weight
 ## arg      partial: out float[chunks][panels][tap tiles][terms][vectors * width]
 ## arg      gy: in float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][ic][h][w]
-## arg      images: int
-## arg      ic: int
-## arg      h: int
-## arg      w: int
-## arg      panels: int
-## arg      oh: int
-## arg      ow: int
-## arg      kh: int
-## arg      kw: int
-## arg      sh: int
-## arg      ph: int
-## arg      pw: int
-## arg      dh: int
-## arg      dw: int
-## arg      strip: int               output rows of a strip
-## arg      pitch: int               floats of a row in local memory
+## arg      images, ic, h, w, panels, oh, ow, kh, kw, sh, ph, pw, dh, dw: int
+## arg      strip: int            output rows of a strip
+## arg      pitch: int            floats of a row in local memory
 ## def      conv_blocked_few_sum
 ## arg      gw: out float[panels * vectors * width][taps]
-## arg      partial: inout float     as above
-## arg      taps: int                of all channels
+## arg      partial: inout float  as above
+## arg      taps: int             of all channels
 ## arg      chunks: int
 ##
 ## launch   conv_blocked_few: global (strips, images), local (1, 1)
@@ -98,16 +74,7 @@
 <% v, lanes = f"float{width}", width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_few(
-    __global float *restrict y, const long y_offset,
-    __global const float *restrict x, const long x_offset,
-    __global const float *restrict packed, const long packed_offset,
-% if bias:
-    __global const float *restrict offsets, const long offsets_offset,
-% endif
-    const int images, const int ic, const int h, const int w, const int panels, const int oh,
-    const int ow, const int kh, const int kw, const int sh, const int ph, const int pw,
-    const int dh, const int dw, const int strip, const int pitch)
+__kernel void conv_blocked_few(...)
 {
     __local float rows[${most}] __attribute__((aligned(64)));
     const int image = get_group_id(1), first = get_group_id(0) * strip;
@@ -160,13 +127,7 @@ __kernel void conv_blocked_few(
 <% v, lanes = f"float{width}", width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_few_weight(
-    __global float *restrict partial, const long partial_offset,
-    __global const float *restrict gy, const long gy_offset,
-    __global const float *restrict x, const long x_offset,
-    const int images, const int ic, const int h, const int w, const int panels, const int oh,
-    const int ow, const int kh, const int kw, const int sh, const int ph, const int pw,
-    const int dh, const int dw, const int strip, const int pitch)
+__kernel void conv_blocked_few_weight(...)
 {
     __local float rows[${most}] __attribute__((aligned(64)));
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
@@ -223,10 +184,7 @@ __kernel void conv_blocked_few_weight(
 <% lanes = width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_few_sum(
-    __global float *restrict gw, const long gw_offset,
-    __global float *restrict partial, const long partial_offset,
-    const int taps, const int chunks)
+__kernel void conv_blocked_few_sum(...)
 {
     const int panel = get_group_id(0), panels = get_num_groups(0);
     const int length = (taps + ${terms - 1}) / ${terms} * ${terms * lanes};

@@ -6,22 +6,18 @@
 ## param    width: 4|8|16            channels of a block
 ## param    vectors: int             blocks of channels of a panel
 ##
-## arg      packed: out float        zeros[width], then [panels][kh][kw][ins][vectors * width]
-## arg      weight: in float         outs and ins are steps of w_out and w_in; taps are dense
-## arg      outs: int                channels, a multiple of vectors * width
-## arg      ins: int                 channels
-## arg      taps: int                of a filter
-## arg      w_out: int
-## arg      w_in: int
+## arg      packed: out float  zeros[width], then [panels][kh][kw][ins][vectors * width]
+## arg      weight: in float   outs and ins are steps of w_out and w_in; taps are dense
+## arg      outs: int          channels, a multiple of vectors * width
+## arg      ins: int           channels
+## arg      taps: int          of a filter
+## arg      w_out, w_in: int
 ##
 ## launch   global (panels, chunks of ins), local (1, 1)
 <%def name="conv_blocked_pack(width, vectors)">
 <% lanes = width * vectors %>
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_pack(
-    __global float *restrict packed, const long packed_offset,
-    __global const float *restrict weight, const long weight_offset,
-    const int outs, const int ins, const int taps, const int w_out, const int w_in)
+__kernel void conv_blocked_pack(...)
 {
     const int panel = get_group_id(0), chunk = get_group_id(1), chunks = get_num_groups(1);
     packed += packed_offset;

@@ -22,27 +22,13 @@
 ## arg      partial: out float[chunks][panels][in_blocks][kh * kw][width][vectors * width]
 ## arg      gy: in float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][in_blocks][h][w][width]
-## arg      images: int
-## arg      in_blocks: int
-## arg      panels: int
-## arg      h: int
-## arg      w: int
-## arg      oh: int
-## arg      ow: int
-## arg      kh: int
-## arg      kw: int
-## arg      sh: int
-## arg      sw: int
-## arg      ph: int
-## arg      pw: int
-## arg      dh: int
-## arg      dw: int
-## arg      turn: int                rows of y whose sums are kept in registers
+## arg      images, in_blocks, panels, h, w, oh, ow, kh, kw, sh, sw, ph, pw: int
+## arg      dh, dw: int
+## arg      turn: int             rows of y whose sums are kept in registers
 ## def      conv_blocked_weight_sum
 ## arg      gw: out float[panels * vectors * width][in_blocks * width][taps]
-## arg      partial: inout float     as above
-## arg      taps: int
-## arg      chunks: int
+## arg      partial: inout float  as above
+## arg      taps, chunks: int
 ##
 ## launch   conv_blocked_weight: global (chunks, groups of panels), local (1, 1)
 ## launch   conv_blocked_weight_sum: global (in_blocks, panels), local (1, 1)
@@ -54,13 +40,7 @@
 ${vectors_of.types("float", width)}
 ${prelude.fetch_ahead()}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_weight(
-    __global float *restrict partial, const long partial_offset,
-    __global const float *restrict gy, const long gy_offset,
-    __global const float *restrict x, const long x_offset,
-    const int images, const int in_blocks, const int panels, const int h, const int w,
-    const int oh, const int ow, const int kh, const int kw, const int sh, const int sw,
-    const int ph, const int pw, const int dh, const int dw, const int turn)
+__kernel void conv_blocked_weight(...)
 {
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
     const int group = get_group_id(1), groups = get_num_groups(1);
@@ -159,10 +139,7 @@ __kernel void conv_blocked_weight(
 <% v, lanes = f"float{width}", width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_weight_sum(
-    __global float *restrict gw, const long gw_offset,
-    __global float *restrict partial, const long partial_offset,
-    const int taps, const int chunks)
+__kernel void conv_blocked_weight_sum(...)
 {
     const int in_block = get_group_id(0), in_blocks = get_num_groups(0);
     const int panel = get_group_id(1), panels = get_num_groups(1);

@@ -32,26 +32,27 @@
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
 ## arg      x: in float[images][in_blocks][x_height][x_width][width]
 ## arg      packed: in float[panels][side * side][in_blocks * width][vectors * width]
-## arg      offsets: in float[out_blocks * width]   only with a bias
-## arg      added: in float[images][out_blocks][y_height][y_width][width]   only if there is
+## % if bias:
+## arg      offsets: in float[out_blocks * width]
+## % endif
+## % if added:
+## arg      added: in float[images][out_blocks][y_height][y_width][width]
+## % endif
 ## arg      scratch: out float[groups][slot]
 ## arg      images: int
-## arg      in_blocks: int           blocks of channels of x
-## arg      x_height: int
-## arg      x_width: int
-## arg      out_blocks: int          blocks of channels of y, a multiple of vectors
-## arg      y_height: int
-## arg      y_width: int
-## arg      pad_down: int            rows that the first tile reads above the image
-## arg      pad_right: int           columns
-## arg      turn: int                register blocks of tiles in a block
-## arg      slot: int                floats of scratch memory for each group
+## arg      in_blocks: int     blocks of channels of x
+## arg      x_height, x_width: int
+## arg      out_blocks: int    blocks of channels of y, a multiple of vectors
+## arg      y_height, y_width: int
+## arg      pad_down: int      rows that the first tile reads above the image
+## arg      pad_right: int     columns
+## arg      turn: int          register blocks of tiles in a block
+## arg      slot: int          floats of scratch memory for each group
 ## def      conv_winograd_pack
-## arg      packed: out float        as above
-## arg      weight: in float         outs and ins are steps of w_out and w_in; taps are dense
-## arg      ins: int                 channels
-## arg      w_out: int
-## arg      w_in: int
+## arg      packed: out float  as above
+## arg      weight: in float   outs and ins are steps of w_out and w_in; taps are dense
+## arg      ins: int           channels
+## arg      w_out, w_in: int
 ##
 ## launch   conv_winograd: global (chunks of blocks), local (1)
 ## launch   conv_winograd_pack: global (panels, chunks of ins), local (1, 1)
@@ -64,20 +65,7 @@
 <% v, side, out, lanes = f"float{width}", len(inputs), len(outputs), width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd(
-    __global float *restrict y, const long y_offset,
-    __global const float *restrict x, const long x_offset,
-    __global const float *restrict packed, const long packed_offset,
-% if bias:
-    __global const float *restrict offsets, const long offsets_offset,
-% endif
-% if added:
-    __global const float *restrict added, const long added_offset,
-% endif
-    __global float *restrict scratch, const long scratch_offset,
-    const int images, const int in_blocks, const int x_height, const int x_width,
-    const int out_blocks, const int y_height, const int y_width,
-    const int pad_down, const int pad_right, const int turn, const int slot)
+__kernel void conv_winograd(...)
 {
     __local float passing[${side * side * width}] __attribute__((aligned(64)));
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
@@ -207,10 +195,7 @@ ${vectors_of.types("float", width)}
 ${prelude.stream("float", width)}
 % endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd_pack(
-    __global float *restrict packed, const long packed_offset,
-    __global const float *restrict weight, const long weight_offset,
-    const int ins, const int w_out, const int w_in)
+__kernel void conv_winograd_pack(...)
 {
     __local float taps[${size * size * lanes}] __attribute__((aligned(64)));
     const int panel = get_group_id(0), chunk = get_group_id(1), chunks = get_num_groups(1);

@@ -27,20 +27,12 @@
 ## arg      gy: in float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][in_blocks][h][w][width]
 ## arg      scratch: out float[groups][slot]
-## arg      images: int
-## arg      in_blocks: int
-## arg      panels: int
-## arg      h: int
-## arg      w: int
-## arg      oh: int
-## arg      ow: int
-## arg      ph: int
-## arg      pw: int
-## arg      turn: int                tiles of a block
-## arg      slot: int                floats of scratch memory for each group
+## arg      images, in_blocks, panels, h, w, oh, ow, ph, pw: int
+## arg      turn: int          tiles of a block
+## arg      slot: int          floats of scratch memory for each group
 ## def      conv_winograd_weight_sum
 ## arg      gw: out float[panels * vectors * width][in_blocks * width][k * k]
-## arg      partial: in float        as above
+## arg      partial: in float  as above
 ## arg      chunks: int
 ##
 ## launch   conv_winograd_weight: global (chunks, groups of panels), local (1, 1)
@@ -52,13 +44,7 @@
 <% v, side, out, lanes = f"float{width}", len(inputs), len(grads[0]), width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd_weight(
-    __global float *restrict partial, const long partial_offset,
-    __global const float *restrict gy, const long gy_offset,
-    __global const float *restrict x, const long x_offset,
-    __global float *restrict scratch, const long scratch_offset,
-    const int images, const int in_blocks, const int panels, const int h, const int w,
-    const int oh, const int ow, const int ph, const int pw, const int turn, const int slot)
+__kernel void conv_winograd_weight(...)
 {
     __local float passing[${side * side * width}] __attribute__((aligned(64)));
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
@@ -171,9 +157,7 @@ __kernel void conv_winograd_weight(
 size = len(filters) %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd_weight_sum(
-    __global float *restrict gw, const long gw_offset,
-    __global const float *restrict partial, const long partial_offset, const int chunks)
+__kernel void conv_winograd_weight_sum(...)
 {
     __local float sums[${side * side * width}] __attribute__((aligned(64)));
     __local float taps[${size * size * lanes}] __attribute__((aligned(64)));

@@ -6,14 +6,13 @@
 ## param   lanes: int                channels of a block: 4, 8 or 16
 ## param   blocked: bool             what is written is blocked
 ## arg     pixels: int
-## arg     share: int                pixels of an item, a multiple of lanes
+## arg     share: int    pixels of an item, a multiple of lanes
 ## arg     groups: int
 ## arg     y: out float
-## arg     y_image: int              its step from image to image
-## arg     y_group: int              its step from block to block of channels
+## arg     y_image: int  its step from image to image
+## arg     y_group: int  its step from block to block of channels
 ## arg     x: in float
-## arg     x_image: int
-## arg     x_group: int
+## arg     x_image, x_group: int
 ## launch  (pixels / share, groups, n) items, groups of one
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%def name="reorder(lanes, blocked)">
@@ -23,10 +22,7 @@
 %>
 ${vectors.types("float", lanes)}
 ${vectors.zip("float", lanes)}
-__kernel void reorder(
-    const int pixels, const int share, const int groups,
-    __global float *restrict y, const long y_offset, const int y_image, const int y_group,
-    __global const float *restrict x, const long x_offset, const int x_image, const int x_group)
+__kernel void reorder(...)
 {
     const int from = get_global_id(0) * share, end = min(pixels, from + share);
     y += y_offset + (long)get_global_id(2) * y_image + (long)get_global_id(1) * y_group;

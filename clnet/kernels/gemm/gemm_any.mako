@@ -12,60 +12,62 @@
 ## param    activation: None|str see lib/epilogue.mako
 ## param    finish: FinishParams|None  of gemm_slices_dense, see lib/finish.mako
 ## def      gemm_any
-## arg      total: int                 elements of out
-## arg      m: int                 rows of out
-## arg      n: int                 columns of out
-## arg      k: int                 length of the sums
-## arg      out: inout ctype         read only where beta != 0
+## arg      total: int                     elements of out
+## arg      m: int                         rows of out
+## arg      n: int                         columns of out
+## arg      k: int                         length of the sums
+## arg      out: inout ctype, may alias    read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            these two only with a bias
+## % if bias:
+## arg      bias: in ctype
 ## arg      bias_step: long                its stride
-## arg      alpha: sum_type            factor of the product
-## arg      beta: sum_type            factor of what out holds
-## arg      out_m: long                strides of the matrices
-## arg      out_n: long
-## arg      a_m: long
-## arg      a_k: long
-## arg      b_k: long
-## arg      b_n: long
-## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      out_outer: long
-## arg      out_inner: long
-## arg      a_outer: long
-## arg      a_inner: long
-## arg      b_outer: long
-## arg      b_inner: long
+## % endif
+## arg      alpha: sum_type                factor of the product
+## arg      beta: sum_type                 factor of what out holds
+## arg      out_m, out_n, a_m, a_k, b_k, b_n: long  strides of the matrices
+## arg      inner: int                     batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      out_outer, out_inner, a_outer, a_inner, b_outer, b_inner: long
 ## def      gemm_slices
-## arg      total: int                 elements of out
-## arg      m: int                 rows
-## arg      n: int                 columns
-## arg      slices: int                 of partial
-## arg      out: inout ctype         read only where beta != 0
-## arg      partial: in sum_type         partial[slices][total]
-## arg      bias: in ctype            these two only with a bias
+## arg      total: int                     elements of out
+## arg      m: int                         rows
+## arg      n: int                         columns
+## arg      slices: int                    of partial
+## arg      out: inout ctype, may alias    read only where beta != 0
+## arg      partial: in sum_type           partial[slices][total]
+## % if bias:
+## arg      bias: in ctype
 ## arg      bias_step: long                its stride
-## arg      alpha: sum_type            factor of the sums
-## arg      beta: sum_type            factor of what out holds
-## arg      out_m: long
-## arg      out_n: long
-## arg      inner: int                 as above
-## arg      out_outer: long
-## arg      out_inner: long
+## % endif
+## arg      alpha: sum_type                factor of the sums
+## arg      beta: sum_type                 factor of what out holds
+## arg      out_m, out_n: long
+## arg      inner: int                     as above
+## arg      out_outer, out_inner: long
 ## def      gemm_slices_dense
-## arg      total: int                 elements of out
-## arg      slices: int                 of partial
-## arg      out: inout ctype         dense
-## arg      partial: in ctype            partial[slices][total]
-## arg      m: int                 rows; these four only with a bias
-## arg      n: int                 columns, a multiple of width
+## arg      total: int                     elements of out
+## arg      slices: int                    of partial
+## arg      out: inout ctype, may alias    dense
+## arg      partial: in ctype              partial[slices][total]
+## % if bias:
+## arg      m: int                         rows
+## arg      n: int                         columns, a multiple of width
 ## arg      bias: in ctype
 ## arg      bias_step: long                any if width is 1, else 1 along n
-## arg      y_{j}: inout ctype           these three as finish says
-## arg      x_{j}: in ctype
+## % endif
+## % if finish:
+## % for j in range(1, len(finish.wide.results)):
+## arg      y_{j}: inout ctype, may alias  these three as finish says
+## % endfor
+## % for j in range(finish.reads):
+## arg      x_{j}: in ctype, may alias
+## % endfor
+## % for j in range(finish.scalars):
 ## arg      s_{j}: ctype
-## arg      alpha: ctype               factor of the sums
-## arg      beta: ctype               factor of what out holds
+## % endfor
+## % endif
+## arg      alpha: ctype                   factor of the sums
+## arg      beta: ctype                    factor of what out holds
 ## launch   global (items rounded up,), local (group,); an item for each element, or for `width` of
 ##          them
 ## numerics sums run over k, or over the slices, in order
@@ -73,18 +75,7 @@
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="finishing" file="/lib/finish.mako"/>
 <%def name="gemm_any(ctype, sum_type, group, bias, activation)">
-__kernel void gemm_any(
-    const int total, const int m, const int n, const int k,
-    __global ${ctype} *out, const long out_offset,
-    __global const ${ctype} *restrict a, const long a_offset,
-    __global const ${ctype} *restrict b, const long b_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
-% endif
-    const ${sum_type} alpha, const ${sum_type} beta,
-    const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
-    const int inner, const long out_outer, const long out_inner,
-    const long a_outer, const long a_inner, const long b_outer, const long b_inner)
+__kernel void gemm_any(...)
 {
     const int index = get_global_id(0);
     if (index >= total)
@@ -101,15 +92,7 @@ __kernel void gemm_any(
 </%def>
 ##
 <%def name="gemm_slices(ctype, sum_type, group, bias, activation)">
-__kernel void gemm_slices(
-    const int total, const int m, const int n, const int slices,
-    __global ${ctype} *out, const long out_offset,
-    __global const ${sum_type} *restrict partial, const long partial_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
-% endif
-    const ${sum_type} alpha, const ${sum_type} beta,
-    const long out_m, const long out_n, const int inner, const long out_outer, const long out_inner)
+__kernel void gemm_slices(...)
 {
     const int index = get_global_id(0);
     if (index >= total)
@@ -132,15 +115,7 @@ __kernel void gemm_slices(
 ${vectors_of.types(ctype, width)}
 % endif
 ${finishing.functions(finish, ctype, width, "vector")}
-__kernel void gemm_slices_dense(
-    const int total, const int slices, __global ${ctype} *out, const long out_offset,
-    __global const ${ctype} *restrict partial, const long partial_offset,
-% if bias:
-    const int m, const int n,
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
-% endif
-    ${finishing.parameters(finish, ctype)}
-    const ${ctype} alpha, const ${ctype} beta)
+__kernel void gemm_slices_dense(...)
 {
     int index = get_global_id(0) * ${width};
     partial += partial_offset;

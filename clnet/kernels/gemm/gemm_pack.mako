@@ -8,19 +8,17 @@
 ## param    vectors: int         vectors in a row of a panel
 ## param    unroll: int          what the steps of k in a panel are padded to
 ## param    stream: bool         panels go past the caches, in whole lines
-## arg      n: int                 columns of b
-## arg      k: int                 rows of b
-## arg      panels: out ctype           panels[item][panel][k padded][columns]
-## arg      source: in ctype            b
-## arg      b_k: long
-## arg      b_n: long
-## arg      inner: int                 batch item z lies at z / inner * b_outer + z % inner * b_inner
-## arg      b_outer: long
-## arg      b_inner: long
-## arg      column_panels: int                 panels that a group packs
+## arg      n: int                       columns of b
+## arg      k: int                       rows of b
+## arg      panels: out ctype            panels[item][panel][k padded][columns]
+## arg      source: in ctype             b
+## arg      b_k, b_n: long
+## arg      inner: int                   batch item z lies at z / inner * b_outer + z % inner * b_inner
+## arg      b_outer, b_inner: long
+## arg      column_panels: int           panels that a group packs
 ## arg      chunk_k: int                 steps of k that a group packs
-## arg      padded_k: int                 steps of k in a panel
-## arg      tickets: out int             set to 0, as gemm_packed wants it
+## arg      padded_k: int                steps of k in a panel
+## arg      tickets: out int, may alias  set to 0, as gemm_packed wants it
 ## launch   global (column blocks, chunks of k, batch), local (1, 1, 1)
 ## numerics copies
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
@@ -33,12 +31,7 @@ ${vectors_of.zip(ctype, width)}
 ${prelude.stream(ctype, width)}
 % endif
 ${panel.pack("pack_b", ctype, width, vectors * width, "__global", "stream" if stream else "")}
-__kernel void gemm_pack(
-    const int n, const int k, __global ${ctype} *restrict panels, const long panels_offset,
-    __global const ${ctype} *restrict source, const long source_offset,
-    const long b_k, const long b_n, const int inner, const long b_outer, const long b_inner,
-    const int column_panels, const int chunk_k, const int padded_k,
-    __global int *tickets, const long tickets_offset)
+__kernel void gemm_pack(...)
 {
     const int item = get_global_id(2), all = (n + ${vectors * width - 1}) / ${vectors * width};
     panels += panels_offset + (long)item * all * padded_k * ${vectors * width};

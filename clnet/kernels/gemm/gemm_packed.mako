@@ -22,21 +22,25 @@
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
 ## param    lanes: int            rows padded to width
 ## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64 bytes)
-## arg      strides: long16            see lib/product.mako
-## arg      sizes: int16               ... and behind those
+## arg      strides: long16                see lib/product.mako
+## arg      sizes: int16                   ... and behind those
 ##              slices: parts of the sums, computed by groups of their own
 ##              slice_k: slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ##              depth: steps of k per panel, a multiple of unroll
 ##              blocks: row_blocks * column_blocks * slices * batch items
 ##              row_blocks, column_blocks: what rows and columns are cut into
 ##              draw: prepacked: 1: groups draw blocks by counting in tickets
-## arg      out: inout ctype         read only where beta != 0
+## arg      out: inout ctype               read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            only with a bias
-## arg      alpha: ctype               factor of the product
-## arg      beta: ctype               factor of what out holds
-## arg      tickets: inout int           prepacked: 0 before and after; see draw
+## % if bias:
+## arg      bias: in ctype
+## % endif
+## arg      alpha: ctype                   factor of the product
+## arg      beta: ctype                    factor of what out holds
+## % if prepacked:
+## arg      tickets: inout int, may alias  prepacked: 0 before and after; see draw
+## % endif
 ## launch   global (blocks or fewer, 1, 1), local (1, 1, 1): each takes a block after the other, blocks as even as can be
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
@@ -76,19 +80,7 @@ inline int first_of_block(const long block, const int blocks, const int all, con
 }
 
 ONE_BY_ONE
-__kernel void gemm_packed(
-    const long16 strides, const int16 sizes,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict a, const long a_offset,
-    __global const ${ctype} *restrict b, const long b_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset,
-% endif
-    const ${ctype} alpha, const ${ctype} beta
-% if prepacked:
-    , __global int *tickets, const long tickets_offset
-% endif
-    )
+__kernel void gemm_packed(...)
 {
     ${product.numbers(["slices", "slice_k", "depth", "blocks", "row_blocks", "column_blocks", "draw"])}
     __local ${ctype} a_panels[${a_elements}] __attribute__((aligned(64)));

@@ -18,17 +18,19 @@
 ## param    place: str           where it goes
 ## param    row: int             its row
 ## def      gemm_skinny_n, gemm_skinny_k
-## arg      strides: long16            see lib/product.mako
-## arg      sizes: int16               ... and behind those
+## arg      strides: long16   see lib/product.mako
+## arg      sizes: int16      ... and behind those
 ##              slices: parts of the sums, computed by groups of their own
 ##              slice_k: slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ##              columns: that a group computes
-## arg      out: inout ctype         read only where beta != 0
+## arg      out: inout ctype  read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            only with a bias
-## arg      alpha: ctype               factor of the product
-## arg      beta: ctype               factor of what out holds
+## % if bias:
+## arg      bias: in ctype
+## % endif
+## arg      alpha: ctype      factor of the product
+## arg      beta: ctype       factor of what out holds
 ## launch   global (column blocks, slices * batch), local (1, 1)
 ## numerics gemm_skinny_n: sums run over k in order; gemm_skinny_k: `width` sums side by side, added
 ##          as a tree
@@ -37,15 +39,7 @@
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%def name="gemm_skinny_n(ctype, width, rows, at_once, bias, activation)">
 ${vectors_of.types(ctype, width)}
-__kernel void gemm_skinny_n(
-    const long16 strides, const int16 sizes,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict a, const long a_offset,
-    __global const ${ctype} *restrict b, const long b_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset,
-% endif
-    const ${ctype} alpha, const ${ctype} beta)
+__kernel void gemm_skinny_n(...)
 {
     ${begin(bias)}
     for (; column + ${at_once * width} <= end; column += ${at_once * width}) {
@@ -69,15 +63,7 @@ inline ${ctype} sum_lanes(const ${ctype}${width} x0)
 % endfor
     return x${width.bit_length() - 2}.lo + x${width.bit_length() - 2}.hi;
 }
-__kernel void gemm_skinny_k(
-    const long16 strides, const int16 sizes,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict a, const long a_offset,
-    __global const ${ctype} *restrict b, const long b_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset,
-% endif
-    const ${ctype} alpha, const ${ctype} beta)
+__kernel void gemm_skinny_k(...)
 {
     ${begin(bias)}
     for (; column < end; column += ${at_once}) {

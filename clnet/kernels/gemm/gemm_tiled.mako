@@ -24,34 +24,34 @@
 ## param    loads: Loads         how it comes in, see tile.py
 ## param    a_loads: Loads       how a comes in
 ## param    b_loads: Loads       how b comes in
-## arg      m: int                 rows of out
-## arg      n: int                 columns of out
-## arg      k: int                 length of the sums
-## arg      out: inout ctype         read only where beta != 0
+## arg      m: int                         rows of out
+## arg      n: int                         columns of out
+## arg      k: int                         length of the sums
+## arg      out: inout ctype, may alias    read only where beta != 0
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            these two only with a bias
+## % if bias:
+## arg      bias: in ctype
 ## arg      bias_step: long                its stride
-## arg      y_{j}: inout ctype           these three as finish says
-## arg      x_{j}: in ctype
+## % endif
+## % if finish:
+## % for j in range(1, len(finish.wide.results)):
+## arg      y_{j}: inout ctype, may alias  these three as finish says
+## % endfor
+## % for j in range(finish.reads):
+## arg      x_{j}: in ctype, may alias
+## % endfor
+## % for j in range(finish.scalars):
 ## arg      s_{j}: ctype
-## arg      alpha: ctype               factor of the product
-## arg      beta: ctype               factor of what out holds
-## arg      out_m: long                strides of the matrices
-## arg      out_n: long
-## arg      a_m: long
-## arg      a_k: long
-## arg      b_k: long
-## arg      b_n: long
-## arg      inner: int                batch item z lies at z / inner * *_outer + z % inner * *_inner
-## arg      out_outer: long
-## arg      out_inner: long
-## arg      a_outer: long
-## arg      a_inner: long
-## arg      b_outer: long
-## arg      b_inner: long
-## arg      slices: int                 parts of the sums, computed by groups of their own
-## arg      slice_k: int                 slice s sums k in [s * slice_k, (s + 1) * slice_k)
+## % endfor
+## % endif
+## arg      alpha: ctype                   factor of the product
+## arg      beta: ctype                    factor of what out holds
+## arg      out_m, out_n, a_m, a_k, b_k, b_n: long  strides of the matrices
+## arg      inner: int                     batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      out_outer, out_inner, a_outer, a_inner, b_outer, b_inner: long
+## arg      slices: int                    parts of the sums, computed by groups of their own
+## arg      slice_k: int                   slice s sums k in [s * slice_k, (s + 1) * slice_k)
 ## arg      out_slice: long                ... into out + s * out_slice
 ## launch   global (tiles * slices * batch * items,), local (items,)
 ## numerics each sum runs over k in order, or a team's part of it; parts are added in order
@@ -68,20 +68,7 @@ ${core.functions(tile, ctype)}
 ${finishing.functions(finish, ctype, 4 if out_dense else 1, ctype + '4')}
 ${store_run(ctype, out_dense, bias, activation, finish)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
-__kernel void gemm_tiled(
-    const int m, const int n, const int k,
-    __global ${ctype} *out, const long out_offset,
-    __global const ${ctype} *restrict a, const long a_offset,
-    __global const ${ctype} *restrict b, const long b_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset, const long bias_step,
-% endif
-    ${finishing.parameters(finish, ctype)}
-    const ${ctype} alpha, const ${ctype} beta,
-    const long out_m, const long out_n, const long a_m, const long a_k, const long b_k, const long b_n,
-    const int inner, const long out_outer, const long out_inner,
-    const long a_outer, const long a_inner, const long b_outer, const long b_inner,
-    const int slices, const int slice_k, const long out_slice)
+__kernel void gemm_tiled(...)
 {
     ${core.begin(tile, ctype, a_loads, b_loads)}
     const int tiles_m = (m + ${tile.tile_m - 1}) / ${tile.tile_m}, tiles_n = (n + ${tile.tile_n - 1}) / ${tile.tile_n};

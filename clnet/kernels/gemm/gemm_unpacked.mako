@@ -20,17 +20,19 @@
 ## param    type: str            type of a sum: a vector, or ctype
 ## param    stored: str          the same at any address
 ## param    lanes: int           rows padded to width
-## arg      strides: long16            see lib/product.mako
-## arg      sizes: int16               ... and behind those
+## arg      strides: long16   see lib/product.mako
+## arg      sizes: int16      ... and behind those
 ##              depth: steps of k in a panel of a
 ##              block_rows: rows that a group computes, a multiple of `rows`
 ##              block_columns: ... and columns
-## arg      out: inout ctype         read only where beta != 0, or where depth < k
+## arg      out: inout ctype  read only where beta != 0, or where depth < k
 ## arg      a: in ctype
 ## arg      b: in ctype
-## arg      bias: in ctype            only with a bias
-## arg      alpha: ctype               factor of the product
-## arg      beta: ctype               factor of what out holds
+## % if bias:
+## arg      bias: in ctype
+## % endif
+## arg      alpha: ctype      factor of the product
+## arg      beta: ctype       factor of what out holds
 ## launch   global (row blocks, column blocks, batch), local (1, 1, 1)
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
@@ -46,15 +48,7 @@
 ${vectors_of.types(ctype, width)}
 ${vectors_of.zip(ctype, width)}
 ${panel.pack("pack_a", ctype, width, lanes, "__local")}
-__kernel void gemm_unpacked(
-    const long16 strides, const int16 sizes,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict a, const long a_offset,
-    __global const ${ctype} *restrict b, const long b_offset,
-% if bias:
-    __global const ${ctype} *restrict bias, const long bias_offset,
-% endif
-    const ${ctype} alpha, const ${ctype} beta)
+__kernel void gemm_unpacked(...)
 {
     ${product.numbers(["depth", "block_rows", "block_columns"])}
     __local ${ctype} a_panel[${a_elements}] __attribute__((aligned(64)));

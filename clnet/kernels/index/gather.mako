@@ -9,73 +9,106 @@
 ## param  add: bool                  elements are added to what is there, else they replace it
 ## param  check: bool                an index out of range is reported
 ## def    gather_rows, gather_row_elements
-## arg    outer: int                 batches; all share the index
-## arg    n: int                     indices
-## arg    inner: int                 elements of a row
-## arg    limit: int                 rows of x
-## arg    x_outer: int               step in x from batch to batch
-## arg    x_row: int                 step in x from row to row
+## arg    outer: int             batches; all share the index
+## arg    n: int                 indices
+## arg    inner: int             elements of a row
+## arg    limit: int             rows of x
+## arg    x_outer: int           step in x from batch to batch
+## arg    x_row: int             step in x from row to row
 ## arg    y: out ctype[outer][n][inner]
 ## arg    x: in ctype
 ## arg    index: in index_type[n]
-## arg    fault: inout int           only when check, as the last: where to report
-## arg    site: int                  its number
+## % if check:
+## arg    fault: inout int       where to report
+## arg    site: int              its number
+## % endif
 ## def    gather_along
-## arg    n: int                     elements of y
-## arg    limit: int                 size of the axis of x that is indexed
-## arg    x_step: int                step in x along it
-## arg    size_{d}: int              the shape of y and index
-## arg    x_stride_{d}: int          steps in x, 0 along the axis that is indexed
-## arg    index_stride_{d}: int      steps in index
+## arg    n: int                 elements of y
+## arg    limit: int             size of the axis of x that is indexed
+## arg    x_step: int            step in x along it
+## % for d in range(ndim):
+## arg    size_{d}: int          the shape of y and index
+## % endfor
+## % for d in range(ndim):
+## arg    x_stride_{d}: int      steps in x, 0 along the axis that is indexed
+## % endfor
+## % for d in range(ndim):
+## arg    index_stride_{d}: int  steps in index
+## % endfor
 ## arg    y: out ctype[n]
 ## arg    x: in ctype
 ## arg    index: in index_type
-## arg    fault: inout int           only when check, as the last: where to report
-## arg    site: int                  its number
+## % if check:
+## arg    fault: inout int       where to report
+## arg    site: int              its number
+## % endif
 ## def    scatter_lines
-## arg    lines: int                 lines of the index along the axis
-## arg    n: int                     elements of a line
-## arg    limit: int                 size of the axis of y that is indexed
-## arg    y_step: int                step in y along it
-## arg    index_step: int            step in index and x along it
-## arg    size_{d}: int              the shape of the lines
-## arg    y_stride_{d}: int          steps in y from line to line
-## arg    index_stride_{d}: int      steps in index and x from line to line
-## arg    y: inout ctype             y[..., index[..., i, ...], ...] += x[..., i, ...], or =
+## arg    lines: int             lines of the index along the axis
+## arg    n: int                 elements of a line
+## arg    limit: int             size of the axis of y that is indexed
+## arg    y_step: int            step in y along it
+## arg    index_step: int        step in index and x along it
+## % for d in range(ndim):
+## arg    size_{d}: int          the shape of the lines
+## % endfor
+## % for d in range(ndim):
+## arg    y_stride_{d}: int      steps in y from line to line
+## % endfor
+## % for d in range(ndim):
+## arg    index_stride_{d}: int  steps in index and x from line to line
+## % endfor
+## arg    y: inout ctype         y[..., index[..., i, ...], ...] += x[..., i, ...], or =
 ## arg    x: in ctype
 ## arg    index: in index_type
-## arg    fault: inout int           only when check, as the last: where to report
-## arg    site: int                  its number
+## % if check:
+## arg    fault: inout int       where to report
+## arg    site: int              its number
+## % endif
 ## def    keys_along
-## arg    n: int
-## arg    limit: int
-## arg    x_step: int                step along the axis in a dense array of x's shape
-## arg    last: int                  the key of an index out of range
+## arg    n, limit: int
+## arg    x_step: int            step along the axis in a dense array of x's shape
+## arg    last: int              the key of an index out of range
+## % for d in range(ndim):
 ## arg    size_{d}: int
-## arg    x_stride_{d}: int          steps in a dense array of x's shape
+## % endfor
+## % for d in range(ndim):
+## arg    x_stride_{d}: int      steps in a dense array of x's shape
+## % endfor
+## % for d in range(ndim):
 ## arg    index_stride_{d}: int
+## % endfor
 ## arg    keys: out int[n]
-## arg    order: out int[n]          0, 1, 2 ...
+## arg    order: out int[n]      0, 1, 2 ...
 ## arg    index: in index_type
-## arg    fault: inout int           only when check, as the last: where to report
-## arg    site: int                  its number
+## % if check:
+## arg    fault: inout int       where to report
+## arg    site: int              its number
+## % endif
 ## def    keys_of_rows
 ## arg    n: int
-## arg    limit: int                 also the key of an index out of range
-## arg    skip: int                  a row treated as out of range, -1 for none
+## arg    limit: int             also the key of an index out of range
+## arg    skip: int              a row treated as out of range, -1 for none
 ## arg    keys: out int[n]
 ## arg    order: out int[n]
 ## arg    index: in index_type[n]
-## arg    fault: inout int           only when check, as the last: where to report
-## arg    site: int                  its number
+## % if check:
+## arg    fault: inout int       where to report
+## arg    site: int              its number
+## % endif
 ## def    fold_indices
 ## arg    n: int
-## arg    size_{d}: int              sizes of the axes
-## arg    y: out int[n]              the row-major position; their product if an index is out
+## % for d in range(count):
+## arg    size_{d}: int          sizes of the axes
+## % endfor
+## arg    y: out int[n]          the row-major position; their product if an index is out
 ##                                of range
+## % for d in range(count):
 ## arg    index_{d}: in index_type[n]
-## arg    fault: inout int           only when check, as the last: where to report
-## arg    site: int                  its number
+## % endfor
+## % if check:
+## arg    fault: inout int       where to report
+## arg    site: int              its number
+## % endif
 ##
 ## launch   gather_rows: (n, outer), groups of one; scatter_lines: an item per line; the others: one
 ##          item per element
@@ -91,14 +124,7 @@
 </%def>
 <%def name="gather_rows(ctype, index_type, missing, wrap, check)">
 ${faults.define(check)}
-__kernel void gather_rows(
-    const int outer, const int n, const int inner, const int limit,
-    const int x_outer, const int x_row,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset
-    ${faults.cell(check)}
-)
+__kernel void gather_rows(...)
 {
     const int i = get_global_id(0);
     const int batch = get_global_id(1);
@@ -118,14 +144,7 @@ __kernel void gather_rows(
 </%def>
 <%def name="gather_row_elements(ctype, index_type, missing, wrap, check)">
 ${faults.define(check)}
-__kernel void gather_row_elements(
-    const int outer, const int n, const int inner, const int limit,
-    const int x_outer, const int x_row,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset
-    ${faults.cell(check)}
-)
+__kernel void gather_row_elements(...)
 {
     const int i = get_global_id(0);
     if (i < outer * n * inner) {
@@ -140,22 +159,7 @@ __kernel void gather_row_elements(
 </%def>
 <%def name="gather_along(ctype, index_type, ndim, missing, wrap, check)">
 ${faults.define(check)}
-__kernel void gather_along(
-    const int n, const int limit, const int x_step,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int index_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset
-    ${faults.cell(check)}
-)
+__kernel void gather_along(...)
 {
     const int i = get_global_id(0);
     if (i < n) {
@@ -170,22 +174,7 @@ __kernel void gather_along(
 </%def>
 <%def name="scatter_lines(ctype, index_type, ndim, wrap, add, check)">
 ${faults.define(check)}
-__kernel void scatter_lines(
-    const int lines, const int n, const int limit, const int y_step, const int index_step,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int y_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int index_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${index_type} *restrict index, const long index_offset
-    ${faults.cell(check)}
-)
+__kernel void scatter_lines(...)
 {
     /* One item owns a line of y: it writes there in order, and no other does. */
     const int line = get_global_id(0);
@@ -206,22 +195,7 @@ __kernel void scatter_lines(
 </%def>
 <%def name="keys_along(index_type, ndim, wrap, check)">
 ${faults.define(check)}
-__kernel void keys_along(
-    const int n, const int limit, const int x_step, const int last,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int index_stride_${d},
-% endfor
-    __global int *restrict keys, const long keys_offset,
-    __global int *restrict order, const long order_offset,
-    __global const ${index_type} *restrict index, const long index_offset
-    ${faults.cell(check)}
-)
+__kernel void keys_along(...)
 {
     const int i = get_global_id(0);
     if (i < n) {
@@ -236,13 +210,7 @@ __kernel void keys_along(
 </%def>
 <%def name="keys_of_rows(index_type, wrap, check)">
 ${faults.define(check)}
-__kernel void keys_of_rows(
-    const int n, const int limit, const int skip,
-    __global int *restrict keys, const long keys_offset,
-    __global int *restrict order, const long order_offset,
-    __global const ${index_type} *restrict index, const long index_offset
-    ${faults.cell(check)}
-)
+__kernel void keys_of_rows(...)
 {
     const int i = get_global_id(0);
     if (i < n) {
@@ -256,17 +224,7 @@ __kernel void keys_of_rows(
 </%def>
 <%def name="fold_indices(index_type, count, check)">
 ${faults.define(check)}
-__kernel void fold_indices(
-    const int n,
-% for d in range(count):
-    const int size_${d},
-% endfor
-    __global int *restrict y, const long y_offset
-% for d in range(count):
-    , __global const ${index_type} *restrict index_${d}, const long index_${d}_offset
-% endfor
-    ${faults.cell(check)}
-    )
+__kernel void fold_indices(...)
 {
     const int i = get_global_id(0);
     if (i < n) {

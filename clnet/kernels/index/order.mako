@@ -7,26 +7,24 @@
 ## param  descending: bool           the largest first
 ## param  first: bool                elements are taken as they lie, and `order` begins here
 ## def    order_keys
-## arg    n: int                     elements
-## arg    shift: int                 lowest bit of the 32 that are taken
-## arg    keys: out int[n]           bits of the keys of the elements in order
-## arg    order: inout int[n]        where they lie
+## arg    n: int                elements
+## arg    shift: int            lowest bit of the 32 that are taken
+## arg    keys: out int[n]      bits of the keys of the elements in order
+## arg    order: inout int[n]   where they lie
 ## arg    x: in raw[n]
 ## def    order_lines
 ## arg    n: int
-## arg    length: int                elements of a line
-## arg    keys: out int[n]           the line of each element
+## arg    length: int           elements of a line
+## arg    keys: out int[n]      the line of each element
 ## arg    order: in int[n]
 ## def    order_take
-## arg    n: int
-## arg    length: int
-## arg    values: out raw[n]         the elements in order
-## arg    indices: out long[n]       where they lay in their line
+## arg    n, length: int
+## arg    values: out raw[n]    the elements in order
+## arg    indices: out long[n]  where they lay in their line
 ## arg    x: in raw[n]
 ## arg    order: in int[n]
 ## def    order_rank
-## arg    n: int
-## arg    length: int
+## arg    n, length: int
 ## arg    values: out raw[n]
 ## arg    indices: out long[n]
 ## arg    x: in raw[n]
@@ -51,11 +49,7 @@ ${raw} key_of(const ${raw} bits)
 </%def>
 <%def name="order_keys(raw, kind, top, infinity, descending, first)">
 ${key_of(raw, kind, top, infinity, descending)}
-__kernel void order_keys(
-    const int n, const int shift,
-    __global int *restrict keys, const long keys_offset,
-    __global int *restrict order, const long order_offset,
-    __global const ${raw} *restrict x, const long x_offset)
+__kernel void order_keys(...)
 {
     const int i = get_global_id(0);
     if (i < n) {
@@ -70,10 +64,7 @@ __kernel void order_keys(
 }
 </%def>
 <%def name="order_lines()">
-__kernel void order_lines(
-    const int n, const int length,
-    __global int *restrict keys, const long keys_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void order_lines(...)
 {
     const int i = get_global_id(0);
     if (i < n)
@@ -81,12 +72,7 @@ __kernel void order_lines(
 }
 </%def>
 <%def name="order_take(raw)">
-__kernel void order_take(
-    const int n, const int length,
-    __global ${raw} *restrict values, const long values_offset,
-    __global long *restrict indices, const long indices_offset,
-    __global const ${raw} *restrict x, const long x_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void order_take(...)
 {
     const int i = get_global_id(0);
     if (i < n) {
@@ -98,11 +84,7 @@ __kernel void order_take(
 </%def>
 <%def name="order_rank(raw, kind, top, infinity, descending)">
 ${key_of(raw, kind, top, infinity, descending)}
-__kernel void order_rank(
-    const int n, const int length,
-    __global ${raw} *restrict values, const long values_offset,
-    __global long *restrict indices, const long indices_offset,
-    __global const ${raw} *restrict x, const long x_offset)
+__kernel void order_rank(...)
 {
     const int i = get_global_id(0);
     if (i < n) {

@@ -7,25 +7,21 @@
 ## param  lanes: int                 neighbouring columns a group takes
 ## param  slices: int                parts a run is summed in, a power of 2
 ## def    segment_starts, segment_marks
-## arg    rows: int                  keys below this one have a run
-## arg    n: int                     sorted keys
-## arg    starts: out int[rows + 1]  the first position of a key that is not smaller
+## arg    rows: int                           keys below this one have a run
+## arg    n: int                              sorted keys
+## arg    starts: out int[rows + 1]           the first position of a key that is not smaller
 ## arg    keys: in int[n]
 ## def    segment_sum_elements, segment_sum_rows, segment_sum_tree
-## arg    outer: int                 batches; all share the keys
-## arg    rows: int
-## arg    n: int
-## arg    inner: int                 elements of a row
-## arg    y: out ctype[outer][rows][inner]   y[o, r] = sum of x[o, order[j]] over r's run
+## arg    outer: int                          batches; all share the keys
+## arg    rows, n: int
+## arg    inner: int                          elements of a row
+## arg    y: out ctype[outer][rows][inner]    y[o, r] = sum of x[o, order[j]] over r's run
 ## arg    x: in ctype[outer][n][inner]
 ## arg    starts: in int[rows + 1]
 ## arg    order: in int[n]
 ## def    segment_last
-## arg    outer: int
-## arg    rows: int
-## arg    n: int
-## arg    inner: int
-## arg    y: inout ctype[outer][rows][inner]   y[o, r] = x[o, order[j]], the last j of r's run
+## arg    outer, rows, n, inner: int
+## arg    y: inout ctype[outer][rows][inner]  y[o, r] = x[o, order[j]], the last j of r's run
 ## arg    x: in ctype[outer][n][inner]
 ## arg    starts: in int[rows + 1]
 ## arg    order: in int[n]
@@ -39,10 +35,7 @@
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%def name="segment_starts()">
-__kernel void segment_starts(
-    const int rows, const int n,
-    __global int *restrict starts, const long starts_offset,
-    __global const int *restrict keys, const long keys_offset)
+__kernel void segment_starts(...)
 {
     const int row = get_global_id(0);
     keys += keys_offset;
@@ -60,10 +53,7 @@ __kernel void segment_starts(
 }
 </%def>
 <%def name="segment_marks()">
-__kernel void segment_marks(
-    const int rows, const int n,
-    __global int *restrict starts, const long starts_offset,
-    __global const int *restrict keys, const long keys_offset)
+__kernel void segment_marks(...)
 {
     /* Rows after the last key's, up to this one's, begin here. */
     const int i = get_global_id(0);
@@ -82,12 +72,7 @@ __kernel void segment_marks(
     order += order_offset;
 </%def>
 <%def name="segment_sum_elements(ctype, real)">
-__kernel void segment_sum_elements(
-    const int outer, const int rows, const int n, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const int *restrict starts, const long starts_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void segment_sum_elements(...)
 {
     const int i = get_global_id(0);
     ${advance()}
@@ -109,12 +94,7 @@ ${vectors.types(ctype, vector)}
 % if stream:
 ${prelude.stream(ctype, vector)}
 % endif
-__kernel void segment_sum_rows(
-    const int outer, const int rows, const int n, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const int *restrict starts, const long starts_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void segment_sum_rows(...)
 {
     const int row = get_global_id(0);
     const int batch = get_global_id(1);
@@ -143,12 +123,7 @@ __kernel void segment_sum_rows(
 }
 </%def>
 <%def name="segment_sum_tree(ctype, real, lanes, slices)">
-__kernel void segment_sum_tree(
-    const int outer, const int rows, const int n, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const int *restrict starts, const long starts_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void segment_sum_tree(...)
 {
     __local ${real} sums[${slices}][${lanes}];
     const int lane = get_local_id(0);
@@ -174,12 +149,7 @@ __kernel void segment_sum_tree(
 }
 </%def>
 <%def name="segment_last(ctype)">
-__kernel void segment_last(
-    const int outer, const int rows, const int n, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const int *restrict starts, const long starts_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void segment_last(...)
 {
     const int i = get_global_id(0);
     ${advance()}

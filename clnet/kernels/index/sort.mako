@@ -4,21 +4,19 @@
 ## param  group: int                 work-items of a group
 ## param  per_item: int              keys an item takes, one after the other
 ## def    radix_count, radix_count_local
-## arg    n: int                     keys
-## arg    per_block: int             keys of a block
-## arg    shift: int                 the digit's lowest bit
+## arg    n: int                         keys
+## arg    per_block: int                 keys of a block
+## arg    shift: int                     the digit's lowest bit
 ## arg    counts: out int[radix][blocks]
-## arg    keys: in int[n]            0 or more
+## arg    keys: in int[n]                0 or more
 ## def    radix_scan, radix_scan_local
-## arg    n: int                     counts
-## arg    counts: inout int[n]       becomes the sum of those before
+## arg    n: int                         counts
+## arg    counts: inout int[n]           becomes the sum of those before
 ## def    radix_scatter, radix_scatter_local
-## arg    n: int
-## arg    per_block: int
-## arg    shift: int
+## arg    n, per_block, shift: int
 ## arg    sorted_keys: out int[n]
 ## arg    sorted_order: out int[n]
-## arg    counts: in int[radix][blocks]   where a block's keys of a digit go
+## arg    counts: in int[radix][blocks]  where a block's keys of a digit go
 ## arg    keys: in int[n]
 ## arg    order: in int[n]
 ##
@@ -26,10 +24,7 @@
 ##          Their _local twins: groups of `group` items, one per block, one for the scan
 ## numerics exact. The integer atomics only count, so the order they happen in does not show
 <%def name="radix_count(radix)">
-__kernel void radix_count(
-    const int n, const int per_block, const int shift,
-    __global int *restrict counts, const long counts_offset,
-    __global const int *restrict keys, const long keys_offset)
+__kernel void radix_count(...)
 {
     const int block = get_global_id(0);
     const int end = min(n, (block + 1) * per_block);
@@ -45,7 +40,7 @@ __kernel void radix_count(
 }
 </%def>
 <%def name="radix_scan()">
-__kernel void radix_scan(const int n, __global int *restrict counts, const long counts_offset)
+__kernel void radix_scan(...)
 {
     int total = 0;
     counts += counts_offset;
@@ -57,13 +52,7 @@ __kernel void radix_scan(const int n, __global int *restrict counts, const long 
 }
 </%def>
 <%def name="radix_scatter(radix)">
-__kernel void radix_scatter(
-    const int n, const int per_block, const int shift,
-    __global int *restrict sorted_keys, const long sorted_keys_offset,
-    __global int *restrict sorted_order, const long sorted_order_offset,
-    __global const int *restrict counts, const long counts_offset,
-    __global const int *restrict keys, const long keys_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void radix_scatter(...)
 {
     const int block = get_global_id(0);
     const int end = min(n, (block + 1) * per_block);
@@ -84,10 +73,7 @@ __kernel void radix_scatter(
 }
 </%def>
 <%def name="radix_count_local(radix, group)">
-__kernel void radix_count_local(
-    const int n, const int per_block, const int shift,
-    __global int *restrict counts, const long counts_offset,
-    __global const int *restrict keys, const long keys_offset)
+__kernel void radix_count_local(...)
 {
     __local int found[${radix}];
     const int item = get_local_id(0);
@@ -123,7 +109,7 @@ int scan_group(__local int *sums, const int value)
 </%def>
 <%def name="radix_scan_local(group)">
 ${scan_group(group)}
-__kernel void radix_scan_local(const int n, __global int *restrict counts, const long counts_offset)
+__kernel void radix_scan_local(...)
 {
     __local int sums[${group}];
     const int length = (n + ${group - 1}) / ${group};
@@ -143,13 +129,7 @@ __kernel void radix_scan_local(const int n, __global int *restrict counts, const
 </%def>
 <%def name="radix_scatter_local(radix, group, per_item)">
 ${scan_group(group)}
-__kernel void radix_scatter_local(
-    const int n, const int per_block, const int shift,
-    __global int *restrict sorted_keys, const long sorted_keys_offset,
-    __global int *restrict sorted_order, const long sorted_order_offset,
-    __global const int *restrict counts, const long counts_offset,
-    __global const int *restrict keys, const long keys_offset,
-    __global const int *restrict order, const long order_offset)
+__kernel void radix_scatter_local(...)
 {
     /* ranks[d][item]: how many keys of the block come before the item's first of digit d. */
     __local int ranks[${radix} * ${group}];

@@ -26,13 +26,6 @@ inline void report(
 % endif
 </%def>
 ##
-## `cell` are the last parameters of a kernel that checks its data.
-<%def name="cell(check)">
-% if check:
-    , __global int *restrict fault, const long fault_offset, const int site
-% endif
-</%def>
-##
 ## `index` reports `at`, unless it is `inside`.
 <%def name="index(check, wrap, place, once)">
 % if check:

@@ -16,21 +16,6 @@
 ## param given: str           C expression of an operand's value
 <%namespace name="elementary" file="elementary.mako"/>
 ##
-## The kernel's parameters, after out's and before others.
-<%def name="parameters(finish, ctype)">
-% if finish:
-% for j in range(1, len(finish.wide.results)):
-    __global ${ctype} *y_${j}, const long y_${j}_offset,
-% endfor
-% for j in range(finish.reads):
-    __global const ${ctype} *x_${j}, const long x_${j}_offset,
-% endfor
-% for j in range(finish.scalars):
-    const ${ctype} s_${j},
-% endfor
-% endif
-</%def>
-##
 ## Pointers moved on by their offsets, and by `at`.
 <%def name="begin(finish, at)">
 % if finish:

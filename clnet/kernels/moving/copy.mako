@@ -10,44 +10,68 @@
 ## param  real: str                  float or double, arithmetic of a floating range; long of others
 ## param  value: str                 C expression
 ## def    copy_elements
-## arg    n: int                     elements
-## arg    size_{d}: int              the common shape
-## arg    y_stride_{d}: int          steps in y
-## arg    x_stride_{d}: int          steps in x
+## arg    n: int             elements
+## % for d in range(ndim):
+## arg    size_{d}: int      the common shape
+## % endfor
+## % for d in range(ndim):
+## arg    y_stride_{d}: int  steps in y
+## % endfor
+## % for d in range(ndim):
+## arg    x_stride_{d}: int  steps in x
+## % endfor
 ## arg    y: out ctype
 ## arg    x: in source
 ## def    copy_rows
-## arg    n: int                     elements of a row
-## arg    y_step: int                step in y along a row
-## arg    x_step: int                step in x along a row
-## arg    size_{d}: int              the shape of the rows
-## arg    y_stride_{d}: int          steps in y from row to row
-## arg    x_stride_{d}: int          steps in x from row to row
+## arg    n: int             elements of a row
+## arg    y_step: int        step in y along a row
+## arg    x_step: int        step in x along a row
+## % for d in range(ndim):
+## arg    size_{d}: int      the shape of the rows
+## % endfor
+## % for d in range(ndim):
+## arg    y_stride_{d}: int  steps in y from row to row
+## % endfor
+## % for d in range(ndim):
+## arg    x_stride_{d}: int  steps in x from row to row
+## % endfor
 ## arg    y: out ctype
 ## arg    x: in source
 ## def    copy_squares
-## arg    share: int                 rows of an item, a multiple of tile
+## arg    share: int         rows of an item, a multiple of tile
 ## def    copy_transposed, copy_transposed_local, copy_squares
-## arg    rows: int                  axis along which x is dense
-## arg    columns: int               axis along which y is dense
-## arg    y_row: int                 step in y from row to row
-## arg    x_column: int              step in x from column to column
-## arg    size_{d}: int              the shape of the other axes
-## arg    y_stride_{d}: int          their steps in y
-## arg    x_stride_{d}: int          their steps in x
+## arg    rows: int          axis along which x is dense
+## arg    columns: int       axis along which y is dense
+## arg    y_row: int         step in y from row to row
+## arg    x_column: int      step in x from column to column
+## % for d in range(ndim):
+## arg    size_{d}: int      the shape of the other axes
+## % endfor
+## % for d in range(ndim):
+## arg    y_stride_{d}: int  their steps in y
+## % endfor
+## % for d in range(ndim):
+## arg    x_stride_{d}: int  their steps in x
+## % endfor
 ## arg    y: out ctype
+## def    copy_transposed, copy_transposed_local
 ## arg    x: in source
+## def    copy_squares
+## arg    x: in ctype
 ## def    fill
-## arg    n: int                     elements
-## arg    size_{d}: int              the shape
-## arg    y_stride_{d}: int          steps in y
+## arg    n: int             elements
+## % for d in range(ndim):
+## arg    size_{d}: int      the shape
+## % endfor
+## % for d in range(ndim):
+## arg    y_stride_{d}: int  steps in y
+## % endfor
 ## arg    y: out ctype
 ## arg    value: ctype
 ## def    arange
-## arg    n: int                     elements
+## arg    n: int             elements
 ## arg    y: out ctype[n]
-## arg    start: real
-## arg    step: real
+## arg    start, step: real
 ##
 ## launch   copy_elements, fill, arange: one item per element. copy_rows: (elements of a row, rows).
 ##          copy_transposed: (columns / tile, rows / tile, others), groups of one.
@@ -60,19 +84,7 @@
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="converted(ctype, to_bool, value)">${f"({value} != 0)" if to_bool else f"({ctype})({value})"}</%def>
 <%def name="copy_elements(ctype, source, to_bool, ndim)">
-__kernel void copy_elements(
-    const int n,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int y_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${source} *restrict x, const long x_offset)
+__kernel void copy_elements(...)
 {
     const int i = get_global_id(0);
     y += y_offset;
@@ -84,19 +96,7 @@ __kernel void copy_elements(
 }
 </%def>
 <%def name="copy_rows(ctype, source, to_bool, ndim)">
-__kernel void copy_rows(
-    const int n, const int y_step, const int x_step,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int y_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${source} *restrict x, const long x_offset)
+__kernel void copy_rows(...)
 {
     const int i = get_global_id(0);
     const int row = get_group_id(1);
@@ -117,19 +117,7 @@ __kernel void copy_rows(
 }
 </%def>
 <%def name="copy_transposed(ctype, source, to_bool, ndim, tile)">
-__kernel void copy_transposed(
-    const int rows, const int columns, const int y_row, const int x_column,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int y_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${source} *restrict x, const long x_offset)
+__kernel void copy_transposed(...)
 {
     const int first_column = get_global_id(0) * ${tile};
     const int first_row = get_global_id(1) * ${tile};
@@ -165,19 +153,7 @@ ${vectors.zip(ctype, tile)}
 % if stream:
 ${prelude.stream(ctype, tile)}
 % endif
-__kernel void copy_squares(
-    const int share, const int rows, const int columns, const int y_row, const int x_column,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int y_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void copy_squares(...)
 {
     const int column = min((int)get_global_id(0) * ${tile}, columns - ${tile});
     const int from = get_global_id(1) * share, end = min(rows, from + share);
@@ -191,19 +167,7 @@ __kernel void copy_squares(
 }
 </%def>
 <%def name="copy_transposed_local(ctype, source, to_bool, ndim, tile, group_rows)">
-__kernel void copy_transposed_local(
-    const int rows, const int columns, const int y_row, const int x_column,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int y_stride_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${source} *restrict x, const long x_offset)
+__kernel void copy_transposed_local(...)
 {
     /* One element more in a row keeps a column out of a single bank of local memory. */
     __local ${source} block[${tile}][${tile + 1}];
@@ -224,15 +188,7 @@ __kernel void copy_transposed_local(
 }
 </%def>
 <%def name="fill(ctype, ndim)">
-__kernel void fill(
-    const int n,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int y_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset, const ${ctype} value)
+__kernel void fill(...)
 {
     const int i = get_global_id(0);
     y += y_offset;
@@ -243,9 +199,7 @@ __kernel void fill(
 }
 </%def>
 <%def name="arange(ctype, real)">
-__kernel void arange(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
-    const ${real} start, const ${real} step)
+__kernel void arange(...)
 {
     const int i = get_global_id(0);
     if (i < n)

@@ -10,18 +10,22 @@
 ## param  room: int                  elements that are put together, whole vectors
 ## param  ndim: int                  axes but for the last
 ## def    place
-## arg    total: int                 elements of y
-## arg    share: int                 a multiple of lanes
-## arg    n: int                     elements of y along the last axis
-## arg    m: int                     those of x
-## arg    left: int                  where they begin
-## arg    size_{d}: int              elements of y along the other axes
-## arg    x_size_{d}: int            those of x
-## arg    low_{d}: int               where they begin
-## arg    x_stride_{d}: int          steps in x; along the last axis it is 1
+## arg    total: int         elements of y
+## arg    share: int         a multiple of lanes
+## arg    n: int             elements of y along the last axis
+## arg    m: int             those of x
+## arg    left: int          where they begin
+## % for d in range(ndim):
+## arg    size_{d}: int      elements of y along the other axes
+## arg    x_size_{d}: int    those of x
+## arg    low_{d}: int       where they begin
+## arg    x_stride_{d}: int  steps in x; along the last axis it is 1
+## % endfor
 ## arg    y: out ctype
 ## arg    x: in ctype
-## arg    value: ctype               only when padded
+## % if padded:
+## arg    value: ctype
+## % endif
 ##
 ## launch   one item for each share, groups of one
 <%namespace name="vectors" file="/lib/vector.mako"/>
@@ -43,17 +47,7 @@ inline void take(__local ${ctype} *to, __global const ${ctype} *from, const int 
         *(__local vector *)(to + i) = *(__global const vector *)(from + i);
     }
 }
-__kernel void place(
-    const int total, const int share, const int n, const int m, const int left,
-% for d in range(ndim):
-    const int size_${d}, const int x_size_${d}, const int low_${d}, const int x_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-% if padded:
-    , const ${ctype} value
-% endif
-)
+__kernel void place(...)
 {
     __local ${ctype} made[${room}] __attribute__((aligned(64)));
     const int from = get_global_id(0) * share, to = min(from + share, total);

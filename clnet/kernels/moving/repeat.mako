@@ -12,14 +12,20 @@
 ## param  row: str                   C expression
 ## param  name: str                  of the variable set
 ## def    repeat
-## arg    total: int                 elements of y
-## arg    n: int                     elements of a row, at least lanes
-## arg    share: int                 elements that an item writes, a multiple of lanes
-## arg    size_{d}: int              the shape of the rows
-## arg    x_stride_{d}: int          steps in x from row to row
+## arg    total: int         elements of y
+## arg    n: int             elements of a row, at least lanes
+## arg    share: int         elements that an item writes, a multiple of lanes
+## % for d in range(ndim):
+## arg    size_{d}: int      the shape of the rows
+## % endfor
+## % for d in range(ndim):
+## arg    x_stride_{d}: int  steps in x from row to row
+## % endfor
 ## arg    y: out ctype[rows][n]
 ## arg    x: in ctype
-## arg    divisor: ctype             only when divided
+## % if divided:
+## arg    divisor: ctype
+## % endif
 ##
 ## launch   one item for each share, groups of one
 ## numerics one division an element of x
@@ -31,20 +37,7 @@ ${vectors.types(ctype, lanes)}
 % if stream:
 ${prelude.stream(ctype, lanes)}
 % endif
-__kernel void repeat(
-    const int total, const int n, const int share,
-% for d in range(ndim):
-    const int size_${d},
-% endfor
-% for d in range(ndim):
-    const int x_stride_${d},
-% endfor
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-% if divided:
-    , const ${ctype} divisor
-% endif
-)
+__kernel void repeat(...)
 {
     const ${whole}${lanes} lane = (${whole}${lanes})(${", ".join(map(str, range(lanes)))});
     const int end = min((long)(get_global_id(0) + 1) * share, (long)total);

@@ -17,41 +17,43 @@
 ## param    at: str                   C expression of a vector's number
 ## param    chain: int                which of two chains of sums it goes to
 ## def      blocked_moments
-## arg      groups: int
-## arg      pixels: int
-## arg      total: int                vectors of a group: images * pixels
-## arg      part_size: int
-## arg      parts: int
+## arg      groups, pixels: int
+## arg      total: int                        vectors of a group: images * pixels
+## arg      part_size, parts: int
 ## arg      means: out float[groups, parts, lanes]
 ## arg      squares: out float[groups, parts, lanes]
 ## arg      x: in float[n, groups, pixels, lanes]
-## arg      image_step: int           from image to image
-## arg      group_step: int           from group to group
+## arg      image_step: int                   from image to image
+## arg      group_step: int                   from group to group
 ## def      blocked_statistics
-## arg      total: int
-## arg      part_size: int
-## arg      parts: int
+## arg      total, part_size, parts: int
 ## arg      eps: float
 ## arg      mean: out float[groups, lanes]
-## arg      invstd: out float[groups, lanes]   1 / sqrt(variance + eps)
-## arg      var: out float[groups, lanes]      the unbiased variance
+## arg      invstd: out float[groups, lanes]  1 / sqrt(variance + eps)
+## arg      var: out float[groups, lanes]     the unbiased variance
 ## arg      means: in float[groups, parts, lanes]
 ## arg      squares: in float[groups, parts, lanes]
 ## def      blocked_sums
-## arg      groups: int
-## arg      pixels: int
-## arg      total: int
-## arg      part_size: int
-## arg      parts: int
+## arg      groups, pixels, total, part_size, parts: int
 ## arg      partial: out float[groups, parts, sums, lanes]
-## arg      y_{j}: out float[n, groups, pixels, lanes]   what is stored
-## arg      x_{j}: in float
-## arg      x_{j}_image: int          from image to image, present when it is blocked
-## arg      x_{j}_group: int          from group to group
-## arg      s_{j}: float              scalar j
+## % for k in range(made):
+## arg      y_{k}: out float[n, groups, pixels, lanes], may alias  what is stored
+## % endfor
+## % for j, blocked in enumerate(inputs):
+## arg      x_{j}: in float, may alias
+## % if blocked:
+## arg      x_{j}_image: int                  from image to image
+## arg      x_{j}_group: int                  from group to group
+## % endif
+## % endfor
+## % for j in range(scalars):
+## arg      s_{j}: float                      scalar j
+## % endfor
 ## def      blocked_join
 ## arg      parts: int
+## % for k in range(sums):
 ## arg      sum_{k}: out float[groups, lanes]
+## % endfor
 ## arg      partial: in float[groups, parts, sums, lanes]
 ## launch   moments, sums: one item takes one part of one group; the others: one item a group. Groups
 ##          of one
@@ -65,12 +67,7 @@ typedef float${lanes} __attribute__((aligned(4))) vector;
 </%def>
 <%def name="blocked_moments(lanes)">
 ${types(lanes)}
-__kernel void blocked_moments(
-    const int groups, const int pixels, const int total, const int part_size, const int parts,
-    __global float *restrict means, const long means_offset,
-    __global float *restrict squares, const long squares_offset,
-    __global const float *restrict x, const long x_offset,
-    const int image_step, const int group_step)
+__kernel void blocked_moments(...)
 {
     const int group = get_global_id(0) / parts, part = get_global_id(0) - group * parts;
     const int from = part * part_size, end = min(from + part_size, total);
@@ -109,13 +106,7 @@ __kernel void blocked_moments(
 </%def>
 <%def name="blocked_statistics(lanes)">
 ${types(lanes)}
-__kernel void blocked_statistics(
-    const int total, const int part_size, const int parts, const float eps,
-    __global float *restrict mean, const long mean_offset,
-    __global float *restrict invstd, const long invstd_offset,
-    __global float *restrict var, const long var_offset,
-    __global const float *restrict means, const long means_offset,
-    __global const float *restrict squares, const long squares_offset)
+__kernel void blocked_statistics(...)
 {
     const int group = get_global_id(0);
     means += means_offset + (long)group * parts * ${lanes};
@@ -164,22 +155,7 @@ ${types(lanes)}
 ${prelude.stream("float", lanes)}
 % endif
 ${elementary.define(functions, "float", lanes)}
-__kernel void blocked_sums(
-    const int groups, const int pixels, const int total, const int part_size, const int parts,
-    __global float *restrict partial, const long partial_offset
-% for k in range(made):
-    , __global float *y_${k}, const long y_${k}_offset
-% endfor
-% for j, blocked in enumerate(inputs):
-    , __global const float *x_${j}, const long x_${j}_offset
-    % if blocked:
-    , const int x_${j}_image, const int x_${j}_group
-    % endif
-% endfor
-% for j in range(scalars):
-    , const float s_${j}
-% endfor
-) {
+__kernel void blocked_sums(...) {
     const int group = get_global_id(0) / parts, part = get_global_id(0) - group * parts;
     const int from = part * part_size, end = min(from + part_size, total);
 % for j, blocked in enumerate(inputs):
@@ -218,12 +194,7 @@ __kernel void blocked_sums(
 </%def>
 <%def name="blocked_join(lanes, sums)">
 ${types(lanes)}
-__kernel void blocked_join(
-    const int parts,
-% for k in range(sums):
-    __global float *restrict sum_${k}, const long sum_${k}_offset,
-% endfor
-    __global const float *restrict partial, const long partial_offset)
+__kernel void blocked_join(...)
 {
     const int group = get_global_id(0);
     partial += partial_offset + (long)group * parts * ${sums * lanes};

@@ -18,45 +18,39 @@
 ## param    sums: dict                   variable -> expression of v (and g) that is added to it
 ## param    fill: str                    what stands where a vector reaches past the end
 ## def      norm_parts
-## arg      channels: int
-## arg      inner: int
-## arg      total: int                   elements of a channel
-## arg      part_size: int
-## arg      parts: int
+## arg      channels, inner: int
+## arg      total: int                         elements of a channel
+## arg      part_size, parts: int
 ## arg      first: out acc[channels, parts]    mean, or sum gy
 ## arg      second: out acc[channels, parts]   squares, or sum gy (x - mean)
 ## arg      x: in ctype
-## arg      gy: in ctype                 only when grad
-## arg      mean: in acc[channels]       only when grad
+## % if grad:
+## arg      gy: in ctype
+## arg      mean: in acc[channels]
+## % endif
 ## def      norm_parts_group
-## arg      channels: int
-## arg      inner: int
-## arg      total: int
-## arg      part_size: int
-## arg      parts: int
+## arg      channels, inner, total, part_size, parts: int
 ## arg      first: out acc[channels, parts]
 ## arg      second: out acc[channels, parts]
 ## arg      x: in ctype
-## arg      gy: in ctype                 only when grad
-## arg      mean: in acc[channels]       only when grad
+## % if grad:
+## arg      gy: in ctype
+## arg      mean: in acc[channels]
+## % endif
 ## def      norm_statistics
-## arg      channels: int
-## arg      total: int
-## arg      part_size: int
-## arg      parts: int
+## arg      channels, total, part_size, parts: int
 ## arg      eps: acc
 ## arg      mean: out acc[channels]
-## arg      invstd: out acc[channels]    1 / sqrt(variance + eps)
-## arg      var: out acc[channels]       the unbiased variance
+## arg      invstd: out acc[channels]          1 / sqrt(variance + eps)
+## arg      var: out acc[channels]             the unbiased variance
 ## arg      means: in acc[channels, parts]
 ## arg      squares: in acc[channels, parts]
 ## def      norm_slopes
-## arg      channels: int
-## arg      parts: int
+## arg      channels, parts: int
 ## arg      gweight: out acc[channels]
 ## arg      gbias: out acc[channels]
-## arg      sums: in acc[channels, parts]       sum gy
-## arg      products: in acc[channels, parts]   sum gy (x - mean)
+## arg      sums: in acc[channels, parts]      sum gy
+## arg      products: in acc[channels, parts]  sum gy (x - mean)
 ## arg      invstd: in acc[channels]
 ## launch   parts: local 1, an item takes one part of one channel or of a vector of channels. group:
 ##          a group takes one part of (group / reduce_items) channels. The others: one item a
@@ -101,16 +95,7 @@
 ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${ragged.store(acc, acc, lanes)}
-__kernel void norm_parts(
-    const int channels, const int inner, const int total, const int part_size, const int parts,
-    __global ${acc} *restrict first, const long first_offset,
-    __global ${acc} *restrict second, const long second_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-% if grad:
-    , __global const ${ctype} *restrict gy, const long gy_offset
-    , __global const ${acc} *restrict mean, const long mean_offset
-% endif
-) {
+__kernel void norm_parts(...) {
     first += first_offset;
     second += second_offset;
     x += x_offset;
@@ -169,16 +154,7 @@ __kernel void norm_parts(
 <%def name="norm_parts_group(columns, grad, ctype, acc, group, reduce_items)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
-__kernel void norm_parts_group(
-    const int channels, const int inner, const int total, const int part_size, const int parts,
-    __global ${acc} *restrict first, const long first_offset,
-    __global ${acc} *restrict second, const long second_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-% if grad:
-    , __global const ${ctype} *restrict gy, const long gy_offset
-    , __global const ${acc} *restrict mean, const long mean_offset
-% endif
-) {
+__kernel void norm_parts_group(...) {
     __local ${acc} partial[${group}];
     first += first_offset;
     second += second_offset;
@@ -208,14 +184,7 @@ __kernel void norm_parts_group(
 }
 </%def>
 <%def name="norm_statistics(acc)">
-__kernel void norm_statistics(
-    const int channels, const int total, const int part_size, const int parts, const ${acc} eps,
-    __global ${acc} *restrict mean, const long mean_offset,
-    __global ${acc} *restrict invstd, const long invstd_offset,
-    __global ${acc} *restrict var, const long var_offset,
-    __global const ${acc} *restrict means, const long means_offset,
-    __global const ${acc} *restrict squares, const long squares_offset
-) {
+__kernel void norm_statistics(...) {
     const int channel = get_global_id(0);
     if (channel >= channels)
         return;
@@ -234,14 +203,7 @@ __kernel void norm_statistics(
 }
 </%def>
 <%def name="norm_slopes(acc)">
-__kernel void norm_slopes(
-    const int channels, const int parts,
-    __global ${acc} *restrict gweight, const long gweight_offset,
-    __global ${acc} *restrict gbias, const long gbias_offset,
-    __global const ${acc} *restrict sums, const long sums_offset,
-    __global const ${acc} *restrict products, const long products_offset,
-    __global const ${acc} *restrict invstd, const long invstd_offset
-) {
+__kernel void norm_slopes(...) {
     const int channel = get_global_id(0);
     if (channel >= channels)
         return;

@@ -11,16 +11,16 @@
 ## param    group: int                   work-items of a group, a power of two
 ## param    width: 1|4                   elements of a read; 4 divides inner and the arrays' offsets
 ## param    reads: int                   of an item
-## arg      channels: int
-## arg      inner: int
-## arg      total: int                   elements of a channel
-## arg      part_size: int
-## arg      parts: int
-## arg      first: out ctype[channels, parts]    mean, or sum gy
-## arg      second: out ctype[channels, parts]   squares, or sum gy (x - mean)
+## arg      channels, inner: int
+## arg      total: int                          elements of a channel
+## arg      part_size, parts: int
+## arg      first: out ctype[channels, parts]   mean, or sum gy
+## arg      second: out ctype[channels, parts]  squares, or sum gy (x - mean)
 ## arg      x: in ctype
-## arg      gy: in ctype                 only when grad
-## arg      mean: in ctype[channels]     only when grad
+## % if grad:
+## arg      gy: in ctype
+## arg      mean: in ctype[channels]
+## % endif
 ## launch   global (channels * parts * group,), local (group,)
 ## numerics an item adds its reads in order, items are joined by a tree
 <%namespace name="lib" file="/lib/fold.mako"/>
@@ -29,16 +29,7 @@
 <% folded = (lambda v: v) if width == 1 else (lambda v: f"(({v}.s0 + {v}.s1) + ({v}.s2 + {v}.s3))") %>
 ${lib.join("sum", ctype, 1)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
-__kernel void norm_runs(
-    const int channels, const int inner, const int total, const int part_size, const int parts,
-    __global ${ctype} *restrict first, const long first_offset,
-    __global ${ctype} *restrict second, const long second_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-% if grad:
-    , __global const ${ctype} *restrict gy, const long gy_offset
-    , __global const ${ctype} *restrict mean, const long mean_offset
-% endif
-) {
+__kernel void norm_runs(...) {
     __local ${ctype} partial[${group}];
     const int lane = get_local_id(0), kept = 0, part = get_group_id(0) % parts, channel = get_group_id(0) / parts;
     const int from = part * part_size, end = min(from + part_size, total);

@@ -14,18 +14,32 @@
 ## param    outer: int                number of outer axes
 ## param    index: int|long           C type of positions
 ## param    operand: str              name of an output or an input
-## param    ctype: str                its type in memory
 ## param    step: str                 its inner step
-## param    qualifier: str            "const ", or "" of an output
-## arg      y_{j}: out array
-## arg      y_{j}_inner: index        its inner step, present when it is "any"
-## arg      y_{j}_step_{a}: index     its step along outer axis a
-## arg      x_{j}: in array
-## arg      x_{j}_inner: index        its inner step, present when it is "any"
-## arg      x_{j}_step_{a}: index     its step along outer axis a
-## arg      size_{a}: index           elements along outer axis a
-## arg      s_{j}: compute            scalar j
-## arg      n: index                  elements along the inner axis
+## % for j, (ctype, step) in enumerate(outputs):
+## arg      y_{j}: out ctype, may alias
+## % if step == "any":
+## arg      y_{j}_inner: index     its inner step
+## % endif
+## % for a in range(outer):
+## arg      y_{j}_step_{a}: index  its step along outer axis a
+## % endfor
+## % endfor
+## % for j, (ctype, step, boolean) in enumerate(inputs):
+## arg      x_{j}: in ctype, may alias
+## % if step == "any":
+## arg      x_{j}_inner: index     its inner step
+## % endif
+## % for a in range(outer):
+## arg      x_{j}_step_{a}: index  its step along outer axis a
+## % endfor
+## % endfor
+## % for a in range(outer):
+## arg      size_{a}: index        elements along outer axis a
+## % endfor
+## % for j in range(scalars):
+## arg      s_{j}: compute         scalar j
+## % endfor
+## arg      n: index               elements along the inner axis
 ## launch   global (>= n, >= product of size_a); any local size; no local memory
 ## numerics contraction off, no relaxed mathematics: fusing expressions does not change a bit
 <%namespace name="elementary" file="/lib/elementary.mako"/>
@@ -40,32 +54,10 @@
 % endfor
         ;
 </%def>
-<%def name="parameter(operand, ctype, step, outer, index, qualifier)">
-    __global ${qualifier}${'ushort' if ctype == 'bfloat16' else ctype} *${operand}, const long ${operand}_offset,
-% if step == "any":
-    const ${index} ${operand}_inner,
-% endif
-% for a in range(outer):
-    const ${index} ${operand}_step_${a},
-% endfor
-</%def>
 <%def name="pointwise(statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, compute, 1)}
-__kernel void pointwise(
-% for j, (ctype, step) in enumerate(outputs):
-    ${parameter("y_%d" % j, ctype, step, outer, index, "")}
-% endfor
-% for j, (ctype, step, boolean) in enumerate(inputs):
-    ${parameter("x_%d" % j, ctype, step, outer, index, "const ")}
-% endfor
-% for a in range(outer):
-    const ${index} size_${a},
-% endfor
-% for j in range(scalars):
-    const ${compute} s_${j},
-% endfor
-    const ${index} n)
+__kernel void pointwise(...)
 {
     const ${index} i = (${index})get_global_id(0);
 % if outer:

@@ -16,13 +16,23 @@
 ## param    pointer: str              C expression
 ## param    at: str                   C expression, the element's number
 ## param    kind: (str, bool)         type in memory, and whether it holds booleans
-## arg      y_{k}_{j}: inout array
-## arg      x_{k}_{j}: in array
-## arg      n_{k}: int                elements of segment k
-## arg      first_{k}: int            its first group; beyond all groups for a segment that is none
-## arg      u_{j}: in array           one element
-## arg      s_{j}: compute            scalar j
-## arg      block: int                elements of a group
+## % for k in range(segments):
+## % for j, (kind, boolean) in enumerate(changed):
+## arg      y_{k}_{j}: inout kind, may alias
+## % endfor
+## % for j, (kind, boolean) in enumerate(inputs):
+## arg      x_{k}_{j}: in kind, may alias
+## % endfor
+## arg      n_{k}: int      elements of segment k
+## arg      first_{k}: int  its first group; beyond all groups for a segment that is none
+## % endfor
+## % for j, (kind, boolean) in enumerate(shared):
+## arg      u_{j}: in kind, may alias  one element
+## % endfor
+## % for j in range(scalars):
+## arg      s_{j}: compute  scalar j
+## % endfor
+## arg      block: int      elements of a group
 ## launch   groups of all segments; any local size; no local memory
 ## numerics as pointwise: the same bits as one launch for each segment
 <%namespace name="elementary" file="/lib/elementary.mako"/>
@@ -38,23 +48,7 @@
 <%def name="pointwise_many(statements, results, functions, compute, changed, inputs, shared, scalars, segments)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, compute, 1)}
-__kernel void pointwise_many(
-% for k in range(segments):
-    % for j, kind in enumerate(changed):
-    __global ${memory(kind)} *y_${k}_${j}, const long y_${k}_${j}_offset,
-    % endfor
-    % for j, kind in enumerate(inputs):
-    __global const ${memory(kind)} *x_${k}_${j}, const long x_${k}_${j}_offset,
-    % endfor
-    const int n_${k}, const int first_${k},
-% endfor
-% for j, kind in enumerate(shared):
-    __global const ${memory(kind)} *u_${j}, const long u_${j}_offset,
-% endfor
-% for j in range(scalars):
-    const ${compute} s_${j},
-% endfor
-    const int block)
+__kernel void pointwise_many(...)
 {
     const int group = (int)get_group_id(0);
     int n = n_0;

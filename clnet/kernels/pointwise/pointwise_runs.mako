@@ -11,14 +11,26 @@
 ## param    scalars: int              number of run-time scalars
 ## param    outer: int                number of axes before the inner one
 ## param    operand: str              name of an output or an input
-## arg      y_{j}: out float
-## arg      y_{j}_step_{a}: int       its step along outer axis a
-## arg      x_{j}: in float
-## arg      x_{j}_step_{a}: int       its step along outer axis a
-## arg      size_{a}: int             elements along outer axis a
-## arg      s_{j}: float              scalar j
-## arg      n: int                    elements along the inner axis, a multiple of four
-## arg      items: int                n / 4 * product of size_a
+## % for j in range(len(results)):
+## arg      y_{j}: out float, may alias
+## % for a in range(outer):
+## arg      y_{j}_step_{a}: int  its step along outer axis a
+## % endfor
+## % endfor
+## % for j in range(len(inputs)):
+## arg      x_{j}: in float, may alias
+## % for a in range(outer):
+## arg      x_{j}_step_{a}: int  its step along outer axis a
+## % endfor
+## % endfor
+## % for a in range(outer):
+## arg      size_{a}: int        elements along outer axis a
+## % endfor
+## % for j in range(scalars):
+## arg      s_{j}: float         scalar j
+## % endfor
+## arg      n: int               elements along the inner axis, a multiple of four
+## arg      items: int           n / 4 * product of size_a
 ## launch   global (items rounded up,), any local size
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 <%namespace name="elementary" file="/lib/elementary.mako"/>
@@ -29,30 +41,10 @@
 % endfor
         ;
 </%def>
-<%def name="steps(operand, outer)">
-% for a in range(outer):
-    const int ${operand}_step_${a},
-% endfor
-</%def>
 <%def name="pointwise_runs(statements, results, functions, inputs, scalars, outer)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, "float", 1)}
-__kernel void pointwise_runs(
-% for j in range(len(results)):
-    __global float *y_${j}, const long y_${j}_offset,
-    ${steps("y_%d" % j, outer)}
-% endfor
-% for j in range(len(inputs)):
-    __global const float *x_${j}, const long x_${j}_offset,
-    ${steps("x_%d" % j, outer)}
-% endfor
-% for a in range(outer):
-    const int size_${a},
-% endfor
-% for j in range(scalars):
-    const float s_${j},
-% endfor
-    const int n, const int items)
+__kernel void pointwise_runs(...)
 {
     const int item = get_global_id(0);
     if (item >= items) return;

@@ -11,22 +11,25 @@
 ## param    scalars: int              number of run-time scalars
 ## param    operand: str              name of an output or an input
 ## param    number: int               its place among outputs and inputs
-## param    ctype: str                its type in memory
-## param    qualifier: str            "const ", or "" of an output
-## arg      y_{j}: out array
-## arg      x_{j}: in array
-## arg      steps_{k}: long           of operands 2k and 2k + 1, 16 bits each, the lowest first: the
+## % for j, ctype in enumerate(outputs):
+## arg      y_{j}: out ctype, may alias
+## % endfor
+## % for j, (ctype, boolean) in enumerate(inputs):
+## arg      x_{j}: in ctype, may alias
+## % endfor
+## % for k in range((len(outputs) + len(inputs) + 1) // 2):
+## arg      steps_{k}: long  of operands 2k and 2k + 1, 16 bits each, the lowest first: the
 ##                                    inner and the outer step of one, and of the other
-## arg      s_{j}: compute            scalar j
-## arg      n: int                    elements along the inner axis
-## arg      total: int                elements
+## % endfor
+## % for j in range(scalars):
+## arg      s_{j}: compute   scalar j
+## % endfor
+## arg      n: int           elements along the inner axis
+## arg      total: int       elements
 ## launch   global >= total; any local size; no local memory
 ## numerics as pointwise
 <%namespace name="elementary" file="/lib/elementary.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
-<%def name="parameter(operand, ctype, qualifier)">
-    __global ${qualifier}${"ushort" if ctype == "bfloat16" else ctype} *${operand}, const long ${operand}_offset,
-</%def>
 <%def name="position(operand, number)">
 <%
     steps, low = f"steps_{number // 2}", number % 2 * 32
@@ -37,20 +40,7 @@
 <%def name="pointwise_small(statements, results, functions, compute, outputs, inputs, scalars)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, compute, 1)}
-__kernel void pointwise_small(
-% for j, ctype in enumerate(outputs):
-    ${parameter("y_%d" % j, ctype, "")}
-% endfor
-% for j, (ctype, boolean) in enumerate(inputs):
-    ${parameter("x_%d" % j, ctype, "const ")}
-% endfor
-% for k in range((len(outputs) + len(inputs) + 1) // 2):
-    const long steps_${k},
-% endfor
-% for j in range(scalars):
-    const ${compute} s_${j},
-% endfor
-    const int n, const int total)
+__kernel void pointwise_small(...)
 {
     const int at = (int)get_global_id(0);
     if (at >= total) return;

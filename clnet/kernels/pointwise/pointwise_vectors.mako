@@ -14,16 +14,28 @@
 ## param    outer: int                number of axes before the run
 ## param    stream: bool              outputs go past the caches; they lie at whole vectors
 ## param    operand: str              name of an output or an input
-## arg      y_{j}: out float
-## arg      y_{j}_run: int            its step along the run
-## arg      y_{j}_step_{a}: int       its step along outer axis a
-## arg      x_{j}: in float
-## arg      x_{j}_run: int            its step along the run
-## arg      x_{j}_step_{a}: int       its step along outer axis a
-## arg      size_{a}: int             elements along outer axis a
-## arg      s_{j}: float              scalar j
-## arg      n: int                    elements along the run
-## arg      share: int                of these, how many an item takes
+## % for j in range(len(results)):
+## arg      y_{j}: out float, may alias
+## arg      y_{j}_run: int       its step along the run
+## % for a in range(outer):
+## arg      y_{j}_step_{a}: int  its step along outer axis a
+## % endfor
+## % endfor
+## % for j in range(len(inputs)):
+## arg      x_{j}: in float, may alias
+## arg      x_{j}_run: int       its step along the run
+## % for a in range(outer):
+## arg      x_{j}_step_{a}: int  its step along outer axis a
+## % endfor
+## % endfor
+## % for a in range(outer):
+## arg      size_{a}: int        elements along outer axis a
+## % endfor
+## % for j in range(scalars):
+## arg      s_{j}: float         scalar j
+## % endfor
+## arg      n: int               elements along the run
+## arg      share: int           of these, how many an item takes
 ## launch   global (n / share, product of size_a), groups of one
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 <%namespace name="prelude" file="/lib/prelude.mako"/>
@@ -35,12 +47,6 @@
 % endfor
         ;
 </%def>
-<%def name="steps(operand, outer)">
-    const int ${operand}_run,
-% for a in range(outer):
-    const int ${operand}_step_${a},
-% endfor
-</%def>
 <%def name="pointwise_vectors(statements, results, functions, lanes, inputs, scalars, outer, stream)">
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
@@ -48,22 +54,7 @@ typedef float${lanes} __attribute__((aligned(4))) vector;
 ${prelude.stream("float", lanes)}
 % endif
 ${elementary.define(functions, "float", lanes)}
-__kernel void pointwise_vectors(
-% for j in range(len(results)):
-    __global float *y_${j}, const long y_${j}_offset,
-    ${steps("y_%d" % j, outer)}
-% endfor
-% for j in range(len(inputs)):
-    __global const float *x_${j}, const long x_${j}_offset,
-    ${steps("x_%d" % j, outer)}
-% endfor
-% for a in range(outer):
-    const int size_${a},
-% endfor
-% for j in range(scalars):
-    const float s_${j},
-% endfor
-    const int n, const int share)
+__kernel void pointwise_vectors(...)
 {
     const int from = get_global_id(0) * share, end = min(n, from + share);
 % if outer:

@@ -4,46 +4,46 @@
 ## param  real: str                  float or double, the type arithmetic is done in
 ## param  lane: int                  which of an item's numbers
 ## def    random_bits
-## arg    n: int                     elements
+## arg    n: int        elements
 ## arg    y: out int[n]
-## arg    seed: ulong                 the generator's key
-## arg    offset: long               the first counter
+## arg    seed: ulong   the generator's key
+## arg    offset: long  the first counter
 ## def    random_uniform
 ## arg    n: int
 ## arg    y: out ctype[n]
 ## arg    seed: ulong
 ## arg    offset: long
-## arg    low: real                  least value
-## arg    span: real                 high - low
-## arg    high: real                 never reached
+## arg    low: real     least value
+## arg    span: real    high - low
+## arg    high: real    never reached
 ## def    random_normal
 ## arg    n: int
 ## arg    y: out ctype[n]
 ## arg    seed: ulong
 ## arg    offset: long
 ## arg    mean: real
-## arg    std: real                  standard deviation
+## arg    std: real     standard deviation
 ## def    random_bernoulli
 ## arg    n: int
 ## arg    y: out ctype[n]
 ## arg    seed: ulong
 ## arg    offset: long
-## arg    p: float                   probability of 1
+## arg    p: float      probability of 1
 ## def    random_integer
 ## arg    n: int
 ## arg    y: out ctype[n]
 ## arg    seed: ulong
 ## arg    offset: long
-## arg    low: long                  least value
-## arg    span: long                 how many values
+## arg    low: long     least value
+## arg    span: long    how many values
 ## def    dropout
 ## arg    n: int
 ## arg    y: out ctype[n]
 ## arg    x: in ctype[n]
 ## arg    seed: ulong
 ## arg    offset: long
-## arg    p: float                   probability of 0
-## arg    scale: ctype               factor of what is kept
+## arg    p: float      probability of 0
+## arg    scale: ctype  factor of what is kept
 ##
 ## launch   one item per counter: four elements of 32 random bits, or two of 64
 ## numerics the same bits everywhere, but for normals of double, which differ by a few units in the
@@ -59,8 +59,7 @@
 % endif
 </%def>
 <%def name="random_bits()">
-__kernel void random_bits(
-    const int n, __global int *restrict y, const long y_offset, const ulong seed, const long offset)
+__kernel void random_bits(...)
 {
     const int i = get_global_id(0) * 4;
     y += y_offset;
@@ -73,10 +72,7 @@ __kernel void random_bits(
 </%def>
 <%def name="random_uniform(ctype, real)">
 #pragma OPENCL FP_CONTRACT OFF
-__kernel void random_uniform(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
-    const ulong seed, const long offset,
-    const ${real} low, const ${real} span, const ${real} high)
+__kernel void random_uniform(...)
 {
     const int i = get_global_id(0) * ${2 if real == "double" else 4};
     y += y_offset;
@@ -122,9 +118,7 @@ inline float2 on_circle(const uint turn)
 % if real == "float":
 ${box_muller()}
 % endif
-__kernel void random_normal(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
-    const ulong seed, const long offset, const ${real} mean, const ${real} std)
+__kernel void random_normal(...)
 {
     const int i = get_global_id(0) * ${2 if real == "double" else 4};
     y += y_offset;
@@ -149,9 +143,7 @@ __kernel void random_normal(
 }
 </%def>
 <%def name="random_bernoulli(ctype)">
-__kernel void random_bernoulli(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
-    const ulong seed, const long offset, const float p)
+__kernel void random_bernoulli(...)
 {
     const int i = get_global_id(0) * 4;
     y += y_offset;
@@ -163,9 +155,7 @@ __kernel void random_bernoulli(
 }
 </%def>
 <%def name="random_integer(ctype)">
-__kernel void random_integer(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
-    const ulong seed, const long offset, const long low, const long span)
+__kernel void random_integer(...)
 {
     const int i = get_global_id(0) * 2;
     y += y_offset;
@@ -179,10 +169,7 @@ __kernel void random_integer(
 }
 </%def>
 <%def name="dropout(ctype)">
-__kernel void dropout(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const ulong seed, const long offset, const float p, const ${ctype} scale)
+__kernel void dropout(...)
 {
     const int i = get_global_id(0) * 4;
     y += y_offset;

@@ -20,19 +20,16 @@
 ## param  vector: int                elements of a vector
 ## param  group: int                 work-items of a group, a power of 2
 ## def    avg_pool
-## arg    rows: int                  rows of y
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int
-## arg    width: int
+## arg    rows: int         rows of y
+## arg    out_h, out_w, height, width: int
 ## arg    y: out ctype[rows][out_w]
 ## arg    x: in ctype
 ## def    adaptive_avg_pool
-## arg    rows: int                  rows of y
+## arg    rows: int         rows of y
 ## arg    y: out ctype[rows][ow]
 ## arg    x: in ctype
 ## def    adaptive_avg_pool_gradient
-## arg    rows: int                  rows of gx
+## arg    rows: int         rows of gx
 ## arg    gx: out ctype[rows][w]
 ## arg    gy: in ctype
 ## def    adaptive_avg_pool_gradient_planes
@@ -40,9 +37,9 @@
 ## arg    gy: in ctype
 ## def    plane_mean
 ## arg    planes: int
-## arg    planes_each: int           planes of an item
+## arg    planes_each: int  planes of an item
 ## def    plane_mean, plane_mean_local
-## arg    n: int                     elements of a plane
+## arg    n: int            elements of a plane
 ## arg    y: out ctype[planes]
 ## arg    x: in ctype[planes][n]
 ##
@@ -57,10 +54,7 @@
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="avg_pool(
     ctype, real, by_rows, unchecked, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
-__kernel void avg_pool(
-    const int rows, const int out_h, const int out_w, const int height, const int width,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void avg_pool(...)
 {
     x += x_offset;
     y += y_offset;
@@ -94,9 +88,7 @@ __kernel void avg_pool(
             y[row * out_w + column] = sum / count;
 </%def>
 <%def name="adaptive_avg_pool(ctype, real, by_rows, h, w, oh, ow)">
-__kernel void adaptive_avg_pool(
-    const int rows, __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void adaptive_avg_pool(...)
 {
     ${plane.visit(by_rows, str(ow))}
         const int oy = row % ${oh};
@@ -112,9 +104,7 @@ __kernel void adaptive_avg_pool(
 }
 </%def>
 <%def name="adaptive_avg_pool_gradient(ctype, real, h, w, oh, ow)">
-__kernel void adaptive_avg_pool_gradient(
-    const int rows, __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset)
+__kernel void adaptive_avg_pool_gradient(...)
 {
     ${plane.visit(False, str(w))}
         const int at_y = row % ${h};
@@ -134,9 +124,7 @@ __kernel void adaptive_avg_pool_gradient(
 }
 </%def>
 <%def name="adaptive_avg_pool_gradient_planes(ctype, h, w, oh, ow)">
-__kernel void adaptive_avg_pool_gradient_planes(
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset)
+__kernel void adaptive_avg_pool_gradient_planes(...)
 {
     gx += gx_offset + get_global_id(0) * ${h * w};
     gy += gy_offset + get_global_id(0) * ${oh * ow};
@@ -158,10 +146,7 @@ __kernel void adaptive_avg_pool_gradient_planes(
 ${vectors.types(ctype, vector)}
 ${lib.fold("sum", real, vector)}
 ${prelude.fetch_ahead()}
-__kernel void plane_mean(
-    const int planes, const int planes_each, const int n,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void plane_mean(...)
 {
     const int first = get_global_id(0) * planes_each, last = min(first + planes_each, planes);
     for (int plane = first; plane < last; ++plane) {
@@ -183,9 +168,7 @@ __kernel void plane_mean(
 }
 </%def>
 <%def name="plane_mean_local(ctype, real, group)">
-__kernel void plane_mean_local(
-    const int n, __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void plane_mean_local(...)
 {
     __local ${real} sums[${group}];
     const int item = get_local_id(0);

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import items
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..moving import repeat, repeats
 from .pool_vectors import avg_pool_vectors, lanes_inside
 from .window import (
@@ -31,60 +31,6 @@ LAWS = (
     Constraint("2 * ph <= kh and 2 * pw <= kw", "every window holds an element"),
 )
 _POWER_OF_2 = Constraint("group & (group - 1) == 0", "the tree halves it")
-
-
-class _AvgPool(NamedTuple):
-    ctype: str
-    real: str
-    by_rows: bool
-    unchecked: str
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-
-
-class _Adaptive(NamedTuple):
-    ctype: str
-    real: str
-    by_rows: bool
-    h: int
-    w: int
-    oh: int
-    ow: int
-
-
-class _AdaptiveGradient(NamedTuple):
-    ctype: str
-    real: str
-    h: int
-    w: int
-    oh: int
-    ow: int
-
-
-class _AdaptivePlanes(NamedTuple):
-    ctype: str
-    h: int
-    w: int
-    oh: int
-    ow: int
-
-
-class _Mean(NamedTuple):
-    ctype: str
-    real: str
-    vector: int
-
-
-class _MeanLocal(NamedTuple):
-    ctype: str
-    real: str
-    group: int
 
 
 _AVG_POOL = Kernel("avg_pool", "pool/avg_pool.mako", constraints=LAWS)
@@ -117,13 +63,18 @@ def avg_pool(
     if lanes:
         how: dict[str, Any] = {"include_pad": include_pad, "divisor": divisor}
         return [avg_pool_vectors(target, y, x, window, lanes, **how)]
-    real, rows = real_type(y), by_rows(target)
-    features = (rows, unchecked(target, window, y, x), include_pad, divisor)
-    params = _AvgPool(y.dtype.ctype, real, *features, *window[:6])
+    params = {
+        **_types(y),
+        "by_rows": by_rows(target),
+        "unchecked": unchecked(target, window, y, x),
+        "include_pad": include_pad,
+        "divisor": divisor,
+        **window.params(dilated=False),
+    }
     return [
         _AVG_POOL.launch(
             params,
-            (*plane_sizes(y, y, x), y, x),
+            {**plane_sizes(y, y, x), "y": y, "x": x},
             **plane_items(target, y),
             flops=y.size * window.kh * window.kw,
             bytes=x.nbytes + y.nbytes,
@@ -147,10 +98,9 @@ def adaptive_avg_pool(target: Target, y: Array, x: Array) -> list[Launch]:
     cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
     if y.shape[-2:] == (1, 1):
         return [_plane_mean(target, y, x, cost)]
-    params = _Adaptive(y.dtype.ctype, real_type(y), by_rows(target), *x.shape[-2:], *y.shape[-2:])
-    return [
-        _ADAPTIVE.launch(params, (y.size // y.shape[-1], y, x), **plane_items(target, y), **cost)
-    ]
+    params = {**_types(y), "by_rows": by_rows(target), **_planes(x, y)}
+    args = {"rows": y.size // y.shape[-1], "y": y, "x": x}
+    return [_ADAPTIVE.launch(params, args, **plane_items(target, y), **cost)]
 
 
 def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Launch]:
@@ -170,28 +120,35 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
     n = prod(gx.shape[-2:])
     if gy.size * n == gx.size and gy.contiguous and repeats(target, gx, n):
         return [repeat(target, gx, gy, (gy.size,), (1,), divisor=n)]
-    sizes = (*gx.shape[-2:], *gy.shape[-2:])
+    sizes, arrays = _planes(gx, gy), {"gx": gx, "gy": gy}
     if by_rows(target):
         shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
-        planes = _AdaptivePlanes(gx.dtype.ctype, *sizes)
-        return [_ADAPTIVE_GRADIENT_PLANES.launch(planes, (gx, gy), **shape, **cost)]
+        planes = {"ctype": gx.dtype.ctype, **sizes}
+        return [_ADAPTIVE_GRADIENT_PLANES.launch(planes, arrays, **shape, **cost)]
     global_size, local_size = items(target, gx.size)
     shape = {"global_size": global_size, "local_size": local_size}
-    params = _AdaptiveGradient(gx.dtype.ctype, real_type(gx), *sizes)
-    args = (gx.size // gx.shape[-1], gx, gy)
-    return [_ADAPTIVE_GRADIENT.launch(params, args, **shape, **cost)]
+    args = {"rows": gx.size // gx.shape[-1], **arrays}
+    return [_ADAPTIVE_GRADIENT.launch({**_types(gx), **sizes}, args, **shape, **cost)]
+
+
+def _types(array: Array) -> dict[str, str]:
+    return {"ctype": array.dtype.ctype, "real": real_type(array)}
+
+
+def _planes(x: Array, y: Array) -> dict[str, int]:
+    return named("h w oh ow", *x.shape[-2:], *y.shape[-2:])
 
 
 def _plane_mean(target: Target, y: Array, x: Array, cost: dict[str, Any]) -> Launch:
     traits = target.traits
-    dtypes = (y.dtype.ctype, real_type(y))
-    n = prod(x.shape[-2:])
+    args = {"n": prod(x.shape[-2:]), "y": y, "x": x}
     if traits.dedicated_local_memory:
         group = min(_GPU_GROUP, traits.max_group_size)
         sizes: dict[str, Any] = {"global_size": (y.size * group,), "local_size": (group,)}
-        return _PLANE_MEAN_LOCAL.launch(_MeanLocal(*dtypes, group), (n, y, x), **sizes, **cost)
+        return _PLANE_MEAN_LOCAL.launch({**_types(y), "group": group}, args, **sizes, **cost)
     wanted = max(1, min(traits.compute_units * _ITEMS_PER_UNIT, x.size // _ITEM_ELEMENTS))
     each = ceil_div(y.size, wanted)
     sizes = {"global_size": (ceil_div(y.size, each),), "local_size": (1,)}
-    params = _Mean(*dtypes, max(traits.simd_width, 2))
-    return _PLANE_MEAN.launch(params, (y.size, each, n, y, x), **sizes, **cost)
+    params = {**_types(y), "vector": max(traits.simd_width, 2)}
+    args |= {"planes": y.size, "planes_each": each}
+    return _PLANE_MEAN.launch(params, args, **sizes, **cost)

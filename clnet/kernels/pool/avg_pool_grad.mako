@@ -29,21 +29,15 @@
 ## param  p: int                     padding along the axis
 ## param  size: str                  C expression, elements of the plane along the axis
 ## def    avg_pool_gradient
-## arg    rows: int                  rows of gx
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int
-## arg    width: int
+## arg    rows: int                 rows of gx
+## arg    out_h, out_w, height, width: int
 ## arg    gx: out ctype[rows][width]
 ## arg    gy: in ctype
 ## def    avg_pool_gradient_strips
 ## arg    planes: int
-## arg    planes_each: int           planes of an item
-## arg    strip: int                 steps of a strip
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int
-## arg    width: int
+## arg    planes_each: int          planes of an item
+## arg    strip, out_h, out_w: int  steps of a strip
+## arg    height, width: int
 ## arg    gx: out ctype
 ## arg    gy: in ctype
 ##
@@ -54,10 +48,7 @@
 <%namespace name="plane" file="/lib/plane.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="avg_pool_gradient(ctype, real, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
-__kernel void avg_pool_gradient(
-    const int rows, const int out_h, const int out_w, const int height, const int width,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset)
+__kernel void avg_pool_gradient(...)
 {
     ${plane.visit(False, "width")}
         const int at_y = row % height;
@@ -82,11 +73,7 @@ ${vectors.types(ctype, lanes)}
 ${vectors.zip(ctype, lanes)}
 ${prelude.spill(ctype, lanes, stream)}
 ${prelude.fetch_ahead()}
-__kernel void avg_pool_gradient_strips(
-    const int planes, const int planes_each, const int strip,
-    const int out_h, const int out_w, const int height, const int width,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset)
+__kernel void avg_pool_gradient_strips(...)
 {
     __local ${ctype} memory[${room}] __attribute__((aligned(64)));
     const int steps_y = (height - 1 + ${ph}) / ${sh} + 1, steps_x = (width - 1 + ${pw}) / ${sw} + 1;

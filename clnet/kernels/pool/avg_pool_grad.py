@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
@@ -12,35 +12,6 @@ from ..kernel import Kernel
 from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
 from .avg_pool import LAWS
 from .window import Window, by_rows, plane_sizes, planes_of, real_type
-
-
-class _Gradient(NamedTuple):
-    ctype: str
-    real: str
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-
-
-class _Strips(NamedTuple):
-    ctype: str
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-    lanes: int
-    room: int
-    stream: bool
-
 
 _GRADIENT = Kernel("avg_pool_gradient", "pool/avg_pool_grad.mako", constraints=LAWS)
 _STRIPS = Kernel("avg_pool_gradient_strips", "pool/avg_pool_grad.mako", constraints=LAWS)
@@ -74,27 +45,33 @@ def avg_pool_gradient(
         "flops": gy.size * (window.kh * window.kw + 1),
         "bytes": gx.nbytes + gy.nbytes,
     }
-    how = (include_pad, divisor, *window[:6])
+    params = {
+        "ctype": gx.dtype.ctype,
+        "include_pad": include_pad,
+        "divisor": divisor,
+        **window.params(dilated=False),
+    }
+    args = {**plane_sizes(gx, gy, gx), "gx": gx, "gy": gy}
     strip, room = _strip(target, gx, window)
     if strip:
         planes, units = planes_of(gx), target.traits.compute_units
         each = ceil_div(planes, units * _ITEMS_PER_UNIT)
         lanes, size = lanes_of(target, gx.dtype.itemsize), gx.dtype.itemsize
         streams = lanes * size == LINE_BYTES and gx.nbytes >= STREAM_BYTES and aligned([gx])
+        params |= {"lanes": lanes, "room": room, "stream": streams}
+        del args["rows"]
         return [
             _STRIPS.launch(
-                _Strips(gx.dtype.ctype, *how, lanes, room, streams),
-                (planes, each, strip, *gy.shape[-2:], *gx.shape[-2:], gx, gy),
+                params,
+                {"planes": planes, "planes_each": each, "strip": strip, **args},
                 global_size=(ceil_div(planes, each),),
                 local_size=(1,),
                 **cost,
             )
         ]
-    args = (*plane_sizes(gx, gy, gx), gx, gy)
     global_size, local_size = items(target, gx.size)
     shape: dict[str, Any] = {"global_size": global_size, "local_size": local_size}
-    params = _Gradient(gx.dtype.ctype, real_type(gx), *how)
-    return [_GRADIENT.launch(params, args, **shape, **cost)]
+    return [_GRADIENT.launch({**params, "real": real_type(gx)}, args, **shape, **cost)]
 
 
 def _strip(target: Target, gx: Array, window: Window) -> tuple[int, int]:

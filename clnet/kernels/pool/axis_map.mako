@@ -11,34 +11,27 @@
 ## param    place: str        C expression, where x is read for term t
 ##
 ## def      axis_map
-## arg      count: int        elements of y
+## arg      count: int  elements of y
 ## def      axis_map_rows
-## arg      count: int        runs of y: of `inner` elements, or of n where inner is 1
+## arg      count: int  runs of y: of `inner` elements, or of n where inner is 1
 ## def axis_map, axis_map_rows
-## arg      n: int            sizes of the mapped axis of y
-## arg      rows: int         and of x
-## arg      inner: int        elements from one index of that axis to the next
+## arg      n: int      sizes of the mapped axis of y
+## arg      rows: int   and of x
+## arg      inner: int  elements from one index of that axis to the next
 ## arg      y: out ctype
 ## arg      x: in ctype
 ## arg      starts: in int[n + 1]
 ## arg      index: in int
-## arg      weight: in real   only when weighted
+## % if weighted:
+## arg      weight: in real
+## % endif
 ##
 ## launch   axis_map: one item per element of y. axis_map_rows: one per run, groups of one
 ## numerics terms are added in the table's order; an output without terms is 0
 <%namespace name="memory" file="/lib/stored.mako"/>
 <%def name="axis_map(ctype, stored, real, weighted)">
 #pragma OPENCL FP_CONTRACT OFF
-__kernel void axis_map(
-    const int count, const int n, const int rows, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const int *restrict starts, const long starts_offset,
-    __global const int *restrict index, const long index_offset
-% if weighted:
-    , __global const ${real} *restrict weight, const long weight_offset
-% endif
-) {
+__kernel void axis_map(...) {
     const int at = get_global_id(0);
     if (at < count) {
         const int column = at % inner, row = at / inner % n;
@@ -65,16 +58,7 @@ __kernel void axis_map(
 </%def>
 <%def name="axis_map_rows(ctype, stored, real, weighted, terms)">
 #pragma OPENCL FP_CONTRACT ON
-__kernel void axis_map_rows(
-    const int count, const int n, const int rows, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const int *restrict starts, const long starts_offset,
-    __global const int *restrict index, const long index_offset
-% if weighted:
-    , __global const ${real} *restrict weight, const long weight_offset
-% endif
-) {
+__kernel void axis_map_rows(...) {
     const int run = get_global_id(0);
     x += x_offset;
     y += y_offset + (long)run * (inner == 1 ? n : inner);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
@@ -10,22 +10,6 @@ from ...values.dtypes import from_name
 from ..grid import items
 from ..kernel import Kernel
 from .window import by_rows
-
-
-class _Map(NamedTuple):
-    ctype: str
-    stored: str
-    real: str
-    weighted: bool
-
-
-class _Rows(NamedTuple):
-    ctype: str
-    stored: str
-    real: str
-    weighted: bool
-    terms: int
-
 
 _MAP = Kernel("axis_map", "pool/axis_map.mako")
 _ROWS = Kernel("axis_map_rows", "pool/axis_map.mako")
@@ -62,19 +46,26 @@ def axis_map(
         return []
     compute = from_name(x.dtype.compute)
     stored = "bfloat16" if x.dtype.name == "bfloat16" else x.dtype.ctype
-    params = _Map(x.dtype.ctype, stored, compute.ctype, weight is not None)
-    tables = [starts, index] if weight is None else [starts, index, weight]
+    params = {
+        "ctype": x.dtype.ctype,
+        "stored": stored,
+        "real": compute.ctype,
+        "weighted": weight is not None,
+    }
+    tables = {"starts": starts, "index": index}
+    if weight is not None:
+        tables["weight"] = weight
     outer, n, inner = y.shape
     products = index.size * (y.size // n)
     cost: dict[str, Any] = {
         "flops": products if weight is None else 2 * products,
-        "bytes": y.nbytes + x.nbytes + sum(t.nbytes for t in tables),
+        "bytes": y.nbytes + x.nbytes + sum(t.nbytes for t in tables.values()),
     }
     run, runs = (n, outer) if inner == 1 else (inner, outer * n)
-    sizes = (n, x.shape[1], inner, y, x, *tables)
+    args = {"n": n, "rows": x.shape[1], "inner": inner, "y": y, "x": x, **tables}
     if by_rows(target) and run >= _LEAST_RUN and runs >= target.traits.compute_units:
         shape: dict[str, Any] = {"global_size": (runs,), "local_size": (1,)}
-        return [_ROWS.launch(_Rows(*params, terms), (runs, *sizes), **shape, **cost)]
+        return [_ROWS.launch({**params, "terms": terms}, {"count": runs, **args}, **shape, **cost)]
     global_size, local_size = items(target, y.size)
     shape = {"global_size": global_size, "local_size": local_size}
-    return [_MAP.launch(params, (y.size, *sizes), **shape, **cost)]
+    return [_MAP.launch(params, {"count": y.size, **args}, **shape, **cost)]

@@ -20,35 +20,24 @@
 ## param   s: int                    step from window to window along the axis
 ## param   p: int                    padding along the axis
 ## def     blocked_avg_pool
-## arg     groups: int
-## arg     out_h: int
-## arg     out_w: int
-## arg     height: int
-## arg     width: int
+## arg     groups, out_h, out_w, height, width: int
 ## arg     y: out float
 ## arg     x: in float
-## arg     image_step: int
-## arg     group_step: int
+## arg     image_step, group_step: int
 ## def     blocked_plane_gradient
 ## arg     planes: int
-## arg     each: int                 planes of an item
-## arg     size: int                 pixels of a plane
+## arg     each: int  planes of an item
+## arg     size: int  pixels of a plane
 ## arg     gx: out float
 ## arg     gy: in float
 ## def     blocked_parts_gradient
-## arg     out_h: int
-## arg     out_w: int
-## arg     height: int
-## arg     width: int
+## arg     out_h, out_w, height, width: int
 ## arg     gx: out float
 ## arg     gy: in float
 ## def     blocked_avg_pool_gradient
-## arg     rows: int                 of gx
-## arg     each: int                 rows of an item
-## arg     out_h: int
-## arg     out_w: int
-## arg     height: int
-## arg     width: int
+## arg     rows: int  of gx
+## arg     each: int  rows of an item
+## arg     out_h, out_w, height, width: int
 ## arg     gx: out float
 ## arg     gy: in float
 ## launch  blocked_plane_gradient, blocked_avg_pool_gradient: an item takes `each`; else one item a row of
@@ -80,11 +69,7 @@
 <%def name="blocked_avg_pool(lanes, adaptive, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 ${blocked.types(lanes)}
 ${prelude.fetch_ahead()}
-__kernel void blocked_avg_pool(
-    const int groups, const int out_h, const int out_w, const int height, const int width,
-    __global float *restrict y, const long y_offset,
-    __global const float *restrict x, const long x_offset,
-    const int image_step, const int group_step)
+__kernel void blocked_avg_pool(...)
 {
     ${blocked.row("out_h")}
     ${blocked.source(lanes)}
@@ -109,10 +94,7 @@ __kernel void blocked_avg_pool(
 ## One mean a plane.
 <%def name="blocked_plane_gradient(lanes, stream)">
 ${blocked.types(lanes, stream)}
-__kernel void blocked_plane_gradient(
-    const int planes, const int each, const int size,
-    __global float *restrict gx, const long gx_offset,
-    __global const float *restrict gy, const long gy_offset)
+__kernel void blocked_plane_gradient(...)
 {
     const int first = get_global_id(0) * each, last = min(first + each, planes);
     for (int plane = first; plane < last; plane++) {
@@ -126,10 +108,7 @@ __kernel void blocked_plane_gradient(
 </%def>
 <%def name="blocked_parts_gradient(lanes)">
 ${blocked.types(lanes)}
-__kernel void blocked_parts_gradient(
-    const int out_h, const int out_w, const int height, const int width,
-    __global float *restrict gx, const long gx_offset,
-    __global const float *restrict gy, const long gy_offset)
+__kernel void blocked_parts_gradient(...)
 {
     ${blocked.row("height")}
     gx += gx_offset + (long)get_global_id(0) * width * ${lanes};
@@ -158,10 +137,7 @@ __kernel void blocked_parts_gradient(
 <% down, across = (kh - 1) // sh + 1, (kw - 1) // sw + 1 %>
 ${blocked.types(lanes, stream)}
 ${prelude.fetch_ahead()}
-__kernel void blocked_avg_pool_gradient(
-    const int rows, const int each, const int out_h, const int out_w, const int height, const int width,
-    __global float *restrict gx, const long gx_offset,
-    __global const float *restrict gy, const long gy_offset)
+__kernel void blocked_avg_pool_gradient(...)
 {
     const int first = get_global_id(0) * each, last = min(first + each, rows);
     for (int at = first; at < last; at++) {

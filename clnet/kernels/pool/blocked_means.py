@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..kernel import Kernel
-from .blocked_pool import BLOCKS, past_caches, rows_of
+from .blocked_pool import BLOCKS, blocked_sizes, blocked_steps, past_caches, rows_of
 from .window import Window
 
 _TEMPLATE = "pool/blocked_means.mako"
@@ -28,45 +28,11 @@ class Means(NamedTuple):
     include_pad: bool = True
     divisor: int = 0
 
-    def params(self, lanes: int) -> _Mean:
-        """The kernels' parameters."""
+    def params(self) -> dict[str, int]:
+        """Parameters of the kernels."""
         window = self.window or Window(1, 1, 1, 1)
-        return _Mean(lanes, self.window is None, self.include_pad, self.divisor, *window[:6])
-
-
-class _Mean(NamedTuple):
-    lanes: int
-    adaptive: bool
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-
-
-class _Plane(NamedTuple):
-    lanes: int
-    stream: bool
-
-
-class _Parts(NamedTuple):
-    lanes: int
-
-
-class _Gradient(NamedTuple):
-    lanes: int
-    stream: bool
-    include_pad: bool
-    divisor: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
+        how = {"include_pad": self.include_pad, "divisor": self.divisor}
+        return {**how, **window.params(dilated=False)}
 
 
 AVG = Kernel("blocked_avg_pool", _TEMPLATE, BLOCKS)
@@ -90,8 +56,8 @@ def blocked_avg_pool(y: Array, x: Array, *, means: Means) -> list[Launch]:
         return []
     return [
         AVG.launch(
-            means.params(y.shape[-1]),
-            (x.shape[1], *y.shape[2:4], *x.shape[2:4], y, x, *x.strides[:2]),
+            {"lanes": y.shape[-1], "adaptive": means.window is None, **means.params()},
+            {**blocked_sizes(y, x), **blocked_steps(x), "y": y, "x": x},
             global_size=(rows_of(y),),
             local_size=(1,),
             flops=max(x.size, y.size),
@@ -119,18 +85,19 @@ def blocked_avg_pool_gradient(
     lanes, stream = gx.shape[-1], past_caches(gx)
     most = target.traits.compute_units * _ITEMS_PER_UNIT
     cost: dict[str, Any] = {"flops": max(gx.size, gy.size), "bytes": gx.nbytes + gy.nbytes}
-    sizes, rows = (*gy.shape[2:4], *gx.shape[2:4]), rows_of(gx)
+    params = {"lanes": lanes, "stream": stream}
+    arrays, rows = {"gx": gx, "gy": gy}, rows_of(gx)
     if means.window is not None:
-        how = (means.include_pad, means.divisor, *means.window[:6])
         each = ceil_div(rows, most)
         items: dict[str, Any] = {"global_size": (ceil_div(rows, each),), "local_size": (1,)}
-        args = (rows, each, *sizes, gx, gy)
-        return [GRADIENT.launch(_Gradient(lanes, stream, *how), args, **items, **cost)]
+        args = {"rows": rows, "each": each, **blocked_sizes(gy, gx), **arrays}
+        return [GRADIENT.launch({**params, **means.params()}, args, **items, **cost)]
     if gy.shape[2:4] == (1, 1):
         planes = gy.size // lanes
         each = ceil_div(planes, most)
         items = {"global_size": (ceil_div(planes, each),), "local_size": (1,)}
-        args = (planes, each, gx.size // gy.size, gx, gy)
-        return [PLANE_GRADIENT.launch(_Plane(lanes, stream), args, **items, **cost)]
+        args = {"planes": planes, "each": each, "size": gx.size // gy.size, **arrays}
+        return [PLANE_GRADIENT.launch(params, args, **items, **cost)]
     items = {"global_size": (rows,), "local_size": (1,)}
-    return [PARTS_GRADIENT.launch(_Parts(lanes), (*sizes, gx, gy), **items, **cost)]
+    args = {**blocked_sizes(gy, gx), **arrays}
+    return [PARTS_GRADIENT.launch({"lanes": lanes}, args, **items, **cost)]

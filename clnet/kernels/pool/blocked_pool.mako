@@ -16,21 +16,18 @@
 ## param   at: str                   C expression, an element's number in its plane
 ## param   inside: bool              the window lies within the row
 ## def     blocked_max_pool
-## arg     groups: int
-## arg     out_h: int
-## arg     out_w: int
-## arg     height: int               of a plane of x
+## arg     groups, out_h, out_w: int
+## arg     height: int      of a plane of x
 ## arg     width: int
 ## arg     y: out float
-## arg     index: out int            only when with_index
+## % if with_index:
+## arg     index: out int
+## % endif
 ## arg     x: in float
-## arg     image_step: int           of x
-## arg     group_step: int           of x
+## arg     image_step: int  of x
+## arg     group_step: int  of x
 ## def     blocked_max_pool_gradient
-## arg     out_h: int
-## arg     out_w: int
-## arg     height: int
-## arg     width: int
+## arg     out_h, out_w, height, width: int
 ## arg     gx: out float
 ## arg     gy: in float
 ## arg     index: in int
@@ -41,14 +38,7 @@
 <%def name="blocked_max_pool(lanes, with_index, kh, kw, sh, sw, ph, pw, dh, dw)">
 ${blocked.types(lanes)}
 ${prelude.fetch_ahead()}
-__kernel void blocked_max_pool(
-    const int groups, const int out_h, const int out_w, const int height, const int width,
-    __global float *restrict y, const long y_offset,
-% if with_index:
-    __global int *restrict index, const long index_offset,
-% endif
-    __global const float *restrict x, const long x_offset,
-    const int image_step, const int group_step)
+__kernel void blocked_max_pool(...)
 {
     ${blocked.row("out_h")}
     ${blocked.source(lanes)}
@@ -116,11 +106,7 @@ __kernel void blocked_max_pool(
 <%def name="blocked_max_pool_gradient(lanes, stream, kh, kw, sh, sw, ph, pw, dh, dw)">
 <% last = dw * (kw - 1) // sw %>
 ${blocked.types(lanes, stream)}
-__kernel void blocked_max_pool_gradient(
-    const int out_h, const int out_w, const int height, const int width,
-    __global float *restrict gx, const long gx_offset,
-    __global const float *restrict gy, const long gy_offset,
-    __global const int *restrict index, const long index_offset)
+__kernel void blocked_max_pool_gradient(...)
 {
     ${blocked.row("height")}
     gx += gx_offset + (long)get_global_id(0) * width * ${lanes};

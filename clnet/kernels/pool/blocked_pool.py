@@ -2,42 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import streams_rows
 from .window import Window
 
 BLOCKS = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
 _ONE = (1,)
-
-
-class _Max(NamedTuple):
-    lanes: int
-    with_index: bool
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-    dh: int
-    dw: int
-
-
-class _MaxGradient(NamedTuple):
-    lanes: int
-    stream: bool
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-    dh: int
-    dw: int
 
 
 MAX = Kernel("blocked_max_pool", "pool/blocked_pool.mako", BLOCKS)
@@ -58,15 +30,14 @@ def blocked_max_pool(y: Array, x: Array, *, window: Window, index: Array | None)
     """
     if y.size == 0:
         return []
-    outputs = (y,) if index is None else (y, index)
     return [
         MAX.launch(
-            _Max(y.shape[-1], index is not None, *window),
-            (x.shape[1], *y.shape[2:4], *x.shape[2:4], *outputs, x, *x.strides[:2]),
+            {"lanes": y.shape[-1], "with_index": index is not None, **window.params()},
+            {**blocked_sizes(y, x), **blocked_steps(x), "y": y, "index": index, "x": x},
             global_size=(rows_of(y),),
             local_size=_ONE,
             flops=y.size * window.kh * window.kw,
-            bytes=x.nbytes + sum(o.nbytes for o in outputs),
+            bytes=x.nbytes + y.nbytes + (0 if index is None else index.nbytes),
         )
     ]
 
@@ -89,14 +60,24 @@ def blocked_max_pool_gradient(
         return []
     return [
         MAX_GRADIENT.launch(
-            _MaxGradient(gx.shape[-1], past_caches(gx), *window),
-            (*gy.shape[2:4], *gx.shape[2:4], gx, gy, index),
+            {"lanes": gx.shape[-1], "stream": past_caches(gx), **window.params()},
+            {**blocked_sizes(gy, gx), "gx": gx, "gy": gy, "index": index},
             global_size=(rows_of(gx),),
             local_size=_ONE,
             flops=gy.size * window.kh * window.kw,
             bytes=gx.nbytes + gy.nbytes + index.nbytes,
         )
     ]
+
+
+def blocked_sizes(y: Array, x: Array) -> dict[str, int]:
+    """The sizes of an output and an input plane."""
+    return named("out_h out_w height width", *y.shape[2:4], *x.shape[2:4])
+
+
+def blocked_steps(x: Array) -> dict[str, int]:
+    """How many blocks of channels an image has, and its steps over images and blocks."""
+    return named("groups image_step group_step", x.shape[1], *x.strides[:2])
 
 
 def rows_of(result: Array) -> int:

@@ -19,26 +19,24 @@
 ## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their elements
 ##                                   are written out
 ## def    max_pool
-## arg    rows: int                  rows of y, all planes together
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int                of a plane of x
+## arg    rows: int      rows of y, all planes together
+## arg    out_h, out_w: int
+## arg    height: int    of a plane of x
 ## arg    width: int
 ## arg    y: out ctype[rows][out_w]
+## % if with_index:
 ## arg    index: out index_type[rows][out_w]
+## % endif
 ## arg    x: in ctype
 ## def    max_pool_gradient
-## arg    rows: int                  rows of gx, all planes together
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int
-## arg    width: int
+## arg    rows: int      rows of gx, all planes together
+## arg    out_h, out_w, height, width: int
 ## arg    gx: out ctype[rows][width]
 ## arg    gy: in ctype
 ## arg    index: in index_type
 ## def    max_pool_gradient_planes
-## arg    in_size: int               elements of a plane of gx
-## arg    out_size: int              elements of a plane of gy
+## arg    in_size: int   elements of a plane of gx
+## arg    out_size: int  elements of a plane of gy
 ## arg    gx: out ctype
 ## arg    gy: in ctype
 ## arg    index: in index_type
@@ -53,13 +51,7 @@
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%def name="max_pool(
     ctype, index_type, with_index, by_rows, unchecked, kh, kw, sh, sw, ph, pw, dh, dw)">
-__kernel void max_pool(
-    const int rows, const int out_h, const int out_w, const int height, const int width,
-    __global ${ctype} *restrict y, const long y_offset,
-% if with_index:
-    __global ${index_type} *restrict index, const long index_offset,
-% endif
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void max_pool(...)
 {
     x += x_offset;
     y += y_offset;
@@ -125,11 +117,7 @@ __kernel void max_pool(
 % endif
 </%def>
 <%def name="max_pool_gradient(ctype, real, index_type, kh, kw, sh, sw, ph, pw, dh, dw)">
-__kernel void max_pool_gradient(
-    const int rows, const int out_h, const int out_w, const int height, const int width,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+__kernel void max_pool_gradient(...)
 {
     /* At most so many windows cover a pixel; which of them chose it, the index says. */
     ${plane.visit(False, "width")}
@@ -159,11 +147,7 @@ __kernel void max_pool_gradient(
 ${vectors.types(ctype, lanes)}
 ${prelude.stream(ctype, lanes)}
 % endif
-__kernel void max_pool_gradient_planes(
-    const int in_size, const int out_size,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${index_type} *restrict index, const long index_offset)
+__kernel void max_pool_gradient_planes(...)
 {
     /* One item owns a plane, so it can add where the index says: no other item writes there. */
     const int from = get_global_id(0) * out_size;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
@@ -19,43 +19,6 @@ _LAWS = (
     Constraint("2 * ph <= dh * (kh - 1) + 1", "every window holds an element"),
     Constraint("2 * pw <= dw * (kw - 1) + 1", "every window holds an element"),
 )
-
-
-class _MaxPool(NamedTuple):
-    ctype: str
-    index_type: str
-    with_index: bool
-    by_rows: bool
-    unchecked: str
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-    dh: int
-    dw: int
-
-
-class _MaxPoolGradient(NamedTuple):
-    ctype: str
-    real: str
-    index_type: str
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-    dh: int
-    dw: int
-
-
-class _Planes(NamedTuple):
-    ctype: str
-    index_type: str
-    lanes: int
-    room: int
 
 
 _MAX_POOL = Kernel("max_pool", "pool/max_pool.mako", constraints=_LAWS)
@@ -84,15 +47,21 @@ def max_pool(
     lanes = lanes_inside(target, window, y, x)
     if lanes and index_type == "int":
         return [max_pool_vectors(target, y, x, index, window, lanes)]
-    outputs = (y,) if index is None else (y, index)
-    features = (index is not None, by_rows(target), unchecked(target, window, y, x))
+    params = {
+        "ctype": y.dtype.ctype,
+        "index_type": index_type,
+        "with_index": index is not None,
+        "by_rows": by_rows(target),
+        "unchecked": unchecked(target, window, y, x),
+        **window.params(),
+    }
     return [
         _MAX_POOL.launch(
-            _MaxPool(y.dtype.ctype, index_type, *features, *window),
-            (*plane_sizes(y, y, x), *outputs, x),
+            params,
+            {**plane_sizes(y, y, x), "y": y, "index": index, "x": x},
             **plane_items(target, y),
             flops=y.size * window.kh * window.kw,
-            bytes=x.nbytes + sum(output.nbytes for output in outputs),
+            bytes=x.nbytes + y.nbytes + (0 if index is None else index.nbytes),
         )
     ]
 
@@ -115,24 +84,25 @@ def max_pool_gradient(
     if gx.size == 0:
         return []
     cost: dict[str, Any] = {"flops": gy.size, "bytes": gx.nbytes + gy.nbytes + index.nbytes}
-    types = (gx.dtype.ctype, index.dtype.ctype)
+    types = {"ctype": gx.dtype.ctype, "index_type": index.dtype.ctype}
+    arrays = {"gx": gx, "gy": gy, "index": index}
     if by_rows(target):
         planes = planes_of(gx)
-        sizes = (gx.size // planes, gy.size // planes)
-        args = (*sizes, gx, gy, index)
+        args = {"in_size": gx.size // planes, "out_size": gy.size // planes, **arrays}
         shape: dict[str, Any] = {"global_size": (planes,), "local_size": (1,)}
-        params = _Planes(*types, *_past_caches(target, gx, sizes[0]))
+        params = {**types, **_past_caches(target, gx, gx.size // planes)}
         return [_GRADIENT_PLANES.launch(params, args, **shape, **cost)]
-    params = _MaxPoolGradient(types[0], real_type(gx), types[1], *window)
-    args = (*plane_sizes(gx, gy, gx), gx, gy, index)
+    params = {**types, "real": real_type(gx), **window.params()}
+    args = {**plane_sizes(gx, gy, gx), **arrays}
     global_size, local_size = items(target, gx.size)
     shape = {"global_size": global_size, "local_size": local_size}
     return [_GRADIENT.launch(params, args, **shape, **cost)]
 
 
-def _past_caches(target: Target, gx: Array, size: int) -> tuple[int, int]:
+def _past_caches(target: Target, gx: Array, size: int) -> dict[str, int]:
     """Elements of a vector and of local memory, if a plane is added up there; else zeros."""
     lanes = lanes_of(target, gx.dtype.itemsize)
     room = ROOM_BYTES // gx.dtype.itemsize
     fits = size <= room and target.traits.local_memory_bytes >= ROOM_BYTES
-    return (lanes, room) if fits and streams_rows(gx, size, lanes) else (0, 0)
+    streamed = fits and streams_rows(gx, size, lanes)
+    return {"lanes": lanes, "room": room} if streamed else {"lanes": 0, "room": 0}

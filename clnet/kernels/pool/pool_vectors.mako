@@ -23,22 +23,18 @@
 ## param  j: int                    column of a tap
 ## param  none: str                 C expression: what a tap outside the row is taken for
 ## def    max_pool_vectors
-## arg    rows: int                 of y, all planes together
-## arg    some: int                 rows that an item makes
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int               of a plane of x
+## arg    rows: int    of y, all planes together
+## arg    some: int    rows that an item makes
+## arg    out_h, out_w: int
+## arg    height: int  of a plane of x
 ## arg    width: int
 ## arg    y: out float[rows][out_w]
-## arg    index: out int[rows][out_w]   only when with_index
+## % if with_index:
+## arg    index: out int[rows][out_w]
+## % endif
 ## arg    x: in float
 ## def    avg_pool_vectors
-## arg    rows: int
-## arg    some: int
-## arg    out_h: int
-## arg    out_w: int
-## arg    height: int
-## arg    width: int
+## arg    rows, some, out_h, out_w, height, width: int
 ## arg    y: out float[rows][out_w]
 ## arg    x: in float
 ##
@@ -51,14 +47,7 @@ ${vectors.types("float", lanes)}
 ${vectors.second("float", lanes)}
 ${prelude.fetch_ahead()}
 typedef int${lanes} __attribute__((aligned(4))) whole;
-__kernel void max_pool_vectors(
-    const int rows, const int some,
-    const int out_h, const int out_w, const int height, const int width,
-    __global float *restrict y, const long y_offset,
-% if with_index:
-    __global int *restrict index, const long index_offset,
-% endif
-    __global const float *restrict x, const long x_offset)
+__kernel void max_pool_vectors(...)
 {
     const int${lanes} steps = (int${lanes})(${", ".join(str(i * sw) for i in range(lanes))});
 % if with_index:
@@ -83,11 +72,7 @@ __kernel void max_pool_vectors(
 ${vectors.types("float", lanes)}
 ${vectors.second("float", lanes)}
 ${prelude.fetch_ahead()}
-__kernel void avg_pool_vectors(
-    const int rows, const int some,
-    const int out_h, const int out_w, const int height, const int width,
-    __global float *restrict y, const long y_offset,
-    __global const float *restrict x, const long x_offset)
+__kernel void avg_pool_vectors(...)
 {
     ${begin(sh, ph)}
     for (int row = begins; row < ends; row++) {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel
-from .window import Window, by_rows
+from .window import Window, by_rows, plane_sizes
 
 __all__ = ["avg_pool_vectors", "lanes_inside", "max_pool_vectors"]
 
@@ -23,31 +23,6 @@ _LEAST_LANES = 4
 _MOST_ACROSS = 16
 # Windows of a group's rows, if that leaves so many groups to a unit.
 _GROUP_WINDOWS, _GROUPS_PER_UNIT = 4096, 8
-
-
-class _Max(NamedTuple):
-    with_index: bool
-    lanes: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
-    dh: int
-    dw: int
-
-
-class _Mean(NamedTuple):
-    include_pad: bool
-    divisor: int
-    lanes: int
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    ph: int
-    pw: int
 
 
 _MAX = Kernel("max_pool_vectors", "pool/pool_vectors.mako", constraints=_LAWS)
@@ -93,8 +68,8 @@ def max_pool_vectors(
         window: how it lies.
         lanes: what :func:`lanes_inside` said.
     """
-    outputs = (y,) if index is None else (y, index)
-    return _launch(target, _MAX, _Max(index is not None, lanes, *window), outputs, x, window)
+    params = {"with_index": index is not None, "lanes": lanes, **window.params()}
+    return _launch(target, _MAX, params, {"y": y, "index": index, "x": x}, window)
 
 
 def avg_pool_vectors(
@@ -118,27 +93,28 @@ def avg_pool_vectors(
         include_pad: padding counts, as zeros.
         divisor: what the sums are divided by, 0 for the number of elements.
     """
-    params = _Mean(include_pad, divisor, lanes, *window[:6])
-    return _launch(target, _MEAN, params, (y,), x, window)
+    how = {"include_pad": include_pad, "divisor": divisor, "lanes": lanes}
+    params = {**how, **window.params(dilated=False)}
+    return _launch(target, _MEAN, params, {"y": y, "x": x}, window)
 
 
 def _launch(
     target: Target,
     kernel: Kernel,
-    params: Any,
-    outputs: tuple[Array, ...],
-    x: Array,
+    params: dict[str, Any],
+    arrays: dict[str, Any],
     window: Window,
 ) -> Launch:
-    y = outputs[0]
-    rows = y.size // y.shape[-1]
+    y, x = arrays["y"], arrays["x"]
+    sizes = plane_sizes(y, y, x)
+    rows = sizes["rows"]
     fair = rows // (_GROUPS_PER_UNIT * target.traits.compute_units)
     some = max(1, min(_GROUP_WINDOWS // y.shape[-1], fair))
     return kernel.launch(
         params,
-        (rows, some, *y.shape[-2:], *x.shape[-2:], *outputs, x),
+        {"some": some, **sizes, **arrays},
         global_size=(ceil_div(rows, some),),
         local_size=(1,),
         flops=y.size * window.kh * window.kw,
-        bytes=x.nbytes + sum(output.nbytes for output in outputs),
+        bytes=sum(array.nbytes for array in arrays.values() if array is not None),
     )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import Target
 from ..grid import items
+from ..kernel import named
 
 # Elements of a window that are written out one by one.
 _MOST_UNROLLED = 64
@@ -32,11 +33,19 @@ class Window(NamedTuple):
     dh: int = 1
     dw: int = 1
 
+    def params(self, *, dilated: bool = True) -> dict[str, int]:
+        """It as parameters of a kernel, of means without steps within a window."""
+        return named("kh kw sh sw ph pw dh dw", *self) if dilated else _undilated(*self[:6])
+
     def inside(self, y: Array, x: Array) -> bool:
         """Whether no window of ``y`` reaches over an edge of ``x``."""
         down = (y.shape[-2] - 1) * self.sh + (self.kh - 1) * self.dh < x.shape[-2]
         right = (y.shape[-1] - 1) * self.sw + (self.kw - 1) * self.dw < x.shape[-1]
         return down and right and self.ph == self.pw == 0
+
+
+def _undilated(*sizes: int) -> dict[str, int]:
+    return named("kh kw sh sw ph pw", *sizes)
 
 
 def by_rows(target: Target) -> bool:
@@ -58,9 +67,13 @@ def real_type(array: Array) -> str:
     return "double" if array.dtype.compute == "float64" else "float"
 
 
-def plane_sizes(result: Array, y: Array, x: Array) -> tuple[int, ...]:
+def plane_sizes(result: Array, y: Array, x: Array) -> dict[str, int]:
     """Rows of what is written, and the sizes of an output and an input plane."""
-    return (result.size // result.shape[-1], *y.shape[-2:], *x.shape[-2:])
+    return named(
+        "rows out_h out_w height width",
+        result.size // result.shape[-1],
+        *(y.shape[-2:] + x.shape[-2:]),
+    )
 
 
 def plane_items(target: Target, result: Array) -> dict[str, Any]:

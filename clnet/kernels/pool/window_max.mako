@@ -5,35 +5,17 @@
 ## param  real: str           type they are compared in
 ## param  axis: str           d, h or w
 ## def    window_max
-## arg    count: int          elements of index
-## arg    od: int             depth, height and width of an output volume
-## arg    oh: int
-## arg    ow: int
-## arg    d: int              and of an input volume
-## arg    h: int
-## arg    w: int
-## arg    kd: int             the window
-## arg    kh: int
-## arg    kw: int
-## arg    sd: int             steps from window to window
-## arg    sh: int
-## arg    sw: int
-## arg    pd: int             padding before the volume
-## arg    ph: int
-## arg    pw: int
-## arg    gd: int             steps within a window
-## arg    gh: int
-## arg    gw: int
+## arg    count: int       elements of index
+## arg    od, oh, ow: int  depth, height and width of an output volume
+## arg    d, h, w: int     and of an input volume
+## arg    kd, kh, kw: int  the window
+## arg    sd, sh, sw: int  steps from window to window
+## arg    pd, ph, pw: int  padding before the volume
+## arg    gd, gh, gw: int  steps within a window
 ## arg    index: out long
 ## arg    x: in ctype
 ## def    part_max
-## arg    count: int
-## arg    od: int
-## arg    oh: int
-## arg    ow: int
-## arg    d: int
-## arg    h: int
-## arg    w: int
+## arg    count, od, oh, ow, d, h, w: int
 ## arg    index: out long
 ## arg    x: in ctype
 ##
@@ -70,13 +52,7 @@
         index[index_offset + at] = where;
 </%def>
 <%def name="window_max(ctype, stored, real)">
-__kernel void window_max(
-    const int count, const int od, const int oh, const int ow, const int d, const int h,
-    const int w, const int kd, const int kh, const int kw, const int sd, const int sh,
-    const int sw, const int pd, const int ph, const int pw, const int gd, const int gh,
-    const int gw,
-    __global long *restrict index, const long index_offset,
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void window_max(...)
 {
     const int at = get_global_id(0);
     if (at < count) {
@@ -89,11 +65,7 @@ __kernel void window_max(
 }
 </%def>
 <%def name="part_max(ctype, stored, real)">
-__kernel void part_max(
-    const int count, const int od, const int oh, const int ow, const int d, const int h,
-    const int w,
-    __global long *restrict index, const long index_offset,
-    __global const ${ctype} *restrict x, const long x_offset)
+__kernel void part_max(...)
 {
     const int at = get_global_id(0);
     if (at < count) {

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import from_name
 from ..grid import items
-from ..kernel import Kernel
-
-
-class _Types(NamedTuple):
-    ctype: str
-    stored: str
-    real: str
-
+from ..kernel import Kernel, named
 
 _WINDOW = Kernel("window_max", "pool/window_max.mako")
 _PART = Kernel("part_max", "pool/window_max.mako")
@@ -54,20 +48,20 @@ def window_max(target: Target, index: Array, x: Array, window: Window3 | None) -
     if index.size == 0:
         return []
     stored = "bfloat16" if x.dtype.name == "bfloat16" else x.dtype.ctype
-    params = _Types(x.dtype.ctype, stored, from_name(x.dtype.compute).ctype)
-    sizes = (index.size, *index.shape[-3:], *x.shape[-3:])
-    settings = () if window is None else tuple(n for triple in window for n in triple)
-    taps = 1
-    for k in window.size if window else ():
-        taps *= k
+    params = named("ctype stored real", x.dtype.ctype, stored, from_name(x.dtype.compute).ctype)
+    sizes = named("count od oh ow d h w", index.size, *index.shape[-3:], *x.shape[-3:])
+    settings: dict[str, int] = {}
+    if window is not None:
+        lengths = [length for triple in window for length in triple]
+        settings = named("kd kh kw sd sh sw pd ph pw gd gh gw", *lengths)
     global_size, local_size = items(target, index.size)
     return [
         (_PART if window is None else _WINDOW).launch(
             params,
-            (*sizes, *settings, index, x),
+            {**sizes, **settings, "index": index, "x": x},
             global_size=global_size,
             local_size=local_size,
-            flops=index.size * taps if window else x.size,
+            flops=index.size * prod(window.size) if window else x.size,
             bytes=index.nbytes + x.nbytes,
         )
     ]

@@ -14,42 +14,43 @@
 ## param    width: int                   columns that one vector holds
 ## param    index: str                   an expression: the output's flat index
 ## def      arg_reduce_rows
-## arg      jobs: int                    outputs times parts
+## arg      jobs: int          outputs times parts
 ## arg      jobs_per_item: int
-## arg      n: int                       size of the axis
-## arg      part_size: int               elements of a part
+## arg      n: int             size of the axis
+## arg      part_size: int     elements of a part
 ## arg      parts: int
-## arg      step: long                   stride of the axis
-## arg      kept_size{i}: int            for each kept axis its size
-## arg      kept_x{i}: long              and its stride in x
+## arg      step: long         stride of the axis
+## % for i in range(kept_rank):
+## arg      kept_size{i}: int  for each kept axis its size
+## arg      kept_x{i}: long    and its stride in x
+## % endfor
 ## arg      out: out ctype[outs, parts]
 ## arg      where: out long[outs, parts]
 ## arg      x: in ctype
 ## def      arg_reduce_columns
-## arg      blocks: int                  blocks of columns: the last kept axis, of stride 1
-## arg      n: int
-## arg      part_size: int
-## arg      parts: int
+## arg      blocks: int        blocks of columns: the last kept axis, of stride 1
+## arg      n, part_size, parts: int
 ## arg      step: long
+## % for i in range(kept_rank):
 ## arg      kept_size{i}: int
 ## arg      kept_x{i}: long
+## % endfor
 ## arg      out: out ctype[outs, parts]
 ## arg      where: out long[outs, parts]
 ## arg      x: in ctype
 ## def      arg_reduce_group
-## arg      outs: int                    number of outputs
-## arg      n: int
-## arg      part_size: int
-## arg      parts: int
+## arg      outs: int          number of outputs
+## arg      n, part_size, parts: int
 ## arg      step: long
+## % for i in range(kept_rank):
 ## arg      kept_size{i}: int
 ## arg      kept_x{i}: long
+## % endfor
 ## arg      out: out ctype[outs, parts]
 ## arg      where: out long[outs, parts]
 ## arg      x: in ctype
 ## def      arg_reduce_pick
-## arg      outs: int
-## arg      parts: int
+## arg      outs, parts: int
 ## arg      out: out ctype[outs]
 ## arg      where: out long[outs]
 ## arg      values: in ctype[outs, parts]
@@ -88,16 +89,7 @@ ${vectors.types(acc, lanes)}
 <%def name="arg_reduce_rows(kind, ctype, acc, place, lanes, kept_rank)">
 ${better(kind)}
 ${loads(ctype, acc, lanes)}
-__kernel void arg_reduce_rows(
-    const int jobs, const int jobs_per_item,
-    const int n, const int part_size, const int parts, const long step,
-% for i in range(kept_rank):
-    const int kept_size${i}, const long kept_x${i},
-% endfor
-    __global ${ctype} *restrict out, const long out_offset,
-    __global long *restrict where, const long where_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void arg_reduce_rows(...) {
     out += out_offset;
     where += where_offset;
     x += x_offset;
@@ -160,15 +152,7 @@ __kernel void arg_reduce_rows(
 <%def name="arg_reduce_columns(kind, ctype, acc, place, lanes, kept_rank)">
 ${better(kind)}
 ${loads(ctype, acc, lanes)}
-__kernel void arg_reduce_columns(
-    const int blocks, const int n, const int part_size, const int parts, const long step,
-% for i in range(kept_rank):
-    const int kept_size${i}, const long kept_x${i},
-% endfor
-    __global ${ctype} *restrict out, const long out_offset,
-    __global long *restrict where, const long where_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void arg_reduce_columns(...) {
     out += out_offset;
     where += where_offset;
     x += x_offset;
@@ -203,15 +187,7 @@ __kernel void arg_reduce_columns(
 <%def name="arg_reduce_group(kind, ctype, acc, group, reduce_items, kept_fast, kept_rank)">
 <% kept_items = group // reduce_items %>
 ${better(kind)}
-__kernel void arg_reduce_group(
-    const int outs, const int n, const int part_size, const int parts, const long step,
-% for i in range(kept_rank):
-    const int kept_size${i}, const long kept_x${i},
-% endfor
-    __global ${ctype} *restrict out, const long out_offset,
-    __global long *restrict where, const long where_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void arg_reduce_group(...) {
     __local ${acc} best[${group}];
     __local int at[${group}];
     out += out_offset;
@@ -254,13 +230,7 @@ __kernel void arg_reduce_group(
 </%def>
 <%def name="arg_reduce_pick(kind, ctype, acc)">
 ${better(kind)}
-__kernel void arg_reduce_pick(
-    const int outs, const int parts,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global long *restrict where, const long where_offset,
-    __global const ${ctype} *restrict values, const long values_offset,
-    __global const long *restrict places, const long places_offset
-) {
+__kernel void arg_reduce_pick(...) {
     out += out_offset;
     where += where_offset;
     values += values_offset;

@@ -5,27 +5,23 @@
 ## param  block: int             elements of a work-item
 ## param  kind: 0|1|2            how a value is reported: a whole number, a float, a double
 ## param  gate: str              type of the gate; "": there is none
-## arg    n: int                 elements
-## arg    low: ctype
-## arg    high: ctype
+## arg    n: int            elements
+## arg    low, high: ctype
 ## arg    x: in ctype[n]
-## arg    gate: in gate[1]       only with a gate: unless it is NaN, nothing is looked at
-## arg    fault: inout int       where to report
-## arg    site: int              the check's number
+## % if gate:
+## arg    gate: in gate[1]  unless it is NaN, nothing is looked at
+## % endif
+## % if True:
+## arg    fault: inout int  where to report
+## arg    site: int         the check's number
+## % endif
 ## launch   ceil(n / block) work-items, rounded up
 ## numerics exact
 <%namespace name="faults" file="/lib/fault.mako"/>
 <%def name="check_elements(ctype, bad, block, kind, gate)">
 <% bits = ("v", "as_int(v)", "as_long(v)")[kind] %>
 ${faults.define(True)}
-__kernel void check_elements(
-    const int n, const ${ctype} low, const ${ctype} high,
-    __global const ${ctype} *restrict x, const long x_offset
-% if gate:
-    , __global const ${gate} *restrict gate, const long gate_offset
-% endif
-    ${faults.cell(True)}
-) {
+__kernel void check_elements(...) {
 % if gate:
     if (!isnan(gate[gate_offset]))
         return;

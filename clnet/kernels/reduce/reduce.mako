@@ -26,48 +26,63 @@
 ## param    steps: dict                  offset variable -> array whose strides move it
 ## param    rows: int                    rows joined before they are added to the partial results
 ## def      reduce_rows
-## arg      jobs: int                    outputs times parts
+## arg      jobs: int             outputs times parts
 ## arg      jobs_per_item: int
-## arg      parts: int                   parts of each output
-## arg      part_stride: long            step in out from part to part
-## arg      total: flat                  reduced elements of each output
-## arg      part_size: flat              reduced elements of a part
-## arg      kept_size{i}: int            for each kept axis its size
-## arg      kept_x{i}: long              and its stride in x
-## arg      kept_out{i}: long            and in out
-## arg      reduced_size{i}: int         for each reduced axis its size
-## arg      reduced_x{i}: long           and its stride in x
+## arg      parts: int            parts of each output
+## arg      part_stride: long     step in out from part to part
+## arg      total: flat           reduced elements of each output
+## arg      part_size: flat       reduced elements of a part
+## % for i in range(kept_rank):
+## arg      kept_size{i}: int     for each kept axis its size
+## arg      kept_x{i}: long       and its stride in x
+## arg      kept_out{i}: long     and in out
+## % endfor
+## % for i in range(reduced_rank):
+## arg      reduced_size{i}: int  for each reduced axis its size
+## arg      reduced_x{i}: long    and its stride in x
+## % endfor
 ## arg      out: out out_ctype
 ## arg      x: in ctype
-## arg      divisor: acc                 only when mean
+## % if mean:
+## arg      divisor: acc
+## % endif
 ## def      reduce_columns
-## arg      blocks: int                  blocks of columns: the last kept axis, of stride 1
-## arg      rows_total: int              reduced elements of each output
-## arg      part_rows: int               reduced elements of a part
+## arg      blocks: int           blocks of columns: the last kept axis, of stride 1
+## arg      rows_total: int       reduced elements of each output
+## arg      part_rows: int        reduced elements of a part
 ## arg      parts: int
 ## arg      part_stride: long
+## % for i in range(kept_rank):
 ## arg      kept_size{i}: int
-## arg      kept_x{i}: long
-## arg      kept_out{i}: long
+## arg      kept_x{i}, kept_out{i}: long
+## % endfor
+## % for i in range(reduced_rank):
 ## arg      reduced_size{i}: int
 ## arg      reduced_x{i}: long
+## % endfor
 ## arg      out: out out_ctype
 ## arg      x: in ctype
-## arg      divisor: acc                 only when mean
+## % if mean:
+## arg      divisor: acc
+## % endif
 ## def      reduce_group
-## arg      outs: int                    number of outputs
+## arg      outs: int             number of outputs
 ## arg      parts: int
 ## arg      part_stride: long
-## arg      total: flat
-## arg      part_size: flat
+## arg      total, part_size: flat
+## % for i in range(kept_rank):
 ## arg      kept_size{i}: int
-## arg      kept_x{i}: long
-## arg      kept_out{i}: long
+## arg      kept_x{i}, kept_out{i}: long
+## % endfor
+## % for i in range(reduced_rank):
 ## arg      reduced_size{i}: int
 ## arg      reduced_x{i}: long
+## % endfor
 ## arg      out: out out_ctype
 ## arg      x: in ctype
-## arg      divisor: acc                 only when mean
+## % if mean:
+## arg      divisor: acc
+## % endif
 ## launch   rows: local 1, an item takes jobs_per_item jobs. columns: local 1, an item takes a block
 ##          of columns of one part. group: a group takes (group / reduce_items) outputs of one part.
 ## numerics partial results of vectors, segments and parts are joined in a fixed order
@@ -104,30 +119,13 @@ inline ${acc}${n} load${width}(__global const ${ctype} *p)
 % endfor
     }
 </%def>
-<%def name="arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)">
-% for i in range(kept_rank):
-    const int kept_size${i}, const long kept_x${i}, const long kept_out${i},
-% endfor
-% for i in range(reduced_rank):
-    const int reduced_size${i}, const long reduced_x${i},
-% endfor
-    __global ${out_ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-% if mean:
-    , const ${acc} divisor
-% endif
-</%def>
 <%def name="reduce_rows(
     kind, load, ctype, out_ctype, acc, lanes, dense, mean, flat, kept_rank, reduced_rank)">
 <% vector = f"{acc}{lanes}" if lanes > 1 else acc %>
 ${lib.fold(kind, acc, lanes)}
 ${loads(load, ctype, acc, lanes)}
 ${prelude.fetch_ahead()}
-__kernel void reduce_rows(
-    const int jobs, const int jobs_per_item, const int parts, const long part_stride,
-    const ${flat} total, const ${flat} part_size,
-    ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
-) {
+__kernel void reduce_rows(...) {
     out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
     const ${flat} run = reduced_size${reduced_rank - 1};
@@ -191,11 +189,7 @@ __kernel void reduce_rows(
 %>
 ${lib.join(kind, acc, lanes)}
 ${loads(load, ctype, acc, lanes)}
-__kernel void reduce_columns(
-    const int blocks, const int rows_total, const int part_rows, const int parts,
-    const long part_stride,
-    ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
-) {
+__kernel void reduce_columns(...) {
     out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}
     const int item = get_global_id(0);
@@ -260,10 +254,7 @@ __kernel void reduce_columns(
 <% kept_items, in_flight = group // reduce_items, 8 %>
 ${lib.join(kind, acc, 1)}
 ${loads(load, ctype, acc, 1)}
-__kernel void reduce_group(
-    const int outs, const int parts, const long part_stride, const ${flat} total, const ${flat} part_size,
-    ${arguments(ctype, out_ctype, acc, mean, kept_rank, reduced_rank)}
-) {
+__kernel void reduce_group(...) {
     __local ${acc} partial[${group}];
     out += out_offset, x += x_offset;
     ${lib.identity(kind, acc)}

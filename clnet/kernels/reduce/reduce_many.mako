@@ -8,11 +8,13 @@
 ## param    lanes: int                lanes of a vector, a power of two; 1 in groups of several items
 ## param    group: int                work-items of a group, a power of two
 ## param    segments: int             number of segments
-## arg      x_{k}: in ctype
-## arg      n_{k}: int                elements of segment k
-## arg      first_{k}: int            its first group; beyond all groups for a segment that is none
-## arg      partial: out ctype        one result for each group
-## arg      block: int                elements of a group
+## % for k in range(segments):
+## arg      x_{k}: in ctype, may alias
+## arg      n_{k}: int                     elements of segment k
+## arg      first_{k}: int                 its first group; beyond all groups for a segment that is none
+## % endfor
+## arg      partial: out ctype, may alias  one result for each group
+## arg      block: int                     elements of a group
 ## launch   groups of all segments; local group
 ## numerics lanes, work-items and blocks are joined in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
@@ -24,11 +26,7 @@
 %>
 ${lib.fold(kind, ctype, lanes)}
 ${vectors.types(ctype, lanes) if lanes > 1 else ""}
-__kernel void reduce_many(
-% for k in range(segments):
-    __global const ${ctype} *x_${k}, const long x_${k}_offset, const int n_${k}, const int first_${k},
-% endfor
-    __global ${ctype} *partial, const long partial_offset, const int block)
+__kernel void reduce_many(...)
 {
     const int at = (int)get_group_id(0);
     int n = n_0;

@@ -10,37 +10,27 @@
 ## param    b: str                    an expression: what it takes next
 ## param    job: str                  an expression: which part of which line
 ## def      scan_items
-## arg      jobs: int                 outer times parts times inner
-## arg      n: int                    elements along the axis
-## arg      inner: int                neighbours that are scanned apart
-## arg      parts: int                parts of the axis
+## arg      jobs: int        outer times parts times inner
+## arg      n: int           elements along the axis
+## arg      inner: int       neighbours that are scanned apart
+## arg      parts: int       parts of the axis
 ## arg      part_size: int
-## arg      out_outer: long           step of out along outer
-## arg      out_step: long            step of out along the axis
-## arg      x_outer: long
-## arg      x_step: long
-## arg      out: out ctype            at the first element of the axis
+## arg      out_outer: long  step of out along outer
+## arg      out_step: long   step of out along the axis
+## arg      x_outer, x_step: long
+## arg      out: out ctype   at the first element of the axis
 ## arg      x: in ctype
 ## def      scan_group
-## arg      n: int
-## arg      inner: int
-## arg      parts: int
-## arg      part_size: int
-## arg      out_outer: long
-## arg      out_step: long
-## arg      x_outer: long
-## arg      x_step: long
+## arg      n, inner, parts, part_size: int
+## arg      out_outer, out_step, x_outer, x_step: long
 ## arg      out: out ctype
 ## arg      x: in ctype
 ## def      scan_carry
-## arg      jobs: int                 elements of out behind the first part
-## arg      n: int
-## arg      inner: int
-## arg      part_size: int
-## arg      out_outer: long
-## arg      out_step: long
+## arg      jobs: int        elements of out behind the first part
+## arg      n, inner, part_size: int
+## arg      out_outer, out_step: long
 ## arg      out: inout ctype
-## arg      before: in ctype[outer, parts - 1, inner]   scan of the parts' totals
+## arg      before: in ctype[outer, parts - 1, inner]  scan of the parts' totals
 ## launch   items: one item a part. group: one group a part. carry: one item an element
 ## numerics within a part from its first element on (group: a tree of fixed shape); no atomics
 <%def name="join(kind, a, b)">
@@ -55,12 +45,7 @@
 </%def>
 <%def name="scan_items(kind, ctype)">
 #pragma OPENCL FP_CONTRACT OFF
-__kernel void scan_items(
-    const int jobs, const int n, const int inner, const int parts, const int part_size,
-    const long out_outer, const long out_step, const long x_outer, const long x_step,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void scan_items(...) {
     const int job = get_global_id(0);
     if (job >= jobs)
         return;
@@ -75,12 +60,7 @@ __kernel void scan_items(
 </%def>
 <%def name="scan_group(kind, ctype, group)">
 #pragma OPENCL FP_CONTRACT OFF
-__kernel void scan_group(
-    const int n, const int inner, const int parts, const int part_size,
-    const long out_outer, const long out_step, const long x_outer, const long x_step,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void scan_group(...) {
     __local ${ctype} values[${group}];
     const int job = get_group_id(0), item = get_local_id(0);
     ${start("job")}
@@ -104,12 +84,7 @@ __kernel void scan_group(
 </%def>
 <%def name="scan_carry(kind, ctype)">
 #pragma OPENCL FP_CONTRACT OFF
-__kernel void scan_carry(
-    const int jobs, const int n, const int inner, const int part_size,
-    const long out_outer, const long out_step,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict before, const long before_offset
-) {
+__kernel void scan_carry(...) {
     const int job = get_global_id(0);
     if (job >= jobs)
         return;

@@ -13,37 +13,28 @@
 ## param    a: str                    an expression: the value so far
 ## param    b: str                    an expression: what it takes next
 ## def      scan_lines
-## arg      outers: int               lines, neighbours not counted
-## arg      n: int                    elements along the axis
-## arg      inner: int                neighbours that are scanned apart
-## arg      parts: int                parts of the axis
+## arg      outers: int      lines, neighbours not counted
+## arg      n: int           elements along the axis
+## arg      inner: int       neighbours that are scanned apart
+## arg      parts: int       parts of the axis
 ## arg      part_size: int
-## arg      out_outer: long           step of out along outer
-## arg      out_step: long            step of out along the axis
-## arg      x_outer: long
-## arg      x_step: long
-## arg      out: out ctype            at the first element of the axis
+## arg      out_outer: long  step of out along outer
+## arg      out_step: long   step of out along the axis
+## arg      x_outer, x_step: long
+## arg      out: out ctype   at the first element of the axis
 ## arg      x: in ctype
 ## def      scan_neighbours
-## arg      chunk: int                neighbours of an item
-## arg      n: int
-## arg      inner: int
-## arg      part_size: int
-## arg      out_outer: long
-## arg      out_step: long
-## arg      x_outer: long
-## arg      x_step: long
+## arg      chunk: int       neighbours of an item
+## arg      n, inner, part_size: int
+## arg      out_outer, out_step, x_outer, x_step: long
 ## arg      out: out ctype
 ## arg      x: in ctype
 ## def      scan_carry_lines
-## arg      n: int
-## arg      inner: int
-## arg      parts: int
-## arg      part_size: int
+## arg      n, inner, parts, part_size: int
 ## arg      out_outer: long
-## arg      out_step: long            inner or -inner
+## arg      out_step: long   inner or -inner
 ## arg      out: inout ctype
-## arg      before: in ctype[outer, parts - 1, inner]   scan of the parts' totals
+## arg      before: in ctype[outer, parts - 1, inner]  scan of the parts' totals
 ## launch   groups of one. scan_lines: an item for `lines` of outers * parts * inner; scan_neighbours:
 ##          (chunks of neighbours, parts, outer); scan_carry_lines: (parts - 1, outer)
 ## numerics within a part from its first element on, as scan_items does
@@ -59,12 +50,7 @@ ${prelude.stream(ctype, lanes)}
 % endif
 #pragma OPENCL FP_CONTRACT OFF
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void scan_lines(
-    const int outers, const int n, const int inner, const int parts, const int part_size,
-    const long out_outer, const long out_step, const long x_outer, const long x_step,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void scan_lines(...) {
 % if lanes:
     __local ${ctype} done[${lines * 256}] __attribute__((aligned(64)));
 % endif
@@ -123,12 +109,7 @@ __kernel void scan_lines(
 ${vectors.types(ctype, lanes)}
 #pragma OPENCL FP_CONTRACT OFF
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void scan_neighbours(
-    const int chunk, const int n, const int inner, const int part_size,
-    const long out_outer, const long out_step, const long x_outer, const long x_step,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void scan_neighbours(...) {
     const int begin = get_global_id(0) * chunk, end = begin + chunk < inner ? begin + chunk : inner;
     const int first = get_global_id(1) * part_size, count = first + part_size < n ? part_size : n - first;
     x += x_offset + get_global_id(2) * x_outer + first * x_step;
@@ -150,12 +131,7 @@ __kernel void scan_neighbours(
 ${vectors.types(ctype, lanes)}
 #pragma OPENCL FP_CONTRACT OFF
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void scan_carry_lines(
-    const int n, const int inner, const int parts, const int part_size,
-    const long out_outer, const long out_step,
-    __global ${ctype} *restrict out, const long out_offset,
-    __global const ${ctype} *restrict before, const long before_offset
-) {
+__kernel void scan_carry_lines(...) {
     const int first = (get_global_id(0) + 1) * part_size, count = first + part_size < n ? part_size : n - first;
     before += before_offset + (get_global_id(1) * (parts - 1) + get_global_id(0)) * inner;
     /* the part's lowest element in memory */

@@ -19,7 +19,7 @@
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
 ## param    check: bool                  a target outside the classes is reported
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
-## arg      rows: int                    outer times inner
+## arg      rows: int                         outer times inner
 ## def      cross_entropy_rows, cross_entropy_grad_rows
 ## arg      rows_per_item: int
 ## def      cross_entropy_group, cross_entropy_grad_group
@@ -30,20 +30,30 @@
 ## arg      smoothing: acc
 ## def      cross_entropy_rows, cross_entropy_group
 ## arg      loss: out ctype[outer, inner]
-## arg      lse: out ctype[2, outer, inner]    only when normalize
-## arg      counted: out ctype[outer, inner]   weight of the target, 0 when it is ignored
+## % if normalize:
+## arg      lse: out ctype[2, outer, inner]
+## % endif
+## arg      counted: out ctype[outer, inner]  weight of the target, 0 when it is ignored
 ## def      cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      gx: out ctype[outer, n, inner]
 ## arg      gy: in ctype[1 or outer, inner]
-## arg      lse: in ctype[2, outer, inner]     only when normalize
-## arg      total: in ctype[1]                 only when mean
+## % if normalize:
+## arg      lse: in ctype[2, outer, inner]
+## % endif
+## % if reduction == "mean":
+## arg      total: in ctype[1]
+## % endif
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
 ## arg      x: in ctype[outer, n, inner]
 ## arg      targets: in long[outer, inner]
-## arg      weight: in ctype[n]                only when weighted
+## % if weighted:
+## arg      weight: in ctype[n]
+## % endif
 ## def      cross_entropy_rows, cross_entropy_group
-## arg      fault: inout int                   only when check: where to report
-## arg      site: int                          its number
+## % if check:
+## arg      fault: inout int                  where to report
+## arg      site: int                         its number
+## % endif
 ## def      cross_entropy_mean
 ## arg      n: int
 ## arg      mean: out ctype[1]
@@ -57,34 +67,6 @@
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
 <%namespace name="faults" file="/lib/fault.mako"/>
-<%def name="outputs(normalize, weighted, ctype, check)">
-    __global ${ctype} *restrict loss, const long loss_offset,
-% if normalize:
-    __global ${ctype} *restrict lse, const long lse_offset,
-% endif
-    __global ${ctype} *restrict counted, const long counted_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const long *restrict targets, const long targets_offset
-% if weighted:
-    , __global const ${ctype} *restrict weight, const long weight_offset
-% endif
-    ${faults.cell(check)}
-</%def>
-<%def name="inputs(normalize, weighted, reduction, ctype)">
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-% if normalize:
-    __global const ${ctype} *restrict lse, const long lse_offset,
-% endif
-% if reduction == "mean":
-    __global const ${ctype} *restrict total, const long total_offset,
-% endif
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const long *restrict targets, const long targets_offset
-% if weighted:
-    , __global const ${ctype} *restrict weight, const long weight_offset
-% endif
-</%def>
 <%def name="own_weight(weighted, acc)">
         const long target = targets[targets_offset + row];
         const int inside = target >= 0 && target < n;
@@ -124,10 +106,7 @@
 ${lib.fold("sum", acc, lanes)}
 ${decay.rows(ctype, acc, lanes)}
 ${faults.define(check)}
-__kernel void cross_entropy_rows(
-    const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
-    ${outputs(normalize, weighted, ctype, check)}
-) {
+__kernel void cross_entropy_rows(...) {
     const int first = get_global_id(0) * rows_per_item;
     const int last = min(first + rows_per_item, rows), step = 1;
     for (int row = first; row < last; row++) {
@@ -153,10 +132,7 @@ __kernel void cross_entropy_rows(
 ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
 ${faults.define(check)}
-__kernel void cross_entropy_group(
-    const int rows, const int inner, const int n, const long ignored, const ${acc} smoothing,
-    ${outputs(normalize, weighted, ctype, check)}
-) {
+__kernel void cross_entropy_group(...) {
     __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int row = get_group_id(0) * ${kept_items} + kept, step = inner;
@@ -198,13 +174,7 @@ __kernel void cross_entropy_group(
 </%def>
 <%def name="cross_entropy_mean(ctype, acc, group)">
 ${lib.join("sum", acc, 1)}
-__kernel void cross_entropy_mean(
-    const int n,
-    __global ${ctype} *restrict mean, const long mean_offset,
-    __global ${ctype} *restrict total, const long total_offset,
-    __global const ${ctype} *restrict loss, const long loss_offset,
-    __global const ${ctype} *restrict counted, const long counted_offset
-) {
+__kernel void cross_entropy_mean(...) {
     __local ${acc} losses[${group}], counts[${group}];
     const int lane = get_local_id(0), kept = 0;
     ${acc} sum = 0, count = 0;
@@ -229,10 +199,7 @@ ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes, stream)}
-__kernel void cross_entropy_grad_rows(
-    const int rows, const int rows_per_item, const int n, const long ignored, const ${acc} smoothing,
-    ${inputs(normalize, weighted, reduction, ctype)}
-) {
+__kernel void cross_entropy_grad_rows(...) {
     ${acc} weights = n;
 % if weighted and smooth:
     ${vector} weight_sums = 0;
@@ -268,10 +235,7 @@ __kernel void cross_entropy_grad_rows(
 <%def name="cross_entropy_grad_group(
     normalize, weighted, smooth, reduction, ctype, acc, group, reduce_items, kept_fast)">
 <% kept_items = group // reduce_items %>
-__kernel void cross_entropy_grad_group(
-    const int rows, const int inner, const int n, const long ignored, const ${acc} smoothing,
-    ${inputs(normalize, weighted, reduction, ctype)}
-) {
+__kernel void cross_entropy_grad_group(...) {
     ${acc} weights = n;
 % if weighted and smooth:
     weights = 0;

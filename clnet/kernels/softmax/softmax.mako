@@ -11,41 +11,31 @@
 ## param    reduce_items: int            of these, how many share one sum, a power of two
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
 ## def      softmax_rows
-## arg      rows: int
-## arg      rows_per_item: int
-## arg      n: int
+## arg      rows, rows_per_item, n: int
 ## arg      y: out ctype[rows, n]
 ## arg      x: in ctype[rows, n]
 ## def      softmax_columns
-## arg      blocks: int                  vectors that cover inner
-## arg      n: int
-## arg      inner: int
+## arg      blocks: int  vectors that cover inner
+## arg      n, inner: int
 ## arg      y: out ctype[outer, n, inner]
 ## arg      x: in ctype[outer, n, inner]
 ## def      softmax_group
-## arg      sums: int                    outer times inner
-## arg      n: int
-## arg      inner: int
+## arg      sums: int    outer times inner
+## arg      n, inner: int
 ## arg      y: out ctype[outer, n, inner]
 ## arg      x: in ctype[outer, n, inner]
 ## def      softmax_grad_rows
-## arg      rows: int
-## arg      rows_per_item: int
-## arg      n: int
+## arg      rows, rows_per_item, n: int
 ## arg      gx: out ctype[rows, n]
 ## arg      gy: in ctype[rows, n]
 ## arg      y: in ctype[rows, n]
 ## def      softmax_grad_columns
-## arg      blocks: int
-## arg      n: int
-## arg      inner: int
+## arg      blocks, n, inner: int
 ## arg      gx: out ctype[outer, n, inner]
 ## arg      gy: in ctype[outer, n, inner]
 ## arg      y: in ctype[outer, n, inner]
 ## def      softmax_grad_group
-## arg      sums: int
-## arg      n: int
-## arg      inner: int
+## arg      sums, n, inner: int
 ## arg      gx: out ctype[outer, n, inner]
 ## arg      gy: in ctype[outer, n, inner]
 ## arg      y: in ctype[outer, n, inner]
@@ -60,11 +50,7 @@
 ${lib.fold("sum", acc, lanes)}
 ${decay.rows(ctype, acc, lanes)}
 ${ragged.store(ctype, acc, lanes, stream)}
-__kernel void softmax_rows(
-    const int rows, const int rows_per_item, const int n,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void softmax_rows(...) {
     const int first = get_global_id(0) * rows_per_item;
     const int last = min(first + rows_per_item, rows);
     for (int row = first; row < last; row++) {
@@ -84,11 +70,7 @@ ${lib.join("max", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
-__kernel void softmax_columns(
-    const int blocks, const int n, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void softmax_columns(...) {
     const int item = get_global_id(0);
     const int column = item % blocks * ${lanes}, count = inner - column;
     const long start = (long)(item / blocks) * n * inner + column;
@@ -119,11 +101,7 @@ __kernel void softmax_columns(
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
 ${lib.join("max", acc, 1)}
-__kernel void softmax_group(
-    const int sums, const int n, const int inner,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-) {
+__kernel void softmax_group(...) {
     __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int at = get_group_id(0) * ${kept_items} + kept;
@@ -158,12 +136,7 @@ ${lib.fold("sum", acc, lanes)}
 ${ragged.load(ctype, acc, lanes)}
 ${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes, stream)}
-__kernel void softmax_grad_rows(
-    const int rows, const int rows_per_item, const int n,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict y, const long y_offset
-) {
+__kernel void softmax_grad_rows(...) {
     const int first = get_global_id(0) * rows_per_item;
     const int last = min(first + rows_per_item, rows);
     for (int row = first; row < last; row++) {
@@ -185,12 +158,7 @@ __kernel void softmax_grad_rows(
 ${ragged.load(ctype, acc, lanes)}
 ${decay.define(acc, lanes)}
 ${ragged.store(ctype, acc, lanes)}
-__kernel void softmax_grad_columns(
-    const int blocks, const int n, const int inner,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict y, const long y_offset
-) {
+__kernel void softmax_grad_columns(...) {
     const int item = get_global_id(0);
     const int column = item % blocks * ${lanes}, count = inner - column;
     const long start = (long)(item / blocks) * n * inner + column;
@@ -209,12 +177,7 @@ __kernel void softmax_grad_columns(
 <%def name="softmax_grad_group(log, ctype, acc, group, reduce_items, kept_fast)">
 <% kept_items = group // reduce_items %>
 ${lib.join("sum", acc, 1)}
-__kernel void softmax_grad_group(
-    const int sums, const int n, const int inner,
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict y, const long y_offset
-) {
+__kernel void softmax_grad_group(...) {
     __local ${acc} partial[${group}];
     ${lib.places(reduce_items, kept_items, kept_fast)}
     const int at = get_group_id(0) * ${kept_items} + kept;
