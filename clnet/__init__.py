@@ -1,5 +1,10 @@
 """Train and run neural networks on any OpenCL device."""
 
+import sys as _sys
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 from typing import TYPE_CHECKING, Any
 
 from .values.collector import paused_collector
@@ -36,7 +41,7 @@ with paused_collector():
     from .creation import triu_indices as triu_indices
     from .creation import zeros as zeros
     from .device import DeviceKind as DeviceKind
-    from .device import device as device
+    from .device import DeviceName as device  # noqa: F401, N813 # pyright: ignore[reportUnusedImport]
     from .device import devices as devices
     from .device import empty_cache as empty_cache
     from .device import max_memory_allocated as max_memory_allocated
@@ -46,6 +51,8 @@ with paused_collector():
     from .device import reset_peak_memory_stats as reset_peak_memory_stats
     from .device import set_memory_limit as set_memory_limit
     from .device import synchronize as synchronize
+    from .face import attribute as _attribute
+    from .face.text import set_printoptions as set_printoptions
     from .inspection import broadcast_shapes as broadcast_shapes
     from .inspection import can_cast as can_cast
     from .inspection import debug as debug
@@ -77,6 +84,7 @@ with paused_collector():
     from .tensor import full as full
     from .tensor import tensor as tensor
     from .values.dtypes import DType as DType
+    from .values.dtypes import DType as dtype  # noqa: F401, N813 # pyright: ignore[reportUnusedImport]
     from .values.dtypes import bfloat16 as bfloat16
     from .values.dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from .values.dtypes import float16 as float16
@@ -88,41 +96,75 @@ with paused_collector():
     from .values.dtypes import int64 as int64
     from .values.dtypes import uint8 as uint8
     from .values.generator import Generator as Generator
+    from .values.importer import AttributeFinder
+    from .values.shapes import Size as Size
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
     from . import data as data
     from . import io as io
     from . import train as train
     from . import utils as utils
+    from .compat import accelerator as accelerator
+    from .compat import amp as amp
+    from .compat import backends as backends
+    from .compat import cuda as cuda
+    from .compat import fx as fx
+    from .compat import hub as hub
+    from .compat import jit as jit
     from .io import load as load
     from .io import save as save
-    from .ops import *
+    from .ops import *  # pyright: ignore[reportGeneralTypeIssues] - it sees names that are not exported
     from .train.memory_plan import plan as plan
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
+globals().update(_attribute.WORDS)
 
-_ELSEWHERE = {
-    "cuda": "Devices are named: clnet.device('nvidia:0'), x.to('gpu')",
-}
-"""What PyTorch has under a name, and where that is here."""
-_LATER = frozenset({"data", "io", "load", "plan", "save", "train", "utils"})
+# PyTorch's second names. They hide builtins here and nowhere else.
+long, short, half, double = int64, int16, float16, float64
+int, float = int32, float32  # noqa: A001
+newaxis = None
+layout, memory_format = _attribute.Layout, _attribute.MemoryFormat
+empty_strided, typename = _attribute.empty_strided, _attribute.typename
+AcceleratorError = errors.DeviceError
+OutOfMemoryError = errors.OutOfDeviceMemory
+
+_PLAN = frozenset({"data", "io", "plan", "train"})
+_COMPAT = frozenset({"accelerator", "amp", "backends", "cuda", "fx", "hub", "jit"})
 
 
 def __getattr__(name: str) -> Any:
     """What a training step does without is imported when it is asked for."""
-    if name in _ELSEWHERE:
-        text = f"module {__name__!r} has no attribute {name!r}. {_ELSEWHERE[name]}"
-        raise AttributeError(text, name=name, obj=None)  # no guess of Python's beside it
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "utils":
-        from .utils import data as _  # noqa: F401, PLC0415 - the room, and what it owns
+    found: dict[str, Any] = {}
+    if name in _PLAN:
+        from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
+
+        found = {"plan": plan}
     elif name in ("save", "load"):
         from .io import load, save  # noqa: PLC0415 - as above
 
-        globals().update(save=save, load=load)
-    else:
-        from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
+        found = {"save": save, "load": load}
+    elif name == "utils":
+        from .utils import checkpoint, data, tensorboard  # noqa: PLC0415
 
-        globals()["plan"] = plan
+        found = {"_rooms": (checkpoint, data, tensorboard)}  # importing them made utils a name
+    elif name in _attribute.TYPE_NAMES:
+        found = {name: _attribute.typed_class(name)}
+    elif not name.startswith("__") or name == "__version__":
+        from .compat import differences, process  # noqa: PLC0415
+
+        if name in _COMPAT:
+            from .compat import accelerator, amp, backends, cuda, fx, hub, jit  # noqa: PLC0415
+
+            found = {m.__name__.rpartition(".")[2]: m for m in (accelerator, amp, backends)}
+            found |= {m.__name__.rpartition(".")[2]: m for m in (cuda, fx, hub, jit)}
+        elif name in process.NAMES:
+            found = {name: getattr(process, process.NAMES[name])}
+        else:
+            raise differences.missing(__name__, name)
+    globals().update(found)
+    if name not in globals():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals()[name]
+
+
+AttributeFinder(__name__, lambda: _sys.modules[__name__]).install()

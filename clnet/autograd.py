@@ -12,3 +12,9 @@ from .autodiff.tape import inference_mode as inference_mode
 from .autodiff.tape import is_grad_enabled as is_grad_enabled
 from .autodiff.tape import no_grad as no_grad
 from .autodiff.tape import set_grad_enabled as set_grad_enabled
+from .autodiff.variable import Variable as Variable
+from .autodiff.variable import anomaly_mode as anomaly_mode
+from .autodiff.variable import backward as backward
+from .autodiff.variable import detect_anomaly as detect_anomaly
+from .autodiff.variable import set_detect_anomaly as set_detect_anomaly
+from .tensor import Tensor as Tensor

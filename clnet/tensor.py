@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,14 +21,21 @@ from .ops.create import Full, MakeInto, held
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .ops.machinery.update import accumulate
-from .ops.shape import CopyInto, to_dtype
+from .ops.shape import CopyInto
 from .values import mode
 from .values.arguments import checked, shown
-from .values.dtypes import DType, as_dtype, float32, from_numpy, of_scalar
+from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array
-from .values.shapes import normalize_dim
+from .values.shapes import Size, normalize_dim, size_of
 
 Number = bool | int | float
+
+
+class _First(int):
+    """The index of what has no node: 0, told from the 0 of ``Tensor(2, 3, 0)``."""
+
+
+_FIRST = _First()
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Tensor]:
@@ -50,16 +57,24 @@ class Tensor:
     """
 
     __slots__ = (
-        *("__weakref__", "_grad", "_requires_grad", "array", "hooks", "index", "node", "source"),
-        "version",
+        *("__dict__", "__weakref__", "_grad", "_requires_grad", "array", "hooks", "index", "node"),
+        *("source", "version"),
     )
+    of_sizes_or_data: ClassVar[Callable[[tuple[Any, ...]], Array]]
+    """What ``Tensor(2, 3)`` and ``Tensor([1.0])`` look at, said in ``face/attribute.py``."""
     __array_priority__ = 1000  # a NumPy operand on the left leaves the operator to the tensor
 
-    def __init__(self, array: Array, node: Node | None = None, index: int = 0) -> None:
-        self.array = array
-        self.node = node
+    def __init__(self, array: Any = (), node: Any = None, index: int = _FIRST, *sizes: int) -> None:
+        try:
+            self.version = array.storage.version
+        except AttributeError:  # PyTorch's: of sizes, or of data
+            given = (array, *((node,) if node is not None else ()))
+            given += (index, *sizes) if index is not _FIRST else ()
+            array, node, index = Tensor.of_sizes_or_data(given), None, 0
+            self.version = array.storage.version
+        self.array: Array = array
+        self.node: Node | None = node
         self.index = index
-        self.version = array.storage.version
         self.source: tuple[Tensor, Function] | None = None
         self.hooks: GradientHooks | None = None
         self._grad: Tensor | None = None
@@ -105,9 +120,9 @@ class Tensor:
     # What it is.
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         """Sizes of the axes."""
-        return self.array.shape
+        return size_of(self.array.shape)
 
     @property
     def dtype(self) -> DType:
@@ -174,21 +189,9 @@ class Tensor:
 
     ndimension, nelement = dim, numel
 
-    def element_size(self) -> int:
-        """Bytes of an element."""
-        return self.dtype.itemsize
-
     def is_floating_point(self) -> bool:
         """Whether its elements are floating."""
         return self.dtype.is_floating_point
-
-    def is_contiguous(self) -> bool:
-        """Whether its elements lie densely in row-major order."""
-        return self.array.contiguous
-
-    def stride(self) -> tuple[int, ...]:
-        """Steps along the axes, in elements."""
-        return self.array.strides
 
     @property
     def grad(self) -> Tensor | None:
@@ -308,17 +311,6 @@ class Tensor:
     def __format__(self, spec: str) -> str:
         return format(self.item() if spec and self.ndim == 0 else str(self), spec)
 
-    def __repr__(self) -> str:
-        suffix = f", device={self.device.name!r}"
-        if self.dtype is not float32:
-            suffix += f", dtype={self.dtype!r}"
-        if self.requires_grad:
-            suffix += ", requires_grad=True"
-        if self.array.storage.buffer is None:
-            return f"tensor(shape={self.shape}{suffix}, abstract)"
-        text = np.array2string(self.array.numpy(), separator=", ", precision=4, prefix="tensor(")
-        return f"tensor({text}{suffix})"
-
     def _read(self, op_name: str) -> Array:
         if mode.current().tracer is not None:
             raise TraceError(
@@ -339,12 +331,14 @@ class Tensor:
         copied = _leaf(type(self), ops.clone(self.detach()).array, self._requires_grad)
         memo[id(self)] = copied
         copied._grad = copy.deepcopy(self._grad, memo)
+        vars(copied).update(copy.deepcopy(vars(self), memo))
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.node is not None:
             raise GradientError("pickle", "only leaves are pickled", remedy="Use detach()")
-        return _unpickled, (type(self), self._read("pickle").numpy(), self._requires_grad)
+        host = self._read("pickle").numpy()
+        return _unpickled, (type(self), host, self._requires_grad), vars(self) or None
 
     def detach(self) -> Tensor:
         """The same elements, off the tape."""
@@ -363,48 +357,6 @@ class Tensor:
     @data.setter
     def data(self, value: Tensor) -> None:
         self.detach().copy_(value.detach())
-
-    def to(self, *args: Any, device: Any = None, dtype: DType | None = None) -> Tensor:
-        """Converted to a dtype, moved to a device, or both; itself if nothing changes.
-
-        Args:
-            *args: a dtype, a device (or its name), or a tensor to be like.
-            device: as :func:`clnet.device` takes it.
-            dtype: the element type.
-
-        Returns:
-            The tensor; a move between devices goes through the host and leaves the tape.
-        """
-        for arg in args:
-            if isinstance(arg, Tensor):
-                dtype, device = arg.dtype, arg.device
-            elif arg is None or isinstance(arg, str | int | np.integer | Device):
-                device = arg
-            else:
-                dtype = as_dtype(arg)
-        dtype = None if dtype is None else as_dtype(dtype)
-        result = self if dtype is None else to_dtype(self, dtype)
-        target = result.device if device is None else open_device(device)
-        if target is result.device:
-            return result
-        if result.node is not None and mode.current().grad:
-            raise GradientError(
-                "to",
-                "gradients do not flow between devices",
-                source=result.device.name,
-                target=target.name,
-                remedy="Move leaves, or detach() first",
-            )
-        moved = Tensor(Array.from_numpy(result._read("to").numpy(), target))
-        return moved.requires_grad_(result.requires_grad and result.node is None)
-
-    def cpu(self) -> Tensor:
-        """On the host's processor as an OpenCL device; itself if it is there."""
-        return self.to("cpu")
-
-    def where(self, condition: Tensor, other: Any) -> Tensor:
-        """Its elements where the condition is true, else those of ``other``, broadcast."""
-        return ops.where(condition, self, other)
 
     def copy_(self, source: Tensor) -> Tensor:
         """Overwrite the elements with those of ``source``, broadcast and converted.
@@ -433,9 +385,9 @@ class Tensor:
     def backward(
         self,
         gradient: Tensor | None = None,
-        *,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
+        retain_graph: bool | None = None,  # noqa: FBT001 - PyTorch's
+        create_graph: bool = False,  # noqa: FBT001, FBT002
+        inputs: Any = None,
     ) -> None:
         """Add the gradient of this tensor to ``grad`` of every leaf that requires one, as a whole.
 
@@ -444,11 +396,14 @@ class Tensor:
                 stands for 1 and needs a tensor of one element.
             retain_graph: keep what the tape saved, to walk it again; None: as ``create_graph``.
             create_graph: record the walk, so that the gradients can be differentiated.
+            inputs: the leaves whose ``grad`` is added to, one or several; None: all.
 
         Raises:
             GradientError: if it requires no gradient, has more than one element and no ``gradient``
                 is given, or a saved tensor was freed or changed.
         """
+        listed = [inputs] if isinstance(inputs, Tensor) else inputs
+        wanted = None if listed is None else {id(x) for x in listed}
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
         seen = set() if gradient is None else {id(gradient.array.storage)}
         found = run_backward(
@@ -462,6 +417,8 @@ class Tensor:
         # Threads that share leaves add to their gradients one after another: none is lost.
         with self.device.lock, mode.using(grad=create_graph, phase="backward"):
             for leaf, grad in found.values():
+                if wanted is not None and id(leaf) not in wanted:
+                    continue
                 _accumulate(leaf, grad, seen, create_graph=create_graph)
 
     # Operators.
@@ -585,7 +542,7 @@ def _unpickled(kind: type[Tensor], host: np.ndarray, requires_grad: bool) -> Ten
     return _leaf(kind, Array.from_numpy(host, current_device()), requires_grad)
 
 
-for _name in ("backward", "copy_", "fill_", "requires_grad_", "size", "where"):
+for _name in ("backward", "copy_", "fill_", "requires_grad_", "size"):
     setattr(Tensor, _name, checked(getattr(Tensor, _name), skip=1))
 for _name, (_function, _face) in PUBLIC_OPS.items():
     if Face.METHOD in _face:

@@ -18,6 +18,7 @@ from ..ops.machinery.function import Function
 from ..ops.shape import alias
 from ..values import mode
 from ..values.arguments import checked_class
+from ..values.mode import change as _change
 from .tensor_hook import GradientHooks, LeafHooks
 
 _SEQUENCE = count()
@@ -165,6 +166,12 @@ class no_grad:  # noqa: N801 - PyTorch's name
 
     _grad = False
 
+    def __new__(cls, *given: Any, **settings: Any) -> Any:
+        """The context; ``@clnet.no_grad`` without parentheses is the decorator, too."""
+        if cls in _BARE and given and callable(given[0]):
+            return cls()(given[0])
+        return super().__new__(cls)
+
     def __enter__(self) -> None:
         self._scope = mode.using(grad=self._grad)
         self._scope.__enter__()
@@ -189,15 +196,30 @@ class enable_grad(no_grad):  # noqa: N801 - PyTorch's name
     _grad = True
 
 
+_BARE = (no_grad, enable_grad)
+
+
 class set_grad_enabled(no_grad):  # noqa: N801 - PyTorch's name
     """Context in which ops are recorded, or not, as a flag says; also a decorator.
 
     Args:
-        mode: whether they are. Unlike PyTorch's it changes nothing until it is entered.
+        mode: whether they are, from this call on: until the ``with`` block ends, or for good.
     """
 
     def __init__(self, mode: bool) -> None:  # noqa: FBT001 - PyTorch's
-        self._grad = mode
+        self._grad, self._before = mode, is_grad_enabled()
+        _change(grad=mode)
+
+    def __enter__(self) -> None:
+        _change(grad=self._grad)
+
+    def __exit__(self, *exc: object) -> None:
+        _change(grad=self._before)
+
+    def __call__(self, function: Any) -> Any:
+        """``function``, run in this context; around it all is as it was."""
+        _change(grad=self._before)
+        return super().__call__(function)
 
 
 class inference_mode(no_grad):  # noqa: N801 - PyTorch's name

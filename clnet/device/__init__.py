@@ -3,7 +3,18 @@
 from .absent import AbsentDevice
 from .bound import BoundLaunches
 from .buffer_pool import BufferPool, PoolStatistics, size_class
-from .device import Device, current_device, device, devices, on_open, opened_devices, traits_for
+from .device import (
+    Device,
+    DeviceName,
+    cuda_device,
+    current_device,
+    device,
+    devices,
+    on_open,
+    opened_devices,
+    traits_for,
+    use_as_cuda,
+)
 from .discovery import Found
 from .fault import Check, users_line
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
@@ -36,6 +47,7 @@ __all__ = [
     "Device",
     "DeviceIdentity",
     "DeviceKind",
+    "DeviceName",
     "DeviceTraits",
     "Found",
     "HostScalar",
@@ -53,6 +65,7 @@ __all__ = [
     "Target",
     "Tunings",
     "Watch",
+    "cuda_device",
     "current_device",
     "device",
     "devices",
@@ -68,5 +81,6 @@ __all__ = [
     "size_class",
     "synchronize",
     "traits_for",
+    "use_as_cuda",
     "users_line",
 ]

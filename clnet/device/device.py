@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cache
 from numbers import Integral
-from threading import RLock
+from threading import RLock, local
 from typing import Any
 
 import pyopencl as cl
@@ -33,6 +34,15 @@ from .tunings import tunings_of
 from .watch import Watch
 from .workspace import Arenas, Workspace
 
+
+class _Cuda:
+    """What PyTorch's programs mean by ``"cuda"``, once they were told."""
+
+    name: str | None = None
+
+
+_CUDA = _Cuda()
+_BLOCKS = local()
 _WORKSPACE_SHARE = 8
 _WORKSPACE_MOST = 512 * 2**20
 
@@ -111,6 +121,35 @@ class Device:
     def __repr__(self) -> str:
         return f"clnet.device({self.name!r})"
 
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (self.name,)
+
+    def __enter__(self) -> Device:
+        """Make it the current device until the ``with`` block ends."""
+        self._blocks().append(mode.using(device=self))
+        self._blocks()[-1].__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._blocks().pop().__exit__(*raised)
+
+    def _blocks(self) -> list[AbstractContextManager[Any]]:
+        """The ``with`` blocks of this device that this thread is in."""
+        return vars(_BLOCKS).setdefault(self.name, [])
+
+    @property
+    def type(self) -> str:
+        """``"cpu"`` or ``"gpu"``; ``"cuda"`` for the device that :func:`use_as_cuda` named."""
+        return "cuda" if self.name == _CUDA.name else self.traits.kind.value
+
+    @property
+    def index(self) -> int:
+        """Which of its platform's devices it is."""
+        return int(re.sub(r"\[.*", "", self.name).rpartition(":")[2] or 0)
+
     def set_workspace_limit(self, nbytes: int) -> None:
         """Let algorithms use at most ``nbytes`` of scratch memory; others give way."""
         with self.lock:
@@ -166,9 +205,69 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
             type=type(name).__name__,
         )
     wanted = SETTINGS.device if name is None else name
+    if isinstance(wanted, str) and wanted.partition(":")[0] == "cuda":
+        return _cuda(wanted)
     found = select(wanted if wanted is None or isinstance(wanted, str) else int(wanted), _found())
     units = SETTINGS.threads if threads is None else threads
     return _open(found, None if units == found.handle.max_compute_units else units)
+
+
+def _cuda(name: str) -> Device:
+    if _CUDA.name is None:
+        raise DeviceError(
+            f"device {name!r}",
+            "there is no CUDA",
+            remedy="Name an OpenCL device ('gpu', 'nvidia:0'), or say once which one is meant by "
+            "'cuda': clnet.cuda.use('gpu')",
+        )
+    return device(_CUDA.name)
+
+
+def use_as_cuda(name: str | int | Device | None) -> None:
+    """Let ``"cuda"``, with any number, be the name of a device; None: of none, as at first.
+
+    Raises:
+        DeviceError: if there is no such device.
+    """
+    _CUDA.name = None if name is None else device(name).name
+
+
+def cuda_device() -> Device | None:
+    """The device that is called ``"cuda"``, if one is."""
+    return None if _CUDA.name is None else device(_CUDA.name)
+
+
+class _DeviceClass(type):
+    """A class that is called as :func:`device` is, and that every device is an instance of."""
+
+    def __call__(
+        cls,
+        type: str | int | Device | None = None,  # noqa: A002 - PyTorch's name
+        index: int | None = None,
+        *,
+        threads: int | None = None,
+    ) -> Any:
+        if index is not None and isinstance(type, str):
+            type = f"{type}:{index}"  # noqa: A001
+        return device(type, threads=threads)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Device)
+
+
+class DeviceName(metaclass=_DeviceClass):
+    """``clnet.device``: what :func:`device` is inside, and the type of devices.
+
+    Args:
+        type: the name, as :func:`device` takes it.
+        index: the number behind it, if the name has none.
+        threads: compute units of a CPU to use.
+    """
+
+
+def _unpickled(name: str) -> Device:
+    bare, _, threads = name.partition("[")
+    return device(bare, threads=int(threads[:-1]) if threads else None)
 
 
 def traits_for(wanted: DeviceTraits | Device | str | None) -> DeviceTraits:

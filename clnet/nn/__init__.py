@@ -1,7 +1,10 @@
 """Layers and models in PyTorch's names; they compose ops and launch nothing."""
 
+from . import attention as attention
 from . import functional as functional
 from . import init as init
+from . import modules as modules
+from . import parameter as parameter
 from . import parameters as utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .activation import *
 from .container import *
@@ -13,6 +16,7 @@ from .group_norm import *
 from .linear import *
 from .loss import *
 from .margin_loss import *
+from .module import Buffer as Buffer
 from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *

@@ -34,6 +34,24 @@ __all__ = [
     "zeros_",
 ]
 
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:  # pyright: ignore[reportUnusedFunction] - for programs
+    """PyTorch's name of :func:`calculate_fan_in_and_fan_out`."""
+    return calculate_fan_in_and_fan_out(tensor)
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:  # pyright: ignore[reportUnusedFunction] - for programs
+    """The one that ``mode`` names, ``"fan_in"`` or ``"fan_out"``."""
+    return calculate_fan_in_and_fan_out(tensor)[mode.lower() == "fan_out"]
+
+
+def _no_grad_trunc_normal_(  # pyright: ignore[reportUnusedFunction] - for programs
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
+) -> Tensor:
+    """PyTorch's inner name of :func:`trunc_normal_`."""
+    return trunc_normal_(tensor, mean, std, a, b, generator)
+
+
 _GAINS = {
     **dict.fromkeys(("linear", "conv1d", "conv2d", "conv3d", "sigmoid"), 1.0),
     "tanh": 5.0 / 3,

@@ -11,12 +11,15 @@ import numpy as np
 from ..autodiff.gradient import forget_gradients
 from ..autodiff.tensor_hook import HookHandle
 from ..autograd import no_grad
+from ..creation import empty
 from ..errors import ArgumentError, CheckpointError, ClnetError
+from ..face.attribute import destination
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked_class
-from ..values.dtypes import DType, bfloat16, float16, float32, float64, from_numpy
+from ..values.dtypes import from_numpy
 from ..values.foreign import host_array
+from .module_face import ModuleFace
 from .module_hook import Hooks
 
 
@@ -24,18 +27,44 @@ class Parameter(Tensor):
     """A tensor that a module trains: a leaf that requires a gradient.
 
     Args:
-        data: its first value; the elements are shared, not copied.
+        data: its first value; the elements are shared, not copied. None: there are none.
         requires_grad: whether it is trained.
     """
 
     __slots__ = ()
 
-    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
-        super().__init__(data.array)
+    def __init__(
+        self,
+        data: Tensor | None = None,
+        requires_grad: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> None:
+        super().__init__((empty(0) if data is None else data).array)
         self.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class _BufferClass(type):
+    """A buffer is a tensor that says so; every tensor of a module's buffers is an instance."""
+
+    def __call__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
+        made = (empty(0) if data is None else data).detach()
+        vars(made)["is_buffer"] = True
+        vars(made)["persistent"] = persistent
+        return made
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and "is_buffer" in vars(instance)
+
+
+class Buffer(metaclass=_BufferClass):
+    """A tensor that becomes a buffer of the module it is assigned to.
+
+    Args:
+        data: its value; the elements are shared, not copied.
+        persistent: whether it belongs to the module's state.
+    """
 
 
 checked_class(Parameter)
@@ -48,7 +77,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Module:
+class Module(ModuleFace):
     """A layer or model: a callable with parameters.
 
     Subclasses define ``forward`` and assign parameters, buffers and modules as attributes, after
@@ -169,6 +198,8 @@ class Module:
             self.add_module(name, value)
         elif isinstance(value, Parameter):
             self.register_parameter(name, value)
+        elif isinstance(value, Tensor) and "is_buffer" in vars(value):
+            self.register_buffer(name, value, vars(value)["persistent"])
         elif name in self._buffers and (value is None or isinstance(value, Tensor)):
             self._register(self._buffers, name, value)
         elif name in self._parameters and value is None:
@@ -386,15 +417,15 @@ class Module:
         """Forget the parameters' gradients, or overwrite them with 0."""
         forget_gradients(self.parameters(), set_to_none=set_to_none)
 
-    def to(self, device: Any = None, dtype: DType | None = None) -> Module:
+    def to(self, *args: Any, **kwargs: Any) -> Module:
         """Move or convert the parameters and buffers in place; returns the module.
 
         Args:
-            device: as :func:`clnet.device` takes it, or a dtype.
-            dtype: for the floating ones.
+            *args: a device (or its name), a dtype, or a tensor to be like.
+            **kwargs: ``device=`` and ``dtype=``; the dtype is for the floating ones. PyTorch's
+                ``non_blocking`` and ``memory_format`` are taken.
         """
-        if isinstance(device, DType):
-            device, dtype = None, device
+        device, dtype = destination("to", args, kwargs)
         for module in self.modules():
             for table in (module._parameters, module._buffers):
                 for value in table.values():
@@ -404,22 +435,6 @@ class Module:
                         value.grad = None
             module.__dict__["_num_changes"] += 1
         return self
-
-    def float(self) -> Module:
-        """Convert floating parameters and buffers to float32 in place; returns the module."""
-        return self.to(dtype=float32)
-
-    def double(self) -> Module:
-        """Convert floating parameters and buffers to float64 in place; returns the module."""
-        return self.to(dtype=float64)
-
-    def half(self) -> Module:
-        """Convert floating parameters and buffers to float16 in place; returns the module."""
-        return self.to(dtype=float16)
-
-    def bfloat16(self) -> Module:
-        """Convert floating parameters and buffers to bfloat16 in place; returns the module."""
-        return self.to(dtype=bfloat16)
 
     # State.
 

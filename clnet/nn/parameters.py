@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from math import inf
 
@@ -27,6 +28,8 @@ from .weight_norm import weight_norm as weight_norm
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "parameters_to_vector", "vector_to_parameters"]
 
 _EPS = 1e-6  # PyTorch's
+# Where PyTorch has the functions of this module.
+clip_grad = convert_parameters = sys.modules[__name__]
 
 
 @no_grad()

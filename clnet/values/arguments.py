@@ -104,7 +104,7 @@ def integers(op: str, name: str, values: Any) -> tuple[int, ...]:
     Raises:
         DtypeError: if it is not a sequence of them.
     """
-    if type(values) is tuple and all(type(v) is int and LEAST <= v <= MOST for v in values):
+    if isinstance(values, tuple) and all(type(v) is int and LEAST <= v <= MOST for v in values):
         return values
     if not _is_sequence(values):
         raise DtypeError(op, f"{name} is a sequence of whole numbers", **{name: shown(values)})
@@ -230,7 +230,7 @@ class Kind:
         """Whether whole numbers are such, of few enough bits."""
         if type(value) is int:
             return self.whole and LEAST <= value <= MOST
-        if type(value) is tuple and self.several:
+        if self.several and isinstance(value, tuple):
             return all(type(v) is int and LEAST <= v <= MOST for v in value)
         return False
 

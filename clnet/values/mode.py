@@ -59,6 +59,11 @@ _MODE: ContextVar[Mode] = ContextVar("clnet_mode", default=Mode())  # noqa: B039
 current = _MODE.get
 
 
+def change(**changes: Any) -> None:
+    """Go on under the current mode with ``changes``, until a block around this one ends."""
+    _MODE.set(replace(_MODE.get(), **changes))
+
+
 @contextmanager
 def using(**changes: Any) -> Iterator[Mode]:
     """Run the body under the current mode with ``changes``; restored on every way out."""

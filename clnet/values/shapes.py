@@ -5,11 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from ..errors import BoundsError, ShapeError
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
+
+
+class Size(tuple[int, ...]):
+    """A tensor's shape: a tuple that knows how many elements that makes.
+
+    Example:
+        >>> Size((2, 3, 4))[1:].numel()
+        12
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements of a tensor of this shape."""
+        return prod(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if type(found) is tuple else found
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, tuple(other)))
+
+
+size_of = lru_cache(maxsize=4096)(Size)
+"""The :class:`Size` of a tuple; those asked for lately are kept."""
 
 
 @lru_cache(maxsize=4096)

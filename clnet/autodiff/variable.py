@@ -1,0 +1,84 @@
+"""``autograd.Variable`` and ``autograd.backward``: PyTorch's older ways to the tape."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..tensor import Tensor
+
+__all__ = ["Variable", "backward", "detect_anomaly", "set_detect_anomaly"]
+
+
+class _VariableClass(type):
+    def __call__(
+        cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None
+    ) -> Tensor:
+        return data.detach().requires_grad_() if requires_grad else data
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=_VariableClass):
+    """A tensor; with ``requires_grad`` a leaf that shares its elements.
+
+    Args:
+        data: a tensor.
+        requires_grad: whether gradients flow to it.
+        volatile: taken, as PyTorch takes it.
+    """
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    grad_tensors: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of several tensors to ``grad`` of the leaves.
+
+    Args:
+        tensors: one or several.
+        grad_tensors: the gradient that arrives at each; None: 1.
+        retain_graph: as ``Tensor.backward``.
+        create_graph: as there.
+        inputs: the leaves whose ``grad`` is added to; None: all.
+
+    Raises:
+        GradientError: as ``Tensor.backward``.
+    """
+    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    grads: Any = grad_tensors
+    if grads is None or isinstance(grads, Tensor):
+        grads = [grads] * len(roots)
+    for k, (root, grad) in enumerate(zip(roots, grads, strict=True)):
+        keep = retain_graph or k < len(roots) - 1 or (retain_graph is None and create_graph)
+        root.backward(grad, retain_graph=keep, create_graph=create_graph, inputs=inputs)
+
+
+class set_detect_anomaly:  # noqa: N801 - PyTorch's name
+    """Taken: ``clnet.debug()`` finds the line of an index out of range."""
+
+    def __init__(self, mode: bool = True, check_nan: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing was changed."""
+
+
+class detect_anomaly(set_detect_anomaly):  # noqa: N801 - PyTorch's name
+    """As :class:`set_detect_anomaly`."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)
+
+
+anomaly_mode = sys.modules[__name__]

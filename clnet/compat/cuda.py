@@ -1,0 +1,271 @@
+"""``clnet.cuda``: there is none, unless the user says which device programs mean by it.
+
+``clnet.cuda.use("gpu")`` lets ``"cuda"`` be a name of the first GPU, whoever made it. Then
+``is_available()`` is True and what else is here speaks of that device.
+"""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from ..device import (
+    Device,
+    cuda_device,
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    reset_peak_memory_stats,
+    synchronize,
+    use_as_cuda,
+)
+from ..errors import DeviceError, OutOfDeviceMemory
+from ..random import get_rng_state, manual_seed, set_rng_state
+from . import amp as amp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "Event",
+    "OutOfMemoryError",
+    "Stream",
+    "amp",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "ipc_collect",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "stream",
+    "synchronize",
+    "use",
+]
+
+use = use_as_cuda
+OutOfMemoryError = OutOfDeviceMemory
+manual_seed_all = manual_seed
+
+
+def is_available() -> bool:
+    """Whether :func:`use` named a device."""
+    return cuda_device() is not None
+
+
+is_initialized = is_available
+
+
+def device_count() -> int:
+    """1 if :func:`use` named a device, else 0."""
+    return int(is_available())
+
+
+def _device() -> Device:
+    found = cuda_device()
+    if found is None:
+        raise DeviceError(
+            "cuda", "there is no CUDA", remedy="Say which device is meant: clnet.cuda.use('gpu')"
+        )
+    return found
+
+
+def current_device() -> int:
+    """0: there is one.
+
+    Raises:
+        DeviceError: if :func:`use` named none.
+    """
+    _device()
+    return 0
+
+
+def set_device(device: Any) -> None:
+    """Taken: there is one device of that name."""
+
+
+def get_device_name(device: Any = None) -> str:
+    """What the driver calls the device.
+
+    Raises:
+        DeviceError: if :func:`use` named none.
+    """
+    return _device().identity.name
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """(0, 0): OpenCL has no such number.
+
+    Raises:
+        DeviceError: if :func:`use` named none.
+    """
+    _device()
+    return (0, 0)
+
+
+class _Properties:
+    """What PyTorch's programs print of a device."""
+
+    def __init__(self, device: Device) -> None:
+        self.name = device.identity.name
+        self.total_memory = device.traits.global_memory_bytes
+        self.multi_processor_count = device.traits.compute_units
+        self.major, self.minor = 0, 0
+
+
+def get_device_properties(device: Any = None) -> _Properties:
+    """Name, memory and compute units.
+
+    Raises:
+        DeviceError: if :func:`use` named none.
+    """
+    return _Properties(_device())
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Bytes that the pool has not taken, and bytes there are.
+
+    Raises:
+        DeviceError: if :func:`use` named none.
+    """
+    total = _device().traits.global_memory_bytes
+    return total - memory_reserved(_device()), total
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Whether :func:`use` named a device: bfloat16 is computed in float32 on all."""
+    return is_available()
+
+
+def init() -> None:
+    """Devices are opened when they are first used."""
+
+
+def ipc_collect() -> None:
+    """Memory is not shared between processes."""
+
+
+def seed() -> None:
+    """A seed nobody chose, as ``clnet.seed``'s."""
+    manual_seed(id(object()) & 0xFFFFFFFF)
+
+
+seed_all = seed
+
+
+def get_rng_state_all() -> list[dict[str, int]]:
+    """The state of the generator, which serves every device."""
+    return [get_rng_state()]
+
+
+def set_rng_state_all(new_states: list[dict[str, int]]) -> None:
+    """Continue from what :func:`get_rng_state_all` gave."""
+    set_rng_state(new_states[0])
+
+
+class Stream:
+    """The only queue there is: work is done in the order in which it was asked for."""
+
+    def __init__(self, device: Any = None, priority: int = 0) -> None:
+        self.device = device
+
+    def synchronize(self) -> None:
+        """Wait until all that was asked for is done."""
+        synchronize()
+
+    def wait_stream(self, stream: Any) -> None:
+        """There is one order."""
+
+    def wait_event(self, event: Any) -> None:
+        """There is one order."""
+
+    def query(self) -> bool:
+        """Whether all is done; waits until it is."""
+        synchronize()
+        return True
+
+
+_STREAM = Stream()
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The only one."""
+    return _STREAM
+
+
+default_stream = current_stream
+
+
+@contextmanager
+def stream(stream: Stream | None) -> Iterator[None]:
+    """A block whose work goes to a stream: there is one."""
+    yield
+
+
+@contextmanager
+def device(device: Any) -> Iterator[None]:
+    """A block in which a device is the current one.
+
+    Raises:
+        DeviceError: if :func:`use` named none.
+    """
+    with _device():
+        yield
+
+
+class Event:
+    """A moment of the host's clock, taken once the device has done what was asked for."""
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> None:
+        self._seconds: float | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Wait for the device, and look at the clock."""
+        synchronize()
+        self._seconds = perf_counter()
+
+    def synchronize(self) -> None:
+        """It was waited for."""
+
+    def query(self) -> bool:
+        """Whether it was recorded."""
+        return self._seconds is not None
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this moment to another.
+
+        Raises:
+            DeviceError: if one was not recorded.
+        """
+        if self._seconds is None or end_event._seconds is None:
+            raise DeviceError("elapsed_time", "both events are recorded")
+        return (end_event._seconds - self._seconds) * 1000.0

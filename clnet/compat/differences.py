@@ -1,0 +1,40 @@
+"""Names of PyTorch that clnet has not: what to use instead, and where that is written down."""
+
+from __future__ import annotations
+
+PAGE = "docs/differences.md"
+"""Differences from PyTorch, below the project's folder."""
+INSTEAD = {
+    "distributed": "clnet trains on one device of one process",
+    "multiprocessing": "Use Python's multiprocessing; tensors are pickled as copies",
+    "onnx": "There is no exporter",
+    "quantization": "There are no quantised types",
+    "ao": "There are no quantised types",
+    "sparse_coo_tensor": "Use dense tensors, index_add or scatter_add",
+    "sparse_csr_tensor": "Use dense tensors, index_add or scatter_add",
+    "profiler": "Use clnet.profile() and python -m clnet profile",
+    "xpu": "Devices are named: clnet.device('gpu')",
+    "mps": "Devices are named: clnet.device('gpu')",
+    "mtia": "Devices are named: clnet.device('gpu')",
+    "complex64": "There are no complex numbers",
+    "complex128": "There are no complex numbers",
+    "export": "clnet.compile makes a function faster; nothing is exported",
+    "_dynamo": "clnet.compile has no settings of its own kind",
+    "_C": "clnet has no such module: it is Python and OpenCL",
+    "ops": "Operators of C++ are not registered",
+    "library": "Operators of C++ are not registered",
+}
+"""What PyTorch has under a name, and what to do without it."""
+
+
+def missing(module: str, name: str) -> AttributeError:
+    """The error for a name that clnet has not.
+
+    Args:
+        module: where it was looked for, ``"clnet.nn"``.
+        name: what was looked for.
+    """
+    text = f"module {module!r} has no attribute {name!r}"
+    if name in INSTEAD:
+        text += f". {INSTEAD[name]}. See {PAGE}"
+    return AttributeError(text, name=name, obj=None)  # no guess of Python's beside it

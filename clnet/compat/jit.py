@@ -1,0 +1,105 @@
+"""``clnet.jit``: what TorchScript's users write around their functions; nothing is scripted.
+
+A function stays the Python it is; ``clnet.compile`` is what makes it faster.
+"""
+
+# ruff: noqa: FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from ..errors import ArgumentError
+from .notice import say_once
+
+__all__ = [
+    "Attribute",
+    "Final",
+    "ScriptModule",
+    "export",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "load",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "trace",
+    "unused",
+]
+
+F = TypeVar("F")
+ScriptModule = type("ScriptModule", (), {"__doc__": "No module is one: nothing is scripted."})
+isinstance = isinstance  # noqa: A001 - PyTorch's name
+
+
+def is_scripting() -> bool:
+    """False: nothing is scripted."""
+    return False
+
+
+is_tracing = is_scripting
+
+
+def script(obj: F, *args: Any, **kwargs: Any) -> F:
+    """The function, class or module as it is; that is said once."""
+    say_once("jit.script: functions and modules stay as they are; clnet.compile makes them faster")
+    return obj
+
+
+def trace(func: F, example_inputs: Any = None, *args: Any, **kwargs: Any) -> F:
+    """The function or module as it is; that is said once."""
+    say_once("jit.trace: functions and modules stay as they are; clnet.compile makes them faster")
+    return func
+
+
+def _as_it_is(function: F) -> F:
+    """The function as it is."""
+    return function
+
+
+export = interface = script_method = script_if_tracing = _as_it_is
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """The function as it is; also called with settings, as a decorator."""
+    return drop if callable(drop) else _as_it_is
+
+
+def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is."""
+    return fn
+
+
+def Attribute(value: Any, type: Any) -> Any:  # noqa: N802, A002 - PyTorch's names
+    """The value."""
+    return value
+
+
+def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """There is no reader of scripted modules.
+
+    Raises:
+        ArgumentError: always.
+    """
+    raise ArgumentError(
+        "jit.load",
+        "scripted modules are not read",
+        file=f,
+        remedy="Save the module's state_dict() in PyTorch and load that into a module of clnet",
+    )
+
+
+def save(m: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+    """Nothing is scripted that could be saved.
+
+    Raises:
+        ArgumentError: always.
+    """
+    raise ArgumentError(
+        "jit.save", "nothing is scripted", remedy="Save module.state_dict() instead"
+    )

@@ -1,0 +1,268 @@
+"""Settings of a process and old names of PyTorch: functions of ``clnet`` itself."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import metadata
+from typing import Any
+
+from ..creation import arange
+from ..device import Device
+from ..device import device as open_device
+from ..errors import ArgumentError
+from ..random import initial_seed, manual_seed
+from ..tensor import Tensor
+from ..values import mode
+from ..values.dtypes import DType, float32
+from .amp import GradScaler as GradScaler
+from .amp import autocast as autocast
+
+__all__ = [
+    "Version",
+    "are_deterministic_algorithms_enabled",
+    "default_generator",
+    "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
+    "get_default_device",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "is_autocast_enabled",
+    "is_inference_mode_enabled",
+    "is_storage",
+    "seed",
+    "set_anomaly_enabled",
+    "set_autocast_enabled",
+    "set_default_device",
+    "set_default_dtype",
+    "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_num_threads",
+    "use_deterministic_algorithms",
+]
+
+
+class Version(str):
+    """A version that compares as one, with a text or a tuple of numbers: ``"0.10" > "0.9"``.
+
+    Example:
+        >>> Version("0.10.1") > "0.9", Version("0.10.1") >= (0, 10)
+        (True, True)
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def _key(version: Any) -> tuple[int, ...]:
+        if isinstance(version, tuple | list):
+            return tuple(int(part) for part in version)
+        release = re.match(r"[\d.]*", str(version))
+        return tuple(int(part) for part in (release[0] if release else "").split(".") if part)
+
+    def _compare(self, other: Any) -> int:
+        a, b = self._key(self), self._key(other)
+        size = max(len(a), len(b))
+        a, b = (key + (0,) * (size - len(key)) for key in (a, b))
+        return (a > b) - (a < b)
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compare(other) < 0
+
+    def __le__(self, other: Any) -> bool:
+        return self._compare(other) <= 0
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compare(other) > 0
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compare(other) >= 0
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str.__eq__(self, other) or self._compare(other) == 0
+        return isinstance(other, tuple | list) and self._compare(other) == 0
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+default_generator = mode.current().generator
+_PRECISIONS = ("highest", "high", "medium")
+
+
+def seed() -> int:
+    """Start the default generator from a number nobody chose; gives the number."""
+    manual_seed(int.from_bytes(os.urandom(4), "little"))
+    return initial_seed()
+
+
+def set_default_dtype(d: Any) -> None:
+    """float32 is what Python's floats become.
+
+    Raises:
+        ArgumentError: for any other.
+    """
+    if d is not float32:
+        raise ArgumentError(
+            "set_default_dtype",
+            "the default is float32",
+            dtype=d,
+            remedy="Give dtype= where tensors are made, and use module.double()",
+        )
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """As :func:`set_default_dtype`, by a type.
+
+    Raises:
+        ArgumentError: for another than ``FloatTensor``.
+    """
+    if str(getattr(t, "__name__", t)).rpartition(".")[2] != "FloatTensor":
+        raise ArgumentError("set_default_tensor_type", "the default is FloatTensor", type=t)
+
+
+def set_default_device(device: Any) -> None:
+    """New tensors are made on a device; None: on the one that ``CLNET_DEVICE`` names, or the first.
+
+    Raises:
+        DeviceError: if there is no such device.
+    """
+    mode.change(device=None if device is None else open_device(device))
+
+
+def get_default_device() -> Device:
+    """Where new tensors are made."""
+    chosen = mode.current().device
+    return open_device() if chosen is None else chosen
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Taken: products of float32 are computed in float32.
+
+    Raises:
+        ArgumentError: if there is no such precision.
+    """
+    if precision not in _PRECISIONS:
+        raise ArgumentError(
+            "set_float32_matmul_precision", f"it is one of {_PRECISIONS}", precision=repr(precision)
+        )
+
+
+def get_float32_matmul_precision() -> str:
+    """``"highest"``: products of float32 are computed in float32."""
+    return "highest"
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Taken: the same call gives the same bits always."""
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """True: the same call gives the same bits always."""
+    return True
+
+
+def set_deterministic_debug_mode(debug_mode: Any) -> None:
+    """Taken: the same call gives the same bits always."""
+
+
+def get_deterministic_debug_mode() -> int:
+    """0: nothing needs to be warned of."""
+    return 0
+
+
+def set_num_threads(int: int) -> None:  # noqa: A002 - PyTorch's name
+    """Taken: how many cores a device uses is said when it is opened (``CLNET_THREADS``)."""
+
+
+set_num_interop_threads = set_num_threads
+
+
+def get_num_threads() -> int:
+    """Compute units of the current device."""
+    return get_default_device().traits.compute_units
+
+
+def get_num_interop_threads() -> int:
+    """1: ops follow one another."""
+    return 1
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False: the device's compiler decides."""
+    return False
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Taken: ``clnet.debug()`` finds the line of an index out of range, hooks see gradients."""
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether nothing is recorded."""
+    return not mode.current().grad
+
+
+def is_storage(obj: Any) -> bool:
+    """False: memory has no face of its own."""
+    return False
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """False: ops run in their operands' dtype."""
+    return False
+
+
+def set_autocast_enabled(device_type: Any, enabled: bool = False) -> None:
+    """Taken: ops run in their operands' dtype."""
+
+
+def get_autocast_dtype(device_type: str | None = None) -> DType:
+    """float32: ops run in their operands' dtype."""
+    return float32
+
+
+get_autocast_gpu_dtype = get_autocast_dtype
+
+
+def assert_(condition: Any, message: str = "") -> None:
+    """``assert`` as a function."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def is_anomaly_enabled() -> bool:
+    """False: see :func:`set_anomaly_enabled`."""
+    return False
+
+
+def range(start: float, end: float, step: float = 1, **given: Any) -> Tensor:  # noqa: A001 - PyTorch's
+    """Numbers from ``start`` to ``end``, that among them; float32 unless a dtype is given."""
+    count = int((end - start) / step) + 1
+    return arange(count, dtype=given.pop("dtype", None) or float32, **given) * step + start
+
+
+def _version() -> Version:
+    try:
+        return Version(metadata.version("clnet"))
+    except metadata.PackageNotFoundError:  # a checkout that was never installed
+        return Version("0")
+
+
+__version__ = _version()
+NAMES = {
+    **{name: name for name in __all__},
+    **{name: name for name in ("__version__", "is_anomaly_enabled", "range")},
+    "_assert": "assert_",
+    "autocast": "autocast",
+    "GradScaler": "GradScaler",
+}
+"""What ``clnet`` shows of this module, by the name it has there."""

@@ -1,0 +1,479 @@
+"""What a PyTorch program asks a tensor beside its ops: where it is, how it lies, what it is called.
+
+All of them cost nothing: answers from what the tensor knows, views, and copies to where it is.
+"""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's names and signatures
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..array import Array
+from ..autodiff.tape import Node
+from ..creation import empty
+from ..device import Device, cuda_device, current_device, devices
+from ..device import device as open_device
+from ..errors import ArgumentError, DtypeError, GradientError, ShapeError
+from ..ops.machinery.function import PUBLIC_OPS
+from ..ops.shape import sizes_of, to_dtype
+from ..tensor import Tensor, tensor
+from ..values import mode
+from ..values.arguments import checked
+from ..values.dtypes import (
+    DType,
+    Kind,
+    as_dtype,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from ..values.shapes import Size, contiguous_strides, normalize_dim
+
+__all__ = [
+    "TYPE_NAMES",
+    "WORDS",
+    "Layout",
+    "MemoryFormat",
+    "destination",
+    "empty_strided",
+    "typed_class",
+    "typename",
+]
+
+TYPE_NAMES: dict[str, DType] = {
+    "FloatTensor": float32,
+    "DoubleTensor": float64,
+    "HalfTensor": float16,
+    "BFloat16Tensor": bfloat16,
+    "ByteTensor": uint8,
+    "CharTensor": int8,
+    "ShortTensor": int16,
+    "IntTensor": int32,
+    "LongTensor": int64,
+    "BoolTensor": bool_,
+}
+"""PyTorch's old names of tensors of a dtype."""
+_NAME_OF = {dtype: name for name, dtype in TYPE_NAMES.items()}
+
+
+class _Word:
+    """A setting of PyTorch's that has one object for each word."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"clnet.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _word, (type(self).__name__, self.name)
+
+
+class Layout(_Word):
+    """How elements are stored: ``clnet.strided`` is the only way of dense tensors."""
+
+
+class MemoryFormat(_Word):
+    """In which order axes lie in memory; taken where PyTorch takes it, and without effect."""
+
+
+WORDS: dict[str, _Word] = {
+    **{name: Layout(name) for name in ("strided", "sparse_coo", "sparse_csr")},
+    **{
+        name: MemoryFormat(name)
+        for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+    },
+}
+"""Layouts and memory formats by name."""
+
+
+def _word(kind: str, name: str) -> _Word:
+    return WORDS[name]
+
+
+def _is_known_type(spelling: str) -> DType:
+    """The dtype of ``"torch.FloatTensor"`` and the like.
+
+    Raises:
+        ArgumentError: if there is none of that name.
+    """
+    found = TYPE_NAMES.get(spelling.rpartition(".")[2])
+    if found is None:
+        raise ArgumentError("type", "there is no such type", type=repr(spelling))
+    return found
+
+
+class _TypedClass(type):
+    """The class of ``clnet.FloatTensor``: called as PyTorch's, an instance is any such tensor."""
+
+    dtype: DType
+
+    def __call__(cls, *given: Any, device: Any = None) -> Tensor:
+        if given and not all(isinstance(n, int) for n in given):
+            return tensor(given[0], dtype=cls.dtype, device=device)
+        return empty(*(given or (0,)), dtype=cls.dtype, device=device)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+
+
+def typed_class(name: str) -> Any:
+    """``clnet.FloatTensor`` and the like: of sizes, or of data; and the type of such tensors."""
+    members = {"dtype": TYPE_NAMES[name], "__doc__": f"Tensors of {TYPE_NAMES[name].name}."}
+    return _TypedClass(name, (), members)
+
+
+def _is_on_cuda(x: Tensor) -> bool:
+    return x.device is cuda_device()
+
+
+def _grad_fn(x: Tensor) -> Node | None:
+    return x.node
+
+
+def _transposed(x: Tensor) -> Tensor:
+    if x.ndim < 2:
+        raise ShapeError("mT", "the tensor has two axes or more", shape=x.shape)
+    return x.transpose(-2, -1)
+
+
+def _matrix_transposed(x: Tensor) -> Tensor:
+    if x.ndim not in (0, 2):
+        raise ShapeError("H", "the tensor is a matrix", shape=x.shape)
+    return x.transpose(0, 1) if x.ndim else x
+
+
+_PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
+    "mT": (_transposed, "The last two axes exchanged, without a copy."),
+    "mH": (_transposed, "As ``mT``; of complex numbers the conjugates."),
+    "H": (_matrix_transposed, "A matrix transposed, without a copy."),
+    "is_cuda": (_is_on_cuda, "Whether it is on the device that is called ``cuda``."),
+    "is_cpu": (lambda x: x.device.type == "cpu", "Whether it is on a CPU."),
+    "layout": (lambda x: WORDS["strided"], "``clnet.strided``."),
+    "nbytes": (lambda x: x.numel() * x.dtype.itemsize, "Bytes of its elements."),
+    "itemsize": (lambda x: x.dtype.itemsize, "Bytes of an element."),
+    "grad_fn": (_grad_fn, "What made it on the tape; None for a leaf."),
+    "names": (lambda x: (None,) * x.ndim, "Axes have no names."),
+    "name": (lambda x: None, "Tensors have no names."),
+    "output_nr": (lambda x: x.index, "Which output of ``grad_fn`` it is."),
+}
+_FALSE = (
+    *("is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mps", "is_xpu", "is_xla"),
+    *("is_ipu", "is_vulkan", "is_mkldnn", "is_nested", "is_mtia", "is_maia"),
+)
+
+
+def stride(x: Tensor, dim: int | None = None) -> Any:
+    """Steps along the axes, in elements, or along one of them."""
+    found = x.array.strides
+    return found if dim is None else found[normalize_dim("stride", dim, x.ndim)]
+
+
+def is_contiguous(x: Tensor, memory_format: MemoryFormat | None = None) -> bool:
+    """Whether its elements lie densely in row-major order."""
+    return x.array.contiguous
+
+
+def type_(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The old name of its type, ``"torch.FloatTensor"``; with a dtype, converted to that."""
+    if dtype is None:
+        place = "torch.cuda" if _is_on_cuda(x) else "torch"
+        return f"{place}.{_NAME_OF[x.dtype]}"
+    if isinstance(dtype, str):
+        return x.to(dtype=_is_known_type(dtype))
+    return x.to(dtype=dtype.dtype if isinstance(dtype, _TypedClass) else as_dtype(dtype))
+
+
+def cuda(
+    x: Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: MemoryFormat | None = None,
+) -> Tensor:
+    """On the device that is called ``cuda`` (``clnet.cuda.use``)."""
+    return x.to("cuda" if device is None or isinstance(device, int) else device)
+
+
+def data_ptr(x: Tensor) -> int:
+    """A number that two tensors share whose first elements are the same memory; no address."""
+    return id(x.array.storage) + x.array.offset * x.dtype.itemsize
+
+
+def get_device(x: Tensor) -> int:
+    """The number of its device; -1 on a CPU."""
+    return -1 if x.device.type == "cpu" else x.device.index
+
+
+def storage_offset(x: Tensor) -> int:
+    """Elements of the memory before the first."""
+    return x.array.offset
+
+
+def is_signed(x: Tensor) -> bool:
+    """Whether its dtype holds numbers below 0."""
+    return x.dtype.kind is not Kind.BOOL and x.dtype is not uint8
+
+
+def is_nonzero(x: Tensor) -> bool:
+    """Whether the only element is not 0; waits for the device."""
+    return bool(x.item())
+
+
+def is_same_size(x: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are the same."""
+    return x.shape == other.shape
+
+
+def is_set_to(x: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same elements of the same memory, in the same order."""
+    a, b = x.array, tensor.array
+    same = (a.shape, a.strides, a.offset) == (b.shape, b.strides, b.offset)
+    return a.storage is b.storage and same
+
+
+def is_inference(x: Tensor) -> bool:
+    """False: what is made in ``inference_mode`` is a tensor as any other."""
+    return False
+
+
+def itself(x: Tensor, *args: Any, **given: Any) -> Tensor:
+    """The tensor itself: memory is neither pinned nor shared between processes."""
+    return x
+
+
+def new(x: Tensor, *given: Any, device: Any = None) -> Tensor:
+    """A tensor of its dtype on its device: of sizes, or of data."""
+    where = x.device if device is None else open_device(device)
+    if given and not all(isinstance(n, int) for n in given):
+        return tensor(given[0], dtype=x.dtype, device=where)
+    return empty(*(given or (0,)), dtype=x.dtype, device=where)
+
+
+def apply_(x: Tensor, function: Callable[[Any], Any]) -> Tensor:
+    """Overwrite each element with what a function of Python numbers gives, on the host."""
+    flat = [function(value) for value in x.detach().reshape(-1).tolist()]
+    return x.copy_(tensor(flat, dtype=x.dtype, device=x.device).reshape(x.shape))
+
+
+def map_(x: Tensor, tensor: Tensor, function: Callable[[Any, Any], Any]) -> Tensor:
+    """Overwrite each element with a function of it and the one beside it, on the host."""
+    other = tensor.detach().expand(x.shape).reshape(-1).tolist()
+    values = iter(other)
+    return apply_(x, lambda value: function(value, next(values)))
+
+
+def _in_place(name: str) -> Callable[..., Tensor]:
+    """A view that the tensor itself becomes: ``unsqueeze_`` of ``unsqueeze``."""
+    function = PUBLIC_OPS[name][0]
+
+    def become(x: Tensor, *args: Any, **given: Any) -> Tensor:
+        if x.is_leaf and x.requires_grad and mode.current().grad:
+            raise GradientError(
+                f"{name}_",
+                "a leaf that requires gradients is not changed in place while they are recorded",
+                shape=x.shape,
+                remedy=f"Do it under clnet.no_grad(), or use {name}",
+            )
+        view = function(x, *args, **given)
+        if view is not x:
+            x.array, x.node, x.index = view.array, view.node, view.index
+            x.source, x.version = view.source, view.version
+        return x
+
+    become.__name__ = become.__qualname__ = f"{name}_"
+    become.__doc__ = f"Let the tensor itself become its :func:`{name}`; returns it."
+    return become
+
+
+VIEWS_IN_PLACE = ("squeeze", "unsqueeze", "t", "transpose", "swapaxes", "swapdims")
+
+
+def resize_(x: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Another shape in place; the elements stay in order, new ones have any value.
+
+    Raises:
+        GradientError: if it requires gradients.
+    """
+    if x.requires_grad:
+        raise GradientError("resize_", "a tensor that requires gradients keeps its shape")
+    wanted = sizes_of("resize_", sizes)
+    made = empty(*wanted, dtype=x.dtype, device=x.device)
+    count = min(made.numel(), x.numel())
+    if count:
+        made.view(-1)[:count] = x.reshape(-1)[:count]
+    x.array, x.source, x.version = made.array, None, made.version
+    return x
+
+
+def resize_as_(
+    x: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None
+) -> Tensor:
+    """The shape of another tensor, as :func:`resize_`."""
+    return resize_(x, *the_template.shape)
+
+
+def set_(x: Tensor, source: Tensor | None = None) -> Tensor:
+    """Let the tensor be the same elements as ``source``; None: no elements.
+
+    Raises:
+        GradientError: if it requires gradients.
+    """
+    if x.requires_grad and mode.current().grad:
+        raise GradientError("set_", "a tensor that requires gradients keeps its memory")
+    other = empty(0, dtype=x.dtype, device=x.device) if source is None else source.detach()
+    x.array, x.source, x.version = other.array, None, other.version
+    return x
+
+
+def empty_strided(
+    size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None
+) -> Tensor:
+    """A tensor of a shape with elements of any value; they lie densely whatever the strides.
+
+    Raises:
+        ArgumentError: if a stride is negative.
+    """
+    if min(stride, default=0) < 0:
+        raise ArgumentError("empty_strided", "strides are 0 or more", stride=tuple(stride))
+    where = current_device() if device is None else device
+    x = empty(*size, dtype=dtype, device=where)
+    order = sorted(range(len(size)), key=lambda axis: -stride[axis])
+    dense = contiguous_strides(tuple(size[axis] for axis in order))
+    if [stride[axis] for axis in order] == list(dense):  # the axes in another order
+        laid = empty(*(size[axis] for axis in order), dtype=dtype, device=where)
+        return laid.permute([order.index(axis) for axis in range(len(size))])
+    return x
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type: of a tensor the old one, ``"torch.FloatTensor"``."""
+    if isinstance(obj, Tensor):
+        return type_(obj)
+    kind = type(obj)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+_FLAGS = {"non_blocking", "memory_format", "copy"}
+
+
+def destination(
+    op_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, DType | None]:
+    """The device and the dtype that a call of ``to`` names.
+
+    Args:
+        op_name: for the errors.
+        args: devices, dtypes, tensors, and PyTorch's flags.
+        kwargs: ``device``, ``dtype``, ``other`` and the flags.
+
+    Raises:
+        DtypeError: if there is an argument that ``to`` does not take.
+    """
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    unknown = kwargs.keys() - {"device", "dtype", "other", "tensor", *_FLAGS}
+    if unknown:
+        raise DtypeError(op_name, "it is called otherwise", unexpected=sorted(unknown))
+    for arg in (*args, kwargs.get("other"), kwargs.get("tensor")):
+        if isinstance(arg, Tensor):
+            dtype, device = arg.dtype, arg.device
+        elif isinstance(arg, DType):
+            dtype = arg
+        elif isinstance(arg, str | Device | int | np.integer) and type(arg) is not bool:
+            device = arg
+        elif arg is not None and type(arg) is not bool:
+            dtype = as_dtype(arg)
+    return device, None if dtype is None else as_dtype(dtype)
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Converted to a dtype, moved to a device, or both; itself if nothing changes.
+
+    Args:
+        self: the tensor.
+        *args: a dtype, a device (or its name), or a tensor to be like.
+        **kwargs: ``device=``, ``dtype=``, ``copy=True`` for another tensor in any case; PyTorch's
+            ``non_blocking`` and ``memory_format`` are taken.
+
+    Returns:
+        The tensor; a move between devices goes through the host and leaves the tape.
+
+    Raises:
+        GradientError: if it is on the tape and would leave its device.
+    """
+    device, dtype = destination("to", args, kwargs)
+    result = self if dtype is None else to_dtype(self, dtype)
+    target = result.device if device is None else open_device(device)
+    if target is result.device:
+        return ops.clone(result) if kwargs.get("copy") and result is self else result
+    if result.node is not None and mode.current().grad:
+        raise GradientError(
+            "to",
+            "gradients do not flow between devices",
+            source=result.device.name,
+            target=target.name,
+            remedy="Move leaves, or detach() first",
+        )
+    moved = Tensor(Array.from_numpy(result.detach().numpy(), target))
+    return moved.requires_grad_(result.requires_grad and result.node is None)
+
+
+def cpu(x: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
+    """On the host's processor as an OpenCL device; itself if it is there, or if there is none."""
+    if x.device.type == "cpu" or not any(f.handle and f.kind.value == "cpu" for f in devices()):
+        return x
+    return x.to("cpu")
+
+
+def where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """Its elements where the condition is true, else those of ``other``, broadcast."""
+    return ops.where(condition, x, other)
+
+
+def element_size(x: Tensor) -> int:
+    """Bytes of an element."""
+    return x.dtype.itemsize
+
+
+def _of_sizes_or_data(given: tuple[Any, ...]) -> Array:
+    """The elements of ``Tensor(2, 3)``, of any value, or of ``Tensor([1.0, 2.0])``: float32."""
+    if len(given) == 1 and not isinstance(given[0], int):
+        one = given[0]
+        if isinstance(one, Tensor):
+            return one.array
+        return (empty(*one) if isinstance(one, Size) else tensor(one, dtype=float32)).array
+    return empty(*given).array
+
+
+Tensor.to = to  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
+Tensor.of_sizes_or_data = staticmethod(_of_sizes_or_data)  # pyright: ignore[reportAttributeAccessIssue] - what it is declared for
+_METHODS: dict[str, Callable[..., Any]] = {
+    "type": type_,
+    **{f.__name__: f for f in (stride, is_contiguous, cuda, data_ptr, get_device, storage_offset)},
+    **{f.__name__: f for f in (cpu, where, element_size)},
+    **{f.__name__: f for f in (is_signed, is_nonzero, is_same_size, is_set_to, is_inference, new)},
+    **{f.__name__: f for f in (apply_, map_, resize_, resize_as_, set_)},
+    **dict.fromkeys(("pin_memory", "share_memory_"), itself),
+    **dict.fromkeys(("is_pinned", "is_shared", "is_distributed"), is_inference),
+    "dim_order": lambda x: tuple(sorted(range(x.ndim), key=lambda a: (-x.stride()[a], a))),
+}
+
+for _name, (_get, _doc) in _PROPERTIES.items():
+    setattr(Tensor, _name, property(_get, doc=_doc))
+for _name in _FALSE:
+    setattr(Tensor, _name, property(lambda x: False, doc="False: there are no such tensors."))
+for _name, _function in _METHODS.items():
+    setattr(Tensor, _name, checked(_function, _name, skip=1) if _function is not itself else itself)
+for _name in VIEWS_IN_PLACE:
+    setattr(Tensor, f"{_name}_", _in_place(_name))

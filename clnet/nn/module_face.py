@@ -1,0 +1,98 @@
+"""What programs ask of a module beside its parameters: where it is, in which dtype, extra state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import ArgumentError
+from ..tensor import Tensor
+from ..values.dtypes import bfloat16, float16, float32, float64
+
+if TYPE_CHECKING:
+    from .module import Module
+
+ModuleT = TypeVar("ModuleT", bound="ModuleFace")
+
+
+class ModuleFace:
+    """Methods of :class:`Module` that only call others."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def float(self: ModuleT) -> ModuleT:
+        """Convert floating parameters and buffers to float32 in place; returns the module."""
+        return self.to(dtype=float32)
+
+    def double(self: ModuleT) -> ModuleT:
+        """Convert floating parameters and buffers to float64 in place; returns the module."""
+        return self.to(dtype=float64)
+
+    def half(self: ModuleT) -> ModuleT:
+        """Convert floating parameters and buffers to float16 in place; returns the module."""
+        return self.to(dtype=float16)
+
+    def bfloat16(self: ModuleT) -> ModuleT:
+        """Convert floating parameters and buffers to bfloat16 in place; returns the module."""
+        return self.to(dtype=bfloat16)
+
+    def type(self: ModuleT, dst_type: Any) -> ModuleT:
+        """Convert floating parameters and buffers in place; returns the module."""
+        return self.to(dtype=getattr(dst_type, "dtype", dst_type))
+
+    def cpu(self: ModuleT) -> ModuleT:
+        """Move to the host's processor, if that is an OpenCL device; returns the module."""
+        where = next((t.cpu().device for t in _tensors(self)), None)
+        return self if where is None else self.to(where)
+
+    def cuda(self: ModuleT, device: Any = None) -> ModuleT:
+        """Move to the device that is called ``cuda`` (``clnet.cuda.use``); returns the module."""
+        return self.to("cuda")
+
+    def to_empty(self: ModuleT, *, device: Any, recurse: bool = True) -> ModuleT:
+        """Move to a device; the elements need not be kept, and are."""
+        return self.to(device)
+
+    def share_memory(self: ModuleT) -> ModuleT:
+        """The module: memory is not shared between processes."""
+        return self
+
+    def get_extra_state(self) -> Any:
+        """What a subclass wants in the state beside tensors.
+
+        Raises:
+            ArgumentError: here, where there is none.
+        """
+        raise ArgumentError(type(self).__name__, "it has no extra state")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what :meth:`get_extra_state` gave.
+
+        Raises:
+            ArgumentError: here, where there is none.
+        """
+        raise ArgumentError(type(self).__name__, "it has no extra state")
+
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:  # noqa: FBT001, FBT002 - PyTorch's
+        """Put a module in the place of a dotted name.
+
+        Args:
+            target: the name.
+            module: what comes there.
+            strict: whether there must be one already.
+
+        Raises:
+            ArgumentError: if the name is empty.
+            AttributeError: if there is no such place.
+        """
+        path, _, name = target.rpartition(".")
+        if not name:
+            raise ArgumentError("set_submodule", "the name is not empty")
+        if strict:
+            self.get_submodule(target)
+        self.get_submodule(path).add_module(name, module)
+
+
+def _tensors(module: Any) -> list[Tensor]:
+    return [*module.parameters(), *module.buffers()]

@@ -1,0 +1,261 @@
+"""Names of PyTorch's that cost nothing: types, attributes, settings, and modules to import."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+
+import clnet.backends.cudnn
+import clnet.cuda.amp
+import clnet.nn.utils.rnn
+import numpy as np
+import pytest
+from clnet.nn.modules.batchnorm import _BatchNorm
+from clnet.nn.modules.utils import _pair
+
+import clnet
+import clnet.utils.checkpoint
+from clnet import nn
+from clnet.errors import ArgumentError, DeviceError, GradientError
+
+PARAMETER = "Parameter containing:\ntensor([1.], requires_grad=True)"
+pytestmark = pytest.mark.device
+
+
+def test_dtypes_have_their_second_names():
+    wanted = {"long": "int64", "int": "int32", "short": "int16", "float": "float32"}
+    wanted |= {"double": "float64", "half": "float16"}
+    assert {k: getattr(clnet, k).name for k in wanted} == wanted
+    assert isinstance(clnet.ones(1).dtype, clnet.dtype)
+
+
+def test_a_shape_is_a_size():
+    shape = clnet.zeros(2, 3, 4).shape
+    assert isinstance(shape, clnet.Size)
+    assert shape == (2, 3, 4)
+    assert shape.numel() == 24
+    assert shape[1:].numel() == 12
+    assert shape[-1] == 4
+    assert type(shape.__add__((5,))) is clnet.Size
+    assert clnet.zeros(clnet.Size((2, 1))).view(shape[:1]).shape == (2,)
+
+
+def test_device_is_a_class():
+    device = clnet.ones(1).device
+    assert isinstance(device, clnet.device)
+    assert clnet.device(device) is device
+    assert clnet.device(str(device)) is device
+    assert str(device) == device.name
+    assert clnet.ones(1).to(str(device)).device is device
+    assert device.type in ("cpu", "gpu")
+    assert device.index == int(device.name.rpartition(":")[2])
+    assert copy.deepcopy({"device": device})["device"] is device
+    with device:
+        assert clnet.ones(1).device is device
+    assert str(clnet.device | None)  # in annotations
+
+
+def test_there_is_no_cuda_until_someone_says_which():
+    assert not clnet.cuda.is_available()
+    assert clnet.cuda.device_count() == 0
+    with pytest.raises(DeviceError, match=r"there is no CUDA.*clnet.cuda.use"):
+        clnet.ones(1).cuda()
+    device = clnet.device()
+    clnet.cuda.use(device)
+    try:
+        assert clnet.cuda.is_available()
+        assert clnet.device("cuda:0") is device
+        assert clnet.ones(1).cuda().is_cuda
+        assert device.type == "cuda"
+        assert next(nn.Linear(1, 1).cuda().parameters()).is_cuda
+    finally:
+        clnet.cuda.use(None)
+    assert not clnet.ones(1).is_cuda
+
+
+def test_versions_compare_as_versions():
+    version = type(clnet.__version__)
+    assert version("0.10.1") > "0.9"
+    assert version("1.2") >= (1, 2)
+    assert version("1.2") == "1.2.0"
+    assert not version("1.2+cpu") < (1, 2)
+
+
+def test_tensors_of_sizes_and_of_data():
+    assert clnet.Tensor(2, 3).shape == (2, 3)
+    assert clnet.Tensor(2, 3, 0).shape == (2, 3, 0)
+    assert clnet.Tensor([1, 2]).dtype is clnet.float32
+    assert clnet.Tensor().shape == (0,)
+    assert clnet.LongTensor([1, 2]).tolist() == [1, 2]
+    assert clnet.ByteTensor(2).shape == (2,)
+    assert isinstance(clnet.ones(1), clnet.FloatTensor)
+    assert not isinstance(clnet.ones(1), clnet.LongTensor)
+
+
+def test_what_a_tensor_says_of_itself():
+    x = clnet.arange(6).reshape(2, 3)
+    assert x.type() == "torch.LongTensor"
+    assert x.type("torch.FloatTensor").dtype is clnet.float32
+    assert x.type(clnet.HalfTensor).dtype is clnet.float16
+    assert x.mT.tolist() == x.T.tolist() == x.H.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert (x.nbytes, x.itemsize, x.element_size()) == (48, 8, 8)
+    assert (x.stride(0), x.stride(-1), x.stride()) == (3, 1, (3, 1))
+    assert x.layout is clnet.strided
+    assert not x.is_sparse
+    assert not x.is_quantized
+    assert x.data_ptr() == x[0].data_ptr() != x[1].data_ptr()
+    assert x[1].storage_offset() == 3
+    assert x.grad_fn is None
+    assert (clnet.ones(1, requires_grad=True) * 2).grad_fn is not None
+    assert x.is_signed()
+    assert not x.byte().is_signed()
+    assert x[0, 1].is_nonzero()
+    assert x.pin_memory() is x
+    assert x.cpu().tolist() == x.tolist()
+    assert x.new(2).dtype is clnet.int64
+    assert x.new([4]).tolist() == [4]
+
+
+def test_a_tensor_becomes_a_view_of_itself():
+    x = clnet.ones(2, 3)
+    assert x.unsqueeze_(0) is x
+    assert x.shape == (1, 2, 3)
+    assert x.squeeze_().t_().shape == (3, 2)
+    leaf = clnet.ones(2, requires_grad=True)
+    with pytest.raises(GradientError, match="unsqueeze_: a leaf"):
+        leaf.unsqueeze_(0)
+    y = leaf * 2
+    y.unsqueeze_(1).sum().backward()
+    assert leaf.grad.tolist() == [2, 2]
+
+
+def test_memory_in_place():
+    x = clnet.arange(6.0)
+    assert x.resize_(2, 2).tolist() == [[0, 1], [2, 3]]
+    assert x.set_(clnet.ones(3)).tolist() == [1, 1, 1]
+    assert clnet.arange(3.0).apply_(lambda v: v * 2).tolist() == [0, 2, 4]
+    assert clnet.arange(3.0).map_(clnet.ones(3), lambda a, b: a + b).tolist() == [1, 2, 3]
+    assert clnet.empty_strided((2, 3), (1, 2)).stride() == (1, 2)
+
+
+def test_parameters_have_attributes_and_modules_buffers():
+    layer = nn.Linear(2, 2)
+    layer.weight.no_decay = True
+    layer.steps = nn.Buffer(clnet.ones(1))
+    layer.table = nn.Buffer(clnet.ones(1), persistent=False)
+    assert layer.weight.no_decay
+    assert copy.deepcopy(layer).weight.no_decay
+    assert [*layer.state_dict()] == ["weight", "bias", "steps"]
+    assert [n for n, _ in layer.named_buffers()] == ["steps", "table"]
+
+
+def test_set_grad_enabled_holds_from_its_call_on():
+    clnet.set_grad_enabled(False)
+    try:
+        assert not clnet.is_grad_enabled()
+    finally:
+        clnet.set_grad_enabled(True)
+    with clnet.set_grad_enabled(False):
+        assert not clnet.is_grad_enabled()
+    assert clnet.is_grad_enabled()
+
+    @clnet.no_grad
+    def recorded():
+        return clnet.is_grad_enabled()
+
+    assert not recorded()
+    assert clnet.is_grad_enabled()
+
+
+def test_settings_without_effect_are_taken():
+    clnet.backends.cudnn.benchmark = True
+    clnet.backends.cuda.matmul.allow_tf32 = True
+    clnet.set_float32_matmul_precision("high")
+    clnet.use_deterministic_algorithms(True)
+    with clnet.backends.cuda.sdp_kernel(enable_flash=False):
+        assert clnet.get_float32_matmul_precision() == "highest"
+    with pytest.raises(ArgumentError, match="the default is float32"):
+        clnet.set_default_dtype(clnet.float64)
+    with pytest.raises(ArgumentError, match=r"no code is fetched.*clnet.models"):
+        clnet.hub.load("pytorch/vision", "resnet18")
+
+
+def test_what_is_not_done_is_said_once():
+    script = "import clnet\nfor _ in range(3):\n    f = clnet.jit.script(len)\nassert f is len"
+    script += "\nfor _ in range(2):\n    with clnet.autocast('cpu', dtype=clnet.bfloat16): pass"
+    run = [sys.executable, "-W", "always", "-c", script]
+    told = subprocess.run(run, capture_output=True, text=True, check=True).stderr
+    assert told.count("stay as they are") == told.count("operands' dtype") == 1
+
+
+def test_a_scaler_scales_by_one():
+    weight = nn.Parameter(clnet.ones(2))
+    optimiser, scaler = clnet.optim.SGD([weight], lr=0.5), clnet.cuda.amp.GradScaler()
+    scaler.scale(weight.sum()).backward()
+    scaler.unscale_(optimiser)
+    scaler.step(optimiser)
+    scaler.update()
+    assert weight.tolist() == [0.5, 0.5]
+
+
+def test_modules_are_found_where_pytorch_has_them():
+    assert clnet.nn.utils.rnn is sys.modules["clnet.nn.packed"]
+    assert issubclass(nn.BatchNorm1d, _BatchNorm)
+    assert _pair(3) == (3, 3) == _pair([3, 3])
+    assert nn.parameter.Parameter is nn.Parameter
+    assert nn.modules.conv.Conv2d is nn.Conv2d
+    assert sys.modules["clnet.nn.packed"].__spec__.name == "clnet.nn.packed"
+    with pytest.raises(ModuleNotFoundError):
+        __import__("clnet.nn.nowhere")
+
+
+def test_a_checkpoint_takes_pytorchs_settings():
+    x = clnet.ones(2, requires_grad=True)
+    clnet.utils.checkpoint.checkpoint(clnet.exp, x, use_reentrant=False).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.exp([1, 1]), rtol=1e-6)
+
+
+def test_gradients_of_several_tensors():
+    x = clnet.autograd.Variable(clnet.ones(2), requires_grad=True)
+    y = nn.Parameter(clnet.ones(2))
+    clnet.autograd.backward([(x * y).sum(), x.sum()])
+    assert x.grad.tolist() == [2, 2]
+    assert isinstance(x, clnet.autograd.Variable)
+    x.grad = y.grad = None
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [1, 1]
+    assert y.grad is None
+
+
+def test_figures_for_tensorboard(tmp_path):
+    pytest.importorskip("tensorboard")
+    from clnet.utils.tensorboard import SummaryWriter  # noqa: PLC0415
+
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("loss", clnet.tensor(1.5), 3)
+        writer.add_histogram("weights", clnet.arange(5.0), 3)
+        writer.add_image("image", clnet.rand(3, 4, 4), 3)
+    (written,) = tmp_path.iterdir()
+    text = written.read_bytes()
+    assert b"loss" in text
+    assert b"weights" in text
+    assert b"PNG" in text
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda m: m.ones(2, 3), "tensor([[1., 1., 1.],\n        [1., 1., 1.]])"),
+        (lambda m: m.tensor([1.5, float("nan")]), "tensor([1.5000,    nan])"),
+        (lambda m: m.tensor([1e-8, 1.0]), "tensor([1.0000e-08, 1.0000e+00])"),
+        (lambda m: m.zeros(0, 3), "tensor([], size=(0, 3))"),
+        (lambda m: m.ones(2, dtype=m.int32), "tensor([1, 1], dtype=torch.int32)"),
+        (lambda m: m.ones(1, requires_grad=True), "tensor([1.], requires_grad=True)"),
+        (lambda m: m.ones(1, requires_grad=True) * 2, "tensor([2.], grad_fn=<MulBackward>)"),
+        (lambda m: m.arange(2000), "tensor([   0,    1,    2,  ..., 1997, 1998, 1999])"),
+        (lambda m: m.nn.Parameter(m.ones(1)), PARAMETER),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_tensor_is_pytorchs(make, text):
+    assert repr(make(clnet)).replace("clnet.", "torch.") == text
