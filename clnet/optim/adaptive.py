@@ -57,7 +57,7 @@ class Adagrad(Optimizer):
         added = self.param_groups[-1]
         with no_grad():
             for p in added["params"]:
-                self.state[id(p)]["sum"].fill_(float(added["initial_accumulator_value"]))
+                self.state[p]["sum"].fill_(float(added["initial_accumulator_value"]))
 
     def check(self, group: Group) -> None:
         """Settings are 0 or more."""

@@ -13,7 +13,7 @@ from .optimizer import Group, Optimizer, require_rates
 class ASGD(Optimizer):
     """``p -= lr' * (g + lambd * p)`` with a falling rate (Polyak, Juditsky 1992), as PyTorch's.
 
-    ``lr' = lr / (1 + lambd * lr * (t - 1)) ** alpha`` in step ``t``. ``state[id(p)]["ax"]`` is the
+    ``lr' = lr / (1 + lambd * lr * (t - 1)) ** alpha`` in step ``t``. ``state[p]["ax"]`` is the
     mean of the parameter since step ``t0``, and the parameter before. A learning rate that a
     scheduler changes counts at once; PyTorch takes it up a step later.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked_class, require_tensors
+from .written import Hook, StepHandle, around, load_state, numbers, state_of
 
 Group = dict[str, Any]
 
@@ -75,9 +76,10 @@ class _Alike(NamedTuple):
 class Optimizer:
     """Updates parameters from their gradients.
 
-    A subclass writes :meth:`check`, :meth:`state_names`, :meth:`settings` and :meth:`body`. The
-    numbers in ``param_groups`` are read at every step, also when a compiled step is replayed: a
-    scheduler may change them at will.
+    A subclass writes ``step``, as for PyTorch, and keeps what it likes in ``state[p]``; or it
+    declares its update by :meth:`check`, :meth:`state_names`, :meth:`settings` and :meth:`body`, in
+    one pass over all parameters. Then the numbers in ``param_groups`` are read at every step, also
+    when a compiled one is replayed: a scheduler may change them at will.
 
     Args:
         params: parameters, or dicts with ``"params"`` and settings of their own.
@@ -85,7 +87,8 @@ class Optimizer:
 
     Attributes:
         param_groups: dicts of ``"params"`` and settings.
-        state: for each parameter (by ``id``) its state tensors by name, allocated when it is added.
+        state: for each parameter what is kept of it by name; declared tensors are there from the
+            start.
 
     Raises:
         ArgumentError: if there are no parameters, one is given twice, or a setting is out of range.
@@ -93,17 +96,26 @@ class Optimizer:
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
+        if "step" in vars(cls):
+            cls.step = around(vars(cls)["step"])
         if cls.__module__.startswith(f"{__package__}."):
             checked_class(cls)
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[Group], defaults: Group) -> None:
-        self.defaults = defaults
+    def __init__(
+        self, params: Iterable[Tensor] | Iterable[Group], defaults: Group | None = None
+    ) -> None:
+        self.defaults: Group = {} if defaults is None else defaults
         self.param_groups: list[Group] = []
-        self.state: dict[int, dict[str, Tensor]] = {}
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self._before: OrderedDict[int, Hook] = OrderedDict()
+        self._after: OrderedDict[int, Hook] = OrderedDict()
+        self._stepping = False
         self._num_steps: dict[int, int] = {}
         self._cells: dict[int, list[HostScalar]] = {}
         self._num_changes = 0
-        given = list(params)
+        given = [params] if isinstance(params, Tensor) else list(params)
+        if given and isinstance(given[0], tuple):  # named_parameters()
+            given = [p for _, p in given]
         if not given:
             raise ArgumentError(type(self).__name__, "it gets one parameter or more")
         groups = given if isinstance(given[0], dict) else [{"params": given}]
@@ -112,11 +124,10 @@ class Optimizer:
 
     def check(self, group: Group) -> None:
         """Check a group's settings; raises :class:`~clnet.errors.ArgumentError`."""
-        raise NotImplementedError
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """Names of the tensors that are kept for each parameter of a group, zeros at first."""
-        raise NotImplementedError
+        return ()
 
     def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
         """The numbers that :meth:`body` gets as scalars.
@@ -125,14 +136,14 @@ class Optimizer:
             group: the settings as they stand.
             num_steps: updates of the parameter, with the one now made (1, 2, ...).
         """
-        raise NotImplementedError
+        return ()
 
     def body(self, group: Group) -> Body:
         """The update, a function of symbols: of parameter, state, gradient, scalars.
 
         It returns new values of the parameter and of each state tensor, in order.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}.body")
 
     def apply(
         self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Sequence[HostScalar]
@@ -152,8 +163,43 @@ class Optimizer:
         return _climbing(body, 1 + len(self.state_names(group))) if group.get("maximize") else body
 
     @property
+    def written(self) -> bool:
+        """Whether its update is a user's ``step``, and not declared."""
+        kinds = type(self).__mro__[: type(self).__mro__.index(Optimizer)]
+        return not any(kind.__module__.startswith(f"{__package__}.") for kind in kinds)
+
+    def register_step_pre_hook(self, hook: Hook) -> StepHandle:
+        """Call ``hook(optimizer, args, kwargs)`` before each step; it may return other arguments.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return StepHandle(self._before, hook)
+
+    def register_step_post_hook(self, hook: Hook) -> StepHandle:
+        """Call ``hook(optimizer, args, kwargs)`` after each step.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+        """
+        return StepHandle(self._after, hook)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for k, group in enumerate(self.param_groups):
+            lines += [f"Parameter Group {k}"]
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    @property
     def version(self) -> tuple[Any, ...]:
-        """Changes when groups, state or the kind of update change, but not with numbers."""
+        """Changes when groups, state or the kind of update change, but not with numbers.
+
+        Of a ``step`` that a user wrote, numbers are part of what is recorded.
+        """
+        if self.written:
+            groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
+            return (self._num_changes, numbers(groups), numbers(self.state))
         return (self._num_changes, *(self._rule(group) for group in self.param_groups))
 
     def add_param_group(self, group: Group) -> None:
@@ -164,10 +210,12 @@ class Optimizer:
         """
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
+        params = [p[1] if isinstance(p, tuple) else p for p in params]
         require_tensors(type(self).__name__, **{f"params[{k}]": p for k, p in enumerate(params)})
         if not params:
             raise ArgumentError(type(self).__name__, "a group has one parameter or more")
-        if len({id(p) for p in params}) < len(params) or any(id(p) in self.state for p in params):
+        here = {id(p) for p in self._params()}
+        if len({id(p) for p in params}) < len(params) or any(id(p) in here for p in params):
             raise ArgumentError(type(self).__name__, "a parameter is given once")
         if any(not p.is_leaf for p in params):
             raise ArgumentError(
@@ -179,20 +227,21 @@ class Optimizer:
         complete = {**self.defaults, **group, "params": params}
         self.check(complete)
         self.param_groups.append(complete)
+        self._num_changes += 1
+        if self.written:
+            return
         cells = [HostScalar(value) for value in self.settings(complete, 1)]
         for p in params:
-            self.state[id(p)] = {
-                name: zeros_like(p.detach()) for name in self.state_names(complete)
-            }
+            self.state[p] = {name: zeros_like(p.detach()) for name in self.state_names(complete)}
             self._num_steps[id(p)] = 0
             self._cells[id(p)] = cells
-        self._num_changes += 1
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
         """Forget the gradients of all parameters, or overwrite them with 0."""
         for group in self.param_groups:
             forget_gradients(group["params"], set_to_none=set_to_none)
 
+    @around
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, in place.
 
@@ -205,6 +254,8 @@ class Optimizer:
         Raises:
             ArgumentError: if a setting was changed to one that needs state there is none of.
         """
+        if self.written:
+            raise NotImplementedError(f"{type(self).__name__}.step")
         with enable_grad():
             loss = None if closure is None else closure()
         updated = [
@@ -227,6 +278,8 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups; step count and state tensors of the parameters by position."""
+        if self.written:
+            return state_of(self)
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
         for group, own in zip(groups, self.param_groups, strict=True):
             group["num_params"] = len(own["params"])
@@ -235,7 +288,7 @@ class Optimizer:
             "state": {
                 str(i): {
                     "step": self._num_steps[id(p)],
-                    **{name: t.detach() for name, t in self.state[id(p)].items()},
+                    **{name: t.detach() for name, t in self.state[p].items()},
                 }
                 for i, p in enumerate(self._params())
             },
@@ -250,6 +303,10 @@ class Optimizer:
         Raises:
             CheckpointError: if groups, parameters, state or shapes do not fit.
         """
+        if self.written:
+            load_state(self, state)
+            self._num_changes += 1
+            return
         groups, saved = self._checked(state)
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update({k: v for k, v in settings.items() if k != "num_params"})
@@ -261,7 +318,7 @@ class Optimizer:
                 self._cells[id(p)] = cells.setdefault(
                     key, [HostScalar(0.0) for _ in self._cells[id(p)]]
                 )
-                for name, own in self.state[id(p)].items():
+                for name, own in self.state[p].items():
                     value = entry[name]
                     given = isinstance(value, Tensor)
                     own.copy_(value if given else tensor(value, device=own.device))
@@ -271,7 +328,7 @@ class Optimizer:
         return [p for group in self.param_groups for p in group["params"]]
 
     def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
-        own, names = self.state[id(p)], self.state_names(group)
+        own, names = self.state[p], self.state_names(group)
         missing = [name for name in names if name not in own]
         if missing:
             raise ArgumentError(
@@ -339,7 +396,7 @@ class Optimizer:
         name, order, groups = type(self).__name__, self._params(), self._checked_groups(state)
         saved = [state["state"].get(str(i)) for i in range(len(order))]
         for i, (p, entry) in enumerate(zip(order, saved, strict=True)):
-            shapes = {key: own.shape for key, own in self.state[id(p)].items()}
+            shapes = {key: own.shape for key, own in self.state[p].items()}
             found = {k: tuple(v.shape) for k, v in (entry or {}).items() if k != "step"}
             if entry is None or "step" not in entry or found != shapes:
                 raise CheckpointError(

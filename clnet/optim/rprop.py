@@ -49,7 +49,7 @@ class Rprop(Optimizer):
         added = self.param_groups[-1]
         with no_grad():
             for p in added["params"]:
-                self.state[id(p)]["step_size"].fill_(float(added["lr"]))
+                self.state[p]["step_size"].fill_(float(added["lr"]))
 
     def check(self, group: Group) -> None:
         """The rate is 0 or more, the factors lie on both sides of 1."""

@@ -1,0 +1,308 @@
+"""Programs written for PyTorch, run with clnet in its place and compared with it.
+
+Models, losses and optimisers of pip packages are imported twice, once with PyTorch and once with
+clnet under PyTorch's name. From the same weights and data, outputs, gradients and three steps are
+compared. The packages are not clnet's dependencies::
+
+    pip install --no-deps lion-pytorch pytorch-optimizer torch_optimizer adabelief-pytorch \
+        schedulefree prodigyopt dadaptation
+    python ci/programs.py                  # all that are installed
+    python ci/programs.py optimisers       # one kind
+    python ci/programs.py Lion --trace     # those of a name, with tracebacks
+
+It prints what runs unchanged and is right, what is wrong, and what does not run, with reasons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+STEPS = 3
+
+
+class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds ``torch.x`` in ``clnet.x``."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        """A spec for PyTorch's names alone."""
+        del path, target
+        if fullname != "torch" and not fullname.startswith("torch."):
+            return None
+        ours = "clnet" + fullname.removeprefix("torch")
+        found = importlib.import_module("clnet")
+        for part in ours.split(".")[1:]:
+            found = getattr(found, part, None)
+        if found is None and importlib.util.find_spec(ours) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        """Our module, or what stands where PyTorch has one."""
+        ours = "clnet" + spec.name.removeprefix("torch")
+        try:
+            return importlib.import_module(ours)
+        except ModuleNotFoundError:
+            found: Any = importlib.import_module("clnet")
+            for part in ours.split(".")[1:]:
+                found = getattr(found, part)
+            return found
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """It has been run."""
+
+
+@contextmanager
+def in_torchs_place() -> Iterator[Any]:
+    """Put clnet under PyTorch's name; packages imported in the body are imported with it."""
+    import clnet  # noqa: PLC0415 - the one of the two that is wanted
+
+    before = dict(sys.modules)
+    standing = [n for n in sys.modules if n == "torch" or n.startswith("torch.")]
+    for name in standing:
+        del sys.modules[name]
+    for name in [n for n in sys.modules if n.split(".")[0] in PACKAGES]:
+        del sys.modules[name]
+    specs = {n: getattr(m, "__spec__", None) for n, m in before.items() if n.startswith("clnet")}
+    alias = _Alias()
+    sys.meta_path.insert(0, alias)
+    sys.modules["torch"] = clnet
+    try:
+        yield clnet
+    finally:
+        sys.meta_path.remove(alias)
+        for name in [n for n in sys.modules if n.split(".")[0] in {*PACKAGES, "torch"}]:
+            del sys.modules[name]
+        sys.modules.update({n: m for n, m in before.items() if n.split(".")[0] != "clnet"})
+        for name, spec in specs.items():
+            if name in sys.modules and spec is not None:
+                sys.modules[name].__spec__ = spec
+
+
+@dataclass(frozen=True)
+class Program:
+    """One thing to run.
+
+    Attributes:
+        kind: ``"optimisers"`` or ``"models"``.
+        package: the module that is imported.
+        name: of the class in it.
+        make: gives it, of the library, the package's module and (for optimisers) parameters.
+        inputs: shapes and kinds of a model's inputs.
+        tolerance: relative to the largest element.
+    """
+
+    kind: str
+    package: str
+    name: str
+    make: Callable[..., Any]
+    inputs: Callable[[np.random.Generator], list[np.ndarray]] | None = None
+    tolerance: float = 1e-4
+
+    @property
+    def title(self) -> str:
+        """Package and name."""
+        return f"{self.package}.{self.name}"
+
+
+def optimiser(package: str, name: str, *, tolerance: float = 1e-4, **settings: Any) -> Program:
+    """A program that is an optimiser, with settings."""
+
+    def make(library: Any, module: Any, parameters: Any) -> Any:
+        del library
+        return getattr(module, name)(parameters, **settings)
+
+    return Program("optimisers", package, name, make, tolerance=tolerance)
+
+
+_TORCH_OPTIMIZER = (
+    *(
+        "A2GradExp",
+        "A2GradInc",
+        "A2GradUni",
+        "AccSGD",
+        "AdaBelief",
+        "AdaBound",
+        "AdaMod",
+        "Adahessian",
+    ),
+    *(
+        "AdamP",
+        "AggMo",
+        "Apollo",
+        "DiffGrad",
+        "LARS",
+        "Lamb",
+        "MADGRAD",
+        "NovoGrad",
+        "PID",
+        "QHAdam",
+    ),
+    *("QHM", "RAdam", "Ranger", "RangerQH", "RangerVA", "SGDP", "SGDW", "SWATS", "Yogi"),
+)
+_PYTORCH_OPTIMIZER = (
+    *("A2Grad", "ADOPT", "APOLLO", "AdEMAMix", "AdaBelief", "AdaBound", "AdaDelta", "AdaFactor"),
+    *(
+        "AdaGC",
+        "AdaGO",
+        "AdaHessian",
+        "AdaLOMO",
+        "AdaMax",
+        "AdaMod",
+        "AdaMuon",
+        "AdaNorm",
+        "AdaPNM",
+    ),
+    *("AdaShift", "AdaSmooth", "AdaTAM", "Adai", "Adalite", "AdamC", "AdamG", "AdamMini", "AdamP"),
+    *("AdamS", "AdamWSN", "Adan", "AggMo", "Aida", "Ano", "AvaGrad", "BCOS", "CAME", "Conda"),
+    *("DAdaptAdaGrad", "DAdaptAdam", "DAdaptAdan", "DAdaptLion", "DAdaptSGD", "DiffGrad", "EXAdam"),
+    *("EmoFact", "EmoLynx", "EmoNavi", "FAdam", "FOCUS", "FTRL", "Fromage", "GaLore", "Grams"),
+    *("Gravity", "GrokFastAdamW", "Kate", "Kron", "LARS", "LOMO", "LaProp", "Lamb", "Lion"),
+    *("MADGRAD", "MARS", "MSVAG", "Muon", "Nero", "NovoGrad", "PAdam", "PID", "PNM", "Prodigy"),
+    *("QHAdam", "QHM", "RACS", "RAdam", "Ranger", "Ranger21", "Ranger25", "SCION", "SCIONLight"),
+    *("SGDP", "SGDSaI", "SGDW", "SM3", "SOAP", "SPAM", "SPlus", "SRMM", "SWATS", "ScalableShampoo"),
+    *(
+        "ScheduleFreeAdamW",
+        "ScheduleFreeRAdam",
+        "ScheduleFreeSGD",
+        "Shampoo",
+        "SignSGD",
+        "SimplifiedAdEMAMix",
+    ),
+    *("SophiaH", "StableAdamW", "StableSPAM", "TAM", "Tiger", "VSGD", "Yogi"),
+)
+_NEEDS = {"Ranger21": {"num_iterations": 10}, "AdaLOMO": None, "LOMO": None}
+_FURTHER = (
+    ("lion_pytorch", "Lion"),
+    ("adabelief_pytorch", "AdaBelief"),
+    ("schedulefree", "AdamWScheduleFree"),
+    ("schedulefree", "SGDScheduleFree"),
+    ("schedulefree", "RAdamScheduleFree"),
+    ("prodigyopt", "Prodigy"),
+    ("dadaptation", "DAdaptAdam"),
+    ("dadaptation", "DAdaptSGD"),
+    ("dadaptation", "DAdaptAdaGrad"),
+    ("dadaptation", "DAdaptLion"),
+    ("dadaptation", "DAdaptAdan"),
+)
+
+PROGRAMS = [
+    *[optimiser(package, name) for package, name in _FURTHER],
+    *[optimiser("torch_optimizer", name) for name in _TORCH_OPTIMIZER],
+    *[
+        optimiser("pytorch_optimizer", name, **(_NEEDS.get(name, {}) or {}))
+        for name in _PYTORCH_OPTIMIZER
+        if _NEEDS.get(name, {}) is not None
+    ],
+]
+PACKAGES = {program.package.split(".")[0] for program in PROGRAMS}
+
+
+def steps_of_optimiser(library: Any, program: Program, module: Any) -> dict[str, np.ndarray]:
+    """Parameters of a small network after each step of an optimiser."""
+    rng = np.random.default_rng(0)
+    shapes = {"a": (7, 5), "b": (5,), "c": (5, 3)}
+    host = {n: rng.standard_normal(s).astype(np.float32) * 0.5 for n, s in shapes.items()}
+    x = library.tensor(rng.standard_normal((11, 7)).astype(np.float32))
+    y = library.tensor(rng.standard_normal((11, 3)).astype(np.float32))
+    weights = {n: library.nn.Parameter(library.tensor(v)) for n, v in host.items()}
+    optimizer = program.make(library, module, list(weights.values()))
+    if hasattr(optimizer, "train"):
+        optimizer.train()
+    found: dict[str, np.ndarray] = {}
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        hidden = (x @ weights["a"] + weights["b"]).tanh()
+        loss = ((hidden @ weights["c"] - y) ** 2).mean()
+        loss.backward(create_graph="essian" in program.name)
+        return loss
+
+    for step in range(STEPS):
+        loss = closure()
+        optimizer.step()
+        found[f"loss {step}"] = np.array(loss.item())
+        found |= {f"{n} after step {step + 1}": _host(w) for n, w in weights.items()}
+    return found
+
+
+def _host(x: Any) -> np.ndarray:
+    return np.array(x.detach().cpu().numpy(), dtype=np.float64)
+
+
+def run(library: Any, program: Program) -> dict[str, np.ndarray]:
+    """What a program computes with a library."""
+    library.manual_seed(0)
+    module = importlib.import_module(program.package)
+    return steps_of_optimiser(library, program, module)
+
+
+def difference(
+    got: dict[str, np.ndarray], expected: dict[str, np.ndarray], tolerance: float
+) -> str:
+    """What differs first, or nothing."""
+    for name, reference in expected.items():
+        if got[name].shape != reference.shape:
+            return f"{name}: shape {got[name].shape}, not {reference.shape}"
+        scale = max(np.abs(reference).max(initial=0), 1e-6)
+        error = np.abs(got[name] - reference).max(initial=0) / scale
+        if not error <= tolerance:
+            return f"{name}: differs by {error:.1e} of the largest"
+    return ""
+
+
+def outcome(program: Program, *, trace: bool) -> tuple[str, str]:
+    """``right``, ``wrong``, ``fails`` or ``absent``, and why."""
+    torch = importlib.import_module("torch")
+    try:
+        expected = run(torch, program)
+    except ImportError as error:
+        return "absent", str(error)
+    except Exception as error:  # PyTorch's own version does not run: nothing to compare with
+        return "absent", f"with PyTorch: {type(error).__name__}: {error}"
+    try:
+        with in_torchs_place() as clnet:
+            got = run(clnet, program)
+    except Exception as error:  # whatever the package meets is the finding
+        if trace:
+            traceback.print_exc()
+        return "fails", f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+    found = difference(got, expected, program.tolerance)
+    return ("wrong", found) if found else ("right", "")
+
+
+def main() -> int:
+    """Run them all and print what came of it; 1 if one is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("only", nargs="*", help="kinds, packages or names")
+    parser.add_argument("--trace", action="store_true", help="show tracebacks")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    counts = dict.fromkeys(("right", "wrong", "fails", "absent"), 0)
+    for program in PROGRAMS:
+        if options.only and not {program.kind, program.package, program.name} & set(options.only):
+            continue
+        verdict, why = outcome(program, trace=options.trace)
+        counts[verdict] += 1
+        print(f"{verdict:7} {program.title}{': ' if why else ''}{why}", flush=True)
+    ran = sum(counts.values()) - counts["absent"]
+    share = counts["right"] / max(ran, 1)
+    print(f"{counts['right']} of {ran} run unchanged and are right ({share:.0%}); {counts}")
+    return min(counts["wrong"], 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Optimisers that users write: a ``step`` of their own, hooks around it, its state in traces.
+
+Their step is Python, and what it keeps is what it likes. A compiled function records it once for
+each value of the numbers among this; what it cannot record it refuses.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import CheckpointError, TraceError
+from ..tensor import Tensor, tensor
+from ..values import mode
+
+Hook = Callable[..., Any]
+
+
+class StepHandle:
+    """Takes a hook away again.
+
+    Args:
+        hooks: where it is.
+        hook: what is called.
+    """
+
+    _made = 0
+
+    def __init__(self, hooks: OrderedDict[int, Hook], hook: Hook) -> None:
+        self._hooks = hooks
+        StepHandle._made += 1
+        self.id = StepHandle._made
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Call the hook no more."""
+        self._hooks.pop(self.id, None)
+
+
+def around(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A class's ``step`` with the hooks around it, and recorded with care while one is traced."""
+
+    @functools.wraps(step)
+    def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._stepping:  # super().step() of a subclass that has hooks of its own around it
+            return step(self, *args, **kwargs)
+        self._stepping = True
+        try:
+            for hook in tuple(self._before.values()):
+                changed = hook(self, args, kwargs)
+                args, kwargs = (args, kwargs) if changed is None else changed
+            traced = mode.current().tracer is not None and self.written
+            taken = traced_step if traced else step
+            result = (
+                taken(self, *args, **kwargs) if taken is step else taken(step, self, args, kwargs)
+            )
+            for hook in tuple(self._after.values()):
+                hook(self, args, kwargs)
+        finally:
+            self._stepping = False
+        return result
+
+    return whole
+
+
+def numbers(value: Any) -> Any:
+    """What a trace depends on in a user's state: its plain values, and which tensors there are."""
+    if isinstance(value, Tensor):
+        return id(value.array.storage)
+    if isinstance(value, Mapping):
+        return tuple(
+            (k if not isinstance(k, Tensor) else id(k), numbers(v)) for k, v in value.items()
+        )
+    if isinstance(value, list | tuple):
+        return tuple(map(numbers, value))
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    return value if isinstance(value, bool | int | float | str | type(None)) else id(value)
+
+
+def traced_step(
+    step: Callable[..., Any], optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Record a user's step.
+
+    Args:
+        step: the function.
+        optimizer: whose it is.
+        args: its arguments.
+        kwargs: the same by name.
+
+    Raises:
+        TraceError: if it makes state, whose memory would be the trace's.
+    """
+    name = type(optimizer).__name__
+    tracer = mode.current().tracer
+    tracer.watch(optimizer)
+    before = {p: dict(state) for p, state in optimizer.state.items()}
+    seen = numbers(before)
+    with mode.using(phase="update", module_path=name):
+        result = step(optimizer, *args, **kwargs)
+    made = [
+        key
+        for p, state in optimizer.state.items()
+        for key, value in state.items()
+        if isinstance(value, Tensor) and value.array.storage.buffer is None
+        if before.get(p, {}).get(key) is not value
+    ]
+    if made:
+        optimizer.state.clear()
+        optimizer.state.update(before)
+        raise TraceError(
+            f"{name}.step",
+            "it makes tensors of its state inside a function that clnet.compile traces",
+            names=sorted(map(str, set(made))),
+            remedy="Call step() once before, outside the compiled function; write state in place",
+        )
+    if numbers({p: dict(state) for p, state in optimizer.state.items()}) != seen:
+        warnings.warn(
+            f"{name}.step: its state holds numbers of Python that it changes, so every call is "
+            "traced anew. Keep them in tensors, changed in place",
+            stacklevel=4,
+        )
+    return result
+
+
+def state_of(optimizer: Any) -> dict[str, Any]:
+    """The state of a user's optimiser, in PyTorch's form: parameters by their position."""
+    order = {id(p): k for k, p in enumerate(_parameters(optimizer))}
+    groups = [
+        {k: v for k, v in g.items() if k != "params"}
+        | {"params": [order[id(p)] for p in g["params"]]}
+        for g in optimizer.param_groups
+    ]
+    state = {
+        order[id(key)] if isinstance(key, Tensor) else key: dict(value)
+        for key, value in optimizer.state.items()
+    }
+    return {"state": state, "param_groups": groups}
+
+
+def load_state(optimizer: Any, given: Mapping[str, Any]) -> None:
+    """Continue from what :func:`state_of` gave, or PyTorch's optimiser of the same kind.
+
+    Args:
+        optimizer: the user's.
+        given: the state; its tensors are copied, to the device and floating dtype of the parameter.
+
+    Raises:
+        CheckpointError: if groups or parameters do not fit.
+    """
+    name = type(optimizer).__name__
+    if not isinstance(given, Mapping) or not {"state", "param_groups"} <= set(given):
+        raise CheckpointError(name, "not an optimiser's state", type=type(given).__name__)
+    groups = given["param_groups"]
+    sizes = [len(g["params"]) for g in optimizer.param_groups]
+    theirs = [len(g.get("params", ())) for g in groups]
+    if sizes != theirs:
+        law = "the state has other groups or parameters"
+        raise CheckpointError(name, law, state=theirs, optimiser=sizes)
+    places = [place for g in groups for place in g["params"]]
+    by_place = dict(zip(places, _parameters(optimizer), strict=True))
+    state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+    for place, values in given["state"].items():
+        p = by_place.get(place)
+        if p is None:
+            state[place] = values
+        else:
+            state[p] = {k: _copied(k, v, p) for k, v in values.items()}
+    for own, group in zip(optimizer.param_groups, groups, strict=True):
+        own.update({k: v for k, v in group.items() if k != "params"})
+    optimizer.state.clear()
+    optimizer.state.update(state)
+
+
+def _copied(name: str, value: Any, p: Tensor) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _copied(k, v, p) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_copied(name, v, p) for v in value)
+    if not (isinstance(value, Tensor) or hasattr(value, "detach")):
+        return value
+    floating = str(value.dtype).rpartition(".")[2].startswith(("float", "bfloat"))
+    dtype = p.dtype if floating and name != "step" else None
+    return tensor(value, device=p.device, dtype=dtype)
+
+
+def _parameters(optimizer: Any) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]

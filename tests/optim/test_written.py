@@ -1,0 +1,216 @@
+"""Optimisers that users write: the same class on PyTorch's base and on clnet's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, CheckpointError, TraceError
+
+pytestmark = pytest.mark.device
+
+RNG = np.random.default_rng(0)
+START = [RNG.standard_normal(s).astype(np.float32) for s in [(3, 4), (4,)]]
+X = RNG.standard_normal((5, 3)).astype(np.float32)
+
+
+def written(library: Any, counter: Any = None) -> Any:
+    """An optimiser as users write them; it counts steps in Python unless it makes a counter."""
+
+    class Written(library.optim.Optimizer):
+        def __init__(self, params, lr=0.1, beta=0.9):
+            super().__init__(params, {"lr": lr, "beta": beta})
+
+        @library.no_grad()
+        def step(self, closure=None):
+            loss = None
+            if closure is not None:
+                with library.enable_grad():
+                    loss = closure()
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    state = self.state[p]
+                    if not state:
+                        state["step"] = 0 if counter is None else counter()
+                        state["mean"] = library.zeros_like(p)
+                        state["square"] = library.zeros_like(p.data)
+                    state["step"] += 1
+                    mean, square, g = state["mean"], state["square"], p.grad.data
+                    mean.lerp_(g, 1 - group["beta"])
+                    square.mul_(0.99).addcmul_(g, g, value=0.01)
+                    scale = 1 - group["beta"] ** state["step"]
+                    p.data.addcdiv_(mean, square.sqrt().add_(1e-4), value=-group["lr"])
+                    p.data.add_(mean.sign().mul_(scale), alpha=-0.01)
+                    p.grad.copy_(g * 0.5)
+            return loss
+
+    return Written
+
+
+def values(tensors) -> list[np.ndarray]:
+    return [np.array(t.detach().numpy()) for t in tensors]
+
+
+def close(got, expected) -> None:
+    for a, b in zip(values(got), values(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def trained(library: Any, *, steps: int = 3) -> tuple[Any, Any]:
+    """Parameters and optimiser after some steps, the last with a closure and another rate."""
+    w, b = (library.nn.Parameter(library.tensor(v)) for v in START)
+    optimizer = written(library)([{"params": [w], "lr": 0.05}, {"params": [b]}], lr=0.2)
+    x = library.tensor(X)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = ((x @ w + b) ** 2).mean()
+        loss.backward()
+        return loss
+
+    for _ in range(steps - 1):
+        closure()
+        optimizer.step()
+    optimizer.param_groups[1]["lr"] = 0.01
+    assert optimizer.step(closure).item() > 0
+    return (w, b), optimizer
+
+
+def test_a_users_optimiser_makes_the_steps_that_it_makes_with_pytorch():
+    torch = pytest.importorskip("torch")
+    (ours, optimizer), (theirs, other) = trained(clnet), trained(torch)
+    close(ours, theirs)
+    close([p.grad for p in ours], [p.grad for p in theirs])
+    for p, q in zip(ours, theirs, strict=True):
+        assert optimizer.state[p]["step"] == 3
+        close([optimizer.state[p]["mean"]], [other.state[q]["mean"]])
+    state, expected = optimizer.state_dict(), other.state_dict()
+    assert state["param_groups"] == expected["param_groups"]
+    assert {k: sorted(v) for k, v in state["state"].items()} == {
+        k: sorted(v) for k, v in expected["state"].items()
+    }
+
+
+def test_pytorchs_state_is_gone_on_from():
+    torch = pytest.importorskip("torch")
+    (theirs, other) = trained(torch)
+    weights = [clnet.nn.Parameter(clnet.tensor(p)) for p in theirs]
+    optimizer = written(clnet)([{"params": [weights[0]]}, {"params": [weights[1]]}])
+    optimizer.load_state_dict(other.state_dict())
+    assert optimizer.param_groups[1]["lr"] == 0.01
+    for p, q in zip(weights, theirs, strict=True):
+        p.grad = clnet.ones_like(p)
+        q.grad = torch.ones_like(q)
+    optimizer.step()
+    other.step()
+    close(weights, theirs)
+    again = written(clnet)([{"params": [weights[0]]}, {"params": [weights[1]]}])
+    again.load_state_dict(optimizer.state_dict())
+    assert again.state[weights[0]]["step"] == 4
+    assert again.state[weights[0]]["mean"] is not optimizer.state[weights[0]]["mean"]
+    with pytest.raises(CheckpointError, match=r"state=\[1, 1\], optimiser=\[2\]"):
+        written(clnet)(weights).load_state_dict(optimizer.state_dict())
+    with pytest.raises(CheckpointError, match="not an optimiser's state"):
+        again.load_state_dict({})
+
+
+@pytest.mark.parametrize("kind", [written(clnet), clnet.optim.SGD, clnet.optim.LBFGS])
+def test_hooks_are_called_around_a_step(kind):
+    p = clnet.nn.Parameter(clnet.ones(2))
+    optimizer = kind([p], lr=0.1)
+    said: list[str] = []
+
+    def before(optimizer, args, kwargs):
+        said.append("before")
+        return (lambda: (p * p).sum().backward() or p.sum(),), kwargs
+
+    handle = optimizer.register_step_pre_hook(before)
+    optimizer.register_step_post_hook(lambda *_: said.append("after"))
+    optimizer.step()
+    assert said == ["before", "after"]
+    assert p.tolist() != [1, 1]
+    handle.remove()
+    optimizer.step(lambda: p.sum())
+    assert said == ["before", "after", "after"]
+
+
+def test_groups_are_added_and_shown():
+    p, q = (clnet.nn.Parameter(clnet.ones(2)) for _ in range(2))
+    optimizer = written(clnet)(iter([("p", p)]), lr=0.3)
+    optimizer.add_param_group({"params": q, "lr": 0.1})
+    assert [g["lr"] for g in optimizer.param_groups] == [0.3, 0.1]
+    assert repr(optimizer).splitlines()[1:4] == [
+        "Parameter Group 0",
+        "    beta: 0.9",
+        "    lr: 0.3",
+    ]
+    with pytest.raises(ArgumentError, match="a parameter is given once"):
+        optimizer.add_param_group({"params": [q]})
+    abstract = clnet.optim.Optimizer([p], {})
+    with pytest.raises(NotImplementedError, match=r"Optimizer\.step"):
+        abstract.step()
+
+
+def steps(kind: Any, *, compiled: bool, count: int = 4) -> tuple[list[np.ndarray], int]:
+    w, b = (clnet.nn.Parameter(clnet.tensor(v)) for v in START)
+    optimizer = kind([w, b])
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = ((x @ w + b) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = clnet.tensor(X)
+    step(x)
+    run = clnet.compile(step) if compiled else step
+    for k in range(count):
+        if k == count - 1:
+            optimizer.param_groups[0]["lr"] = 0.02
+        run(x)
+    return values([w, b]), run.num_traces if compiled else 0  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def test_a_users_step_is_compiled_once_for_each_setting():
+    kind = written(clnet, lambda: clnet.zeros(()))
+    (got, traces), (expected, _) = steps(kind, compiled=True), steps(kind, compiled=False)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert traces == 2  # the last step has another rate
+
+
+def test_a_step_that_counts_in_python_is_traced_anew_and_says_so():
+    with pytest.warns(UserWarning, match="Keep them in tensors") as said:
+        got, traces = steps(written(clnet), compiled=True)
+    expected, _ = steps(written(clnet), compiled=False)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert traces == 4
+    assert len(said) == 4
+
+
+def test_state_is_not_made_in_a_trace():
+    w = clnet.nn.Parameter(clnet.ones(3))
+    optimizer = written(clnet)([w])
+
+    @clnet.compile
+    def step(x):
+        (w * x).sum().backward()
+        optimizer.step()
+
+    with pytest.raises(TraceError, match=r"names=\['mean', 'square'\]. Call step\(\) once before"):
+        step(clnet.ones(3))
+    assert not optimizer.state
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        w.grad = clnet.ones(3)
+        optimizer.step()
+        step(clnet.ones(3))
+    assert optimizer.state[w]["step"] == 2
