@@ -7,14 +7,13 @@ nothing is written for it. With a check it is reported, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
 from ...values.shapes import Shape, Strides, collapse
 from ..grid import items
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from ..moving import fill
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
@@ -22,51 +21,6 @@ from .sort import Sorted, sort
 _CPU_LEAST_ROW = 8
 _GPU_LEAST_LINES = 4096
 _SHORT_LINE = 32
-
-
-class _Rows(NamedTuple):
-    ctype: str
-    index_type: str
-    missing: str
-    wrap: bool
-    check: bool
-
-
-class _Along(NamedTuple):
-    ctype: str
-    index_type: str
-    ndim: int
-    missing: str
-    wrap: bool
-    check: bool
-
-
-class _Lines(NamedTuple):
-    ctype: str
-    index_type: str
-    ndim: int
-    wrap: bool
-    add: bool
-    check: bool
-
-
-class _KeysAlong(NamedTuple):
-    index_type: str
-    ndim: int
-    wrap: bool
-    check: bool
-
-
-class _KeysOfRows(NamedTuple):
-    index_type: str
-    wrap: bool
-    check: bool
-
-
-class _Fold(NamedTuple):
-    index_type: str
-    count: int
-    check: bool
 
 
 _ROWS = Kernel("gather_rows", "index/gather.mako")
@@ -103,8 +57,15 @@ def gather_rows(
     if y.size == 0:
         return []
     outer, n, inner = y.shape
-    params = _Rows(y.dtype.moved_as, index.dtype.ctype, _missing(y.dtype), wrap, check is not None)
-    args = (outer, n, inner, x.shape[1], x.strides[0], x.strides[1], y, x, index)
+    params = {
+        **named("ctype index_type", y.dtype.moved_as, index.dtype.ctype),
+        **named("missing wrap check", _missing(y.dtype), wrap, check is not None),
+    }
+    args = {
+        **named("outer n inner limit", outer, n, inner, x.shape[1]),
+        **named("x_outer x_row", x.strides[0], x.strides[1]),
+        **named("y x index", y, x, index),
+    }
     kernel, (global_size, local_size) = _ROW_ELEMENTS, items(target, y.size)
     if not target.traits.dedicated_local_memory and inner >= _CPU_LEAST_ROW:
         kernel, global_size, local_size = _ROWS, (n, outer), (1, 1)
@@ -208,18 +169,20 @@ def gather_along(
         return []
     shape, x_strides, index_strides = _along(index, x.strides, dim)
     global_size, local_size = items(target, y.size)
-    sizes = (y.size, x.shape[dim], x.strides[dim])
+    params = {
+        **named("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
+        **named("missing wrap check", _missing(y.dtype), wrap, check is not None),
+    }
     return [
         _ALONG.launch(
-            _Along(
-                y.dtype.moved_as,
-                index.dtype.ctype,
-                len(shape),
-                _missing(y.dtype),
-                wrap,
-                check is not None,
-            ),
-            (*sizes, *shape, *x_strides, *index_strides, y, x, index),
+            params,
+            {
+                **named("n limit x_step", y.size, x.shape[dim], x.strides[dim]),
+                "size_{d}": shape,
+                "x_stride_{d}": x_strides,
+                "index_stride_{d}": index_strides,
+                **named("y x index", y, x, index),
+            },
             global_size=global_size,
             local_size=local_size,
             flops=0,
@@ -306,8 +269,12 @@ def fold_indices(
     global_size, local_size = items(target, y.size)
     return [
         _FOLD.launch(
-            _Fold(indices[0].dtype.ctype, len(indices), check is not None),
-            (y.size, *sizes, y, *indices),
+            {
+                "index_type": indices[0].dtype.ctype,
+                "count": len(indices),
+                "check": check is not None,
+            },
+            {"n": y.size, "size_{d}": sizes, "y": y, "index_{d}": indices},
             global_size=global_size,
             local_size=local_size,
             flops=2 * y.size * len(indices),
@@ -380,18 +347,23 @@ def _scatter_lines(
         others(index.shape), [others(y.strides), others(index.strides)]
     )
     length = index.shape[dim]
-    sizes = (lines, length, y.shape[dim], y.strides[dim], index.strides[dim])
+    params = {
+        "ctype": y.dtype.ctype if add else y.dtype.moved_as,
+        **named("index_type ndim", index.dtype.ctype, len(shape)),
+        **named("wrap add check", wrap, add, check is not None),
+    }
+    args = {
+        **named("lines n limit", lines, length, y.shape[dim]),
+        **named("y_step index_step", y.strides[dim], index.strides[dim]),
+        "size_{d}": shape,
+        "y_stride_{d}": y_strides,
+        "index_stride_{d}": index_strides,
+        **named("y x index", y, x, index),
+    }
     global_size, local_size = items(target, lines)
     return _LINES.launch(
-        _Lines(
-            y.dtype.ctype if add else y.dtype.moved_as,
-            index.dtype.ctype,
-            len(shape),
-            wrap,
-            add,
-            check is not None,
-        ),
-        (*sizes, *shape, *y_strides, *index_strides, y, x, index),
+        params,
+        args,
         global_size=global_size,
         local_size=local_size,
         flops=x.size,
@@ -413,10 +385,16 @@ def _sorted_along(
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
     shape, y_strides, index_strides = _along(index, y.strides, dim)
     global_size, local_size = items(target, n)
-    sizes = (n, y.shape[dim], y.strides[dim], y.size)
+    how = (index.dtype.ctype, len(shape), wrap, check is not None)
     launch = _KEYS_ALONG.launch(
-        _KeysAlong(index.dtype.ctype, len(shape), wrap, check is not None),
-        (*sizes, *shape, *y_strides, *index_strides, keys, order, index),
+        named("index_type ndim wrap check", *how),
+        {
+            **named("n limit x_step last", n, y.shape[dim], y.strides[dim], y.size),
+            "size_{d}": shape,
+            "x_stride_{d}": y_strides,
+            "index_stride_{d}": index_strides,
+            **named("keys order index", keys, order, index),
+        },
         global_size=global_size,
         local_size=local_size,
         flops=0,
@@ -443,8 +421,8 @@ def _sorted_rows(
         global_size, local_size = items(target, n)
         launches.append(
             _KEYS_OF_ROWS.launch(
-                _KeysOfRows(index.dtype.ctype, wrap, check is not None),
-                (n, rows, skip, keys, order, index),
+                named("index_type wrap check", index.dtype.ctype, wrap, check is not None),
+                named("n limit skip keys order index", n, rows, skip, keys, order, index),
                 global_size=global_size,
                 local_size=local_size,
                 flops=0,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import DType, Kind, bool_, int32, uint8
 from ..grid import items
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from .sort import Sorted, sort
 
 _CPU_RANKED = 64
@@ -16,31 +16,6 @@ _GPU_RANKED = 512
 _WORD = 32
 _RAW = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF << 52}
-
-
-class _Rank(NamedTuple):
-    raw: str
-    kind: str
-    top: str
-    infinity: str
-    descending: bool
-
-
-class _Keys(NamedTuple):
-    raw: str
-    kind: str
-    top: str
-    infinity: str
-    descending: bool
-    first: bool
-
-
-class _Lines(NamedTuple):
-    pass
-
-
-class _Take(NamedTuple):
-    raw: str
 
 
 _KEYS = Kernel("order_keys", "index/order.mako")
@@ -73,39 +48,42 @@ def sort_lines(
     how = _ordering(x.dtype, descending=descending)
     shared = target.traits.dedicated_local_memory
     if length <= (_GPU_RANKED if shared else _CPU_RANKED):
-        args = (x.size, length, values, indices, x)
+        args = named("n length values indices x", x.size, length, values, indices, x)
         moved = x.nbytes + values.nbytes + indices.nbytes
         return [_launch(target, _RANK, how, args, flops=2 * x.size * length, moved=moved)]
     found = _by_radix(target, x, how)
-    args = (x.size, length, values, indices, x, found.order)
+    args = {
+        **named("n length values", x.size, length, values),
+        **named("indices x order", indices, x, found.order),
+    }
     moved = x.nbytes + values.nbytes + indices.nbytes + found.order.nbytes
-    take = _launch(target, _TAKE, _Take(how.raw), args, flops=0, moved=moved)
+    take = _launch(target, _TAKE, {"raw": how["raw"]}, args, flops=0, moved=moved)
     return [*found.launches, take]
 
 
-def _by_radix(target: Target, x: Array, how: _Rank) -> Sorted:
+def _by_radix(target: Target, x: Array, how: dict[str, Any]) -> Sorted:
     """All elements sorted by their keys, the lowest word first, and then by their lines."""
     memory, n = Scratch(x.device), x.size
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
     bits = 8 * x.dtype.itemsize
     launches: list[Launch] = []
     for shift in range(0, bits, _WORD):
-        params = _Keys(*how, first=shift == 0)
-        args = (n, shift, keys, order, x)
+        params = {**how, "first": shift == 0}
+        args = named("n shift keys order x", n, shift, keys, order, x)
         moved = x.nbytes + keys.nbytes + order.nbytes
         launches.append(_launch(target, _KEYS, params, args, flops=0, moved=moved))
         keys, order, more = sort(target, memory, keys, order, limit=2 ** min(bits, _WORD) - 1)
         launches += more
     lines = x.shape[0]
     if lines > 1:
-        args = (n, x.shape[1], keys, order)
-        launches.append(_launch(target, _LINES, _Lines(), args, flops=n, moved=8 * n))
+        args = named("n length keys order", n, x.shape[1], keys, order)
+        launches.append(_launch(target, _LINES, {}, args, flops=n, moved=8 * n))
         keys, order, more = sort(target, memory, keys, order, limit=lines - 1)
         launches += more
     return Sorted(keys, order, launches)
 
 
-def _ordering(dtype: DType, *, descending: bool) -> _Rank:
+def _ordering(dtype: DType, *, descending: bool) -> dict[str, Any]:
     raw = _RAW[dtype.itemsize]
     kind = "unsigned" if dtype in (bool_, uint8) else "signed"
     if dtype.kind is Kind.FLOATING:
@@ -113,13 +91,19 @@ def _ordering(dtype: DType, *, descending: bool) -> _Rank:
     suffix = "UL" if raw == "ulong" else "U"
     top = f"{1 << (8 * dtype.itemsize - 1):#x}{suffix}"
     infinity = f"{_INFINITY.get(dtype.name, 0):#x}{suffix}"
-    return _Rank(raw, kind, top, infinity, descending)
+    return named("raw kind top infinity descending", raw, kind, top, infinity, descending)
 
 
 def _launch(
-    target: Target, kernel: Kernel, params: Any, args: tuple[Any, ...], *, flops: int, moved: int
+    target: Target,
+    kernel: Kernel,
+    params: dict[str, Any],
+    args: dict[str, Any],
+    *,
+    flops: int,
+    moved: int,
 ) -> Launch:
-    global_size, local_size = items(target, args[0])
+    global_size, local_size = items(target, args["n"])
     return kernel.launch(
         params, args, global_size=global_size, local_size=local_size, flops=flops, bytes=moved
     )

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import round_up
 from ..grid import items
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import streams_rows
 from .sort import Sorted
 
 _TREE_LANES = 32
 _TREE_SLICES = 8
 _POWER_OF_2 = Constraint("slices & (slices - 1) == 0", "the tree halves them")
-
-
-class _Starts(NamedTuple):
-    pass
-
-
-class _Sum(NamedTuple):
-    ctype: str
-    real: str
-
-
-class _SumRows(NamedTuple):
-    ctype: str
-    real: str
-    vector: int
-    stream: bool
-
-
-class _SumTree(NamedTuple):
-    ctype: str
-    real: str
-    lanes: int
-    slices: int
-
-
-class _Last(NamedTuple):
-    ctype: str
 
 
 _STARTS = Kernel("segment_starts", "index/segment.mako")
@@ -73,25 +46,32 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     outer, rows, inner = y.shape
     starts, launches = _starts(target, memory, rows, runs)
     traits, n = target.traits, runs.keys.size
-    ctype, real = y.dtype.ctype, "double" if y.dtype.compute == "float64" else y.dtype.ctype
-    args = (outer, rows, n, inner, y, x, starts, runs.order)
+    real = "double" if y.dtype.compute == "float64" else y.dtype.ctype
+    params: dict[str, Any] = {"ctype": y.dtype.ctype, "real": real}
     if not traits.dedicated_local_memory and inner >= traits.simd_width:
         lanes = max(traits.simd_width, 2)
-        kernel, params = _SUM_ROWS, _SumRows(ctype, real, lanes, streams_rows(y, inner, lanes))
+        kernel = _SUM_ROWS
+        params |= {"vector": lanes, "stream": streams_rows(y, inner, lanes)}
         sizes: tuple[Any, Any] = ((rows, outer), (1, 1))
     elif traits.dedicated_local_memory and inner >= _TREE_LANES // 2 and n >= rows:
-        kernel, params = _SUM_TREE, _SumTree(ctype, real, _TREE_LANES, _TREE_SLICES)
+        kernel = _SUM_TREE
+        params |= {"lanes": _TREE_LANES, "slices": _TREE_SLICES}
         sizes = (
             (round_up(inner, _TREE_LANES), rows * _TREE_SLICES, outer),
             (_TREE_LANES, _TREE_SLICES, 1),
         )
     else:
-        kernel, params = _SUM_ELEMENTS, _Sum(ctype, real)
+        kernel = _SUM_ELEMENTS
         sizes = items(target, y.size)
     moved = y.nbytes + x.nbytes + starts.nbytes + runs.order.nbytes
     launches.append(
         kernel.launch(
-            params, args, global_size=sizes[0], local_size=sizes[1], flops=x.size, bytes=moved
+            params,
+            _args(y, x, starts, runs),
+            global_size=sizes[0],
+            local_size=sizes[1],
+            flops=x.size,
+            bytes=moved,
         )
     )
     return launches
@@ -112,13 +92,12 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     """
     if y.size == 0:
         return []
-    outer, rows, inner = y.shape
-    starts, launches = _starts(target, memory, rows, runs)
+    starts, launches = _starts(target, memory, y.shape[1], runs)
     global_size, local_size = items(target, y.size)
     launches.append(
         _LAST.launch(
-            _Last(y.dtype.moved_as),
-            (outer, rows, runs.keys.size, inner, y, x, starts, runs.order),
+            {"ctype": y.dtype.moved_as},
+            _args(y, x, starts, runs),
             global_size=global_size,
             local_size=local_size,
             flops=0,
@@ -128,14 +107,22 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     return launches
 
 
+def _args(y: Array, x: Array, starts: Array, runs: Sorted) -> dict[str, Any]:
+    outer, rows, inner = y.shape
+    return {
+        **named("outer rows n inner", outer, rows, runs.keys.size, inner),
+        **named("y x starts order", y, x, starts, runs.order),
+    }
+
+
 def _starts(target: Target, memory: Scratch, rows: int, runs: Sorted) -> tuple[Array, list[Launch]]:
     starts = Array.scratch(memory, (rows + 1,), int32)
     # A search takes a CPU longer than to write down one by one where runs begin.
     searched = target.traits.dedicated_local_memory
     global_size, local_size = items(target, 1 + (rows if searched else runs.keys.size))
     launch = (_STARTS if searched else _MARKS).launch(
-        _Starts(),
-        (rows, runs.keys.size, starts, runs.keys),
+        {},
+        named("rows n starts keys", rows, runs.keys.size, starts, runs.keys),
         global_size=global_size,
         local_size=local_size,
         flops=0,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 
 _CPU_BITS = 8
 _CPU_LEAST_BLOCK = 4096
@@ -18,29 +18,6 @@ _GPU_PER_ITEM = 8
 _POWER_OF_2 = Constraint("radix & (radix - 1) == 0", "a digit is a whole number of bits")
 
 
-class _Radix(NamedTuple):
-    radix: int
-
-
-class _Scan(NamedTuple):
-    pass
-
-
-class _CountLocal(NamedTuple):
-    radix: int
-    group: int
-
-
-class _ScanLocal(NamedTuple):
-    group: int
-
-
-class _ScatterLocal(NamedTuple):
-    radix: int
-    group: int
-    per_item: int
-
-
 class _Pass(NamedTuple):
     """Which kernels a pass takes and how blocks are laid over the keys."""
 
@@ -48,9 +25,9 @@ class _Pass(NamedTuple):
     per_block: int
     blocks: int
     group: int
-    count: tuple[Kernel, Any]
-    scan: tuple[Kernel, Any]
-    scatter: tuple[Kernel, Any]
+    count: tuple[Kernel, dict[str, int]]
+    scan: tuple[Kernel, dict[str, int]]
+    scatter: tuple[Kernel, dict[str, int]]
 
 
 class Sorted(NamedTuple):
@@ -113,14 +90,14 @@ def _plan(target: Target, n: int) -> _Pass:
             per_block,
             ceil_div(n, per_block),
             group,
-            (_COUNT_LOCAL, _CountLocal(radix, group)),
-            (_SCAN_LOCAL, _ScanLocal(group)),
-            (_SCATTER_LOCAL, _ScatterLocal(radix, group, _GPU_PER_ITEM)),
+            (_COUNT_LOCAL, {"radix": radix, "group": group}),
+            (_SCAN_LOCAL, {"group": group}),
+            (_SCATTER_LOCAL, {"radix": radix, "group": group, "per_item": _GPU_PER_ITEM}),
         )
-    params = _Radix(1 << _CPU_BITS)
+    params = {"radix": 1 << _CPU_BITS}
     per_block = max(_CPU_LEAST_BLOCK, ceil_div(n, 2 * target.traits.compute_units))
     blocks = ceil_div(n, per_block)
-    parts = (_COUNT, params), (_SCAN, _Scan()), (_SCATTER, params)
+    parts = (_COUNT, params), (_SCAN, {}), (_SCATTER, params)
     return _Pass(_CPU_BITS, per_block, blocks, 1, *parts)
 
 
@@ -132,24 +109,25 @@ def _one_pass(
     given: tuple[Array, Array],
     result: tuple[Array, Array],
 ) -> list[Launch]:
-    (count, count_params), (scan, scan_params), (scatter, scatter_params) = (
-        how.count,
-        how.scan,
-        how.scatter,
-    )
+    count, count_params = how.count
+    scan, scan_params = how.scan
+    scatter, scatter_params = how.scatter
     blocks = {"global_size": (how.blocks * how.group,), "local_size": (how.group,)}
-    sizes = (n, how.per_block, shift)
+    args = {
+        **named("n per_block shift counts", n, how.per_block, shift, counts),
+        "keys": given[0],
+    }
     return [
         count.launch(
             count_params,
-            (*sizes, counts, given[0]),
+            args,
             **blocks,
             flops=0,
             bytes=4 * n + counts.nbytes,
         ),
         scan.launch(
             scan_params,
-            (counts.size, counts),
+            {"n": counts.size, "counts": counts},
             global_size=(how.group,),
             local_size=(how.group,),
             flops=0,
@@ -157,7 +135,7 @@ def _one_pass(
         ),
         scatter.launch(
             scatter_params,
-            (*sizes, *result, counts, *given),
+            {**args, **named("sorted_keys sorted_order order", *result, given[1])},
             **blocks,
             flops=0,
             bytes=16 * n + counts.nbytes,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ...device import HostScalar, Launch, Target
 from ...values.dtypes import DType, Kind, bool_
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import items
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
 from .place import place
 from .repeat import repeat, repeats
@@ -25,47 +26,6 @@ _LEAST_ROW = 32
 # Rows that are worth work-items of their own.
 _LONG_ROW = 512
 _GROUP_FITS = Constraint("tile % group_rows == 0", "every item takes the same number of rows")
-
-
-class _Copy(NamedTuple):
-    ctype: str
-    source: str
-    to_bool: bool
-    ndim: int
-
-
-class _CopyTransposed(NamedTuple):
-    ctype: str
-    source: str
-    to_bool: bool
-    ndim: int
-    tile: int
-
-
-class _CopySquares(NamedTuple):
-    ctype: str
-    ndim: int
-    tile: int
-    stream: bool
-
-
-class _CopyTransposedLocal(NamedTuple):
-    ctype: str
-    source: str
-    to_bool: bool
-    ndim: int
-    tile: int
-    group_rows: int
-
-
-class _Fill(NamedTuple):
-    ctype: str
-    ndim: int
-
-
-class _Arange(NamedTuple):
-    ctype: str
-    real: str
 
 
 _ELEMENTS = Kernel("copy_elements", "moving/copy.mako")
@@ -104,10 +64,9 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
             return at_once
     if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
-    params = _Copy(*_types(y, x), len(shape))
-    global_size, local_size = items(target, y.size)
-    args = (y.size, *shape, *y_strides, *x_strides, y, x)
-    return [_launch(_ELEMENTS, params, args, y, x, global_size, local_size)]
+    params = {**_types(y, x), "ndim": len(shape)}
+    args = {"n": y.size, **_axes(shape, y_strides, x_strides)}
+    return [_launch(_ELEMENTS, params, args, y, x, *items(target, y.size))]
 
 
 def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
@@ -127,8 +86,14 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     global_size, local_size = items(target, y.size)
     return [
         _FILL.launch(
-            _Fill(y.dtype.moved_as, len(shape)),
-            (y.size, *shape, *strides, y, _stored(y.dtype, value)),
+            {"ctype": y.dtype.moved_as, "ndim": len(shape)},
+            {
+                "n": y.size,
+                "size_{d}": shape,
+                "y_stride_{d}": strides,
+                "y": y,
+                "value": _stored(y.dtype, value),
+            },
             global_size=global_size,
             local_size=local_size,
             flops=0,
@@ -155,8 +120,8 @@ def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
     global_size, local_size = items(target, y.size)
     return [
         _ARANGE.launch(
-            _Arange(y.dtype.ctype, real),
-            (y.size, y, start, step),
+            {"ctype": y.dtype.ctype, "real": real},
+            named("n y start step", y.size, y, start, step),
             global_size=global_size,
             local_size=local_size,
             flops=2 * y.size,
@@ -165,11 +130,22 @@ def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
     ]
 
 
-def _types(y: Array, x: Array) -> tuple[str, str, bool]:
+def _types(y: Array, x: Array) -> dict[str, Any]:
     """The C types of both, and whether truth values are made of what is none."""
-    if y.dtype is x.dtype:
-        return y.dtype.moved_as, y.dtype.moved_as, False
-    return y.dtype.ctype, x.dtype.ctype, y.dtype is bool_
+    moved = (y.dtype.moved_as, y.dtype.moved_as, False)
+    made = (y.dtype.ctype, x.dtype.ctype, y.dtype is bool_)
+    return named("ctype source to_bool", *(moved if y.dtype is x.dtype else made))
+
+
+def _axes(
+    shape: Sequence[int], y_strides: Sequence[int], x_strides: Sequence[int]
+) -> dict[str, Any]:
+    """Sizes and steps of axes as arguments; one of one element if there is none."""
+    return {
+        "size_{d}": shape or (1,),
+        "y_stride_{d}": y_strides or (0,),
+        "x_stride_{d}": x_strides or (0,),
+    }
 
 
 def _stored(dtype: DType, value: float | HostScalar) -> float | HostScalar:
@@ -201,19 +177,13 @@ def _turned_axis(shape: Shape, y_strides: Strides, x_strides: Strides) -> int | 
 def _rows(
     target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
 ) -> Launch:
-    outer, columns = shape[:-1] or (1,), shape[-1]
-    params = _Copy(*_types(y, x), len(outer))
+    columns = shape[-1]
+    params = {**_types(y, x), "ndim": max(len(shape) - 1, 1)}
     (width,), (group,) = items(target, columns)
-    args = (
-        columns,
-        y_strides[-1],
-        x_strides[-1],
-        *outer,
-        *(y_strides[:-1] or (0,)),
-        *(x_strides[:-1] or (0,)),
-        y,
-        x,
-    )
+    args = {
+        **named("n y_step x_step", columns, y_strides[-1], x_strides[-1]),
+        **_axes(shape[:-1], y_strides[:-1], x_strides[:-1]),
+    }
     return _launch(_ROWS, params, args, y, x, (width, y.size // columns), (group, 1))
 
 
@@ -229,41 +199,35 @@ def _transposed(
     last = len(shape) - 1
     others = [d for d in range(last) if d != axis]
     rows, columns = shape[axis], shape[last]
-    dtypes = (*_types(y, x), max(len(others), 1))
-    args = (
-        rows,
-        columns,
-        y_strides[axis],
-        x_strides[last],
-        *([shape[d] for d in others] or (1,)),
-        *([y_strides[d] for d in others] or (0,)),
-        *([x_strides[d] for d in others] or (0,)),
-        y,
-        x,
-    )
+    params = {**_types(y, x), "ndim": max(len(others), 1)}
+    args = {
+        **named("rows columns y_row x_column", rows, columns, y_strides[axis], x_strides[last]),
+        **_axes(*([steps[d] for d in others] for steps in (shape, y_strides, x_strides))),
+    }
     count = y.size // (rows * columns)
     if target.traits.dedicated_local_memory:
         blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
-        local_params = _CopyTransposedLocal(*dtypes, _GPU_TILE, _GPU_ROWS)
+        params |= {"tile": _GPU_TILE, "group_rows": _GPU_ROWS}
         sizes = (*blocks, count), (_GPU_TILE, _GPU_ROWS, 1)
-        return _launch(_TRANSPOSED_LOCAL, local_params, args, y, x, *sizes)
+        return _launch(_TRANSPOSED_LOCAL, params, args, y, x, *sizes)
     item_bytes = y.dtype.itemsize
     tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)
     if y.dtype is x.dtype and item_bytes >= 4 and 2 <= tile <= min(rows, columns):
         whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and aligned([y])
         streams = whole and tile * item_bytes == LINE_BYTES and y.nbytes >= STREAM_BYTES
-        squares = _CopySquares(y.dtype.moved_as, dtypes[-1], tile, streams)
+        squares = named("ctype ndim tile stream", y.dtype.moved_as, params["ndim"], tile, streams)
         share = tile * _SQUARES_EACH
         sizes = (ceil_div(columns, tile), ceil_div(rows, share), count), (1, 1, 1)
-        return _launch(_SQUARES, squares, (share, *args), y, x, *sizes)
+        return _launch(_SQUARES, squares, {"share": share, **args}, y, x, *sizes)
     blocks = (ceil_div(columns, _CPU_TILE), ceil_div(rows, _CPU_TILE), count)
-    return _launch(_TRANSPOSED, _CopyTransposed(*dtypes, _CPU_TILE), args, y, x, blocks, (1, 1, 1))
+    params["tile"] = _CPU_TILE
+    return _launch(_TRANSPOSED, params, args, y, x, blocks, (1, 1, 1))
 
 
 def _launch(
     kernel: Kernel,
-    params: Any,
-    args: tuple[Any, ...],
+    params: dict[str, Any],
+    args: dict[str, Any],
     y: Array,
     x: Array,
     global_size: tuple[int, ...],
@@ -271,7 +235,7 @@ def _launch(
 ) -> Launch:
     return kernel.launch(
         params,
-        args,
+        {**args, "y": y, "x": x},
         global_size=global_size,
         local_size=local_size,
         flops=0,

@@ -9,17 +9,8 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
-
-
-class _Place(NamedTuple):
-    ctype: str
-    lanes: int
-    padded: bool
-    stream: bool
-    room: int
-    ndim: int
 
 
 class _Axis(NamedTuple):
@@ -84,10 +75,20 @@ def place(
     lanes = lanes_of(target, size)
     streams = lanes * size == LINE_BYTES and y.nbytes >= STREAM_BYTES and aligned([y])
     share = round_up(ceil_div(y.size, target.traits.compute_units * _ITEMS_PER_UNIT), _ROOM)
-    arguments = [number for axis in outer for number in axis]
+    params = {
+        **named("ctype lanes padded", y.dtype.moved_as, lanes, padded),
+        **named("stream room ndim", streams, _ROOM, len(outer)),
+    }
     launch = _PLACE.launch(
-        _Place(y.dtype.moved_as, lanes, padded, streams, _ROOM, len(outer)),
-        (y.size, share, *last[:3], *arguments, y, x, *((value,) if padded else ())),
+        params,
+        {
+            **named("total share n m left", y.size, share, last.size, last.x_size, last.low),
+            "size_{d}": [axis.size for axis in outer],
+            "x_size_{d}": [axis.x_size for axis in outer],
+            "low_{d}": [axis.low for axis in outer],
+            "x_stride_{d}": [axis.x_stride for axis in outer],
+            **named("y x value", y, x, value if padded else None),
+        },
         global_size=(ceil_div(y.size, share),),
         local_size=(1,),
         flops=0,

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
-
-
-class _Repeat(NamedTuple):
-    ctype: str
-    whole: str
-    lanes: int
-    divided: bool
-    stream: bool
-    ndim: int
-
 
 _REPEAT = Kernel(
     "repeat", "moving/repeat.mako", (Constraint("lanes in (2, 4, 8, 16)", "vectors OpenCL has"),)
@@ -60,12 +49,18 @@ def repeat(
     share = round_up(ceil_div(y.size, items), lanes)
     whole = "int" if bytes_each == 4 else "long"
     divided = divisor != 1
-    params = _Repeat(y.dtype.moved_as, whole, lanes, divided, streams, max(len(rows), 1))
-    strides = x_strides or (0,)
-    tail = (float(divisor),) if divided else ()
+    params = {
+        **named("ctype whole lanes", y.dtype.moved_as, whole, lanes),
+        **named("divided stream ndim", divided, streams, max(len(rows), 1)),
+    }
     return _REPEAT.launch(
         params,
-        (y.size, n, share, *(rows or (1,)), *strides, y, x, *tail),
+        {
+            **named("total n share", y.size, n, share),
+            "size_{d}": rows or (1,),
+            "x_stride_{d}": x_strides or (0,),
+            **named("y x divisor", y, x, float(divisor) if divided else None),
+        },
         global_size=(ceil_div(y.size, share),),
         local_size=(1,),
         flops=0,

@@ -7,14 +7,14 @@ pointwise, so that it can be fused with its neighbours (``pointwise_vectors``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...array import Array
 from ...device import HostScalar, Launch, Scratch
 from ...expr import Expr, flops, print_c
 from ...values.dtypes import float32
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import STREAM_BYTES, aligned
 
 _LANES = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
@@ -22,30 +22,6 @@ _LANES = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
 # Vectors of a part: the second pass over it should find it in a core's own cache.
 _PART = 512
 _MOST_PARTS = 512
-
-
-class _Moments(NamedTuple):
-    lanes: int
-
-
-class _Statistics(NamedTuple):
-    lanes: int
-
-
-class _Sums(NamedTuple):
-    statements: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: tuple[str, ...]
-    made: int
-    stream: bool
-    lanes: int
-    inputs: tuple[bool, ...]
-    scalars: int
-
-
-class _Join(NamedTuple):
-    lanes: int
-    sums: int
 
 
 MOMENTS = Kernel("blocked_moments", "norm/blocked_norm.mako", _LANES)
@@ -64,6 +40,10 @@ class _Parts(NamedTuple):
     total: int
     size: int
     count: int
+
+    def sizes(self) -> dict[str, int]:
+        """As arguments."""
+        return named("groups pixels total part_size parts", *self)
 
     @staticmethod
     def of(x: Array) -> _Parts:
@@ -95,16 +75,23 @@ def blocked_moments(
     means, squares = (Array.scratch(memory, shape, float32) for _ in range(2))
     return [
         MOMENTS.launch(
-            _Moments(lanes),
-            (*parts, means, squares, x, *x.strides[:2]),
+            {"lanes": lanes},
+            {
+                **parts.sizes(),
+                **named("means squares x", means, squares, x),
+                **named("image_step group_step", *x.strides[:2]),
+            },
             global_size=(parts.groups * parts.count,),
             local_size=_ONE,
             flops=4 * x.size,
             bytes=x.nbytes + 2 * means.nbytes,
         ),
         STATISTICS.launch(
-            _Statistics(lanes),
-            (*parts[2:], eps, *statistics, means, squares),
+            {"lanes": lanes},
+            {
+                **named("total part_size parts eps", *parts[2:], eps),
+                **named("mean invstd var means squares", *statistics, means, squares),
+            },
             global_size=(parts.groups,),
             local_size=_ONE,
             flops=8 * means.size,
@@ -146,23 +133,34 @@ def blocked_sums(
         scalars=[f"s_{j}" for j in range(len(scalars))],
     )
     blocked = tuple(a.ndim == 5 for a in inputs)
-    operands: list[Any] = []
-    for array in inputs:
-        operands += (array, *array.strides[:2]) if array.ndim == 5 else (array,)
+    steps = [array.strides[:2] for array in inputs if array.ndim == 5]
+    params = {
+        **printed._asdict(),
+        **named("made stream lanes", len(made), streamed, lanes),
+        **named("inputs scalars", blocked, len(scalars)),
+    }
     shape = (parts.groups, parts.count, len(sums), lanes)
     partial = Array.scratch(Scratch(x.device), shape, float32)
     return [
         SUMS.launch(
-            _Sums(*printed, len(made), streamed, lanes, blocked, len(scalars)),
-            (*parts, partial, *made, *operands, *scalars),
+            params,
+            {
+                **parts.sizes(),
+                "partial": partial,
+                "y_{k}": made,
+                "x_{j}": inputs,
+                "x_{j}_image": [image for image, _ in steps],
+                "x_{j}_group": [group for _, group in steps],
+                "s_{j}": scalars,
+            },
             global_size=(parts.groups * parts.count,),
             local_size=_ONE,
             flops=x.size * (flops(*exprs) + len(sums)),
             bytes=sum(a.nbytes for a in (*inputs, *made, partial)),
         ),
         JOIN.launch(
-            _Join(lanes, len(sums)),
-            (parts.count, *sums, partial),
+            {"lanes": lanes, "sums": len(sums)},
+            {"parts": parts.count, "sum_{k}": sums, "partial": partial},
             global_size=(parts.groups,),
             local_size=_ONE,
             flops=partial.size,

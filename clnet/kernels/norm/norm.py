@@ -17,43 +17,9 @@ from ...expr import Expr, Input, Scalar
 from ...values.dtypes import DType, from_name
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from ..pointwise import pointwise
 from .norm_runs import part_fits, runs
-
-
-class PartsParams(NamedTuple):
-    """Parameters of ``norm_parts``; the template's header says what they are."""
-
-    columns: bool
-    grad: bool
-    ctype: str
-    acc: str
-    lanes: int
-
-
-class PartsGroupParams(NamedTuple):
-    """Parameters of ``norm_parts_group``."""
-
-    columns: bool
-    grad: bool
-    ctype: str
-    acc: str
-    group: int
-    reduce_items: int
-
-
-class StatisticsParams(NamedTuple):
-    """Parameters of ``norm_statistics``."""
-
-    acc: str
-
-
-class SlopesParams(NamedTuple):
-    """Parameters of ``norm_slopes``."""
-
-    acc: str
-
 
 PARTS = Kernel("norm_parts", "norm/norm.mako")
 PARTS_GROUP = Kernel("norm_parts_group", "norm/norm.mako")
@@ -237,8 +203,11 @@ def batch_norm_grad(
     launches = [
         _parts(target, channels, partial, (x, gy, mean), acc),
         SLOPES.launch(
-            SlopesParams(acc.ctype),
-            (channels.count, parts, gweight, gbias, *partial, invstd),
+            {"acc": acc.ctype},
+            {
+                **named("channels parts gweight gbias", channels.count, parts, gweight, gbias),
+                **named("sums products invstd", *partial, invstd),
+            },
             global_size=(round_up(channels.count, group),),
             local_size=(group,),
             flops=2 * partial[0].size,
@@ -268,12 +237,16 @@ def _statistics(
     means, squares = (Array.scratch(memory, (channels.count, parts), acc) for _ in range(2))
     mean, invstd, var = statistics
     group = min(_CHANNEL_GROUP, target.traits.max_group_size)
-    sizes = (channels.count, channels.total, channels.part_size(), parts)
+    sizes = (channels.count, channels.total, channels.part_size(), parts, eps)
     return [
         _parts(target, channels, (means, squares), (x,), acc),
         STATISTICS.launch(
-            StatisticsParams(acc.ctype),
-            (*sizes, eps, mean, invstd, var, means, squares),
+            {"acc": acc.ctype},
+            {
+                **named("channels total part_size parts eps", *sizes),
+                **named("mean invstd var", mean, invstd, var),
+                **named("means squares", means, squares),
+            },
             global_size=(round_up(channels.count, group),),
             local_size=(group,),
             flops=8 * means.size,
@@ -316,25 +289,33 @@ def _parts(
 ) -> Launch:
     """Two sums of every part of every channel: of ``x``, or of ``x``, ``gy`` and the mean."""
     x = inputs[0]
-    grad = len(inputs) > 1
     columns = channels.inner == 1
     part_size = channels.part_size()
     parts = outputs[0].shape[1]
-    sizes = (channels.count, channels.inner, channels.total, part_size, parts)
-    args = (*sizes, *outputs, *inputs)
+    args = {
+        **named("channels inner total", channels.count, channels.inner, channels.total),
+        **named("part_size parts first second", part_size, parts, *outputs),
+        **dict(zip(("x", "gy", "mean"), inputs, strict=False)),
+    }
     cost = {"flops": 4 * x.size, "bytes": sum(a.nbytes for a in (*outputs, *inputs))}
     if (
         target.traits.dedicated_local_memory
         and not columns
         and part_fits(target.traits, part_size, inputs)
     ):
-        return runs(target.traits, sizes, outputs, inputs)
+        return runs(target.traits, args)
+    params = {
+        "columns": columns,
+        "grad": len(inputs) > 1,
+        "ctype": x.dtype.ctype,
+        "acc": acc.ctype,
+    }
     if target.traits.dedicated_local_memory:
         group = min(_GROUP, target.traits.max_group_size)
         kept = min(32, group) if columns else 1
         share = group // kept
         return PARTS_GROUP.launch(
-            PartsGroupParams(columns, grad, x.dtype.ctype, acc.ctype, group, share),
+            {**params, "group": group, "reduce_items": share},
             args,
             global_size=(ceil_div(channels.count, kept) * parts * group,),
             local_size=(group,),
@@ -343,7 +324,7 @@ def _parts(
     lanes = lanes_of(target, acc.itemsize)
     items = ceil_div(channels.count, lanes) if columns else channels.count
     return PARTS.launch(
-        PartsParams(columns, grad, x.dtype.ctype, acc.ctype, lanes),
+        {**params, "lanes": lanes},
         args,
         global_size=(items * parts,),
         local_size=(1,),

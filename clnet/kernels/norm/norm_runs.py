@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import DeviceTraits, Launch
 from ...values.dtypes import float32, float64
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel
-
-
-class RunsParams(NamedTuple):
-    """Parameters of ``norm_runs``; the template's header says what they are."""
-
-    grad: bool
-    ctype: str
-    group: int
-    width: int
-    reads: int
-
+from ..kernel import Constraint, Kernel, named
 
 RUNS = Kernel(
     "norm_runs",
@@ -46,36 +35,32 @@ def part_fits(traits: DeviceTraits, part_size: int, inputs: Sequence[Array]) -> 
     return group in _GROUPS and alike and filled
 
 
-def runs(
-    traits: DeviceTraits, sizes: tuple[int, ...], outputs: Sequence[Array], inputs: Sequence[Array]
-) -> Launch:
+def runs(traits: DeviceTraits, args: dict[str, Any]) -> Launch:
     """The launch that takes two sums of every part of every channel.
 
     Args:
         traits: the device's numbers; :func:`part_fits`.
-        sizes: channels, inner, elements of a channel, of a part, and parts.
-        outputs: ``(channels, parts)`` each, as the template's header says.
-        inputs: ``x``, or ``x``, ``gy`` and the mean.
+        args: the kernel's arguments by name; without ``gy`` and ``mean`` the sums of ``x`` alone.
 
     Returns:
         The launch.
     """
-    channels, inner, total, part_size, parts = sizes
+    x, gy, part_size = args["x"], args.get("gy"), args["part_size"]
     group = min(_GROUPS[0], traits.max_group_size)
-    moved = inputs[:2]
-    dense = all(n % 4 == 0 for n in (inner, part_size, *(array.offset for array in moved)))
+    starts = [array.offset for array in (x, gy) if array is not None]
+    dense = all(n % 4 == 0 for n in (args["inner"], part_size, *starts))
     width = 4 if dense else 1
-    part = min(part_size, total)
+    part = min(part_size, args["total"])
     reads = max(1, ceil_div(part, group * width))
     # Three numbers of reads, so that there are few kernels.
     most = _KEPT // width
     reads = next(r for r in (most // 8, most // 4, most) if r >= reads)
-    params = RunsParams(len(inputs) > 1, inputs[0].dtype.ctype, group, width, reads)
+    shape = named("group width reads", group, width, reads)
     return RUNS.launch(
-        params,
-        (*sizes, *outputs, *inputs),
-        global_size=(channels * parts * group,),
+        {"grad": gy is not None, "ctype": x.dtype.ctype, **shape},
+        args,
+        global_size=(args["channels"] * args["parts"] * group,),
         local_size=(group,),
-        flops=4 * inputs[0].size,
-        bytes=sum(array.nbytes for array in (*outputs, *inputs)),
+        flops=4 * x.size,
+        bytes=sum(array.nbytes for array in args.values() if isinstance(array, Array)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
@@ -11,40 +11,8 @@ from ...errors import ArgumentError
 from ...values.dtypes import int64
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import lanes_of
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from .reduce import Reduction, accumulator
-
-
-class VectorParams(NamedTuple):
-    """Parameters of ``arg_reduce_rows`` and ``arg_reduce_columns``."""
-
-    kind: str
-    ctype: str
-    acc: str
-    place: str
-    lanes: int
-    kept_rank: int
-
-
-class GroupParams(NamedTuple):
-    """Parameters of ``arg_reduce_group``."""
-
-    kind: str
-    ctype: str
-    acc: str
-    group: int
-    reduce_items: int
-    kept_fast: bool
-    kept_rank: int
-
-
-class PickParams(NamedTuple):
-    """Parameters of ``arg_reduce_pick``."""
-
-    kind: str
-    ctype: str
-    acc: str
-
 
 ROWS = Kernel("arg_reduce_rows", "reduce/arg_reduce.mako")
 COLUMNS = Kernel("arg_reduce_columns", "reduce/arg_reduce.mako")
@@ -150,23 +118,33 @@ def _cost(problem: _Problem, parts: int) -> dict[str, int]:
     return {"flops": elements, "bytes": elements * itemsize + problem.outs * parts * (itemsize + 8)}
 
 
-def _axes(problem: _Problem) -> tuple[int, ...]:
-    return tuple(v for axis in zip(problem.sizes, problem.strides, strict=True) for v in axis)
+def _params(problem: _Problem) -> dict[str, Any]:
+    return named("kind ctype acc", problem.kind, problem.x.dtype.ctype, problem.acc)
+
+
+def _args(problem: _Problem, out: Array, where: Array, parts: int) -> dict[str, Any]:
+    """The arguments that all searches have."""
+    return {
+        **named("n part_size parts", problem.n, ceil_div(problem.n, parts), parts),
+        "step": problem.step,
+        "kept_size{i}": problem.sizes,
+        "kept_x{i}": problem.strides,
+        **named("out where x", out, where, problem.x),
+    }
 
 
 def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: int) -> Launch:
     itemsize = 8 if problem.acc in ("double", "long") else 4
     lanes = lanes_of(target, itemsize)
     place = "long" if itemsize == 8 else "int"
-    ctype = problem.x.dtype.ctype
-    params = VectorParams(problem.kind, ctype, problem.acc, place, lanes, len(problem.sizes))
-    axis = (problem.n, ceil_div(problem.n, parts), parts, problem.step)
-    arrays = (*_axes(problem), out, where, problem.x)
+    rank = len(problem.sizes)
+    params = {**_params(problem), "place": place, "lanes": lanes, "kept_rank": rank}
+    args = _args(problem, out, where, parts)
     if problem.columns and problem.step != 1:
         blocks = ceil_div(problem.sizes[-1], lanes)
         return COLUMNS.launch(
             params,
-            (blocks, *axis, *arrays),
+            {"blocks": blocks, **args},
             global_size=(problem.outs // problem.sizes[-1] * blocks * parts,),
             local_size=(1,),
             **_cost(problem, parts),
@@ -177,7 +155,7 @@ def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: 
     per_item = ceil_div(jobs, items)
     return ROWS.launch(
         params,
-        (jobs, per_item, *axis, *arrays),
+        {"jobs": jobs, "jobs_per_item": per_item, **args},
         global_size=(ceil_div(jobs, per_item),),
         local_size=(1,),
         **_cost(problem, parts),
@@ -197,13 +175,10 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
 def _group(target: Target, problem: _Problem, out: Array, where: Array, parts: int) -> Launch:
     share, kept = _group_shape(target, problem)
     group, rank = share * kept, len(problem.sizes)
-    params = GroupParams(
-        problem.kind, problem.x.dtype.ctype, problem.acc, group, share, problem.columns, rank
-    )
-    axis = (problem.n, ceil_div(problem.n, parts), parts, problem.step)
+    shape = named("group reduce_items kept_fast kept_rank", group, share, problem.columns, rank)
     return GROUP.launch(
-        params,
-        (problem.outs, *axis, *_axes(problem), out, where, problem.x),
+        {**_params(problem), **shape},
+        {"outs": problem.outs, **_args(problem, out, where, parts)},
         global_size=(ceil_div(problem.outs, kept) * parts * group,),
         local_size=(group,),
         **_cost(problem, parts),
@@ -213,8 +188,11 @@ def _group(target: Target, problem: _Problem, out: Array, where: Array, parts: i
 def _pick(problem: _Problem, out: Array, where: Array, partial: Array, places: Array) -> Launch:
     itemsize = problem.x.dtype.itemsize
     return PICK.launch(
-        PickParams(problem.kind, problem.x.dtype.ctype, problem.acc),
-        (problem.outs, partial.shape[1], out, where, partial, places),
+        _params(problem),
+        {
+            **named("outs parts", problem.outs, partial.shape[1]),
+            **named("out where values places", out, where, partial, places),
+        },
         global_size=(ceil_div(problem.outs, _PICK_GROUP) * _PICK_GROUP,),
         local_size=(_PICK_GROUP,),
         flops=partial.size,

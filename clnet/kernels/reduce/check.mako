@@ -11,10 +11,8 @@
 ## % if gate:
 ## arg    gate: in gate[1]  unless it is NaN, nothing is looked at
 ## % endif
-## % if True:
 ## arg    fault: inout int  where to report
 ## arg    site: int         the check's number
-## % endif
 ## launch   ceil(n / block) work-items, rounded up
 ## numerics exact
 <%namespace name="faults" file="/lib/fault.mako"/>

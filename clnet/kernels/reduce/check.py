@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Check, Launch, Target
 from ...values.dtypes import Kind
 from ...values.shapes import ceil_div
 from ..grid import items
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 
 # Elements of a work-item: a loop over them becomes one of vectors. GPUs' neighbours read together.
 _BLOCK = 1024
@@ -24,14 +23,6 @@ class Bad(Enum):
     BELOW = "v < low"
     NOT_ABOVE = "!(v > low)"
     EQUAL = "v == low"
-
-
-class _Params(NamedTuple):
-    ctype: str
-    bad: str
-    block: int
-    kind: int
-    gate: str
 
 
 _ELEMENTS = Kernel("check_elements", "reduce/check.mako")
@@ -68,12 +59,13 @@ def check(
     whole = not x.dtype.is_floating_point
     kind = 0 if whole else 2 if x.dtype.name == "float64" else 1
     ctype = "uchar" if x.dtype.kind is Kind.BOOL else x.dtype.ctype
-    numbers = (int(low), int(high)) if whole else (low, high)
+    low, high = (int(low), int(high)) if whole else (low, high)
+    params = named("ctype bad block kind", ctype, bad.value, block, kind)
     global_size, local_size = items(target, ceil_div(x.size, block))
     return [
         _ELEMENTS.launch(
-            _Params(ctype, bad.value, block, kind, "" if gate is None else gate.dtype.ctype),
-            (x.size, *numbers, x, *(() if gate is None else (gate,))),
+            {**params, "gate": "" if gate is None else gate.dtype.ctype},
+            named("n low high x gate", x.size, low, high, x, gate),
             global_size=global_size,
             local_size=local_size,
             flops=0,

@@ -5,10 +5,9 @@ Owns how the reduced elements are cut up; what ``dim`` and ``keepdim`` mean is d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import Enum
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
@@ -40,54 +39,6 @@ class Reduction(Enum):
     def load(self) -> str:
         """What is done to an element first."""
         return self.value[1]
-
-
-class RowsParams(NamedTuple):
-    """Parameters of ``reduce_rows``; the template's header says what they are."""
-
-    kind: str
-    load: str
-    ctype: str
-    out_ctype: str
-    acc: str
-    lanes: int
-    dense: bool
-    mean: bool
-    flat: str
-    kept_rank: int
-    reduced_rank: int
-
-
-class ColumnsParams(NamedTuple):
-    """Parameters of ``reduce_columns``."""
-
-    kind: str
-    load: str
-    ctype: str
-    out_ctype: str
-    acc: str
-    lanes: int
-    mean: bool
-    block: int
-    kept_rank: int
-    reduced_rank: int
-
-
-class GroupParams(NamedTuple):
-    """Parameters of ``reduce_group``."""
-
-    kind: str
-    load: str
-    ctype: str
-    out_ctype: str
-    acc: str
-    mean: bool
-    flat: str
-    group: int
-    reduce_items: int
-    kept_fast: bool
-    kept_rank: int
-    reduced_rank: int
 
 
 ROWS = Kernel("reduce_rows", "reduce/reduce.mako")
@@ -271,19 +222,36 @@ def _launch(
     divisor: int | None = None,
 ) -> Launch:
     """One launch; ``divisor`` when other than the number of elements this launch reduces."""
-    tail: list[object] = []
-    for axis in problem.kept:
-        tail += axis
-    for axis in problem.reduced:
-        tail += (axis.size, axis.x)
-    tail += (problem.out, problem.x)
+    args: dict[str, Any] = {
+        "parts": parts,
+        "part_stride": part_stride,
+        "kept_size{i}": [axis.size for axis in problem.kept],
+        "kept_x{i}": [axis.x for axis in problem.kept],
+        "kept_out{i}": [axis.out for axis in problem.kept],
+        "reduced_size{i}": [axis.size for axis in problem.reduced],
+        "reduced_x{i}": [axis.x for axis in problem.reduced],
+        "out": problem.out,
+        "x": problem.x,
+    }
     if problem.mean:
-        tail.append(float(problem.total if divisor is None else divisor))
+        args["divisor"] = float(problem.total if divisor is None else divisor)
     if target.traits.dedicated_local_memory:
-        return _group(target, problem, parts, part_stride, tail)
-    if problem.columns:
-        return _columns(target, problem, parts, part_stride, tail)
-    return _rows(target, problem, parts, part_stride, tail)
+        return _group(target, problem, args)
+    return (_columns if problem.columns else _rows)(target, problem, args)
+
+
+def _params(problem: _Problem) -> dict[str, Any]:
+    """The parameters that all kernels have."""
+    return {
+        "kind": problem.join,
+        "load": problem.load,
+        "ctype": problem.x.dtype.ctype,
+        "out_ctype": problem.out.dtype.ctype,
+        "acc": problem.acc.ctype,
+        "mean": problem.mean,
+        "kept_rank": len(problem.kept),
+        "reduced_rank": len(problem.reduced),
+    }
 
 
 def _flat(problem: _Problem) -> str:
@@ -301,56 +269,37 @@ def _cost(problem: _Problem, parts: int) -> dict[str, int]:
     }
 
 
-def _rows(
-    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
-) -> Launch:
+def _rows(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
+    parts = args["parts"]
     jobs = problem.outs * parts
     most = target.traits.compute_units * _ITEMS_PER_UNIT
     items = max(1, min(jobs, most, problem.outs * problem.total // _ITEM_ELEMENTS))
-    params = RowsParams(
-        problem.join,
-        problem.load,
-        problem.x.dtype.ctype,
-        problem.out.dtype.ctype,
-        problem.acc.ctype,
-        lanes_of(target, problem.acc.itemsize),
-        problem.reduced[-1].x == 1,
-        problem.mean,
-        _flat(problem),
-        len(problem.kept),
-        len(problem.reduced),
-    )
+    params = {
+        **_params(problem),
+        "lanes": lanes_of(target, problem.acc.itemsize),
+        "dense": problem.reduced[-1].x == 1,
+        "flat": _flat(problem),
+    }
     per_item = ceil_div(jobs, items)
-    part_size = ceil_div(problem.total, parts)
+    args |= {"total": problem.total, "part_size": ceil_div(problem.total, parts)}
     return ROWS.launch(
         params,
-        (jobs, per_item, parts, part_stride, problem.total, part_size, *tail),
+        {"jobs": jobs, "jobs_per_item": per_item, **args},
         global_size=(ceil_div(jobs, per_item),),
         local_size=(1,),
         **_cost(problem, parts),
     )
 
 
-def _columns(
-    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
-) -> Launch:
-    params = ColumnsParams(
-        problem.join,
-        problem.load,
-        problem.x.dtype.ctype,
-        problem.out.dtype.ctype,
-        problem.acc.ctype,
-        lanes_of(target, problem.acc.itemsize),
-        problem.mean,
-        _COLUMN_BLOCK,
-        len(problem.kept),
-        len(problem.reduced),
-    )
+def _columns(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
+    parts = args["parts"]
+    lanes = lanes_of(target, problem.acc.itemsize)
     width = problem.kept[-1].size
     blocks = ceil_div(width, _COLUMN_BLOCK)
+    args |= {"rows_total": problem.total, "part_rows": ceil_div(problem.total, parts)}
     return COLUMNS.launch(
-        params,
-        (blocks, problem.total, ceil_div(problem.total, parts), parts, part_stride, *tail),
+        {**_params(problem), "lanes": lanes, "block": _COLUMN_BLOCK},
+        {"blocks": blocks, **args},
         global_size=(problem.outs // width * blocks * parts,),
         local_size=(1,),
         **_cost(problem, parts),
@@ -370,28 +319,20 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
     return share, group // share
 
 
-def _group(
-    target: Target, problem: _Problem, parts: int, part_stride: int, tail: Sequence[object]
-) -> Launch:
+def _group(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
     share, kept = _group_shape(target, problem)
-    params = GroupParams(
-        problem.join,
-        problem.load,
-        problem.x.dtype.ctype,
-        problem.out.dtype.ctype,
-        problem.acc.ctype,
-        problem.mean,
-        _flat(problem),
-        share * kept,
-        share,
-        problem.columns,
-        len(problem.kept),
-        len(problem.reduced),
-    )
-    part_size = ceil_div(problem.total, parts)
+    parts = args["parts"]
+    params = {
+        **_params(problem),
+        "flat": _flat(problem),
+        "group": share * kept,
+        "reduce_items": share,
+        "kept_fast": problem.columns,
+    }
+    args |= {"total": problem.total, "part_size": ceil_div(problem.total, parts)}
     return GROUP.launch(
         params,
-        (problem.outs, parts, part_stride, problem.total, part_size, *tail),
+        {"outs": problem.outs, **args},
         global_size=(ceil_div(problem.outs, kept) * parts * share * kept,),
         local_size=(share * kept,),
         **_cost(problem, parts),

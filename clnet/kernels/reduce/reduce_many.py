@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from itertools import accumulate
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from .reduce import Reduction, reduce
 
 _ARGUMENT_BYTES = 1024
@@ -28,17 +28,6 @@ class Measure(Enum):
     SUM_SQUARES = ("sum", "square")
     SUM_MAGNITUDES = ("sum", "magnitude")
     MAX_MAGNITUDE = ("max", "magnitude")
-
-
-class ReduceManyParams(NamedTuple):
-    """Arguments of the template's def; see its header."""
-
-    kind: str
-    load: str
-    ctype: str
-    lanes: int
-    group: int
-    segments: int
 
 
 REDUCE_MANY = Kernel(
@@ -84,20 +73,27 @@ def _launch(target: Target, partial: Array, segments: list[Array], join: str, lo
     alone = not target.traits.dedicated_local_memory
     group = 1 if alone else min(_GROUP, target.traits.max_group_size)
     lanes = lanes_of(target, partial.dtype.itemsize) if alone else 1
-    args: list[Any] = []
-    first = 0
-    for x in segments:
-        args += (x, x.size, first)
-        first += ceil_div(x.size, _BLOCK)
+    firsts = [0, *accumulate(ceil_div(x.size, _BLOCK) for x in segments)]
+    groups = firsts.pop()
     count = 1 << (len(segments) - 1).bit_length()  # few kernels for all numbers of them
-    args += (segments[-1], 0, _NO_GROUP) * (count - len(segments))
-    params = ReduceManyParams(join, load, partial.dtype.ctype, lanes, group, count)
+    none = count - len(segments)
+    params = {
+        **named("kind load ctype", join, load, partial.dtype.ctype),
+        **named("lanes group segments", lanes, group, count),
+    }
+    args = {
+        "x_{k}": [*segments, *[segments[-1]] * none],
+        "n_{k}": [*(x.size for x in segments), *[0] * none],
+        "first_{k}": [*firsts, *[_NO_GROUP] * none],
+        "partial": partial,
+        "block": _BLOCK,
+    }
     elements = sum(x.size for x in segments)
     return REDUCE_MANY.launch(
         params,
-        (*args, partial, _BLOCK),
-        global_size=(first * group,),
+        args,
+        global_size=(groups * group,),
         local_size=(group,),
         flops=2 * elements,
-        bytes=(elements + first) * partial.dtype.itemsize,
+        bytes=(elements + groups) * partial.dtype.itemsize,
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from .scan_lines import carry_lines, scan_parts
 
 
@@ -18,21 +18,6 @@ class Scan(Enum):
 
     SUM = "sum"
     PROD = "prod"
-
-
-class ItemsParams(NamedTuple):
-    """Parameters of ``scan_items`` and ``scan_carry``; the template's header says what they are."""
-
-    kind: str
-    ctype: str
-
-
-class GroupParams(NamedTuple):
-    """Parameters of ``scan_group``."""
-
-    kind: str
-    ctype: str
-    group: int
 
 
 class _Line(NamedTuple):
@@ -117,15 +102,19 @@ def _scan(
         kind,
     )
     if not target.traits.dedicated_local_memory:
-        steps = (out.outer, out.step)
+        steps = named("out_outer out_step", out.outer, out.step)
         launches.append(carry_lines(target, kind.value, extent, _PART, steps, out.array, before))
         return launches
     jobs = outer * (n - _PART) * inner
     item = x.array.dtype.itemsize
     launches.append(
         CARRY.launch(
-            ItemsParams(kind.value, x.array.dtype.ctype),
-            (jobs, n, inner, _PART, out.outer, out.step, out.array, before),
+            {"kind": kind.value, "ctype": x.array.dtype.ctype},
+            {
+                **named("jobs n inner part_size", jobs, n, inner, _PART),
+                **named("out_outer out_step", out.outer, out.step),
+                **named("out before", out.array, before),
+            },
             global_size=(round_up(jobs, _LOCAL),),
             local_size=(_LOCAL,),
             flops=jobs,
@@ -138,27 +127,31 @@ def _scan(
 def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) -> Launch:
     """Each part scanned by itself."""
     outer, n, inner = extent
+    steps = named("out_outer out_step x_outer x_step", out.outer, out.step, x.outer, x.step)
     if not target.traits.dedicated_local_memory:
-        steps = (out.outer, out.step, x.outer, x.step)
         return scan_parts(target, kind.value, extent, _PART, steps, out.array, x.array)
-    ctype = x.array.dtype.ctype
+    params = {"kind": kind.value, "ctype": x.array.dtype.ctype}
     parts = ceil_div(n, _PART)
     jobs = outer * parts * inner
-    tail = (n, inner, parts, _PART, out.outer, out.step, x.outer, x.step, out.array, x.array)
+    args = {
+        **named("n inner parts part_size", n, inner, parts, _PART),
+        **steps,
+        **named("out x", out.array, x.array),
+    }
     cost = {"flops": outer * n * inner, "bytes": 2 * outer * n * inner * x.array.dtype.itemsize}
     # Neighbouring items of a GPU read neighbouring elements: along the axis, or beside it.
     if target.traits.dedicated_local_memory and inner < _NEIGHBOURS and n > _NEIGHBOURS:
         group = min(_GROUP, target.traits.max_group_size)
         return GROUP.launch(
-            GroupParams(kind.value, ctype, group),
-            tail,
+            {**params, "group": group},
+            args,
             global_size=(jobs * group,),
             local_size=(group,),
             **cost,
         )
     return ITEMS.launch(
-        ItemsParams(kind.value, ctype),
-        (jobs, *tail),
+        params,
+        {"jobs": jobs, **args},
         global_size=(round_up(jobs, _LOCAL),),
         local_size=(_LOCAL,),
         **cost,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from ..streaming import streams_rows
 
 __all__ = ["carry_lines", "scan_parts"]
@@ -17,20 +17,6 @@ __all__ = ["carry_lines", "scan_parts"]
 _LINES = 4
 # Neighbours of an item, whose row before stays in the first-level cache.
 _CHUNK = 512
-
-
-class _Lines(NamedTuple):
-    kind: str
-    ctype: str
-    lines: int
-    lanes: int
-    reverse: bool
-
-
-class _Vectors(NamedTuple):
-    kind: str
-    ctype: str
-    lanes: int
 
 
 _SCAN_LINES = Kernel("scan_lines", "reduce/scan_lines.mako")
@@ -43,7 +29,7 @@ def scan_parts(
     kind: str,
     extent: tuple[int, int, int],
     part_size: int,
-    steps: tuple[int, int, int, int],
+    steps: dict[str, int],
     out: Array,
     x: Array,
 ) -> Launch:
@@ -54,7 +40,7 @@ def scan_parts(
         kind: ``"sum"`` or ``"prod"``.
         extent: outer axes, the axis, neighbours beside it.
         part_size: elements of a part.
-        steps: of ``out`` along the outer axes and the axis, then of ``x``.
+        steps: of ``out`` along the outer axes and the axis, then of ``x``, by name.
         out: at its first element.
         x: at its first element.
     """
@@ -65,29 +51,31 @@ def scan_parts(
         "flops": outer * n * inner,
         "bytes": 2 * outer * n * inner * out.dtype.itemsize,
     }
+    args = {**named("n inner part_size", n, inner, part_size), **steps, "out": out, "x": x}
     if inner >= lanes:
         units = target.traits.compute_units
         fair = ceil_div(inner, ceil_div(units, outer * parts))
         chunk = max(lanes, min(_CHUNK, fair) // lanes * lanes)
         return _NEIGHBOURS.launch(
-            _Vectors(kind, ctype, lanes),
-            (chunk, n, inner, part_size, *steps, out, x),
+            named("kind ctype lanes", kind, ctype, lanes),
+            {"chunk": chunk, **args},
             global_size=(ceil_div(inner, chunk), parts, outer),
             local_size=(1, 1, 1),
             **cost,
         )
+    out_step = steps["out_step"]
     past_caches = (
         inner == 1
         and part_size % lanes == 0
-        and (steps[1], steps[3]) in ((1, 1), (-1, -1))
+        and (out_step, steps["x_step"]) in ((1, 1), (-1, -1))
         and streams_rows(
-            out.view(out.shape, out.strides, out.offset + min(0, steps[1]) * (n - 1)), n, lanes
+            out.view(out.shape, out.strides, out.offset + min(0, out_step) * (n - 1)), n, lanes
         )
     )
-    reverse = past_caches and steps[1] < 0
+    streamed = named("lanes reverse", lanes if past_caches else 0, past_caches and out_step < 0)
     return _SCAN_LINES.launch(
-        _Lines(kind, ctype, _LINES, lanes if past_caches else 0, reverse),
-        (outer, n, inner, parts, part_size, *steps, out, x),
+        {**named("kind ctype lines", kind, ctype, _LINES), **streamed},
+        {"outers": outer, "parts": parts, **args},
         global_size=(ceil_div(outer * parts * inner, _LINES),),
         local_size=(1,),
         **cost,
@@ -99,7 +87,7 @@ def carry_lines(
     kind: str,
     extent: tuple[int, int, int],
     part_size: int,
-    steps: tuple[int, int],
+    steps: dict[str, int],
     out: Array,
     before: Array,
 ) -> Launch:
@@ -110,15 +98,19 @@ def carry_lines(
         kind: ``"sum"`` or ``"prod"``.
         extent: outer axes, the axis, neighbours beside it.
         part_size: elements of a part.
-        steps: of ``out`` along the outer axes and the axis.
+        steps: of ``out`` along the outer axes and the axis, by name.
         out: at its first element.
         before: ``(outer, parts - 1, inner)``, dense.
     """
     outer, n, inner = extent
     parts, item = ceil_div(n, part_size), out.dtype.itemsize
     return _CARRY.launch(
-        _Vectors(kind, out.dtype.ctype, lanes_of(target, item)),
-        (n, inner, parts, part_size, *steps, out, before),
+        named("kind ctype lanes", kind, out.dtype.ctype, lanes_of(target, item)),
+        {
+            **named("n inner parts part_size", n, inner, parts, part_size),
+            **steps,
+            **named("out before", out, before),
+        },
         global_size=(parts - 1, outer),
         local_size=(1, 1),
         flops=outer * (n - part_size) * inner,

@@ -6,14 +6,14 @@ arrays is read; it is reported without waiting for the device.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
 from .softmax import Lines
@@ -33,67 +33,6 @@ class Settings(NamedTuple):
     ignore_index: int
     label_smoothing: float
     normalize: bool
-
-
-class RowsParams(NamedTuple):
-    """Parameters of ``cross_entropy_rows``; the template's header says what they are."""
-
-    normalize: bool
-    weighted: bool
-    smooth: bool
-    ctype: str
-    acc: str
-    lanes: int
-    check: bool
-
-
-class GroupParams(NamedTuple):
-    """Parameters of ``cross_entropy_group``."""
-
-    normalize: bool
-    weighted: bool
-    smooth: bool
-    ctype: str
-    acc: str
-    group: int
-    reduce_items: int
-    kept_fast: bool
-    check: bool
-
-
-class MeanParams(NamedTuple):
-    """Parameters of ``cross_entropy_mean``."""
-
-    ctype: str
-    acc: str
-    group: int
-
-
-class GradRowsParams(NamedTuple):
-    """Parameters of ``cross_entropy_grad_rows``."""
-
-    normalize: bool
-    weighted: bool
-    smooth: bool
-    reduction: str
-    ctype: str
-    acc: str
-    lanes: int
-    stream: bool
-
-
-class GradGroupParams(NamedTuple):
-    """Parameters of ``cross_entropy_grad_group``."""
-
-    normalize: bool
-    weighted: bool
-    smooth: bool
-    reduction: str
-    ctype: str
-    acc: str
-    group: int
-    reduce_items: int
-    kept_fast: bool
 
 
 _TEMPLATE = "softmax/cross_entropy.mako"
@@ -145,13 +84,13 @@ def cross_entropy(
     none = settings.reduction == "none"
     loss = out if none else Array.scratch(memory, targets.shape, x.dtype)
     counted = Array.scratch(memory, targets.shape, x.dtype)
-    saved = () if lse is None else (lse,)
-    arrays = (loss, *saved, counted, x, targets, *(() if weight is None else (weight,)))
+    arrays = {
+        **named("loss lse counted", loss, lse, counted),
+        **named("x targets weight", x, targets, weight),
+    }
     launches = []
     if targets.size:
-        launches.append(
-            _forward(target, x, arrays, settings, weighted=weight is not None, check=check)
-        )
+        launches.append(_forward(target, arrays, settings, check=check))
     every = tuple(range(targets.ndim))
     if settings.reduction == "sum":
         launches += reduce(target, out, loss, dims=every, kind=Reduction.SUM, memory=memory)
@@ -197,21 +136,22 @@ def cross_entropy_grad(
         return []
     lines = Lines.of("cross_entropy", x, min(1, x.ndim - 1))
     acc = from_name(x.dtype.compute)
-    kept = [a for a in (lse, total, x, targets, weight) if a is not None]
-    features = (settings.normalize, weight is not None, settings.label_smoothing != 0)
-    numbers = (settings.ignore_index, settings.label_smoothing)
+    arrays = {
+        **named("gx gy lse total", gx, gy, lse, total),
+        **named("x targets weight", x, targets, weight),
+    }
+    params = {**_params(settings, arrays), "reduction": settings.reduction}
+    args = {**_numbers(settings, lines), **arrays}
     flops = x.size * (4 + _EXP_FLOPS * settings.normalize)
-    cost = {"flops": flops, "bytes": gx.nbytes + gy.nbytes + sum(a.nbytes for a in kept)}
+    cost = {"flops": flops, "bytes": sum(a.nbytes for a in arrays.values() if a is not None)}
     if lines.inner == 1 and not target.traits.dedicated_local_memory:
         per_item = lines.rows_per_item(target)
         lanes = lanes_of(target, acc.itemsize)
         streams = streams_rows(gx, lines.n, lanes)
         return [
             GRAD_ROWS.launch(
-                GradRowsParams(
-                    *features, settings.reduction, x.dtype.ctype, acc.ctype, lanes, streams
-                ),
-                (lines.outer, per_item, lines.n, *numbers, gx, gy, *kept),
+                {**params, "lanes": lanes, "stream": streams},
+                {"rows": lines.outer, "rows_per_item": per_item, **args},
                 global_size=(ceil_div(lines.outer, per_item),),
                 local_size=(1,),
                 **cost,
@@ -219,16 +159,31 @@ def cross_entropy_grad(
         ]
     share, items = _group_shape(target, lines)
     size = share * items
-    shape = (size, share, lines.inner > 1)
     return [
         GRAD_GROUP.launch(
-            GradGroupParams(*features, settings.reduction, x.dtype.ctype, acc.ctype, *shape),
-            (lines.count, lines.inner, lines.n, *numbers, gx, gy, *kept),
+            {**params, **named("group reduce_items kept_fast", size, share, lines.inner > 1)},
+            {"rows": lines.count, "inner": lines.inner, **args},
             global_size=(ceil_div(lines.count, items) * size,),
             local_size=(size,),
             **cost,
         )
     ]
+
+
+def _params(settings: Settings, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that the loss and its gradient have."""
+    x = arrays["x"]
+    return {
+        "normalize": settings.normalize,
+        "weighted": arrays["weight"] is not None,
+        "smooth": settings.label_smoothing != 0,
+        "ctype": x.dtype.ctype,
+        "acc": from_name(x.dtype.compute).ctype,
+    }
+
+
+def _numbers(settings: Settings, lines: Lines) -> dict[str, float]:
+    return named("n ignored smoothing", lines.n, settings.ignore_index, settings.label_smoothing)
 
 
 def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
@@ -240,31 +195,20 @@ def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
 
 
 def _forward(
-    target: Target,
-    x: Array,
-    arrays: tuple[Array, ...],
-    settings: Settings,
-    *,
-    weighted: bool,
-    check: Check | None,
+    target: Target, arrays: dict[str, Any], settings: Settings, *, check: Check | None
 ) -> Launch:
+    x = arrays["x"]
     lines = Lines.of("cross_entropy", x, min(1, x.ndim - 1))
     acc = from_name(x.dtype.compute)
-    types = (x.dtype.ctype, acc.ctype)
-    features = (settings.normalize, weighted, settings.label_smoothing != 0)
-    numbers = (settings.ignore_index, settings.label_smoothing)
+    params = {**_params(settings, arrays), "check": check is not None}
+    args = {**_numbers(settings, lines), **arrays}
     flops = x.size * (2 + _EXP_FLOPS * settings.normalize)
-    cost = {"flops": flops, "bytes": sum(a.nbytes for a in arrays)}
+    cost = {"flops": flops, "bytes": sum(a.nbytes for a in arrays.values() if a is not None)}
     if lines.inner == 1 and not target.traits.dedicated_local_memory:
         per_item = lines.rows_per_item(target)
         return ROWS.launch(
-            RowsParams(
-                *features,
-                *types,
-                lanes_of(target, acc.itemsize),
-                check is not None,
-            ),
-            (lines.outer, per_item, lines.n, *numbers, *arrays),
+            {**params, "lanes": lanes_of(target, acc.itemsize)},
+            {"rows": lines.outer, "rows_per_item": per_item, **args},
             global_size=(ceil_div(lines.outer, per_item),),
             local_size=(1,),
             **cost,
@@ -272,8 +216,8 @@ def _forward(
     share, items = _group_shape(target, lines)
     size = share * items
     return GROUP.launch(
-        GroupParams(*features, *types, size, share, lines.inner > 1, check is not None),
-        (lines.count, lines.inner, lines.n, *numbers, *arrays),
+        {**params, **named("group reduce_items kept_fast", size, share, lines.inner > 1)},
+        {"rows": lines.count, "inner": lines.inner, **args},
         global_size=(ceil_div(lines.count, items) * size,),
         local_size=(size,),
         **cost,
@@ -284,8 +228,8 @@ def _mean(target: Target, out: Array, total: Array, loss: Array, counted: Array)
     group = min(_MEAN_GROUP, target.traits.max_group_size)
     acc = from_name(loss.dtype.compute)
     return MEAN.launch(
-        MeanParams(loss.dtype.ctype, acc.ctype, group),
-        (loss.size, out, total, loss, counted),
+        named("ctype acc group", loss.dtype.ctype, acc.ctype, group),
+        named("n mean total loss counted", loss.size, out, total, loss, counted),
         global_size=(group,),
         local_size=(group,),
         flops=2 * loss.size,

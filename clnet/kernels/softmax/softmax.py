@@ -11,39 +11,8 @@ from ...errors import ArgumentError
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from ..streaming import streams_rows
-
-
-class RowsParams(NamedTuple):
-    """Parameters of the defs for rows; the template's header says what they are."""
-
-    log: bool
-    ctype: str
-    acc: str
-    lanes: int
-    stream: bool
-
-
-class ColumnsParams(NamedTuple):
-    """Parameters of the defs for columns."""
-
-    log: bool
-    ctype: str
-    acc: str
-    lanes: int
-
-
-class GroupParams(NamedTuple):
-    """Parameters of the defs for groups."""
-
-    log: bool
-    ctype: str
-    acc: str
-    group: int
-    reduce_items: int
-    kept_fast: bool
-
 
 ROWS = Kernel("softmax_rows", "softmax/softmax.mako")
 COLUMNS = Kernel("softmax_columns", "softmax/softmax.mako")
@@ -147,6 +116,9 @@ def _launch(
         return []
     rows, columns, group = kernels
     acc = from_name(out.dtype.compute)
+    params = {"log": log, "ctype": out.dtype.ctype, "acc": acc.ctype}
+    names = "y x" if len(inputs) == 1 else "gx gy y"
+    args = {"n": lines.n, "inner": lines.inner, **named(names, out, *inputs)}
     exps = _EXP_FLOPS if len(inputs) == 1 or log else 0
     cost = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
     if target.traits.dedicated_local_memory:
@@ -154,8 +126,8 @@ def _launch(
         size = share * kept
         return [
             group.launch(
-                GroupParams(log, out.dtype.ctype, acc.ctype, size, share, lines.inner > 1),
-                (lines.count, lines.n, lines.inner, out, *inputs),
+                {**params, **named("group reduce_items kept_fast", size, share, lines.inner > 1)},
+                {"sums": lines.count, **args},
                 global_size=(ceil_div(lines.count, kept) * size,),
                 local_size=(size,),
                 **cost,
@@ -165,10 +137,11 @@ def _launch(
     if lines.inner == 1:
         per_item = lines.rows_per_item(target)
         streams = streams_rows(out, lines.n, lanes)
+        del args["inner"]
         return [
             rows.launch(
-                RowsParams(log, out.dtype.ctype, acc.ctype, lanes, streams),
-                (lines.outer, per_item, lines.n, out, *inputs),
+                {**params, "lanes": lanes, "stream": streams},
+                {"rows": lines.outer, "rows_per_item": per_item, **args},
                 global_size=(ceil_div(lines.outer, per_item),),
                 local_size=(1,),
                 **cost,
@@ -177,8 +150,8 @@ def _launch(
     blocks = ceil_div(lines.inner, lanes)
     return [
         columns.launch(
-            ColumnsParams(log, out.dtype.ctype, acc.ctype, lanes),
-            (blocks, lines.n, lines.inner, out, *inputs),
+            {**params, "lanes": lanes},
+            {"blocks": blocks, **args},
             global_size=(lines.outer * blocks,),
             local_size=(1,),
             **cost,
