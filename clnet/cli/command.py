@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib import metadata
 
 from ..errors import ClnetError
-from . import bench, devices, plan, profile, train, tune
+from . import bench, cache, devices, plan, profile, train, tune
 
 _NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
 _INTERRUPTED = 130  # as a shell reports Ctrl-C
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     bench.add_command(commands, shared)
     profile.add_command(commands, shared, main)
     tune.add_command(commands, shared)
+    cache.add_command(commands, shared)
     return parser
 
 

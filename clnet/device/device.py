@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -84,8 +83,7 @@ class Device:
         self.open_seconds = time.perf_counter() - self.open_start
         watch = Watch()
         self.lock: Any = RLock()
-        digest = hashlib.sha256(self.identity.key.encode()).hexdigest()[:16]
-        kept = shelf(SETTINGS.cache_dir, "kernels", digest)
+        kept = shelf(SETTINGS.cache_dir, *self.identity.kernels_folder)
         traits = traits_of(handle)
         if traits.dedicated_local_memory:
             traits = replace(traits, **probe(context, found.selector, kept)._asdict())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
@@ -127,3 +128,8 @@ class DeviceIdentity:
         return " | ".join(
             (self.platform, self.platform_version, self.name, self.driver, self.version)
         )
+
+    @property
+    def kernels_folder(self) -> tuple[str, str]:
+        """Where its compiled kernels are kept in the cache."""
+        return "kernels", hashlib.sha256(self.key.encode()).hexdigest()[:16]

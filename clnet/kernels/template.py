@@ -91,12 +91,17 @@ def _lookup() -> TemplateLookup:
 
 
 @lru_cache(maxsize=1)
-def _texts() -> Shelf:
-    """Where texts are kept, by the text of all templates: no version of clnet reads another's."""
+def texts_folder() -> tuple[str, str]:
+    """Where texts are kept in the cache: no version of clnet reads another's templates'."""
     digest = hashlib.sha256(Path(__file__).with_name("declaration.py").read_bytes())
     for path in sorted(FOLDER.rglob("*.mako")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return shelf(SETTINGS.cache_dir, "templates", digest.hexdigest()[:16], suffix=".cl")
+    return "templates", digest.hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def _texts() -> Shelf:
+    return shelf(SETTINGS.cache_dir, *texts_folder(), suffix=".cl")
 
 
 def _plain(value: Any) -> bool:

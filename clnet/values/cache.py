@@ -242,6 +242,24 @@ def _head(key: bytes, data: bytes) -> bytes:
     return _MAGIC + f"{len(data):016x} {digest.hexdigest()}\n".encode()
 
 
+def verified(path: Path, whole: bytes | None = None) -> bytes | None:
+    """A kept file as it lies on the disk, if its head is true of its name and content; else None.
+
+    Args:
+        path: the file; its name begins with the hash of its key.
+        whole: what it holds, head included; None: that is read.
+    """
+    key = bytes.fromhex(path.name.partition(".")[0])
+    if whole is None:
+        try:
+            data = _read(path, key)
+        except OSError:
+            return None
+        return None if data is None else _head(key, data) + data
+    data = whole[_HEAD:]
+    return whole if whole[:_HEAD] == _head(key, data) else None
+
+
 def _read(path: Path, key: bytes) -> bytes | None:
     """The content of a kept file, or None."""
     with os.fdopen(os.open(path, _READ), "rb", buffering=0) as file:

@@ -12,7 +12,7 @@ from clnet.errors import ArgumentError
 from clnet.kernels import streaming
 from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
-from tests.kernels.launching import normal, on_device, poisoned, run
+from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
 
 SHAPES = [
     ((4, 10), 1),
@@ -128,6 +128,17 @@ def test_cross_entropy_and_its_gradient(dev, target, shape, reduction):
     got, gx = run_loss(dev, target, x, targets, None, settings)
     np.testing.assert_allclose(got.reshape(-1), np.reshape(loss, -1), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(gx, slope, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 64, 333])
+def test_one_item_averages_losses_in_a_groups_order(dev, rows):
+    """Losses that are given (logarithms of probabilities) are the same; so is their mean, then."""
+    given = -np.abs(normal(rows, 5))
+    targets = np.random.default_rng(2).integers(0, 5, rows)
+    settings = Settings("mean", 3, 0.0, normalize=False)
+    shapes = [shaped(dev) for shaped in (cpu_shaped, gpu_shaped)]
+    means = [run_loss(dev, shape, given, targets, None, settings)[0] for shape in shapes]
+    np.testing.assert_array_equal(*means)
 
 
 @pytest.mark.parametrize("normalize", [True, False], ids=["scores", "log-probabilities"])

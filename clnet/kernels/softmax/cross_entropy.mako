@@ -54,14 +54,7 @@
 ## arg      fault: inout int                  where to report
 ## arg      site: int                         its number
 ## % endif
-## def      cross_entropy_mean
-## arg      n: int
-## arg      mean: out ctype[1]
-## arg      total: out ctype[1]
-## arg      loss: in ctype[n]
-## arg      counted: in ctype[n]
 ## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
-##          mean: one group.
 ## numerics the largest score is subtracted first, before the logarithm of the sum is; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
@@ -169,26 +162,6 @@ __kernel void cross_entropy_group(...) {
 % endif
     if (lane == 0 && row < rows) {
         ${finish(normalize, weighted, smooth, acc, check)}
-    }
-}
-</%def>
-<%def name="cross_entropy_mean(ctype, acc, group)">
-${lib.join("sum", acc, 1)}
-__kernel void cross_entropy_mean(...) {
-    __local ${acc} losses[${group}], counts[${group}];
-    const int lane = get_local_id(0), kept = 0;
-    ${acc} sum = 0, count = 0;
-    for (int i = lane; i < n; i += ${group}) {
-        sum += loss[loss_offset + i];
-        count += counted[counted_offset + i];
-    }
-    losses[lane] = sum;
-    counts[lane] = count;
-    ${lib.tree("sum", "losses", group, 1)}
-    ${lib.tree("sum", "counts", group, 1)}
-    if (lane == 0) {
-        mean[mean_offset] = losses[0] / counts[0];
-        total[total_offset] = counts[0];
     }
 }
 </%def>

@@ -13,9 +13,10 @@ from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Kernel, named
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
+from .cross_entropy_mean import cross_entropy_mean
 from .softmax import Lines
 
 
@@ -38,13 +39,9 @@ class Settings(NamedTuple):
 _TEMPLATE = "softmax/cross_entropy.mako"
 ROWS = Kernel("cross_entropy_rows", _TEMPLATE)
 GROUP = Kernel("cross_entropy_group", _TEMPLATE)
-MEAN = Kernel(
-    "cross_entropy_mean", _TEMPLATE, (Constraint("group & (group - 1) == 0", "a binary tree"),)
-)
 GRAD_ROWS = Kernel("cross_entropy_grad_rows", _TEMPLATE)
 GRAD_GROUP = Kernel("cross_entropy_grad_group", _TEMPLATE)
 
-_MEAN_GROUP = 64
 # More losses than this are summed by the whole device first.
 _MEAN_MOST = 1 << 14
 _GROUP = 64
@@ -100,7 +97,7 @@ def cross_entropy(
             for one, many in zip(sums, (loss, counted), strict=True):
                 launches += reduce(target, one, many, dims=every, kind=Reduction.SUM, memory=memory)
             loss, counted = sums
-        launches.append(_mean(target, out, total, loss, counted))
+        launches.append(cross_entropy_mean(target, out, total, loss, counted))
     return launches
 
 
@@ -222,16 +219,3 @@ def _forward(
         local_size=(size,),
         **cost,
     ).reporting(check)
-
-
-def _mean(target: Target, out: Array, total: Array, loss: Array, counted: Array) -> Launch:
-    group = min(_MEAN_GROUP, target.traits.max_group_size)
-    acc = from_name(loss.dtype.compute)
-    return MEAN.launch(
-        named("ctype acc group", loss.dtype.ctype, acc.ctype, group),
-        named("n mean total loss counted", loss.size, out, total, loss, counted),
-        global_size=(group,),
-        local_size=(group,),
-        flops=2 * loss.size,
-        bytes=2 * loss.nbytes,
-    )
