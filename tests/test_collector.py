@@ -47,14 +47,16 @@ def test_what_was_made_meanwhile_is_old_afterwards(collecting):
 
 
 def test_what_somebody_froze_stays_frozen(collecting):
+    frozen = [[] for _ in range(100)]
     gc.freeze()
     try:
-        frozen = gc.get_freeze_count()
         with paused_collector():
             pass
-        assert gc.get_freeze_count() >= frozen > 0
+        seen = {id(x) for x in gc.get_objects()}  # what is frozen is not among them
+        assert not seen & {id(x) for x in frozen}
     finally:
         gc.unfreeze()
+    assert {id(x) for x in gc.get_objects()} >= {id(x) for x in frozen}
 
 
 @pytest.mark.device

@@ -7,7 +7,6 @@ from ...device import Launch, Target
 from ...values.dtypes import from_name
 from ..kernel import Constraint, Kernel, named
 
-
 _TEMPLATE = "softmax/cross_entropy_mean.mako"
 _TREE = (Constraint("group & (group - 1) == 0", "a binary tree"),)
 MEAN = Kernel("cross_entropy_mean", _TEMPLATE, _TREE)
