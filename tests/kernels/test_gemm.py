@@ -462,15 +462,24 @@ def test_gemm_of_large_panels(where, monkeypatch, n, turned):
     check(out.numpy(), a.astype(np.float64) @ b, 75)
 
 
+TILED = {
+    "ctype": "float",
+    "a_along": "k",
+    "b_along": "tile",
+    **dict.fromkeys(("a_dense", "b_dense", "out_dense"), True),
+    "raster": 8,
+    **dict.fromkeys(("bias", "activation", "finish")),
+}
+
+
 @pytest.mark.parametrize(
     "along", list(product(("tile", "k"), ("tile", "k"), (False, True))), ids=str
 )
 def test_every_tiling_keeps_its_constraints(along):
     a_along, b_along, dense = along
     for tile, _ in gemm_tiled.TILINGS:
-        params = gemm_tiled.TiledParams(
-            "float", tile, a_along, b_along, dense, dense, True, 8, None, None
-        )
+        params = TILED | {"tile": tile, "a_along": a_along, "b_along": b_along}
+        params |= {"a_dense": dense, "b_dense": dense}
         assert gemm_tiled.TILED.broken(params) is None
 
 
@@ -500,9 +509,7 @@ def test_every_tiling_multiplies(number, where, monkeypatch):
 
 def test_stages_suit_the_way_of_copying():
     tile = gemm_tiled.TILINGS[0][0]
-    params = gemm_tiled.TiledParams(
-        "float", tile._replace(stages=2), "k", "tile", True, True, True, 8, None, None
-    )
+    params = TILED | {"tile": tile._replace(stages=2)}
     assert "copy ahead" in gemm_tiled.TILED.broken(params).reason
 
 

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import DeviceTraits, HostScalar, Launch
 from ...values.dtypes import DType
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Kernel
-from .gemm_finish import FinishParams
+from ..kernel import Kernel, named
 from .gemm_problem import Problem
-
-
-class AnyParams(NamedTuple):
-    """Parameters of ``gemm_any`` and ``gemm_slices``; see their template."""
-
-    ctype: str
-    sum_type: str
-    group: int
-    bias: str | None
-    activation: str | None
-
-
-class DenseParams(NamedTuple):
-    """Parameters of ``gemm_slices_dense``; see its template."""
-
-    ctype: str
-    width: int
-    group: int
-    bias: str | None
-    activation: str | None
-    finish: FinishParams | None = None
-
 
 ANY = Kernel("gemm_any", "gemm/gemm_any.mako")
 SLICES = Kernel("gemm_slices", "gemm/gemm_any.mako")
@@ -46,20 +23,17 @@ MOST_VECTOR_BYTES = 64
 def any_type(problem: Problem) -> list[Launch]:
     """The launch of a product of any element type, also of an empty sum."""
     total = problem.batch * problem.m * problem.n
-    sizes = (total, problem.m, problem.n, problem.k)
     launch = ANY.launch(
         _params(problem),
-        (
-            *sizes,
-            problem.out,
-            problem.a,
-            problem.b,
-            *problem.bias_args(),
-            _factor(problem.alpha, problem.out.dtype),
-            _factor(problem.beta, problem.out.dtype),
-            *problem.matrix_strides(),
-            *problem.batch_strides(),
-        ),
+        {
+            **named("total m n k", total, problem.m, problem.n, problem.k),
+            **named("out a b", problem.out, problem.a, problem.b),
+            **problem.bias_args(),
+            "alpha": _factor(problem.alpha, problem.out.dtype),
+            "beta": _factor(problem.beta, problem.out.dtype),
+            **problem.matrix_strides(),
+            **problem.batch_strides(),
+        },
         global_size=(round_up(total, GROUP),),
         local_size=(GROUP,),
         flops=problem.flops,
@@ -85,20 +59,14 @@ def sum_slices(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch
     total = problem.batch * problem.m * problem.n
     return SLICES.launch(
         _params(problem),
-        (
-            total,
-            problem.m,
-            problem.n,
-            partial.shape[0],
-            problem.out,
-            partial,
-            *problem.bias_args(),
-            problem.alpha,
-            problem.beta,
-            *problem.out.strides[2:],
-            problem.out.shape[1],
-            *problem.out.strides[:2],
-        ),
+        {
+            **named("total m n", total, problem.m, problem.n),
+            **named("slices out partial", partial.shape[0], problem.out, partial),
+            **problem.bias_args(),
+            **problem.factors(),
+            **named("out_m out_n", *problem.out.strides[2:]),
+            **named("inner out_outer out_inner", problem.out.shape[1], *problem.out.strides[:2]),
+        },
         global_size=(round_up(total, GROUP),),
         local_size=(GROUP,),
         flops=partial.size,
@@ -123,29 +91,22 @@ def _dense_width(traits: DeviceTraits, problem: Problem) -> int:
 def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Array) -> Launch:
     dtype = problem.out.dtype
     group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
-    params = DenseParams(
-        dtype.ctype,
-        width,
-        group,
-        problem.bias_axis,
-        problem.activation,
-        problem.finish_params(width),
-    )
+    params = {
+        **named("ctype width group", dtype.ctype, width, group),
+        **named("bias activation", problem.bias_axis, problem.activation),
+        "finish": problem.finish_params(width),
+    }
     total = problem.out.size
-    sizes = () if problem.bias is None else (problem.m, problem.n)
+    sizes = {} if problem.bias is None else {"m": problem.m, "n": problem.n}
     return SLICES_DENSE.launch(
         params,
-        (
-            total,
-            partial.shape[0],
-            problem.out,
-            partial,
-            *sizes,
-            *problem.bias_args(),
-            *problem.finish_args(),
-            problem.alpha,
-            problem.beta,
-        ),
+        {
+            **named("total slices out partial", total, partial.shape[0], problem.out, partial),
+            **sizes,
+            **problem.bias_args(),
+            **problem.finish_args(),
+            **problem.factors(),
+        },
         global_size=(round_up(ceil_div(total, width), group),),
         local_size=(group,),
         flops=partial.size + (problem.finish.flops if problem.finish else 0),
@@ -153,9 +114,12 @@ def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Arra
     )
 
 
-def _params(problem: Problem) -> AnyParams:
+def _params(problem: Problem) -> dict[str, Any]:
     dtype = problem.out.dtype
-    return AnyParams(dtype.ctype, _sum_type(dtype), GROUP, problem.bias_axis, problem.activation)
+    return {
+        **named("ctype sum_type group", dtype.ctype, _sum_type(dtype), GROUP),
+        **named("bias activation", problem.bias_axis, problem.activation),
+    }
 
 
 def _factor(value: float | HostScalar, dtype: DType) -> float | HostScalar:

@@ -70,9 +70,9 @@ class Finish:
             scalars,
         )
 
-    def args(self) -> Sequence[Any]:
-        """The kernel's arguments, in the order of ``lib/finish.mako``."""
-        return (*self.written[1:], *self.reads, *self.scalars)
+    def args(self) -> dict[str, Sequence[Any]]:
+        """The kernel's arguments; see ``lib/finish.mako``."""
+        return {"y_{j}": self.written[1:], "x_{j}": self.reads, "s_{j}": self.scalars}
 
 
 @lru_cache(maxsize=256)

@@ -364,22 +364,13 @@ def _multiply(
     column_blocks = ceil_div(given.n, columns * blocking.column_panels)
     blocks = row_blocks * column_blocks * blocking.slices * given.batch
     draw = params.prepacked and blocks >= LEAST_DRAWN * units
-    counter = (tickets(_form(params), given, given.b),) if params.prepacked else ()
+    counter = tickets(_form(params), given, given.b) if params.prepacked else None
+    sizes = given.sizes(
+        blocking.slices, slice_k, blocking.depth, blocks, row_blocks, column_blocks, draw
+    )
     return PACKED.launch(
         params,
-        (
-            given.strides(out_slice),
-            given.sizes(
-                blocking.slices, slice_k, blocking.depth, blocks, row_blocks, column_blocks, draw
-            ),
-            given.out,
-            given.a,
-            given.b,
-            *given.bias_array(),
-            given.alpha,
-            given.beta,
-            *counter,
-        ),
+        {**given.packed_args(sizes, out_slice), "tickets": counter},
         global_size=(blocks, 1, 1),
         local_size=(1, 1, 1),
         flops=given.flops,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import HostScalar, Scratch
 from ...values.shapes import collapse
-from ..kernel import ints, longs
+from ..kernel import ints, longs, named
 from .gemm_finish import Finish, FinishParams
 
 BATCH_AXES = 2
@@ -130,17 +130,30 @@ class Problem:
             finish=None,
         )
 
-    def bias_array(self) -> tuple[Array, ...]:
-        """The kernels' argument ``bias``: none without a bias."""
-        return () if self.bias is None else (self.bias,)
+    def factors(self) -> dict[str, Any]:
+        """The kernels' arguments ``alpha, beta``."""
+        return {"alpha": self.alpha, "beta": self.beta}
 
-    def bias_args(self) -> tuple[Any, ...]:
+    def bias_args(self) -> dict[str, Any]:
         """The kernels' arguments ``bias, bias_step``: none without a bias."""
-        return () if self.bias is None else (self.bias, self.bias.strides[0])
+        return {} if self.bias is None else {"bias": self.bias, "bias_step": self.bias.strides[0]}
 
-    def finish_args(self) -> tuple[Any, ...]:
+    def finish_args(self) -> dict[str, Any]:
         """The kernels' arguments for ``finish``: none without one."""
-        return () if self.finish is None else tuple(self.finish.args())
+        return {} if self.finish is None else self.finish.args()
+
+    def packed_args(self, sizes: bytes, out_slice: int = 0) -> dict[str, Any]:
+        """The arguments of kernels whose numbers are two vectors; see ``lib/product.mako``.
+
+        Args:
+            sizes: of :meth:`sizes`.
+            out_slice: how far slices of sums lie apart.
+        """
+        return {
+            **named("strides sizes", self.strides(out_slice), sizes),
+            **named("out a b bias", self.out, self.a, self.b, self.bias),
+            **self.factors(),
+        }
 
     def finish_params(self, width: int) -> FinishParams | None:
         """The kernels' parameter ``finish``, of vectors of so many lanes."""
@@ -160,22 +173,22 @@ class Problem:
         Args:
             out_slice: how far slices of sums lie apart.
         """
-        _, *batch = self.batch_strides()
         bias_step = 0 if self.bias is None else self.bias.strides[0]
-        return longs(*self.matrix_strides(), *batch, bias_step, out_slice)
+        operands = (self.out, self.a, self.b)
+        matrices = [step for array in operands for step in array.strides[2:]]
+        batches = [step for array in operands for step in array.strides[:2]]
+        return longs(*matrices, *batches, bias_step, out_slice)
 
-    def matrix_strides(self) -> tuple[int, ...]:
+    def matrix_strides(self) -> dict[str, int]:
         """The kernels' arguments ``out_m, out_n, a_m, a_k, b_k, b_n``."""
-        return (*self.out.strides[2:], *self.a.strides[2:], *self.b.strides[2:])
+        steps = (*self.out.strides[2:], *self.a.strides[2:], *self.b.strides[2:])
+        return named("out_m out_n a_m a_k b_k b_n", *steps)
 
-    def batch_strides(self) -> tuple[int, ...]:
+    def batch_strides(self) -> dict[str, int]:
         """The kernels' arguments ``inner`` and ``*_outer, *_inner`` of out, a and b."""
-        return (
-            self.out.shape[1],
-            *self.out.strides[:2],
-            *self.a.strides[:2],
-            *self.b.strides[:2],
-        )
+        steps = (*self.out.strides[:2], *self.a.strides[:2], *self.b.strides[:2])
+        names = "inner out_outer out_inner a_outer a_inner b_outer b_inner"
+        return named(names, self.out.shape[1], *steps)
 
 
 def problems(

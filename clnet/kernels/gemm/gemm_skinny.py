@@ -101,16 +101,7 @@ def _multiply(
 ) -> Launch:
     return kernel.launch(
         params,
-        (
-            problem.strides(partial.strides[0]),
-            problem.sizes(slices, slice_k, columns),
-            problem.out,
-            problem.a,
-            problem.b,
-            *problem.bias_array(),
-            problem.alpha,
-            problem.beta,
-        ),
+        problem.packed_args(problem.sizes(slices, slice_k, columns), partial.strides[0]),
         global_size=(ceil_div(problem.n, columns), slices * problem.batch),
         local_size=(1, 1),
         flops=problem.flops,

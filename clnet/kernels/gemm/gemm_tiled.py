@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import TemplateError
 from ...values.dtypes import float32, float64
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
 from .gemm_any import any_type, sum_slices
-from .gemm_finish import FinishParams
 from .gemm_problem import Problem, Product
 from .gemm_trial import ProductTrial
-
-
-class TiledParams(NamedTuple):
-    """Parameters of ``gemm_tiled``; see its template."""
-
-    ctype: str
-    tile: Tile
-    a_along: str
-    b_along: str
-    a_dense: bool
-    b_dense: bool
-    out_dense: bool
-    raster: int
-    bias: str | None
-    activation: str | None
-    finish: FinishParams | None = None
-
 
 TILED = Kernel(
     "gemm_tiled",
@@ -160,39 +141,33 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
     tile = choice.tile
     aligned = problem.finish is None or all(a.offset % 4 == 0 for a in problem.finish.arrays)
     dense = problem.out.strides[3] == 1 and _dense_runs(problem.out) and aligned
-    params = TiledParams(
-        problem.out.dtype.ctype,
-        tile,
-        "k" if problem.a.strides[3] == 1 else "tile",
-        "k" if problem.b.strides[3] != 1 and problem.b.strides[2] == 1 else "tile",
-        _dense_runs(problem.a),
-        _dense_runs(problem.b),
-        dense,
-        RASTER,
-        problem.bias_axis,
-        problem.activation,
-        problem.finish_params(4 if dense else 1),
-    )
+    columns = problem.b.strides[3] != 1 and problem.b.strides[2] == 1
+    params = {
+        "ctype": problem.out.dtype.ctype,
+        "tile": tile,
+        "a_along": "k" if problem.a.strides[3] == 1 else "tile",
+        "b_along": "k" if columns else "tile",
+        "a_dense": _dense_runs(problem.a),
+        "b_dense": _dense_runs(problem.b),
+        "out_dense": dense,
+        "raster": RASTER,
+        "bias": problem.bias_axis,
+        "activation": problem.activation,
+        "finish": problem.finish_params(4 if dense else 1),
+    }
     tiles = ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n)
     return TILED.launch(
         params,
-        (
-            problem.m,
-            problem.n,
-            problem.k,
-            problem.out,
-            problem.a,
-            problem.b,
-            *problem.bias_args(),
-            *problem.finish_args(),
-            problem.alpha,
-            problem.beta,
-            *problem.matrix_strides(),
-            *problem.batch_strides(),
-            choice.slices,
-            choice.slice_k,
-            out_slice,
-        ),
+        {
+            **named("m n k", problem.m, problem.n, problem.k),
+            **named("out a b", problem.out, problem.a, problem.b),
+            **problem.bias_args(),
+            **problem.finish_args(),
+            **problem.factors(),
+            **problem.matrix_strides(),
+            **problem.batch_strides(),
+            **named("slices slice_k out_slice", choice.slices, choice.slice_k, out_slice),
+        },
         global_size=(tiles * problem.batch * choice.slices * tile.items,),
         local_size=(tile.items,),
         flops=problem.flops,

@@ -10,21 +10,9 @@ from typing import NamedTuple
 
 from ...device import Launch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import STREAM_BYTES
 from .gemm_problem import Problem
-
-
-class UnpackedParams(NamedTuple):
-    """Parameters of ``gemm_unpacked``; see its template."""
-
-    ctype: str
-    width: int
-    rows: int
-    vectors: int
-    a_elements: int
-    bias: str | None
-    activation: str | None
 
 
 class Block(NamedTuple):
@@ -119,26 +107,14 @@ def _short_sums(problem: Problem, block: Block, width: int, units: int) -> Cut |
 
 
 def _multiply(problem: Problem, width: int, cut: Cut) -> Launch:
-    params = UnpackedParams(
-        problem.out.dtype.ctype,
-        width,
-        *cut.block,
-        round_up(cut.block.rows, width) * MOST_STEPS,
-        problem.bias_axis,
-        problem.activation,
-    )
+    params = {
+        **named("ctype width rows vectors", problem.out.dtype.ctype, width, *cut.block),
+        "a_elements": round_up(cut.block.rows, width) * MOST_STEPS,
+        **named("bias activation", problem.bias_axis, problem.activation),
+    }
     return UNPACKED.launch(
         params,
-        (
-            problem.strides(),
-            problem.sizes(cut.depth, cut.rows, cut.columns),
-            problem.out,
-            problem.a,
-            problem.b,
-            *problem.bias_array(),
-            problem.alpha,
-            problem.beta,
-        ),
+        problem.packed_args(problem.sizes(cut.depth, cut.rows, cut.columns)),
         global_size=(
             ceil_div(problem.m, cut.rows),
             ceil_div(problem.n, cut.columns),

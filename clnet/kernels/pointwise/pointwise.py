@@ -23,20 +23,6 @@ _FLAT_GROUP = 1024
 _GPU_GROUP = 256
 
 
-class PointwiseParams(NamedTuple):
-    """Arguments of the template's def; see its header."""
-
-    statements: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: tuple[str, ...]
-    compute: str
-    outputs: tuple[tuple[str, str], ...]
-    inputs: tuple[tuple[str, str, bool], ...]
-    scalars: int
-    outer: int
-    index: str
-
-
 class _Recipe(NamedTuple):
     """All of a launch that depends on shapes, strides and dtypes, and not on which arrays they are.
 
@@ -227,7 +213,7 @@ def _params(
     num_scalars: int,
     outer: int,
     index: str,
-) -> PointwiseParams:
+) -> dict[str, Any]:
     printed = print_c(
         exprs,
         compute.ctype,
@@ -235,17 +221,15 @@ def _params(
         scalars=[f"s_{j}" for j in range(num_scalars)],
     )
     operands = [(_stored(d), step, d is bool_) for d, step in zip(dtypes, inner, strict=True)]
-    return PointwiseParams(
-        printed.statements,
-        printed.results,
-        printed.functions,
-        compute.ctype,
-        tuple((ctype, step) for ctype, step, _ in operands[:num_outputs]),
-        tuple(operands[num_outputs:]),
-        num_scalars,
-        outer,
-        index,
-    )
+    return {
+        **printed._asdict(),
+        "compute": compute.ctype,
+        "outputs": tuple((ctype, step) for ctype, step, _ in operands[:num_outputs]),
+        "inputs": tuple(operands[num_outputs:]),
+        "scalars": num_scalars,
+        "outer": outer,
+        "index": index,
+    }
 
 
 def _stored(dtype: DType) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import accumulate
 
 from ...array import Array
 from ...device import HostScalar, Launch, Target
@@ -22,20 +22,6 @@ _NO_GROUP = 2**31 - 1
 _MOST_SEGMENTS = 32
 MOST_ELEMENTS = 1 << 16
 """A segment that is larger is worth a launch of its own."""
-
-
-class PointwiseManyParams(NamedTuple):
-    """Arguments of the template's def; see its header."""
-
-    statements: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: tuple[str, ...]
-    compute: str
-    changed: tuple[tuple[str, bool], ...]
-    inputs: tuple[tuple[str, bool], ...]
-    shared: tuple[tuple[str, bool], ...]
-    scalars: int
-    segments: int
 
 
 POINTWISE_MANY = Kernel("pointwise_many", "pointwise/pointwise_many.mako")
@@ -77,26 +63,32 @@ def pointwise_many(
         The launch.
     """
     own = [array.dtype for array in segments[0]]
-    first, split = 0, len(exprs)
-    args: list[Any] = []
-    for arrays in segments:
-        args += (*arrays, arrays[0].size, first)
-        first += ceil_div(arrays[0].size, _BLOCK)
+    split = len(exprs)
+    firsts = [0, *accumulate(ceil_div(arrays[0].size, _BLOCK) for arrays in segments)]
+    groups = firsts.pop()
     most = most_segments(len(own), len(shared), len(scalars))
     count = min(most, 1 << (len(segments) - 1).bit_length())  # few kernels for all numbers of them
-    args += (*segments[-1], 0, _NO_GROUP) * (count - len(segments))
+    none = count - len(segments)
+    every = [*segments, *[segments[-1]] * none]
+    args = {
+        "y_{k}_{j}": [array for arrays in every for array in arrays[:split]],
+        "x_{k}_{j}": [array for arrays in every for array in arrays[split:]],
+        "n_{k}": [*(arrays[0].size for arrays in segments), *[0] * none],
+        "first_{k}": [*firsts, *[_NO_GROUP] * none],
+        "u_{j}": shared,
+        "s_{j}": scalars,
+        "block": _BLOCK,
+    }
     printed = _printed(exprs, compute.ctype, len(own) + len(shared), len(scalars))
-    params = PointwiseManyParams(
-        printed.statements,
-        printed.results,
-        printed.functions,
-        compute.ctype,
-        tuple(map(_kind, own[:split])),
-        tuple(map(_kind, own[split:])),
-        tuple(_kind(array.dtype) for array in shared),
-        len(scalars),
-        count,
-    )
+    params = {
+        **printed._asdict(),
+        "compute": compute.ctype,
+        "changed": tuple(map(_kind, own[:split])),
+        "inputs": tuple(map(_kind, own[split:])),
+        "shared": tuple(_kind(array.dtype) for array in shared),
+        "scalars": len(scalars),
+        "segments": count,
+    }
     group = min(_GROUP, target.traits.max_group_size)
     local = group if target.traits.dedicated_local_memory else 1
     elements = sum(arrays[0].size for arrays in segments)
@@ -104,8 +96,8 @@ def pointwise_many(
     return [
         POINTWISE_MANY.launch(
             params,
-            (*args, *shared, *scalars, _BLOCK),
-            global_size=(first * local,),
+            args,
+            global_size=(groups * local,),
             local_size=(local,),
             flops=elements * flops(*exprs),
             bytes=elements * moved,

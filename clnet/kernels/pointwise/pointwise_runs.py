@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
@@ -17,17 +16,6 @@ _GROUP = 256
 # With fewer elements for each unit, items of one element are done sooner: more work at once.
 ELEMENTS_PER_UNIT = 512
 _INT_ELEMENTS = 2**31 - 1
-
-
-class RunsParams(NamedTuple):
-    """Arguments of the template's def; see its header."""
-
-    statements: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: tuple[str, ...]
-    inputs: tuple[bool, ...]
-    scalars: int
-    outer: int
 
 
 RUNS = Kernel("pointwise_runs", "pointwise/pointwise_runs.mako")
@@ -90,13 +78,11 @@ def runs_recipe(
         inputs=[f"v_{j}" for j in range(len(given))],
         scalars=[f"s_{j}" for j in range(scalars)],
     )
-    params = RunsParams(
-        printed.statements,
-        printed.results,
-        printed.functions,
-        tuple(step[-1] == 1 for step in given),
-        scalars,
-        len(sizes) - 1,
-    )
+    params = {
+        **printed._asdict(),
+        "inputs": tuple(step[-1] == 1 for step in given),
+        "scalars": scalars,
+        "outer": len(sizes) - 1,
+    }
     items, group = prod(sizes) // _RUN, min(_GROUP, max_group)
     return RUNS.bind(params), (sizes[-1], items), (round_up(items, group),), (group,)

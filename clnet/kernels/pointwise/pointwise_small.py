@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from ...expr import Expr, print_c
 from ...values.dtypes import DType, bfloat16, bool_
@@ -14,18 +13,6 @@ from ..kernel import Kernel, Rendered
 # A launch takes longer than so many elements do in any order.
 SMALL_ELEMENTS = 512
 _GROUP = 256
-
-
-class SmallParams(NamedTuple):
-    """Arguments of the template's def; see its header."""
-
-    statements: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: tuple[str, ...]
-    compute: str
-    outputs: tuple[str, ...]
-    inputs: tuple[tuple[str, bool], ...]
-    scalars: int
 
 
 SMALL = Kernel("pointwise_small", "pointwise/pointwise_small.mako")
@@ -71,15 +58,14 @@ def small_recipe(
         scalars=[f"s_{j}" for j in range(scalars)],
     )
     stored = ["bfloat16" if d is bfloat16 else d.ctype for d in dtypes]
-    params = SmallParams(
-        printed.statements,
-        printed.results,
-        printed.functions,
-        compute.ctype,
-        tuple(stored[:outputs]),
-        tuple((c, d is bool_) for c, d in zip(stored[outputs:], dtypes[outputs:], strict=True)),
-        scalars,
-    )
+    inputs = zip(stored[outputs:], dtypes[outputs:], strict=True)
+    params = {
+        **printed._asdict(),
+        "compute": compute.ctype,
+        "outputs": tuple(stored[:outputs]),
+        "inputs": tuple((ctype, dtype is bool_) for ctype, dtype in inputs),
+        "scalars": scalars,
+    }
     halves = [n for step in steps for n in (step[-1], step[0] if len(sizes) == 2 else 0)]
     packed = tuple(_packed(halves[at : at + 4]) for at in range(0, len(halves), 4))
     total, group = prod(sizes), min(_GROUP, max_group)

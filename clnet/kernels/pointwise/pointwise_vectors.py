@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 from ...device import DeviceTraits
 from ...expr import Expr, print_c
@@ -22,17 +21,6 @@ _INT_ELEMENTS = 2**31 - 1
 # Dense arrays, and rows of some length, are taken as vectors from a size on that repays a kernel.
 DENSE_ELEMENTS = 2**14
 LEAST_RUN = 8
-
-
-class _Vectors(NamedTuple):
-    statements: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: tuple[str, ...]
-    lanes: int
-    inputs: tuple[tuple[bool, bool], ...]
-    scalars: int
-    outer: int
-    stream: bool
 
 
 VECTORS = Kernel(
@@ -128,16 +116,14 @@ def vectors_recipe(
     )
     dense = all(s[-2] == lanes and not any(n % lanes for n in s[:-2]) for s in steps[:outputs])
     large = 4 * outputs * prod(sizes) >= STREAM_BYTES
-    params = _Vectors(
-        printed.statements,
-        printed.results,
-        printed.functions,
-        lanes,
-        inputs,
-        scalars,
-        len(outer),
-        aligned and dense and large,
-    )
+    params = {
+        **printed._asdict(),
+        "lanes": lanes,
+        "inputs": inputs,
+        "scalars": scalars,
+        "outer": len(outer),
+        "stream": aligned and dense and large,
+    }
     parts = ceil_div(run, _SHARE)
     share = ceil_div(run, parts)
     return VECTORS.bind(params), (run, share), (ceil_div(run, share), prod(outer))

@@ -7,33 +7,20 @@ of them; kinds that take 64 (float64, integers) make elements ``2 i`` and ``2 i 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div
 from ..grid import items
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 
 Cell = int | HostScalar
 """A whole number, or a cell that holds one when the kernel is enqueued."""
 
 _WORDS = 4
 _PHILOX_OPERATIONS = 80
-
-
-class _Bits(NamedTuple):
-    pass
-
-
-class _Real(NamedTuple):
-    ctype: str
-    real: str
-
-
-class _Kind(NamedTuple):
-    ctype: str
 
 
 _BITS = Kernel("random_bits", "pointwise/random_numbers.mako")
@@ -56,7 +43,7 @@ def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[L
     Returns:
         The launches; none for no elements.
     """
-    return _launches(target, _BITS, _Bits(), y, (y, seed, offset), per_item=_WORDS)
+    return _launches(target, _BITS, {}, y, named("seed offset", seed, offset), per_item=_WORDS)
 
 
 def uniform(
@@ -76,8 +63,8 @@ def uniform(
         The launches; none for no elements.
     """
     real = _real(y)
-    args = (y, seed, offset, low, high - low, high)
-    params = _Real(y.dtype.ctype, real)
+    args = named("seed offset low span high", seed, offset, low, high - low, high)
+    params = {"ctype": y.dtype.ctype, "real": real}
     return _launches(target, _UNIFORM, params, y, args, per_item=_per_item(real))
 
 
@@ -98,8 +85,8 @@ def normal(
         The launches; none for no elements.
     """
     real = _real(y)
-    params = _Real(y.dtype.ctype, real)
-    args = (y, seed, offset, mean, std)
+    params = {"ctype": y.dtype.ctype, "real": real}
+    args = named("seed offset mean std", seed, offset, mean, std)
     return _launches(target, _NORMAL, params, y, args, per_item=_per_item(real))
 
 
@@ -116,8 +103,8 @@ def bernoulli(target: Target, y: Array, *, seed: Cell, offset: Cell, p: float) -
     Returns:
         The launches; none for no elements.
     """
-    args = (y, seed, offset, p)
-    return _launches(target, _BERNOULLI, _Kind(y.dtype.ctype), y, args, per_item=_WORDS)
+    args = named("seed offset p", seed, offset, p)
+    return _launches(target, _BERNOULLI, {"ctype": y.dtype.ctype}, y, args, per_item=_WORDS)
 
 
 def integers(
@@ -141,8 +128,8 @@ def integers(
     """
     if not 0 < high - low < 2**63:
         raise ArgumentError("randint", "high - low lies in [1, 2**63)", low=low, high=high)
-    args = (y, seed, offset, low, high - low)
-    return _launches(target, _INTEGER, _Kind(y.dtype.ctype), y, args, per_item=_WORDS // 2)
+    args = named("seed offset low span", seed, offset, low, high - low)
+    return _launches(target, _INTEGER, {"ctype": y.dtype.ctype}, y, args, per_item=_WORDS // 2)
 
 
 def dropout(
@@ -164,9 +151,10 @@ def dropout(
     Returns:
         The launches; none for no elements.
     """
-    args = (y, x, seed, offset, p, 1 / (1 - p) if p < 1 else 0.0)
+    scale = 1 / (1 - p) if p < 1 else 0.0
+    args = named("x seed offset p scale", x, seed, offset, p, scale)
     moved = y.nbytes + x.nbytes
-    params = _Kind(y.dtype.ctype)
+    params = {"ctype": y.dtype.ctype}
     return _launches(target, _DROPOUT, params, y, args, per_item=_WORDS, moved=moved)
 
 
@@ -181,9 +169,9 @@ def _per_item(real: str) -> int:
 def _launches(
     target: Target,
     kernel: Kernel,
-    params: Any,
+    params: dict[str, str],
     y: Array,
-    args: tuple[Any, ...],
+    args: dict[str, Any],
     *,
     per_item: int,
     moved: int | None = None,
@@ -195,7 +183,7 @@ def _launches(
     return [
         kernel.launch(
             params,
-            (y.size, *args),
+            {"n": y.size, "y": y, **args},
             global_size=global_size,
             local_size=local_size,
             flops=_PHILOX_OPERATIONS * drawn + 2 * y.size,
