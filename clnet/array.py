@@ -107,6 +107,33 @@ class Array:
         start = self.offset if offset is None else offset
         return Array(self.storage, shape, strides, start, self.dtype)
 
+    @property
+    def repeated(self) -> bool:
+        """Whether several of its elements are one in memory."""
+        return 0 in (s for n, s in zip(self.shape, self.strides, strict=True) if n > 1)
+
+    def disturbs(self, other: Array) -> bool:
+        """Whether writing this array element by element may change what ``other`` holds elsewhere.
+
+        So that an op in place that reads ``other`` element by element reads a copy; what lies in
+        the same memory in the same order is read before it is written.
+        """
+        if self.storage is not other.storage or 0 in (*self.shape, *other.shape):
+            return False
+        mine, its = self._span(), other._span()
+        if mine[0] >= its[1] or its[0] >= mine[1]:
+            return False
+        return (self.offset, self.shape, self.strides, self.dtype) != (
+            *(other.offset, other.shape, other.strides),
+            other.dtype,
+        )
+
+    def _span(self) -> tuple[int, int]:
+        """The first byte, and the one after the last."""
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        size = self.dtype.itemsize
+        return self.offset * size, (self.offset + last + 1) * size
+
     def numpy(self) -> np.ndarray:
         """A copy on the host; waits for the device."""
         if self.size == 0:

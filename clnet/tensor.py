@@ -21,7 +21,6 @@ from .ops.create import Full, MakeInto, held
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .ops.machinery.update import accumulate
-from .ops.shape import CopyInto
 from .values import mode
 from .values.arguments import checked, shown
 from .values.dtypes import DType, from_numpy, of_scalar
@@ -367,8 +366,7 @@ class Tensor:
         """
         if source.device is not self.device:
             source = source.detach().to(self.device)
-        Tensor.__apply_function__(CopyInto(), (self, source))
-        return self
+        return ops.shape.overwrite(self, source)
 
     def fill_(self, value: Number) -> Tensor:
         """Overwrite every element; returns the tensor."""

@@ -26,7 +26,7 @@ from .index import pick
 from .machinery.function import Face, Function, apply, op
 from .machinery.pointwise import Operand, evaluate
 from .rearrange import unbind
-from .shape import CopyInto, contiguous, copy_launches, expand, narrow, reshape
+from .shape import contiguous, copy_launches, expand, narrow, overwrite, reshape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -201,8 +201,7 @@ def masked_fill_(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
         GradientError: if it is on the tape and gradients are recorded.
         ShapeError: if the mask does not broadcast to it.
     """
-    apply(CopyInto(), x, masked_fill(x, mask, value))
-    return x
+    return overwrite(x, masked_fill(x, mask, value), "masked_fill_")
 
 
 def require_mask(name: str, mask: Tensor) -> None:

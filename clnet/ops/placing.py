@@ -13,11 +13,11 @@ from .machinery.function import Face, apply, op
 from .masked import positions_of, require_mask
 from .rearrange import diagonal
 from .shape import (
-    CopyInto,
     PutSlice,
     contiguous,
     expand,
     narrow,
+    overwrite,
     reshape,
     settled,
     to_dtype,
@@ -164,8 +164,8 @@ def fill_diagonal_(x: Tensor, fill_value: float) -> Tensor:
         raise ShapeError("fill_diagonal_", "x is a matrix", x=x.shape)
     rows, columns = (positions(type(x.detach()), n, x.device) for n in x.shape)
     here = eq(reshape(rows, (-1, 1)), columns)
-    apply(CopyInto(), x, where(here, to_dtype(x.new_full((), fill_value), x.dtype), x))
-    return x
+    value = to_dtype(x.new_full((), fill_value), x.dtype)
+    return overwrite(x, where(here, value, x), "fill_diagonal_")
 
 
 @op()

@@ -17,7 +17,7 @@ from ..values.generator import Generator
 from ..values.shapes import Shape
 from .create import MakeInto, made
 from .machinery.function import Face, Function, Saved, apply, host_action, op, require_floating
-from .shape import CopyInto, contiguous, settled
+from .shape import contiguous, overwrite, settled
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -273,5 +273,5 @@ def _overwrite(
     if x.array.contiguous and x.dtype is dtype:
         apply(MakeInto(op_name, function), x)
     else:
-        apply(CopyInto(), x, made(type(x), function))
+        overwrite(x, made(type(x), function), op_name)
     return x

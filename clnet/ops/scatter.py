@@ -25,7 +25,7 @@ from .index import (
 )
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import Operand
-from .shape import CopyInto, Slice, cat, contiguous, narrow, reshape, settled, to_dtype, unsqueeze
+from .shape import Slice, cat, contiguous, narrow, overwrite, reshape, settled, to_dtype, unsqueeze
 from .sort import argsort
 
 if TYPE_CHECKING:
@@ -238,36 +238,31 @@ def scatter_(
     reduce: str | None = None,
 ) -> Tensor:
     """:func:`scatter` in place; returns the tensor."""
-    return _overwritten(x, scatter(x, dim, index, src, value=value, reduce=reduce))
+    return overwrite(x, scatter(x, dim, index, src, value=value, reduce=reduce), "scatter_")
 
 
 @op(Face.METHOD)
 def scatter_add_(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """:func:`scatter_add` in place; returns the tensor."""
-    return _overwritten(x, scatter_add(x, dim, index, src))
+    return overwrite(x, scatter_add(x, dim, index, src), "scatter_add_")
 
 
 @op(Face.METHOD)
 def index_add_(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """:func:`index_add` in place; returns the tensor."""
-    return _overwritten(x, index_add(x, dim, index, source, alpha=alpha))
+    return overwrite(x, index_add(x, dim, index, source, alpha=alpha), "index_add_")
 
 
 @op(Face.METHOD)
 def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """:func:`index_copy` in place; returns the tensor."""
-    return _overwritten(x, index_copy(x, dim, index, source))
+    return overwrite(x, index_copy(x, dim, index, source), "index_copy_")
 
 
 @op(Face.METHOD)
 def index_fill_(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     """:func:`index_fill` in place; returns the tensor."""
-    return _overwritten(x, index_fill(x, dim, index, value))
-
-
-def _overwritten(x: Tensor, y: Tensor) -> Tensor:
-    apply(CopyInto(), x, y)
-    return x
+    return overwrite(x, index_fill(x, dim, index, value), "index_fill_")
 
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")

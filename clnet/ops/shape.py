@@ -28,7 +28,7 @@ from ..values.shapes import (
     resolve_reshape,
 )
 from .machinery.function import Face, Function, Saved, apply, op
-from .machinery.pointwise import Pointwise
+from .machinery.pointwise import Pointwise, apart
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -223,20 +223,33 @@ class Cat(Function):
 
 
 class CopyInto(Function):
-    """Overwrite the first input, in place, with the second, broadcast and converted."""
+    """Overwrite the first input, in place, with the second, broadcast and converted.
 
+    Attributes:
+        op_name: the public op.
+    """
+
+    op_name: str = "copy_"
     mutates = (0,)
 
     @property
     def name(self) -> str:
         """The public op."""
-        return "copy_"
+        return self.op_name
 
     def infer(self, place: Array, x: Array) -> tuple[Array, ...]:
         """No outputs."""
-        if broadcast_shapes("copy_", place.shape, x.shape) != place.shape:
+        if broadcast_shapes(self.name, place.shape, x.shape) != place.shape:
             raise ShapeError(
-                "copy_", "the source does not broadcast to it", target=place.shape, source=x.shape
+                self.name, "the source does not broadcast to it", target=place.shape, source=x.shape
+            )
+        if place.repeated and x.size != 1:
+            raise ShapeError(
+                self.name,
+                "what is overwritten has no element that stands for several",
+                target=place.shape,
+                strides=place.strides,
+                remedy="Overwrite a clone()",
             )
         return ()
 
@@ -281,9 +294,21 @@ def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
 
 def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:
     """The result ``y`` of an op on ``x``; if PyTorch's ``inplace`` is set, ``x`` holding it."""
-    if not inplace or y is x:
-        return y
-    apply(CopyInto(), x, y)
+    return y if not inplace or y is x else overwrite(x, y)
+
+
+def overwrite(x: Tensor, y: Tensor, name: str = "copy_") -> Tensor:
+    """``x`` holding the elements of ``y``, broadcast and converted; also where both share memory.
+
+    Args:
+        x: any shape, no element of it repeated unless ``y`` has one alone.
+        y: broadcasts to ``x``.
+        name: the public op.
+
+    Raises:
+        ShapeError: if one of these does not hold.
+    """
+    apply(CopyInto(name), x, apart(y, x))
     return x
 
 

@@ -27,8 +27,9 @@ from .index import (
     require_index,
 )
 from .machinery.function import Face, apply, op, require_same_dtype
+from .machinery.pointwise import apart
 from .masked import nonzero
-from .shape import CopyInto, Slice, contiguous, expand, permute, reshape, to_dtype
+from .shape import Slice, contiguous, expand, overwrite, permute, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -135,23 +136,23 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     mask = _only_mask(x, key)
     if mask is not None and value.numel() == 1:
         value = reshape(to_dtype(value, x.dtype), ())
-        apply(CopyInto(), x, where(mask, value, x))
+        overwrite(x, where(mask, value, x), "index")
         return
     at = _located(x, key)
     if at.index is None:
         if not _same(at.view.array, value.array):
-            apply(CopyInto(), at.view, _without_leading_ones(value, at.view.ndim))
+            overwrite(at.view, _without_leading_ones(value, at.view.ndim), "index")
         return
     value = _without_leading_ones(value, len(at.picked))
     if mode.current().grad and (x.requires_grad or value.requires_grad):
         function = ReplaceRows(wrap=True, check=at.check)
         rows = apply(function, reshape(at.view, at.rows), at.source(value), at.index)
-        apply(CopyInto(), at.view, reshape(rows, at.view.shape))
+        overwrite(at.view, reshape(rows, at.view.shape), "index")
         return
     flat = reshape(contiguous(at.view), at.rows)
-    apply(PutRows(wrap=True, check=at.check), flat, at.source(value), at.index)
+    apply(PutRows(wrap=True, check=at.check), flat, apart(at.source(value), flat), at.index)
     if flat.array.storage is not x.array.storage:
-        apply(CopyInto(), at.view, reshape(flat, at.view.shape))
+        overwrite(at.view, reshape(flat, at.view.shape), "index")
 
 
 @op()
@@ -198,8 +199,7 @@ def index_put_(
     accumulate: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
 ) -> Tensor:
     """:func:`index_put` in place; returns the tensor."""
-    apply(CopyInto(), x, index_put(x, indices, values, accumulate))
-    return x
+    return overwrite(x, index_put(x, indices, values, accumulate), "index_put_")
 
 
 def _same(a: Array, b: Array) -> bool:

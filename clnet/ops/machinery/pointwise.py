@@ -107,7 +107,7 @@ class Overwrite(Function):
     def infer(self, out: Array, *inputs: Array) -> tuple[Array, ...]:
         """No outputs; ``out`` has the result's shape and can hold its kind of numbers."""
         shape = broadcast_shapes(self.name, *(x.shape for x in inputs))
-        if shape != out.shape or 0 in (s for n, s in zip(shape, out.strides, strict=True) if n > 1):
+        if shape != out.shape or out.repeated:
             raise ShapeError(
                 self.name,
                 "what is overwritten has the result's shape and no repeated element",
@@ -357,15 +357,13 @@ def evaluate(
     if out is None:
         return apply(function, *tensors)
     require_tensors(name, out=out)
-    type(out).__apply_function__(Overwrite(function), (out, *(_apart(x, out) for x in tensors)))
+    type(out).__apply_function__(Overwrite(function), (out, *(apart(x, out) for x in tensors)))
     return out
 
 
-def _apart(x: Tensor, out: Tensor) -> Tensor:
+def apart(x: Tensor, out: Tensor) -> Tensor:
     """An operand that writing ``out`` element by element does not change before it is read."""
-    a, b = x.array, out.array
-    same = (a.offset, a.shape, a.strides) == (b.offset, b.shape, b.strides)
-    return x if same or a.storage is not b.storage else x.clone()
+    return x.clone() if out.array.disturbs(x.array) else x
 
 
 def result_type(*operands: Operand) -> DType:
