@@ -10,10 +10,11 @@ import ml_dtypes
 import numpy as np
 
 from .errors import DtypeError, ShapeError
-from .ops.machinery.pointwise import result_type as result_type
+from .ops.machinery import pointwise
+from .ops.machinery.pointwise import Operand
 from .tensor import Tensor
 from .values import mode, shapes
-from .values.arguments import checked
+from .values.arguments import checked, integers
 from .values.dtypes import DType, Kind, float32, promote
 
 __all__ = [
@@ -138,6 +139,17 @@ def can_cast(from_: DType, to: DType) -> bool:
 
 
 @checked
+def result_type(tensor1: Operand, tensor2: Operand) -> DType:
+    """The dtype of an op on two tensors or numbers: tensors with axes, then those without, numbers.
+
+    Args:
+        tensor1: a tensor or a number.
+        tensor2: another.
+    """
+    return pointwise.result_type(tensor1, tensor2)
+
+
+@checked
 def get_default_dtype() -> DType:
     """What Python's floats become: float32."""
     return float32
@@ -150,7 +162,7 @@ def broadcast_shapes(*given: Any) -> tuple[int, ...]:
     Raises:
         ShapeError: if there is none, or a size is below 0.
     """
-    sizes = [tuple(shape) for shape in given]
+    sizes = [integers("broadcast_shapes", "a shape", shape) for shape in given]
     if any(size < 0 for shape in sizes for size in shape):
         raise ShapeError("broadcast_shapes", "sizes are 0 or more", shapes=tuple(sizes))
     return shapes.broadcast_shapes("broadcast_shapes", *sizes)

@@ -163,7 +163,8 @@ def normal(
         A tensor of that shape, off the tape.
 
     Raises:
-        ArgumentError: if ``std`` is a negative number, or neither a size nor a tensor is given.
+        ArgumentError: if ``std`` is a negative number, or neither a size nor a tensor is given, or
+            both.
     """
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         if size is None:
@@ -172,6 +173,9 @@ def normal(
         return ops.normal_(x, mean, std, generator=generator).requires_grad_(requires_grad)
     if not isinstance(std, Tensor) and std < 0:
         raise ArgumentError("normal", "std is 0 or more", std=std)
+    if size is not None:
+        law = "the shape is that of the tensors, if one is given"
+        raise ArgumentError("normal", law, size=tuple(size))
     if isinstance(std, Tensor):
         require_elements(std, of_value("normal", "std", "it is 0 or more"), Bad.BELOW, 0)
     given = [t.detach() for t in (mean, std) if isinstance(t, Tensor)]

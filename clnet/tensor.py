@@ -12,7 +12,7 @@ import numpy as np
 from . import ops
 from .array import Array
 from .autodiff.overwrite import overwrite, refresh
-from .autodiff.tape import Node, root_gradient, run_backward
+from .autodiff.tape import Node, add_to_leaf, root_gradient, run_backward
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device
 from .device import device as open_device
@@ -20,7 +20,6 @@ from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceE
 from .ops.create import Full, MakeInto, held
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
-from .ops.machinery.update import accumulate
 from .values import mode
 from .values.arguments import checked, shown
 from .values.dtypes import DType, from_numpy, of_scalar
@@ -261,6 +260,7 @@ class Tensor:
                 "asarray", "reading a tensor copies", remedy="Use tensor.map() for a view"
             )
         host = self._read("asarray").numpy()
+        dtype = dtype.numpy if isinstance(dtype, DType) else dtype
         return host if dtype is None else host.astype(dtype)
 
     def map(self) -> AbstractContextManager[np.ndarray]:
@@ -277,27 +277,31 @@ class Tensor:
         Raises:
             ShapeError: if there are more or fewer.
         """
+        return self._element("item")
+
+    def _element(self, name: str) -> Number:
+        """The only element; errors call the op by a name."""
         if self.array.size != 1:
-            raise ShapeError("item", "the tensor has one element", shape=self.shape)
-        return self._read("item").numpy().reshape(()).item()
+            raise ShapeError(name, "the tensor has one element", shape=self.shape)
+        return self._read(name).numpy().reshape(()).item()
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
         return self._read("tolist").numpy().tolist()
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._element("float"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._element("int"))
 
     def __bool__(self) -> bool:
-        return bool(self.item())
+        return bool(self._element("bool"))
 
     def __index__(self) -> int:
         if self.dtype.is_floating_point:
             raise DtypeError("index", "an index is an integer", dtype=self.dtype)
-        return int(self.item())
+        return int(self._element("index"))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -308,6 +312,8 @@ class Tensor:
         return (self[i] for i in range(len(self)))
 
     def __format__(self, spec: str) -> str:
+        if not isinstance(spec, str):
+            raise DtypeError("format", "a specification is a string", spec=shown(spec))
         return format(self.item() if spec and self.ndim == 0 else str(self), spec)
 
     def _read(self, op_name: str) -> Array:
@@ -417,7 +423,7 @@ class Tensor:
             for leaf, grad in found.values():
                 if wanted is not None and id(leaf) not in wanted:
                     continue
-                _accumulate(leaf, grad, seen, create_graph=create_graph)
+                add_to_leaf(leaf, grad, seen, create_graph=create_graph)
 
     # Operators.
 
@@ -445,21 +451,6 @@ class Tensor:
 
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, index: Any) -> Tensor: ...
-
-
-def _accumulate(leaf: Tensor, grad: Tensor, seen: set[int], *, create_graph: bool) -> None:
-    """Add a gradient to a leaf's; one that shares memory with another's is copied first."""
-    before = leaf.grad
-    if before is not None:
-        if create_graph:
-            leaf.grad = before + grad
-        else:
-            accumulate(before, grad)
-        return
-    shared = id(grad.array.storage) in seen or not grad.array.contiguous
-    seen.add(id(grad.array.storage))
-    owned = ops.clone(grad) if shared else grad
-    leaf.grad = owned if create_graph else owned.detach()
 
 
 @checked

@@ -12,11 +12,13 @@ from ..ops.random import Draws
 from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import checked
 from .tape import Node, next_sequence, run_backward
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 
 
+@checked
 def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``function(*args, **kwargs)``, run once more in backward instead of keeping what it needs.
 
@@ -76,6 +78,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return made[0] if isinstance(result, Tensor) else type(result)(made)
 
 
+@checked
 def checkpoint_sequential(
     functions: Iterable[Callable[[Any], Any]], segments: int, x: Tensor
 ) -> Any:

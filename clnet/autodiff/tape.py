@@ -12,12 +12,13 @@ from itertools import count
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from ..errors import GradientError
+from ..errors import DtypeError, GradientError
 from ..ops.create import ones_like
 from ..ops.machinery.function import Function
+from ..ops.machinery.update import accumulate
 from ..ops.shape import alias
 from ..values import mode
-from ..values.arguments import checked_class
+from ..values.arguments import checked_class, shown
 from ..values.mode import change as _change
 from .tensor_hook import GradientHooks, LeafHooks
 
@@ -180,7 +181,14 @@ class no_grad:  # noqa: N801 - PyTorch's name
         self._scope.__exit__(*exc)  # pyright: ignore[reportArgumentType] - the three of a with statement
 
     def __call__(self, function: Any) -> Any:
-        """``function``, run in this context."""
+        """``function``, run in this context.
+
+        Raises:
+            DtypeError: if it is none.
+        """
+        if not callable(function):
+            name = type(self).__name__
+            raise DtypeError(name, "it decorates a function", function=shown(function))
 
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -232,6 +240,28 @@ class inference_mode(no_grad):  # noqa: N801 - PyTorch's name
 def is_grad_enabled() -> bool:
     """Whether ops are recorded on the tape just now."""
     return mode.current().grad
+
+
+def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> None:
+    """Add a gradient to a leaf's; one that shares memory with another's is copied first.
+
+    Args:
+        leaf: a tensor.
+        grad: of its shape.
+        seen: the ``id`` of storages that hold a gradient of this walk; this one's is put there.
+        create_graph: whether the sum is recorded.
+    """
+    before = leaf.grad
+    if before is not None:
+        if create_graph:
+            leaf.grad = before + grad
+        else:
+            accumulate(before, grad)
+        return
+    shared = id(grad.array.storage) in seen or not grad.array.contiguous
+    seen.add(id(grad.array.storage))
+    owned = grad.clone() if shared else grad
+    leaf.grad = owned if create_graph else owned.detach()
 
 
 def run_backward(

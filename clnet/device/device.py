@@ -16,6 +16,7 @@ import pyopencl as cl
 
 from ..errors import ArgumentError, DeviceError
 from ..values import mode
+from ..values.arguments import integer
 from ..values.cache import shelf
 from ..values.process import in_child, process_lock
 from ..values.settings import SETTINGS
@@ -202,6 +203,8 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
             "a device is a name like 'pocl:0' or 'cpu', a number, or a clnet device",
             type=type(name).__name__,
         )
+    if threads is not None:
+        threads = integer("device", "threads", threads)
     wanted = SETTINGS.device if name is None else name
     if isinstance(wanted, str) and wanted.partition(":")[0] == "cuda":
         return _cuda(wanted)

@@ -14,6 +14,7 @@ from ..errors import ArgumentError, ShapeError
 from ..ops.recurrence import recurrence
 from ..ops.rnn import Cell, gru_gates, lstm_gates, steps
 from ..tensor import Tensor, tensor
+from ..values.arguments import require_tensors
 from ..values.dtypes import DType, float32
 from . import init
 from .module import Module, Parameter
@@ -129,6 +130,7 @@ class _Recurrent(Module):
         if isinstance(x, PackedSequence):
             return self._run_packed(x, given)
         name = type(self).__name__
+        require_tensors(name, x=x)
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             raise ShapeError(
                 name, "x has two or three axes, the last input_size", x=x.shape,

@@ -218,7 +218,8 @@ def softshrink(x, lambd=0.5):
 
 
 def _held(x, low, high):
-    return where(x < low, low, where(x > high, high, x))
+    raised = where(x < low, low, x)  # so that the upper bound counts where they cross, as in clamp
+    return where(raised > high, high, raised)
 
 
 def _threshold(x, threshold, value):
@@ -293,7 +294,7 @@ def rrelu(
     Raises:
         ArgumentError: if ``lower > upper``.
     """
-    if lower > upper:
+    if not lower <= upper:
         raise ArgumentError("rrelu", "lower is at most upper", lower=lower, upper=upper)
     out = x if inplace else None
     if not training:

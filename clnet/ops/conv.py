@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -309,6 +310,7 @@ def conv_transpose2d(
         )
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
     shape = _transposed_shape(window, batch, weight, bias, extra)
+    x.device.pool.check(prod(shape) * x.dtype.itemsize)  # before a kernel is chosen for it
     window = _without_steps(window, extra)
     y = apply(ConvInputGrad(window, shape), contiguous(batch), contiguous(weight))
     if bias is not None:

@@ -180,6 +180,7 @@ def conv_transpose3d(
     od = (depth - 1) * sd - 2 * pd + dd * (kd - 1) + ed + 1
     if od < 1:
         raise ShapeError(name, f"padding leaves no plane, {od} deep", x=x.shape, padding=padding)
+    x.device.pool.check(n * ocg * groups * od * x.dtype.itemsize)  # before its table is laid out
     # What a depth gets from its taps is added up afterwards, not in 16 bits.
     images = reshape(permute(widened(x), (0, 2, 1, 3, 4)), (n * depth, ic, h, w))
     filters = reshape(widened(weight), (weight.shape[0], ocg * kd, kh, kw))

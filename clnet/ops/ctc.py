@@ -71,7 +71,7 @@ def ctc_loss(
     given = {"input_lengths": input_lengths, "target_lengths": target_lengths}
     input_lengths, target_lengths = (_on(log_probs, n) for n in given.values())
     lengths = (input_lengths.shape, target_lengths.shape)
-    if targets.ndim == 1:
+    if targets.ndim == target_lengths.ndim == 1:
         targets = _rows(targets, target_lengths)
     if log_probs.ndim != 3 or targets.ndim != 2 or {*lengths} != {(log_probs.shape[1],)}:
         raise ShapeError(

@@ -368,7 +368,7 @@ def cov(x: Tensor, *, correction: int = 1) -> Tensor:
         correction: subtracted from the number of observations.
 
     Returns:
-        ``(variables, variables)``, or a number.
+        ``(variables, variables)``, or of one variable a number.
 
     Raises:
         ShapeError: if ``x`` has more axes.
@@ -378,14 +378,14 @@ def cov(x: Tensor, *, correction: int = 1) -> Tensor:
     rows = reshape(x, (-1, x.shape[-1] if x.ndim else 1))
     apart = rows - mean(rows, 1, keepdim=True)
     y = matmul(apart, apart.transpose(0, 1)) / (rows.shape[1] - correction)
-    return y if x.ndim == 2 else reshape(y, ())
+    return y if y.shape[0] != 1 else reshape(y, ())
 
 
 @op()
 def corrcoef(x: Tensor) -> Tensor:
     """The correlations of variables, each a row of observations; arguments as :func:`cov`'s."""
     y = cov(x)
-    if x.ndim < 2:
+    if y.ndim == 0:
         return y / y
     spread = diag(y) ** 0.5
     return y / (unsqueeze(spread, 0) * unsqueeze(spread, 1))

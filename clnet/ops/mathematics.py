@@ -185,8 +185,8 @@ def _clamped_logit_gradient(g, y, x, eps):
 
 
 def _clamped_logit(x, eps):
-    held = e.where(x < eps, eps, x)
-    return _logit(e.where(held > 1 - eps, 1 - eps, held))
+    # The lower bound counts where they cross, eps > 0.5: PyTorch's order.
+    return _logit(e.where(x < eps, eps, e.where(x > 1 - eps, 1 - eps, x)))
 
 
 @op(_BOTH)

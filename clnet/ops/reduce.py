@@ -328,6 +328,9 @@ def _extremes(kind: Reduction, x: Tensor, dim: Any, *, keepdim: bool) -> Any:
     if dim is None:
         return _reduce(kind, x, None, keepdim=keepdim)
     if hasattr(dim, "__apply_function__"):
+        if keepdim:
+            name = kind.name.lower()
+            raise ArgumentError(name, "two tensors leave no axis to keep", keepdim=keepdim)
         return (maximum if kind is Reduction.MAX else minimum)(x, dim)
     axis = normalize_dim(kind.name.lower(), dim, x.ndim)
     given = widened(x if x.ndim else reshape(x, (1,)))

@@ -112,6 +112,15 @@ def _checked(
     require_index(name, index)
     require_same_dtype(name, x=x.array, src=src.array)
     axis = normalize_dim(name, dim, x.ndim)
+    _require_fit(name, x, axis, index, src)
+    if src.shape != index.shape:
+        src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
+    if x.ndim == 0:
+        x, index, src = reshape(x, 1), reshape(index, 1), reshape(src, 1)
+    return axis, (x, contiguous(src), contiguous(index))
+
+
+def _require_fit(name: str, x: Tensor, axis: int, index: Tensor, src: Tensor) -> None:
     fits = index.ndim == x.ndim == src.ndim and all(
         i <= s and (d == axis or i <= n)
         for d, (n, i, s) in enumerate(zip(x.shape, index.shape, src.shape, strict=True))
@@ -123,13 +132,8 @@ def _checked(
             x=x.shape,
             index=index.shape,
             src=src.shape,
-            dim=dim,
+            dim=axis,
         )
-    if src.shape != index.shape:
-        src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
-    if x.ndim == 0:
-        x, index, src = reshape(x, 1), reshape(index, 1), reshape(src, 1)
-    return axis, (x, contiguous(src), contiguous(index))
 
 
 @op()
@@ -309,11 +313,13 @@ def scatter_reduce_within(
 ) -> Tensor:
     """:func:`scatter_reduce` for ops that know their index; one out of range takes no part."""
     require_same_dtype("scatter_reduce", x=x.array, src=src.array)
+    axis = normalize_dim("scatter_reduce", dim, x.ndim)
+    _require_fit("scatter_reduce", x, axis, index, src)
     if x.dtype is bool_:
         wide = (to_dtype(x, uint8), dim, index, to_dtype(src, uint8), reduce)
         found = scatter_reduce_within(*wide, include_self=include_self, check=check)
         return to_dtype(found, bool_)
-    if src.ndim == index.ndim and src.shape != index.shape and src.ndim:
+    if src.shape != index.shape:
         src = apply(Slice((0,) * src.ndim, (1,) * src.ndim, index.shape), src)
     ones = index.new_ones(index.shape, dtype=int64)
     count = _added(index.new_zeros(x.shape, dtype=int64), dim, index, ones, check)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import expr as e
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Bad
-from ..values.dtypes import bool_, float32, int32, int64
+from ..values.dtypes import bool_, float32, float64, int32, int64
+from ..values.shapes import normalize_dim
 from .arithmetic import (
     clamp,
     eq,
@@ -159,7 +160,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         minlength: the least length of the result.
 
     Returns:
-        ``(max(x) + 1,)`` at least, int64 or the dtype of the weights; the host waits for the size.
+        ``(max(x) + 1,)`` at least; the host waits for the size. float32 if the weights are, float64
+        for others (float32 on a device without it), int64 if there are none, or no element.
 
     Raises:
         ShapeError: if ``x`` is no vector, or the weights have another shape.
@@ -174,7 +176,11 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         law = "elements and minlength are 0 or more"
         raise ArgumentError("bincount", law, least=least, minlength=minlength)
     size = int(largest(x).item()) + 1 if x.numel() else 0
-    ones = x.new_ones(x.shape, dtype=int64) if weights is None else weights
+    if weights is None or not x.numel():
+        ones = x.new_ones(x.shape, dtype=int64)
+    else:
+        wide = float64 if x.device.traits.float64 else float32
+        ones = weights if weights.dtype is float32 else to_dtype(weights, wide)
     return index_add(ones.new_zeros(size if size > minlength else minlength), 0, x, ones)
 
 
@@ -370,13 +376,13 @@ def repeat_interleave(
     """
     if dim is None:
         x, dim = reshape(x, (x.numel(),)), 0
-    size = x.shape[dim]
+    axis = normalize_dim("repeat_interleave", dim, x.ndim)
+    size = x.shape[axis] if x.ndim else 1
     if not isinstance(repeats, int) and repeats.numel() == 1:
         repeats = int(repeats.item())
     if isinstance(repeats, int):
         if repeats < 0:
             raise ArgumentError("repeat_interleave", "repeats are 0 or more", repeats=repeats)
-        axis = dim % x.ndim
         shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
         wide = expand(reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])), shape)
         return reshape(wide, (*x.shape[:axis], size * repeats, *x.shape[axis + 1 :]))

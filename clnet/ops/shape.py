@@ -11,12 +11,12 @@ import numpy as np
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..expr import Input, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import copy, fill
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..values.arguments import integers
+from ..values.arguments import integers, shown
 from ..values.dtypes import DType, from_name, promote
 from ..values.shapes import (
     Shape,
@@ -553,9 +553,11 @@ def sizes_of(
     """Sizes or dims given as numbers, as one sequence, or by name.
 
     Raises:
-        DtypeError: if they are no whole numbers.
+        DtypeError: if they are no whole numbers, or given twice.
     """
     if named is not None:
+        if given:
+            raise DtypeError(op_name, "sizes are given once", sizes=shown(given), size=shown(named))
         given = (named,)
     if len(given) == 1 and isinstance(given[0], Sequence | np.ndarray):
         given = tuple(given[0])

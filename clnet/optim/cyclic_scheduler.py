@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
+from ..values.arguments import checked_class
 from .optimizer import Group, Optimizer
 from .scheduler import LRScheduler
 
@@ -421,3 +422,6 @@ def _set_momentum(group: Group, momentum: float) -> None:
         group["betas"] = (momentum, *group["betas"][1:])
     else:
         group["momentum"] = momentum
+
+
+checked_class(ReduceLROnPlateau)

@@ -84,10 +84,19 @@ class LRScheduler:
         self._apply()
 
     def _apply(self) -> None:
-        for i, (group, base) in enumerate(
-            zip(self.optimizer.param_groups, self.base_lrs, strict=True)
-        ):
-            group["lr"] = self.rate(base, self.last_epoch, i)
+        groups = self.optimizer.param_groups
+        try:
+            rates = [self.rate(b, self.last_epoch, i) for i, b in enumerate(self.base_lrs)]
+        except OverflowError:
+            raise ArgumentError(
+                type(self).__name__,
+                "a rate is a number that a float holds",
+                base_lrs=self.base_lrs,
+                last_epoch=self.last_epoch,
+                remedy="Use another factor or power",
+            ) from None
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
 
 
 class StepLR(LRScheduler):

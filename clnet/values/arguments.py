@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -186,7 +186,19 @@ def _sequence_of(element: Convert, made: type = tuple) -> Convert:
 
 def _iterable(op: str, name: str, value: Any) -> Any:
     refused = isinstance(value, str | bytes | Mapping) or is_tensor(value)
+    refused = refused or getattr(value, "shape", None) == ()  # NumPy's, which calls itself iterable
     return value if isinstance(value, Iterable) and not refused else _NO
+
+
+def _iterable_of(element: Convert) -> Convert:
+    """Elements are looked at where that takes none away: those of an iterator are not."""
+
+    def convert(op: str, name: str, value: Any) -> Any:
+        if _iterable(op, name, value) is _NO or isinstance(value, Iterator):
+            return _iterable(op, name, value)
+        return _NO if any(element(op, name, v) is _NO for v in value) else value
+
+    return convert
 
 
 _ATOMS: dict[str, tuple[str, Convert]] = {
@@ -303,12 +315,12 @@ def _subscript(
     word = ast.unparse(node.value).split(".")[-1]
     if word == "Callable":
         return _atom("Callable")
-    if word == "Iterable":
-        return _atom("Iterable")
-    if word not in _SEQUENCES:
+    if word not in {*_SEQUENCES, "Iterable"}:
         return None
     inner = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
     found = _parse(inner, names)
+    if found is None and word == "Iterable":
+        return _atom("Iterable")
     if found is None:
         return (
             ["a sequence"],
@@ -319,7 +331,8 @@ def _subscript(
     plural = {"None": "None", "a bool": "bools"}
     what = " or ".join(plural.get(w, w.removeprefix("a ") + "s") for w in words)
     either = alternatives[0] if len(alternatives) == 1 else _first(alternatives)
-    return [f"a sequence of {what}"], [_sequence_of(either)], set()
+    made = _iterable_of if word == "Iterable" else _sequence_of
+    return [f"a sequence of {what}"], [made(either)], set()
 
 
 def _first(alternatives: list[Convert]) -> Convert:

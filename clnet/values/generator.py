@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,14 @@ class Generator:
             return {"seed": self.seed, "offset": self.offset}
 
     def set_state(self, state: dict[str, int]) -> None:
-        """Continue from what :meth:`get_state` gave."""
+        """Continue from what :meth:`get_state` gave.
+
+        Raises:
+            ArgumentError: if it is something else.
+        """
+        if not isinstance(state, Mapping) or not {"seed", "offset"} <= state.keys():
+            law, kind = "a state is what get_state() gave", type(state).__name__
+            raise ArgumentError("set_state", law, state=kind)
         seed, offset = int(state["seed"]), int(state["offset"])
         with _LOCK:
             self.seed, self.offset = seed, offset

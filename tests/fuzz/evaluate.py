@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,7 @@ def clnet_outcome(text: str, *, grad: bool) -> tuple[Outcome, list[Any]]:
 
 # What PyTorch says of names that it has not: there is nothing to compare with.
 _ABSENT = re.compile(r"has no attribute|got an unexpected keyword argument|unrecognized keyword")
+_NUMPY = str(Path(np.__file__).parent)
 _BINDING = re.compile(
     r"[\w>]\(\) (missing|takes|got an unexpected keyword|got multiple|got some positional)"
 )
@@ -183,13 +185,16 @@ def is_pythons(text: str, error: Exception) -> bool:
         return True
     depth, trace = 0, error.__traceback__
     while trace is not None:
-        depth += trace.tb_frame.f_code.co_filename != __file__
+        file = trace.tb_frame.f_code.co_filename
+        depth += file != __file__ and not file.startswith(_NUMPY)
         trace = trace.tb_next
-    return depth <= 1  # the frame of the text
+    return depth <= 1  # the frame of the text, and NumPy's if it calls that
 
 
 def is_named(text: str, message: str) -> bool:
     """Whether a message names what was called or one of its arguments."""
+    if "out of device memory" in message:
+        return True  # it says how much was asked for and what to do; any op can need too much
     called = set(re.findall(r"[A-Za-z_]\w+", text))
     words = {word.strip("_") for word in re.findall(r"\w+", message)}
     if {word.strip("_") for word in called} & words:
@@ -209,18 +214,20 @@ def is_named(text: str, message: str) -> bool:
         if name.split(".")[-1] in called
         for p in parameters(function)
     }
-    return bool((names - {"x"}) & words) or any(sign in message for sign in ("index", "key"))
+    return bool((names - {"x"}) & words) or any(
+        sign in message for sign in ("index", "key", "nested")
+    )
 
 
 def difference(ours: list[Any], theirs: list[Any], *, narrow: bool = False) -> str:
     """What differs between results, or nothing; ``narrow``: they were rounded to 16 bits."""
     if len(ours) != len(theirs) and (True in ours) != (True in theirs):
-        return "gradients flow in one of them alone"
+        return f"gradients flow in {'clnet' if True in ours else 'PyTorch'} alone"
     if len(ours) != len(theirs):
         return f"{len(ours)} results, not {len(theirs)}"
     for k, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         if b is None and a is not None and True in theirs[:k]:
-            return "gradients flow in one of them alone"
+            return "gradients flow in clnet alone"
         if found := _unlike(a, b, narrow=narrow):
             return f"result {k}: {found}"
     return ""

@@ -16,12 +16,14 @@ class Known(NamedTuple):
         kind: what the call ends with.
         text: a pattern of the call.
         detail: a pattern of what differs, or of PyTorch's error.
+        example: a call of which it is true; a test sees to it that it still is.
     """
 
     why: str
     kind: str
     text: str
     detail: str
+    example: str
 
 
 KNOWN = (
@@ -30,106 +32,166 @@ KNOWN = (
         ACCEPTED,
         r"",
         r"not implemented for|not supported for|not support .* inputs|is not implemented",
+        "F.gelu(i)",
     ),
     Known(
         "a number stands for a tensor without axes",
         ACCEPTED,
         r"",
-        r"must be Tensor, not (int|float|bool|numpy)|received an invalid combination of arguments "
-        r"- got \((int|float|bool|numpy\.\w+), Tensor",
+        r"must be Tensor, not (int|float|bool|numpy)|"
+        r"received an invalid combination of arguments - got \((int|float|bool|"
+        r"numpy\.\w+), Tensor|got \(Tensor, (min|max)=Tensor, (min|max)=(float|int)",
+        "x.fmax(2)",
     ),
     Known(
         "an argument that PyTorch asks for has a default",
         ACCEPTED,
         r"",
         r"missing \d+ required positional",
+        "m.alpha_dropout(p, training=False)",
     ),
     Known(
         "None stands for no such argument",
         ACCEPTED,
         r"None",
         r"received an invalid combination|must be .*, not NoneType",
+        "m.eye(3, None)",
     ),
     Known(
         "gradients flow to targets and other operands, too",
         DIFFERS,
         r"",
-        r"gradients flow in one of them alone",
+        r"gradients flow in clnet alone",
+        "run(nn.HingeEmbeddingLoss(), x, signs)",
     ),
     Known(
         "ties are taken in order",
         DIFFERS,
         r"topk|sort|kthvalue|median|cummax|cummin|max|min|mode",
         r"int64\(",
-    ),
-    Known(
-        "what depends on the data is told at the next synchronisation",
-        ACCEPTED,
-        r"",
-        r"not positive-definite|singular|invalid max index|out of (range|bounds)|"
-        r"Expected p_in|all elements of (target|input) should be between|has negative entry|"
-        r"must be in the range|"
-        r"Expected .*lengths|Class values must be|input to be on|_length",
+        "m.topk(m.zeros(3, 4), 2)",
     ),
     Known(
         "numbers, dtypes and sizes are taken from NumPy and Python, too",
         ACCEPTED,
         r"np\.|\bint\b|\bfloat\b",
-        r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|Expected",
+        r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|"
+        r"Expected|iteration over a 0-d",
+        "x.clamp(max=np.array(2))",
+    ),
+    Known(
+        "NumPy's numbers are operands of operators, too",
+        DIFFERS,
+        r"\.__\w+__\(.*np\.",
+        r"not NotImplemented",
+        "(x * 2).__imul__(np.array(0.5))",
+    ),
+    Known(
+        "a NumPy array without axes is a number: it does not widen",
+        DIFFERS,
+        r"[-+*/] np\.array\([\d.]+\)",
+        r"float32, not float64",
+        "x + np.array(2)",
     ),
     Known(
         "methods take what functions take",
         ACCEPTED,
         r"out=|keepdim=|dim=",
         r"invalid combination|takes no keyword",
+        "x.ceil(out=x.detach())",
     ),
-    Known("elements are of any value", DIFFERS, r"empty", r""),
     Known(
-        "a sum to booleans is one of whole numbers", DIFFERS, r"(nansum|prod).*bool", r"not bool"
+        "out may have any dtype that holds the result",
+        ACCEPTED,
+        r"is(neg|pos)inf.*out=",
+        r"does not support non-boolean",
+        "m.isneginf(u, out=x.detach())",
     ),
-    Known("finfo and iinfo are tuples of fields", DIFFERS, r"info\(", r"results, not"),
     Known(
-        "singular matrices are told at the next synchronisation",
+        "elements are of any value",
         DIFFERS,
-        r"det|inverse|inv|solve|cholesky|matrix_power",
-        r"nan|inf",
+        r"\b(new_)?empty(_like)?\(",
+        r"elements, at",
+        "m.empty(2, 3)",
+    ),
+    Known(
+        "a product to booleans is one of whole numbers",
+        DIFFERS,
+        r"(nansum|prod).*bool",
+        r"not bool",
+        "m.prod(x, 1, dtype=m.bool)",
+    ),
+    Known(
+        "finfo and iinfo are tuples of fields",
+        DIFFERS,
+        r"info\(",
+        r"results, not",
+        "m.finfo(m.float16)",
     ),
     Known(
         "booleans are subtracted as numbers",
         ACCEPTED,
         r"bool|\bc\b",
         r"with two bool tensors|bool tensor",
+        "m.subtract(2, c)",
     ),
     Known(
         "one axis, or a sequence of one, are the same",
         ACCEPTED,
-        r"\(\w+,\)|\[",
-        r"got \(int, tuple\)|got \(tuple, int\)|got \(Tensor, int, (tuple|list)",
+        r"\(-?\w+,\)|\[|flip",
+        r"got \(int, tuple\)|got \(tuple, int\)|got \(Tensor, int, (tuple|list)|"
+        r"must be tuple of ints, not int",
+        "x.movedim(0, (1,))",
     ),
     Known(
         "a bound or number beyond the dtype's range is infinite",
         ACCEPTED,
         r"",
-        r"cannot be converted to type (float|double|c10::Half|c10::BFloat16) without overflow",
+        r"cannot be converted to type (float|double|c10::Half|c10::BFloat16) without overflow|"
+        r"but found inf",
+        "run(nn.LeakyReLU(-1e39), x)",
     ),
     Known(
-        "operands without elements, or channels, give results without",
-        ACCEPTED,
-        r":0\]|\(0|, 0|\(\)",
-        r"to be at least 1|non-empty|Expected .*(size|dim)|non-zero|is empty|no elements|zero",
-    ),
-    Known("PyTorch fails an assertion of its own", ACCEPTED, r"", r"nested_tensorlist"),
-    Known(
-        "the mean of whole numbers is rounded down",
+        "a convolution over no channels gives zeros",
         DIFFERS,
-        r"scatter_reduce.*mean",
-        r"int64, not",
+        r"conv.*:0\]",
+        r"shape \(.*\), not \(\d+, 0",
+        "F.conv2d(image[:, :0], kernel[:, :0])",
     ),
-    Known("bounds in the wrong order: the lower counts", ACCEPTED, r"Hardtanh", r"greater than"),
-    Known("correction counts beside unbiased", ACCEPTED, r"var|std", r"correction="),
-    Known("packed sequences have fields of their own", DIFFERS, r"pack_", r"results, not"),
     Known(
-        "bounds in the wrong order: the lower counts", DIFFERS, r"hardtanh|clamp|clip|logit", r""
+        "an empty batch has the shape that any other has",
+        DIFFERS,
+        r"pixel_unshuffle.*:0\]",
+        r"shape",
+        "F.pixel_unshuffle(image[:0], 2)",
+    ),
+    Known(
+        "PyTorch fails an assertion of its own",
+        ACCEPTED,
+        r"",
+        r"nested_tensorlist",
+        "nn.utils.clip_grad_value_(weights, 1.0)",
+    ),
+    Known(
+        "bounds in the wrong order: the upper one counts",
+        ACCEPTED,
+        r"(?i)hardtanh",
+        r"greater than",
+        "run(nn.Hardtanh(1, -1), x)",
+    ),
+    Known(
+        "correction counts beside unbiased",
+        ACCEPTED,
+        r"var|std",
+        r"correction=",
+        "m.var(x, 1, unbiased=True, correction=1)",
+    ),
+    Known(
+        "packed sequences have fields of their own",
+        DIFFERS,
+        r"pack_",
+        r"results, not",
+        "nn.utils.rnn.pack_sequence([x, y])",
     ),
     Known(
         "whole numbers have a mean, and pass for floats",
@@ -137,18 +199,78 @@ KNOWN = (
         r"m\.(int|uint|bool)|\b[ijc]\b|index|signs",
         r"mean\(\): could not infer output dtype|can't be cast|did not match|dtype|"
         r"expected scalar type|Integral|integral|Long|Bool|Byte|Int\b|Short",
+        "F.kl_div(i, y)",
     ),
     Known(
         "operands of two dtypes are promoted, and 16-bit floats go with wider ones",
         ACCEPTED,
         r"to\(m\.|float64|float16",
         r"same dtype|expected scalar type|dtype|Half|BFloat16|Double|type",
+        "m.addmm(square.to(m.float64), square, square)",
+    ),
+    Known(
+        "losses broadcast their operands",
+        ACCEPTED,
+        r"(?i)soft_?margin_?loss",
+        r"doesn't match the broadcast shape",
+        "F.soft_margin_loss(x[0], signs)",
+    ),
+    Known(
+        "a list inside a list is an array of indices, as NumPy has it",
+        DIFFERS,
+        r"\[\[+",
+        r"shape \(1, ",
+        "x[[[1]]]",
+    ),
+    Known(
+        "a whole number divided by 0 has no value, and no device says so",
+        ACCEPTED,
+        r"",
+        r"ZeroDivisionError",
+        "i // 0",
+    ),
+    Known(
+        "R has a positive diagonal",
+        DIFFERS,
+        r"qr\(",
+        r"elements, at",
+        "m.linalg.qr(u)",
+    ),
+    Known(
+        "a tensor's text names its device",
+        DIFFERS,
+        r"repr|str|format",
+        r"device='",
+        "c.__repr__()",
+    ),
+    Known(
+        "a generator's state is its seed and counter",
+        DIFFERS,
+        r"get_rng_state|get_state",
+        r"'seed'",
+        "m.get_rng_state()",
+    ),
+    Known(
+        "milestones are whole numbers, whoever's",
+        DIFFERS,
+        r"MultiStepLR\(.*(tensor|np\.)",
+        r"",
+        "rates(schedule.MultiStepLR(o, [2, m.tensor(1)]))",
+    ),
+    Known(
+        "no step at the smaller rate is none",
+        DIFFERS,
+        r"ConstantLR\(.*total_iters=(0|False|-)|ConstantLR\(o, [^,]*, (0|False|-)",
+        r"",
+        "rates(schedule.ConstantLR(o, total_iters=0))",
     ),
     Known(
         "random numbers are others than PyTorch's",
         DIFFERS,
-        r"(?i)rand|normal|bernoulli|uniform|multinomial|dropout|rrelu|xavier|kaiming|orthogonal|fractional",
+        r"(?i)rand|normal|bernoulli|uniform|multinomial|dropout|rrelu|xavier|kaiming|"
+        r"orthogonal|fractional",
         r"",
+        "m.rand(2)",
     ),
 )
 

@@ -18,7 +18,8 @@ from clnet.tensor import Tensor
 # Called by the harness itself, waiting for a person, or about this process rather than tensors.
 LEFT_OUT = {
     **dict.fromkeys(
-        ("m.PUBLIC_OPS", "m.Face", "F.Face", "m.DeviceKind", "m.DType"), "no functions"
+        ("m.PUBLIC_OPS", "m.Face", "F.Face", "m.linalg.Face", "m.DeviceKind", "m.DType"),
+        "no functions",
     ),
     **dict.fromkeys(("m.profile", "m.set_memory_limit"), "they change how the process goes on"),
     **dict.fromkeys(("x.map", "x.register_hook"), "they give context managers and handles"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import pytest
 
 import clnet
 
 from . import calls, draw, known
-from .evaluate import ACCEPTED, DIFFERS, Outcome, clnet_outcome, difference, is_named
+from .evaluate import ACCEPTED, DIFFERS, Outcome, clnet_outcome, difference, is_named, settled
 from .surface import surface
 
 pytestmark = pytest.mark.device
@@ -102,3 +103,16 @@ def test_reasons_are_of_findings_alone():
     assert {entry.kind for entry in known.KNOWN} <= {ACCEPTED, DIFFERS}
     assert not known.reason("m.add(x, y)", Outcome("internal", "anything"))
     assert not known.reason("m.add(x, y)", Outcome(DIFFERS, "result 0: 1 of 2 elements"))
+
+
+@pytest.mark.parametrize("entry", known.KNOWN, ids=[entry.why[:60] for entry in known.KNOWN])
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_listed_still_differs(entry):
+    torch = pytest.importorskip("torch")
+    found = [settled(entry.example, torch, grad=grad) for grad in (False, True)]
+    assert any(
+        outcome.kind == entry.kind
+        and re.search(entry.text, entry.example)
+        and re.search(entry.detail, outcome.detail)
+        for outcome in found
+    ), found

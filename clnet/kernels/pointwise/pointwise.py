@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import DeviceTraits, HostScalar, Launch, Target
-from ...expr import Expr, flops, print_c
+from ...expr import Expr, as_number, flops, print_c
 from ...values.dtypes import DType, bfloat16, bool_
 from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from ..kernel import Kernel, Rendered
@@ -114,6 +114,7 @@ def _recipe(
     strides = [broadcast_strides(own, steps, shape) for _, own, steps in operands]
     sizes, steps = collapse(shape, strides)
     dtypes = [dtype for dtype, _, _ in operands]
+    exprs = tuple([x if d is bool_ else as_number(x) for x, d in zip(exprs, dtypes, strict=False)])
     cost = (
         prod(shape) * flops(*exprs),
         sum(prod(own) * dtype.itemsize for dtype, own, _ in operands),

@@ -1,0 +1,109 @@
+"""Drawn calls that once ended in an internal error, a hang or a silent difference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.nn import functional as F
+
+from .evaluate import REFUSED, clnet_outcome
+
+pytestmark = pytest.mark.device
+
+REFUSALS = """
+x.repeat_interleave(index, 2)
+m.repeat_interleave(x.flatten(), 2, 1)
+steps(optim.LBFGS(np.array(0.5), lr=0.1, max_iter=3))
+m.checkpoint((), image)
+m.checkpoint_sequential(lambda *a: a[0] * 2, 1, j)
+m.inference_mode()(w3)()
+m.no_grad()(0.5)()
+square.__int__()
+index.__bool__()
+t.__float__()
+i.__index__()
+u.__format__(2)
+m.asarray([1.5, [True]])
+m.device(threads=p)
+m.Tensor([1.0])
+m.set_rng_state(0)
+m.ones(2, 1.5, size=())
+m.normal(y, 1.0, (2, 3))
+m.min(x, y, True)
+m.result_type(2)
+m.broadcast_shapes((3, 1), (1e300,))
+run(nn.LSTMCell(4, 5), x[None])
+run(nn.LSTM(4, 5, 2), 0.5, 0.5)
+run(nn.ParameterList(values=np.array(2)), t)
+rates(schedule.PolynomialLR(o, 5, -1e39))
+rates(schedule.ReduceLROnPlateau('none', patience=1))
+nn.utils.clip_grad_value_((0, 1), 1.0)
+nn.utils.clip_grad_norm_([1, 2], 1.0)
+F.rrelu_(x * 2, 0.2, float('nan'))
+F.ctc_loss(F.log_softmax(sequence[0], 1), labels[..., 0], lengths[0], label_lengths[0])
+F.conv_transpose3d(volume, kernel.transpose(0, 1)[:, :, None], stride=2 ** 31)
+F.conv_transpose2d(image, kernel.transpose(0, 1), stride=2 ** 31)
+m.from_numpy(np.ones((2, -0.5), np.float32))
+lay(x, 'expanded').copy_(p)
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("text", REFUSALS)
+def test_a_call_is_refused_and_the_error_names_it(text):
+    outcome, _ = clnet_outcome(text, grad=False)
+    assert outcome.kind == REFUSED, outcome
+
+
+def test_sources_of_scatter_reduce_have_the_index_axes():
+    x, index = clnet.zeros(3, 4), clnet.zeros(3, 2, dtype=clnet.int64)
+    for kind in ("sum", "prod", "mean", "amax", "amin"):
+        for src in (clnet.ones(4), clnet.ones(3, 1), clnet.ones(2, 2)):
+            with pytest.raises(ShapeError, match="scatter_reduce: the index has as many axes"):
+                clnet.scatter_reduce(x, 0, index, src, kind)
+
+
+def test_bounds_in_the_wrong_order():
+    x = clnet.tensor([-3.0, 0.0, 1.5, 3.0])
+    assert F.hardtanh(x, 2, 1).tolist() == x.clamp(2, 1).tolist() == [1.0] * 4
+    held = clnet.tensor([0.1, 0.9]).logit(0.75).tolist()
+    np.testing.assert_allclose(held, [np.log(3), -np.log(3)], rtol=1e-6)
+
+
+def test_a_comparison_is_written_as_numbers():
+    x = clnet.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+    for other in (clnet.tensor([0.0, 5, 10, 11]), 5.0):
+        out = clnet.zeros(3, 4)
+        clnet.eq(x, other, out=out)
+        np.testing.assert_array_equal(out.numpy(), clnet.eq(x, other).numpy())
+
+
+def test_weights_of_bincount_are_summed_as_pytorch_does():
+    x = clnet.tensor([0, 2, 2])
+    for given, wanted in (
+        (clnet.float32, clnet.float32),
+        (clnet.int32, clnet.float64),
+        (clnet.float16, clnet.float64),
+    ):
+        y = x.bincount(clnet.tensor([1, 2, 3]).to(given), 4)
+        assert (y.dtype, y.tolist()) == (wanted, [1, 0, 5, 0])
+    none = clnet.bincount(x[:0], clnet.ones(0), 2)
+    assert (none.dtype, none.tolist()) == (clnet.int64, [0, 0])
+
+
+def test_the_covariance_of_one_variable_has_no_axes():
+    x = clnet.tensor([[1.0, 2.0, 4.0]])
+    np.testing.assert_allclose(x.cov().numpy(), np.cov(x.numpy()), rtol=1e-6)
+    assert x.cov().shape == x.corrcoef().shape == ()
+    assert x.T.cov().shape == (3, 3)
+
+
+def test_iterables_are_looked_at_where_they_stay_whole():
+    ones = [clnet.ones(2, requires_grad=True)]
+    clnet.nn.utils.clip_grad_norm_(iter(ones), 1.0)
+    with pytest.raises(DtypeError, match=r"clip_grad_norm_: parameters is a tensor or a sequence"):
+        clnet.nn.utils.clip_grad_norm_([1], 1.0)
+    with pytest.raises((ArgumentError, DtypeError), match="params"):
+        clnet.optim.SGD(np.array(0.5), lr=0.1)
