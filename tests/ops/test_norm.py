@@ -129,3 +129,35 @@ def test_errors_name_what_is_wrong(device):
         ops.batch_norm(tensor([1.0]), None, None, training=True)
     with pytest.raises(DtypeError, match="operands are floating"):
         ops.batch_norm(tensor([[1, 2]]), None, None, training=True)
+
+
+def _slope(x, gy, mean, invstd, dtype=np.float64):
+    """The gradient of ``x`` by its statistics: sums in float64, then each element in a dtype."""
+    dims = (0, *range(2, x.ndim))
+    product = ((gy * (x - mean)).mean(dims, keepdims=True) * invstd**2).astype(dtype)
+    level = gy.mean(dims, keepdims=True).astype(dtype)
+    x, gy, mean, invstd = (a.astype(dtype) for a in (x, gy, mean, invstd))
+    return (gy - level - (x - mean) * product) * invstd
+
+
+@pytest.mark.parametrize("count", [2, 4, 8, 32])
+@pytest.mark.parametrize(("offset", "most"), [(0, 1.6), (30, 1.2)])
+def test_over_few_elements_errors_are_those_of_rounded_statistics(device, count, offset, most):
+    """PyTorch's are: it sums in float64 on CPUs, and keeps mean and invstd in float32."""
+    errors, own = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        for shape in ((count, 32), (2, 32, count // 2, 1)):
+            place = offset * rng.standard_normal((1, 32) + (1,) * (len(shape) - 2))
+            x = (rng.standard_normal(shape) + place).astype(np.float32)
+            gy = rng.standard_normal(shape).astype(np.float32)
+            wide, dims = x.astype(np.float64), (0, *range(2, x.ndim))
+            mean = wide.mean(dims, keepdims=True)
+            invstd = 1 / np.sqrt(wide.var(dims, keepdims=True) + 1e-5)
+            true = _slope(wide, gy, mean, invstd)
+            rounded = (a.astype(np.float32).astype(np.float64) for a in (mean, invstd))
+            errors.append(np.abs(_slope(wide, gy, *rounded, np.float32) - true).mean())
+            leaf = tensor(x, requires_grad=True)
+            ops.batch_norm(leaf, None, None, training=True).backward(tensor(gy))
+            own.append(np.abs(leaf.grad.numpy() - true).mean())
+    assert sum(own) < most * sum(errors)

@@ -85,6 +85,8 @@ __kernel void blocked_moments(...)
             sum0 += source[count - 1];
     }
     const float${lanes} mean = (sum0 + sum1) / (float)(end - from);
+    // What rounding left of the mean is the mean of the distances to it.
+    float${lanes} rest0 = 0, rest1 = 0;
     for (int begin = from, count; begin < end; begin += count) {
         const int image = begin / pixels, pixel = begin - image * pixels;
         count = min(pixels - pixel, end - begin);
@@ -93,15 +95,19 @@ __kernel void blocked_moments(...)
             const float${lanes} one = source[i] - mean, other = source[i + 1] - mean;
             square0 += one * one;
             square1 += other * other;
+            rest0 += one;
+            rest1 += other;
         }
         if (count & 1) {
             const float${lanes} one = source[count - 1] - mean;
             square0 += one * one;
+            rest0 += one;
         }
     }
+    const float${lanes} rest = (rest0 + rest1) / (float)(end - from);
     const long to = (long)get_global_id(0) * ${lanes};
-    *(__global vector *)(means + means_offset + to) = mean;
-    *(__global vector *)(squares + squares_offset + to) = square0 + square1;
+    *(__global vector *)(means + means_offset + to) = mean + rest;
+    *(__global vector *)(squares + squares_offset + to) = square0 + square1 - rest * rest * (float)(end - from);
 }
 </%def>
 <%def name="blocked_statistics(lanes)">

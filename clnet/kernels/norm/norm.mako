@@ -117,9 +117,13 @@ __kernel void norm_parts(...) {
     const ${vector if columns else acc} one = ${fold("sums")}, other = ${fold("products")};
 % else:
     ${part_pass({"sums": "v"}, vector, lanes, columns, grad, "0")}
-    const ${vector if columns else acc} one = ${fold("sums")} / (end - from);
-    ${part_pass({"products": "(v - one) * (v - one)"}, vector, lanes, columns, grad, "one")}
-    const ${vector if columns else acc} other = ${fold("products")};
+    const ${vector if columns else acc} near = ${fold("sums")} / (end - from);
+    // What rounding left of the mean is the mean of the distances to it.
+    ${vector} rests = 0;
+    ${part_pass({"rests": "v - near", "products": "(v - near) * (v - near)"}, vector, lanes, columns, grad, "near")}
+    const ${vector if columns else acc} rest = ${fold("rests")} / (end - from);
+    const ${vector if columns else acc} one = near + rest;
+    const ${vector if columns else acc} other = ${fold("products")} - rest * rest * (end - from);
 % endif
 % if columns:
     ${acc} ones[${lanes}], others[${lanes}];
