@@ -237,13 +237,6 @@ KNOWN = (
         "m.linalg.qr(u)",
     ),
     Known(
-        "a tensor's text names its device",
-        DIFFERS,
-        r"repr|str|format",
-        r"device='",
-        "c.__repr__()",
-    ),
-    Known(
         "a generator's state is its seed and counter",
         DIFFERS,
         r"get_rng_state|get_state",
