@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -88,22 +89,33 @@ class Source:
 
 def sources(folder: Path) -> list[Source]:
     return [
-        Source(path.relative_to(folder).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        Source(path.relative_to(folder).as_posix(), parsed(path.read_text(encoding="utf-8")))
         for path in sorted(folder.rglob("*.py"))
     ]
 
 
-def runtime_nodes(node: ast.AST, depth: int = 0) -> Iterator[tuple[ast.AST, int]]:
+@cache
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a file, which many checks look at."""
+    return ast.parse(text)
+
+
+@cache
+def runtime_nodes(tree: ast.Module) -> list[tuple[ast.AST, int]]:
     """All nodes but those under ``if TYPE_CHECKING``, each with its depth in functions."""
+    return list(_runtime_nodes(tree, 0))
+
+
+def _runtime_nodes(node: ast.AST, depth: int) -> Iterator[tuple[ast.AST, int]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             for other in child.orelse:
                 yield other, depth
-                yield from runtime_nodes(other, depth)
+                yield from _runtime_nodes(other, depth)
             continue
         yield child, depth
         inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from runtime_nodes(child, depth + inside)
+        yield from _runtime_nodes(child, depth + inside)
 
 
 def imports(source: Source, modules: set[str]) -> Iterator[tuple[str, int]]:

@@ -8,13 +8,14 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 from ..array import Array
 from ..device import Launch
 from ..errors import TemplateError
+from ..values.lazy import lazy
 from .declaration import FROM_THE_QUEUE, Declaration
 from .template import declared, render
 
@@ -193,12 +194,12 @@ class Kernel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rendered", {})
 
-    @cached_property
+    @lazy
     def declared(self) -> Declaration:
         """What the template's header says of the kernel."""
         return declared(self.template, self.name)
 
-    @cached_property
+    @lazy
     def _values_of(self) -> _Pick:
         """Parameters given by name, in the def's order."""
         return _picker(self.declared.parameters)
