@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from .conv_geometry import ConvGeometry, Direction
 from .conv_parts import add_slices
 from .conv_planes import Planes, pack
@@ -33,31 +33,6 @@ _WIDE_SIMD = 16
 
 Shift = tuple[int, int, int]
 """A row (or column) of the filter, the phase of planes it reads, and its offset there."""
-
-
-class DirectParams(NamedTuple):
-    """Parameters of ``conv_direct``; the template's header explains them."""
-
-    ctype: str
-    simd: int
-    rows: int
-    vectors: int
-    strip: int
-    tap_rows: tuple[Shift, ...]
-    tap_columns: tuple[Shift, ...]
-    kernel_width: int
-    row_phases: int
-    step: int
-    bias: bool
-    activation: str | None
-
-
-class ChannelParams(NamedTuple):
-    """Parameters of ``conv_pack_channels``; the template's header explains them."""
-
-    ctype: str
-    simd: int
-    vectors: int
 
 
 class WeightParams(NamedTuple):
@@ -231,23 +206,16 @@ def weight_grad(
         images = min(step, g.n - first)
         launches.append(pack(packed_x, _images(x, first, images), planes))
         launches.append(_pack_channels(packed_gy, _images(gy, first, images), g, params))
-        sizes = (images, g.groups, g.ocg, g.icg, planes.pitch, planes.plane, planes.channel)
         launches.append(
             WEIGHT.launch(
                 params,
-                (
-                    parts,
-                    packed_x,
-                    packed_gy,
-                    *sizes,
-                    g.oh,
-                    g.ow,
-                    g.kh,
-                    g.sh,
-                    g.dh,
-                    slices,
-                    int(first > 0),
-                ),
+                {
+                    **named("gw planes packed", parts, packed_x, packed_gy),
+                    **named("images groups outs ins", images, g.groups, g.ocg, g.icg),
+                    **named("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
+                    **g.sizes("oh ow kh sh dh"),
+                    **named("slices accumulate", slices, int(first > 0)),
+                },
                 global_size=(*tiles[:2], g.groups * slices),
                 local_size=(1, 1, 1),
                 flops=g.flops * images // g.n,
@@ -335,19 +303,29 @@ def _launch_part(
     strips = ceil_div(part.height, tile.height)
     outs = images * layout.groups * layout.outs
     return DIRECT.launch(
-        DirectParams(
-            y.dtype.ctype, simd, tile.rows, tile.vectors, tile.strip, part.rows, part.columns,
-            layout.kernel_width, planes.phases[1], part.step, bias is not None, activation,
-        ),
-        (y, packed, weight, weight if bias is None else bias, layout.groups, layout.outs,
-         layout.ins, int(images_first), planes.pitch, planes.plane, planes.channel, tile.height,
-         part.height, part.width, part.start, part.pitch, layout.y_plane, *layout.filter_strides),
+        {
+            **named("ctype simd", y.dtype.ctype, simd),
+            **named("rows vectors strip", tile.rows, tile.vectors, tile.strip),
+            **named("tap_rows tap_columns step", part.rows, part.columns, part.step),
+            **named("kernel_width row_phases", layout.kernel_width, planes.phases[1]),
+            **named("bias activation", bias is not None, activation),
+        },
+        {
+            **named("y planes weight", y, packed, weight),
+            "offsets": weight if bias is None else bias,
+            **named("groups outs ins", layout.groups, layout.outs, layout.ins),
+            "images_first": int(images_first),
+            **named("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
+            **named("strip_height y_height y_width", tile.height, part.height, part.width),
+            **named("y_start y_pitch y_plane", part.start, part.pitch, layout.y_plane),
+            **named("w_group w_out w_in", *layout.filter_strides),
+        },
         global_size=(images, strips, blocks) if images_first else (blocks, strips, images),
         local_size=(1, 1, 1),
         flops=2 * outs * part.height * part.width * layout.ins * taps,
-        bytes=(images * layout.groups * layout.ins * planes.channel + weight.size
-               + outs * part.height * part.width) * item,
-    )  # fmt: skip
+        bytes=item * (images * layout.groups * layout.ins * planes.channel + weight.size)
+        + item * outs * part.height * part.width,
+    )
 
 
 def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int) -> Tile:
@@ -412,8 +390,8 @@ def _pack_channels(packed: Array, gy: Array, g: ConvGeometry, params: WeightPara
     width = params.simd * params.vectors
     blocks = gy.shape[0] * g.groups * ceil_div(g.ocg, width)
     return PACK_CHANNELS.launch(
-        ChannelParams(gy.dtype.ctype, params.simd, params.vectors),
-        (packed, gy, g.ocg, g.oh * g.ow),
+        named("ctype simd vectors", gy.dtype.ctype, params.simd, params.vectors),
+        named("packed gy outs pixels", packed, gy, g.ocg, g.oh * g.ow),
         global_size=(blocks,),
         local_size=(1,),
         flops=0,

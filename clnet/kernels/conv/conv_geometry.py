@@ -58,6 +58,10 @@ class ConvGeometry(NamedTuple):
         """Output channels of a group."""
         return self.oc // self.groups
 
+    def sizes(self, names: str) -> dict[str, int]:
+        """Some of the sizes by their names, with spaces between them: arguments of kernels."""
+        return {name: getattr(self, name) for name in names.split()}
+
     @property
     def taps(self) -> int:
         """Elements of one channel of a filter."""

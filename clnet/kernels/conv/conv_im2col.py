@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
@@ -20,15 +20,6 @@ from .conv_geometry import ConvGeometry
 _GROUP_SIZE = 64
 # Columns made at once: they stay in a cache until the product reads them.
 _CHUNK_BYTES = 8 * 2**20
-
-
-class ColumnParams(NamedTuple):
-    """Parameters of the kernels; the template's header explains them."""
-
-    ctype: str
-    kh: int
-    kw: int
-    group_size: int
 
 
 IM2COL = Kernel("im2col", "conv/conv_im2col.mako")
@@ -44,8 +35,8 @@ def im2col(columns: Array, x: Array, g: ConvGeometry) -> Launch:
         g: the convolution; its ``n`` does not matter.
     """
     return IM2COL.launch(
-        ColumnParams(x.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
-        (columns, x, *_sizes(g)),
+        _params(x, g),
+        {"columns": columns, "x": x, **_sizes(g)},
         global_size=(round_up(g.oh * g.ow, _GROUP_SIZE), x.shape[0] * g.ic * g.taps),
         local_size=(_GROUP_SIZE, 1),
         flops=0,
@@ -62,8 +53,8 @@ def col2im(gx: Array, columns: Array, g: ConvGeometry) -> Launch:
         g: the convolution; its ``n`` does not matter.
     """
     return COL2IM.launch(
-        ColumnParams(gx.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
-        (gx, columns, *_sizes(g)),
+        _params(gx, g),
+        {"gx": gx, "columns": columns, **_sizes(g)},
         global_size=(round_up(g.h * g.w, _GROUP_SIZE), gx.shape[0] * g.ic),
         local_size=(_GROUP_SIZE, 1),
         flops=columns.size,
@@ -187,8 +178,12 @@ def _image_bytes(g: ConvGeometry, itemsize: int) -> int:
     return 0 if g.pointwise else g.ic * g.taps * g.oh * g.ow * itemsize
 
 
-def _sizes(g: ConvGeometry) -> tuple[int, ...]:
-    return (g.h, g.w, g.oh, g.ow, g.sh, g.sw, g.ph, g.pw, g.dh, g.dw)
+def _params(images: Array, g: ConvGeometry) -> dict[str, Any]:
+    return {"ctype": images.dtype.ctype, **g.sizes("kh kw"), "group_size": _GROUP_SIZE}
+
+
+def _sizes(g: ConvGeometry) -> dict[str, int]:
+    return g.sizes("h w oh ow sh sw ph pw dh dw")
 
 
 def _images(array: Array, first: int, count: int) -> Array:

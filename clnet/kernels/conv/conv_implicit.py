@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import DType, float32
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
@@ -20,23 +20,6 @@ from .conv_trial import ConvTrial, Operands
 _FEW_CHANNELS = 8
 # A slice shorter than this costs more in adding slices than it gains.
 _SHORTEST_SLICE = 256
-
-
-class ImplicitParams(NamedTuple):
-    """Parameters of ``conv_implicit``; the template's header explains them."""
-
-    ctype: str
-    tile: Tile
-    direction: str
-    merged: bool
-    kh: int
-    kw: int
-    packed: bool
-    a_dense: bool
-    b_dense: bool
-    out_dense: bool
-    bias: bool
-    activation: str | None
 
 
 IMPLICIT = Kernel(
@@ -265,27 +248,27 @@ def _multiply(
     merged = roles.direction == "forward" and merges(g)
     packed = roles.direction == "input" or (g.taps > 1 and not merged)
     plane, span = roles.height * roles.width, roles.channels * (g.taps if merged else 1)
-    params = ImplicitParams(
-        out.dtype.ctype,
-        tile,
-        roles.direction,
-        merged,
-        g.kh if merged else 0,
-        g.kw if merged else 0,
-        packed,
-        (roles.rows if packed else span) % 4 == 0 and filters.offset % 4 == 0,
-        g.pointwise and plane % 4 == 0 and source.offset % 4 == 0,
-        plane % 4 == 0 and roles.phases == 1 and out.offset % 4 == 0,
-        bias is not None,
-        activation,
-    )
+    params = {
+        **named("ctype tile direction", out.dtype.ctype, tile, roles.direction),
+        **named("merged kh kw", merged, *((g.kh, g.kw) if merged else (0, 0))),
+        "packed": packed,
+        "a_dense": (roles.rows if packed else span) % 4 == 0 and filters.offset % 4 == 0,
+        "b_dense": g.pointwise and plane % 4 == 0 and source.offset % 4 == 0,
+        "out_dense": plane % 4 == 0 and roles.phases == 1 and out.offset % 4 == 0,
+        "bias": bias is not None,
+        "activation": activation,
+    }
     phase_h, phase_w = (1, 1) if roles.direction == "forward" else (g.sh, g.sw)
     columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
     return IMPLICIT.launch(
         params,
-        (out, filters, source, *(() if bias is None else (bias,)), g.n, g.groups, roles.rows,
-         roles.channels, roles.height, roles.width, roles.h, roles.w, g.kh, g.kw, g.sh, g.sw,
-         g.dh, g.dw, g.ph, g.pw, choice.slices, slice_tiles, out_slice),
+        {
+            **named("out filters source bias", out, filters, source, bias),
+            **g.sizes("n groups sh sw dh dw ph pw"),
+            **named("rows channels height width h w", *roles[1:7]),
+            **named("taps_h taps_w", g.kh, g.kw),
+            **named("slices slice_tiles out_slice", choice.slices, slice_tiles, out_slice),
+        },
         global_size=(
             ceil_div(columns, tile.tile_n) * tile.items,
             ceil_div(roles.rows, tile.tile_m) * roles.phases,
@@ -294,4 +277,4 @@ def _multiply(
         local_size=(tile.items, 1, 1),
         flops=g.flops,
         bytes=out.nbytes + filters.nbytes + source.nbytes,
-    )  # fmt: skip
+    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import float32
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
@@ -19,16 +17,6 @@ from .conv_trial import ConvTrial, Operands
 _SHORTEST_SLICE = 256
 # So few channels and several taps: a tile of one tap would be mostly empty.
 _FEW_CHANNELS = 16
-
-
-class WeightParams(NamedTuple):
-    """Parameters of ``conv_implicit_weight``; the template's header explains them."""
-
-    ctype: str
-    tile: Tile
-    merged: bool
-    kh: int
-    kw: int
 
 
 WEIGHT = Kernel(
@@ -141,21 +129,27 @@ def _multiply(
     out_strides: tuple[int, int, int],
 ) -> Launch:
     tile, merged = choice.tile, merges(g)
-    params = WeightParams(
-        out.dtype.ctype, tile, merged, g.kh if merged else 0, g.kw if merged else 0
-    )
+    taps = (g.kh, g.kw) if merged else (0, 0)
+    params = named("ctype tile merged kh kw", out.dtype.ctype, tile, merged, *taps)
     if merged:
         columns = ceil_div(g.icg * g.taps, tile.tile_n)
     else:
         columns = ceil_div(g.icg, tile.tile_n) * g.taps
     return WEIGHT.launch(
         params,
-        (out, gy, x, g.n, g.groups, g.icg, g.ocg, g.h, g.w, g.oh, g.ow, g.kh, g.kw, g.sh, g.sw,
-         g.dh, g.dw, g.ph, g.pw, choice.slices, choice.slice_k, out_slice, *out_strides),
+        {
+            **named("out gy x", out, gy, x),
+            **g.sizes("n groups icg ocg h w oh ow sh sw dh dw ph pw"),
+            **named("taps_h taps_w slices", g.kh, g.kw, choice.slices),
+            **named("slice_k out_slice", choice.slice_k, out_slice),
+            **named("out_m out_n out_tap", *out_strides),
+        },
         global_size=(
-            columns * tile.items, ceil_div(g.ocg, tile.tile_m), g.groups * choice.slices
+            columns * tile.items,
+            ceil_div(g.ocg, tile.tile_m),
+            g.groups * choice.slices,
         ),
         local_size=(tile.items, 1, 1),
         flops=g.flops,
         bytes=out.nbytes + gy.nbytes + x.nbytes,
-    )  # fmt: skip
+    )

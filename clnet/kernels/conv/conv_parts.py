@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 
 _GROUP_SIZE = 64
 _SHARED_GROUP_SIZE = 256
 _SHARED_LANES = 8
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_pack``; the template's header explains them."""
-
-    ctype: str
-    transposed: bool
-    group_size: int
-
-
-class SumParams(NamedTuple):
-    """Parameters of ``conv_sum``; the template's header explains them."""
-
-    ctype: str
-    group_size: int
-    lanes: int
-    bias: bool
-    activation: str | None
 
 
 PACK = Kernel("conv_pack", "conv/conv_parts.mako")
@@ -55,8 +35,11 @@ def pack(packed: Array, filters: Array, *, groups: int, transposed: bool) -> Lau
     _, taps, channels, rows = packed.shape
     total = groups * channels * rows
     return PACK.launch(
-        PackParams(packed.dtype.ctype, transposed, _GROUP_SIZE),
-        (packed, filters, rows, channels, taps, total),
+        named("ctype transposed group_size", packed.dtype.ctype, transposed, _GROUP_SIZE),
+        {
+            **named("packed filters rows", packed, filters, rows),
+            **named("channels taps total", channels, taps, total),
+        },
         global_size=(round_up(total, _GROUP_SIZE),),
         local_size=(_GROUP_SIZE,),
         flops=0,
@@ -93,8 +76,14 @@ def add_slices(
     group_size = _SHARED_GROUP_SIZE if lanes > 1 else _GROUP_SIZE
     features = 1 if bias is None else bias.size
     return SUM.launch(
-        SumParams(out.dtype.ctype, group_size, lanes, bias is not None, activation),
-        (out, parts, *(() if bias is None else (bias,)), out.size, slices, taps, plane, features),
+        {
+            **named("ctype group_size lanes", out.dtype.ctype, group_size, lanes),
+            **named("bias activation", bias is not None, activation),
+        },
+        {
+            **named("out parts bias", out, parts, bias),
+            **named("size slices taps plane features", out.size, slices, taps, plane, features),
+        },
         global_size=(ceil_div(out.size, group_size // lanes) * group_size,),
         local_size=(group_size,),
         flops=parts.size,

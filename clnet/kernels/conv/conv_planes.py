@@ -7,17 +7,7 @@ from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch
-from ..kernel import Kernel
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_pack``; the template's header explains them."""
-
-    ctype: str
-    sh: int
-    sw: int
-    phases: tuple[int, int]
-
+from ..kernel import Kernel, named
 
 PACK = Kernel("conv_planes", "conv/conv_planes.mako")
 
@@ -62,17 +52,12 @@ def pack(packed: Array, x: Array, planes: Planes, *, slack: int = 0) -> Launch:
     """
     images = x.shape[0] * x.shape[1]
     return PACK.launch(
-        PackParams(x.dtype.ctype, *planes.stride, planes.phases),
-        (
-            packed,
-            x,
-            *planes.source,
-            *planes.padding,
-            planes.height,
-            planes.pitch,
-            planes.plane,
-            slack,
-        ),
+        named("ctype sh sw phases", x.dtype.ctype, *planes.stride, planes.phases),
+        {
+            **named("planes x h w ph pw", packed, x, *planes.source, *planes.padding),
+            **named("height pitch plane", planes.height, planes.pitch, planes.plane),
+            "slack": slack,
+        },
         global_size=(images,),
         local_size=(1,),
         flops=0,

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from .conv_geometry import ConvGeometry, Direction
 from .conv_obstacle import ConvObstacle
 
@@ -129,34 +129,6 @@ def _floats(rows: Iterable[Iterable[Fraction]]) -> Transform:
     return Transform(tuple(tuple(map(float, row)) for row in rows))
 
 
-class SpreadParams(NamedTuple):
-    """Parameters of ``winograd_spread`` and ``winograd_gradient``; see their template."""
-
-    ctype: str
-    matrix: Transform
-    group_size: int
-
-
-class FilterParams(NamedTuple):
-    """Parameters of ``winograd_filters``; see its template."""
-
-    ctype: str
-    matrix: Transform
-    group_size: int
-    turned: bool
-
-
-class GatherParams(NamedTuple):
-    """Parameters of ``winograd_gather``; see its template."""
-
-    ctype: str
-    matrix: Transform
-    group_size: int
-    vector: bool
-    bias: bool
-    activation: str | None
-
-
 _POINTS_ONLY = Constraint("matrix.length in (6, 8)", "filters of 3 or 5, and a tile of 4")
 SPREAD = Kernel("winograd_spread", "conv/conv_winograd.mako", constraints=(_POINTS_ONLY,))
 FILTER = Kernel("winograd_filters", "conv/conv_winograd.mako", constraints=(_POINTS_ONLY,))
@@ -232,11 +204,11 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
             _spread(of_gy, gy_part, matrices.gradients, grid, (0, 0)),
             *gemm(target, sums, of_gy, _flip(of_x), beta=float(start > 0)),
         ]
-    params = SpreadParams(gw.dtype.ctype, matrices.weights, _GROUP_SIZE)
+    params = _params(gw, matrices.weights)
     total = g.oc * g.ic
     last = GRADIENT.launch(
         params,
-        (gw, sums, total),
+        {"out": gw, "sums": sums, "total": total},
         global_size=(round_up(total, _GROUP_SIZE),),
         local_size=(_GROUP_SIZE,),
         flops=matrices.numbers * gw.size,
@@ -270,11 +242,10 @@ def _convolve(
     filters = Array.scratch(memory, (matrices.numbers, channels, rows), x.dtype)
     pixels = Array.scratch(memory, (matrices.numbers, channels, tiles), x.dtype)
     sums = Array.scratch(memory, (matrices.numbers, rows, tiles), x.dtype)
-    ctype = x.dtype.ctype
     launches = [
         FILTER.launch(
-            FilterParams(ctype, matrices.filters, _GROUP_SIZE, turned),
-            (filters, weight, rows, channels),
+            {**_params(x, matrices.filters), "turned": turned},
+            {"out": filters, "filters": weight, "rows": rows, "channels": channels},
             global_size=(round_up(rows * channels, _GROUP_SIZE),),
             local_size=(_GROUP_SIZE,),
             flops=matrices.numbers * weight.size,
@@ -285,16 +256,20 @@ def _convolve(
         part, results = (_part(array, start, images) for array in (x, out))
         of_part, of_results = (_first(array, part, grid) for array in (pixels, sums))
         vector = w % _TILE == 0 and results.offset % _TILE == 0
-        params = GatherParams(
-            ctype, matrices.results, _GROUP_SIZE, vector, bias is not None, activation
-        )
+        params = {
+            **_params(x, matrices.results),
+            **named("vector bias activation", vector, bias is not None, activation),
+        }
         count = part.shape[0]
         launches += [
             _spread(of_part, part, matrices.pixels, grid, pads),
             *gemm(target, of_results, _flip(filters), of_part),
             GATHER.launch(
                 params,
-                (results, of_results, *(() if bias is None else (bias,)), count, rows, h, w, *grid),
+                {
+                    **named("out sums bias", results, of_results, bias),
+                    **named("n rows h w tiles_h tiles_w", count, rows, h, w, *grid),
+                },
                 global_size=(round_up(count * grid[0] * grid[1], _GROUP_SIZE), rows),
                 local_size=(_GROUP_SIZE, 1),
                 flops=16 * of_results.size,
@@ -327,13 +302,20 @@ def _spread(
 ) -> Launch:
     n, channels, h, w = x.shape
     return SPREAD.launch(
-        SpreadParams(x.dtype.ctype, matrix, _GROUP_SIZE),
-        (numbers, x, n, channels, h, w, *grid, *pads),
+        _params(x, matrix),
+        {
+            **named("out x n channels h w", numbers, x, n, channels, h, w),
+            **named("tiles_h tiles_w ph pw", *grid, *pads),
+        },
         global_size=(round_up(n * grid[0] * grid[1], _GROUP_SIZE), channels),
         local_size=(_GROUP_SIZE, 1),
         flops=16 * numbers.size,
         bytes=numbers.nbytes + x.nbytes,
     )
+
+
+def _params(array: Array, matrix: Transform) -> dict[str, Any]:
+    return named("ctype matrix group_size", array.dtype.ctype, matrix, _GROUP_SIZE)
 
 
 def _flip(array: Array) -> Array:

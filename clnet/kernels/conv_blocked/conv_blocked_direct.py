@@ -9,29 +9,13 @@ from ...array import Array
 from ...device import DeviceTraits, Launch, Target
 from ...values.shapes import Shape, ceil_div
 from ..conv import ConvGeometry, ConvProblem, ConvTrial, Direction, Operands
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
 from ..tuning import Tunable
 from . import conv_blocked_pack
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 
 __all__ = ["forward", "input_grad", "pack", "packed_size"]
-
-
-class DirectParams(NamedTuple):
-    """Parameters of ``conv_blocked_direct``; see its template."""
-
-    width: int
-    pixels: int
-    vectors: int
-    room: int
-    most: int
-    bias: bool
-    added: bool
-    activation: str | None
-    stream: bool
-    straight: bool
-    shared: int
 
 
 class Split(NamedTuple):
@@ -215,33 +199,28 @@ def _convolve(
         and out_blocks <= STRAIGHT_PANELS * tile.vectors
     )
     return DIRECT.launch(
-        DirectParams(
-            block, tile.pixels, tile.vectors, room, tile.most, bias is not None,
-            added is not None, activation, streams and part == (taps, x.shape[1]),
-            straight, SHARED_TAPS if shared else 0,
-        ),
-        (
-            y,
-            x,
-            packed,
-            *(a for a in (bias, added) if a is not None),
-            images,
-            *x.shape[1:4],
-            out_blocks,
-            height,
-            width,
-            g.kh,
-            g.kw,
-            *(number for pair in zip(*sides, strict=True) for number in pair),
-            turn,
-            *part,
-            ceil_div(block * tile.vectors, turn) if far else 0,
-        ),
+        {
+            **named("width pixels vectors", block, tile.pixels, tile.vectors),
+            **named("room most", room, tile.most),
+            **named("bias added activation", bias is not None, added is not None, activation),
+            "stream": streams and part == (taps, x.shape[1]),
+            **named("straight shared", straight, SHARED_TAPS if shared else 0),
+        },
+        {
+            **named("y x packed offsets added images", y, x, packed, bias, added, images),
+            **named("in_blocks x_height x_width", *x.shape[1:4]),
+            **named("out_blocks y_height y_width", out_blocks, height, width),
+            **g.sizes("kh kw"),
+            **named("down phases_down pad_down gap_down rows_apart", *down),
+            **named("right phases_right pad_right gap_right columns_apart", *right),
+            **named("turn some_taps some_blocks", turn, *part),
+            "lines": ceil_div(block * tile.vectors, turn) if far else 0,
+        },
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         local_size=(1, 1, 1),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
-    )  # fmt: skip
+    )
 
 
 def rows_turn(

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, Direction
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from . import conv_blocked_pack
 from .blocked_form import BlockedForm, vectors_of
 
 __all__ = ["fits", "forward", "pack", "weight_grad"]
-
-
-class FewParams(NamedTuple):
-    """Parameters of ``conv_blocked_few``; see its template."""
-
-    width: int
-    pixels: int
-    vectors: int
-    most: int
-    stride: int
-    bias: bool
-    activation: str | None
-
-
-class FewWeightParams(NamedTuple):
-    """Parameters of ``conv_blocked_few_weight``; see its template."""
-
-    width: int
-    vectors: int
-    terms: int
-    most: int
-    stride: int
-
-
-class FewSumParams(NamedTuple):
-    """Parameters of ``conv_blocked_few_sum``; see its template."""
-
-    width: int
-    vectors: int
-    terms: int
 
 
 FEW = Kernel("conv_blocked_few", "conv_blocked/conv_blocked_few_channels.mako")
@@ -91,10 +59,12 @@ def forward(
     vectors = vectors_of(g.oc, form.block)
     strip = min(_strip(g), max(1, ceil_div(g.n * g.oh, 4 * target.traits.compute_units)))
     return FEW.launch(
-        FewParams(
-            form.block, PIXELS[form.block], vectors, MOST_FLOATS, g.sw, bias is not None, activation
-        ),
-        (y, x, packed, *(() if bias is None else (bias,)), *_sizes(g, vectors, form, strip)),
+        {
+            **named("width pixels vectors", form.block, PIXELS[form.block], vectors),
+            **named("most stride", MOST_FLOATS, g.sw),
+            **named("bias activation", bias is not None, activation),
+        },
+        {**named("y x packed offsets", y, x, packed, bias), **_sizes(g, vectors, form, strip)},
         global_size=(ceil_div(g.oh, strip), g.n),
         local_size=(1, 1),
         flops=g.flops,
@@ -120,16 +90,16 @@ def weight_grad(
         gw.dtype,
     )
     first = FEW_WEIGHT.launch(
-        FewWeightParams(form.block, vectors, terms, MOST_FLOATS, g.sw),
-        (partial, gy, x, *_sizes(g, vectors, form, strip)),
+        named("width vectors terms most stride", form.block, vectors, terms, MOST_FLOATS, g.sw),
+        {**named("partial gy x", partial, gy, x), **_sizes(g, vectors, form, strip)},
         global_size=(chunks,),
         local_size=(1,),
         flops=g.flops,
         bytes=gy.nbytes + x.nbytes + partial.nbytes,
     )
     last = FEW_SUM.launch(
-        FewSumParams(form.block, vectors, terms),
-        (gw, partial, taps, chunks),
+        named("width vectors terms", form.block, vectors, terms),
+        named("gw partial taps chunks", gw, partial, taps, chunks),
         global_size=(panels,),
         local_size=(1,),
         flops=(chunks - 1) * gw.size,
@@ -138,12 +108,12 @@ def weight_grad(
     return [first, last]
 
 
-def _sizes(g: ConvGeometry, vectors: int, form: BlockedForm, strip: int) -> tuple[int, ...]:
+def _sizes(g: ConvGeometry, vectors: int, form: BlockedForm, strip: int) -> dict[str, int]:
     panels = g.oc // (vectors * form.block)
-    return (
-        g.n, g.ic, g.h, g.w, panels, g.oh, g.ow, g.kh, g.kw, g.sh, g.ph, g.pw, g.dh, g.dw, strip,
-        _pitch(g),
-    )  # fmt: skip
+    return {
+        **named("images panels strip pitch", g.n, panels, strip, _pitch(g)),
+        **g.sizes("ic h w oh ow kh kw sh ph pw dh dw"),
+    }
 
 
 def _pitch(g: ConvGeometry) -> int:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, Direction
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 
 __all__ = ["pack"]
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_blocked_pack``; see its template."""
-
-    width: int
-    vectors: int
 
 
 PACK = Kernel("conv_blocked_pack", "conv_blocked/conv_blocked_pack.mako")
@@ -45,8 +36,11 @@ def pack(
     panels = outs // (vectors * block)
     chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
     return PACK.launch(
-        PackParams(block, vectors),
-        (packed, weight, outs, ins, g.taps, w_out, w_in),
+        {"width": block, "vectors": vectors},
+        {
+            **named("packed weight outs ins", packed, weight, outs, ins),
+            **named("taps w_out w_in", g.taps, w_out, w_in),
+        },
         global_size=(panels, chunks),
         local_size=(1, 1),
         flops=0,

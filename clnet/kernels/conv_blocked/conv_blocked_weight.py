@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..moving import copy
 from .blocked_form import BlockedForm, vectors_of
 
 __all__ = ["fits", "weight_grad"]
-
-
-class WeightParams(NamedTuple):
-    """Parameters of ``conv_blocked_weight``; see its template."""
-
-    width: int
-    vectors: int
-    channels: int
-    together: int
-
-
-class SumParams(NamedTuple):
-    """Parameters of ``conv_blocked_weight_sum``; see its template."""
-
-    width: int
-    vectors: int
 
 
 WEIGHT = Kernel(
@@ -81,19 +63,21 @@ def weight_grad(
         gw.dtype,
     )
     first = WEIGHT.launch(
-        WeightParams(block, vectors, CHANNELS[block], TOGETHER),
-        (
-            partial, gy, x, g.n, in_blocks, panels, g.h, g.w, g.oh, g.ow, g.kh, g.kw, g.sh, g.sw,
-            g.ph, g.pw, g.dh, g.dw, max(1, TURN_PIXELS // g.ow),
-        ),
+        named("width vectors channels together", block, vectors, CHANNELS[block], TOGETHER),
+        {
+            **named("partial gy x", partial, gy, x),
+            **named("images in_blocks panels", g.n, in_blocks, panels),
+            **g.sizes("h w oh ow kh kw sh sw ph pw dh dw"),
+            "turn": max(1, TURN_PIXELS // g.ow),
+        },
         global_size=(chunks, groups),
         local_size=(1, 1),
         flops=g.flops,
         bytes=gy.nbytes + x.nbytes + partial.nbytes,
-    )  # fmt: skip
+    )
     last = SUM.launch(
-        SumParams(block, vectors),
-        (gw, partial, g.taps, chunks),
+        {"width": block, "vectors": vectors},
+        named("gw partial taps chunks", gw, partial, g.taps, chunks),
         global_size=(in_blocks, panels),
         local_size=(1, 1),
         flops=(chunks - 1) * gw.size,

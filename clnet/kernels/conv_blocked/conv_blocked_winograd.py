@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from ..streaming import streams_packed
 from ..tuning import Tunable
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size, vectors_of
@@ -26,29 +26,6 @@ __all__ = [
 ]
 
 Matrix = tuple[tuple[float, ...], ...]
-
-
-class WinogradParams(NamedTuple):
-    """Parameters of ``conv_winograd``; see its template."""
-
-    width: int
-    tiles: int
-    vectors: int
-    inputs: Matrix
-    outputs: Matrix
-    bias: bool
-    added: bool
-    activation: str | None
-
-
-class PackParams(NamedTuple):
-    """Parameters of ``conv_winograd_pack``; see its template."""
-
-    width: int
-    vectors: int
-    filters: Matrix
-    turned: bool
-    stream: bool
 
 
 class Transforms(NamedTuple):
@@ -211,8 +188,11 @@ def pack(
     chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
     streams = streams_packed(packed, form.block)
     return PACK.launch(
-        PackParams(form.block, vectors, matrices_of(g, form).filters, not forward, streams),
-        (packed, weight, ins, w_out, w_in),
+        {
+            **named("width vectors filters", form.block, vectors, matrices_of(g, form).filters),
+            **named("turned stream", not forward, streams),
+        },
+        named("packed weight ins w_out w_in", packed, weight, ins, w_out, w_in),
         global_size=(panels, chunks),
         local_size=(1, 1),
         flops=0,
@@ -245,19 +225,23 @@ def convolve(
     if direction is Direction.INPUT_GRAD:
         pads = g.kh - 1 - g.ph, g.kw - 1 - g.pw
     return WINOGRAD.launch(
-        WinogradParams(
-            block, TILES[block], vectors, matrices.inputs, matrices.outputs,
-            bias is not None, added is not None, activation,
-        ),
-        (
-            y, x, packed, *(a for a in (bias, added) if a is not None), scratch, y.shape[0],
-            *x.shape[1:4], *y.shape[1:4], *pads, cut.turn, cut.slot,
-        ),
+        {
+            **named("width tiles vectors", block, TILES[block], vectors),
+            **named("inputs outputs", matrices.inputs, matrices.outputs),
+            **named("bias added activation", bias is not None, added is not None, activation),
+        },
+        {
+            **named("y x packed offsets added", y, x, packed, bias, added),
+            **named("scratch images", scratch, y.shape[0]),
+            **named("in_blocks x_height x_width", *x.shape[1:4]),
+            **named("out_blocks y_height y_width", *y.shape[1:4]),
+            **named("pad_down pad_right turn slot", *pads, cut.turn, cut.slot),
+        },
         global_size=(cut.chunks,),
         local_size=(1,),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
-    )  # fmt: skip
+    )
 
 
 def _turn(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> int | None:

@@ -8,30 +8,12 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, ConvObstacle
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from .blocked_form import BlockedAlgorithm, BlockedForm, vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_blocked_winograd import Matrix, matrices_of, misshapen
 
 __all__ = ["obstacle", "pays", "weight_grad"]
-
-
-class WinogradWeightParams(NamedTuple):
-    """Parameters of ``conv_winograd_weight``; see its template."""
-
-    width: int
-    vectors: int
-    channels: int
-    inputs: Matrix
-    grads: Matrix
-
-
-class WinogradSumParams(NamedTuple):
-    """Parameters of ``conv_winograd_weight_sum``; see its template."""
-
-    width: int
-    vectors: int
-    filters: Matrix
 
 
 class Cut(NamedTuple):
@@ -96,21 +78,24 @@ def weight_grad(
     partial = Array.scratch(memory, shape, gw.dtype)
     scratch = Array.scratch(memory, (cut.chunks * cut.groups, cut.slot), gw.dtype)
     first = WEIGHT.launch(
-        WinogradWeightParams(
-            block, vectors, CHANNELS[block], matrices.inputs, _transposed(matrices.outputs)
-        ),
-        (
-            partial, gy, x, scratch, g.n, in_blocks, panels, g.h, g.w, g.oh, g.ow, g.ph, g.pw,
-            cut.turn, cut.slot,
-        ),
+        {
+            **named("width vectors channels", block, vectors, CHANNELS[block]),
+            **named("inputs grads", matrices.inputs, _transposed(matrices.outputs)),
+        },
+        {
+            **named("partial gy x scratch", partial, gy, x, scratch),
+            **named("images in_blocks panels", g.n, in_blocks, panels),
+            **g.sizes("h w oh ow ph pw"),
+            **named("turn slot", cut.turn, cut.slot),
+        },
         global_size=(cut.chunks, cut.groups),
         local_size=(1, 1),
         flops=g.flops,
         bytes=gy.nbytes + x.nbytes + partial.nbytes,
-    )  # fmt: skip
+    )
     last = SUM.launch(
-        WinogradSumParams(block, vectors, _transposed(matrices.filters)),
-        (gw, partial, cut.chunks),
+        named("width vectors filters", block, vectors, _transposed(matrices.filters)),
+        named("gw partial chunks", gw, partial, cut.chunks),
         global_size=(in_blocks, panels),
         local_size=(1, 1),
         flops=partial.size,

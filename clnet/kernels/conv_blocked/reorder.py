@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 
 # Pixels an item takes: so many elements of each of a block's planes.
 _SHARE = 1024
-
-
-class _Reorder(NamedTuple):
-    lanes: int
-    blocked: bool
 
 
 REORDER = Kernel(
@@ -46,8 +39,12 @@ def reorder(y: Array, x: Array) -> list[Launch]:
     share = min(_SHARE, round_up(pixels, lanes))
     return [
         REORDER.launch(
-            _Reorder(lanes, blocked),
-            (pixels, share, groups, y, *steps[id(y)], x, *steps[id(x)]),
+            {"lanes": lanes, "blocked": blocked},
+            {
+                **named("pixels share groups", pixels, share, groups),
+                **named("y y_image y_group", y, *steps[id(y)]),
+                **named("x x_image x_group", x, *steps[id(x)]),
+            },
             global_size=(ceil_div(pixels, share), groups, n),
             local_size=(1, 1, 1),
             flops=0,
