@@ -144,9 +144,7 @@ def __getattr__(name: str) -> Any:
 
         found = {"save": save, "load": load}
     elif name == "utils":
-        from .utils import checkpoint, data, tensorboard  # noqa: PLC0415
-
-        found = {"_rooms": (checkpoint, data, tensorboard)}  # importing them made utils a name
+        from .utils import data as _  # noqa: F401, PLC0415 - which makes utils a name
     elif name in _attribute.TYPE_NAMES:
         found = {name: _attribute.typed_class(name)}
     elif not name.startswith("__") or name == "__version__":

@@ -74,9 +74,9 @@ def get_rng_state() -> dict[str, int]:
 
 
 @checked
-def set_rng_state(state: dict[str, int]) -> None:
+def set_rng_state(new_state: dict[str, int]) -> None:
     """Let the default generator continue from what :func:`get_rng_state` gave."""
-    mode.current().generator.set_state(state)
+    mode.current().generator.set_state(new_state)
 
 
 @checked
@@ -121,20 +121,30 @@ def randn(
 
 @checked
 def rand_like(
-    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    x: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """:func:`rand` with the shape and (unless given) dtype and device of ``x``."""
     y = ops.empty_like(x, dtype=dtype, device=device)
-    return ops.uniform_(y).requires_grad_(requires_grad)
+    return ops.uniform_(y, generator=generator).requires_grad_(requires_grad)
 
 
 @checked
 def randn_like(
-    x: Tensor, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+    x: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """:func:`randn` with the shape and (unless given) dtype and device of ``x``."""
     y = ops.empty_like(x, dtype=dtype, device=device)
-    return ops.normal_(y).requires_grad_(requires_grad)
+    return ops.normal_(y, generator=generator).requires_grad_(requires_grad)
 
 
 @checked

@@ -240,13 +240,16 @@ class Tensor:
 
     # To the host.
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """A copy on the host; waits for the device.
+
+        Args:
+            force: also of a tensor that requires a gradient.
 
         Raises:
             GradientError: if it requires a gradient.
         """
-        if self.requires_grad:
+        if self.requires_grad and not force:
             raise GradientError(
                 "numpy",
                 "a tensor that requires a gradient leaves the tape",

@@ -79,6 +79,8 @@ def check_paths(page: Path) -> list[str]:
 
 def check_names(page: Path) -> list[str]:
     """Every name in code, such as ``gemm_packed``, is one of the sources."""
+    if page.name == "differences.md":
+        return []  # it names what is not there
     text = without_blocks(page.read_text(encoding="utf-8"))
     return [
         f"{page.name}: nothing is called {code}"

@@ -261,17 +261,17 @@ def new(x: Tensor, *given: Any, device: Any = None) -> Tensor:
     return empty(*(given or (0,)), dtype=x.dtype, device=where)
 
 
-def apply_(x: Tensor, function: Callable[[Any], Any]) -> Tensor:
+def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:  # noqa: A002 - PyTorch's
     """Overwrite each element with what a function of Python numbers gives, on the host."""
-    flat = [function(value) for value in x.detach().reshape(-1).tolist()]
+    flat = [callable(value) for value in x.detach().reshape(-1).tolist()]
     return x.copy_(tensor(flat, dtype=x.dtype, device=x.device).reshape(x.shape))
 
 
-def map_(x: Tensor, tensor: Tensor, function: Callable[[Any, Any], Any]) -> Tensor:
+def map_(x: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:  # noqa: A002
     """Overwrite each element with a function of it and the one beside it, on the host."""
     other = tensor.detach().expand(x.shape).reshape(-1).tolist()
     values = iter(other)
-    return apply_(x, lambda value: function(value, next(values)))
+    return apply_(x, lambda value: callable(value, next(values)))
 
 
 def _in_place(name: str) -> Callable[..., Tensor]:
@@ -317,11 +317,9 @@ def resize_(x: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -
     return x
 
 
-def resize_as_(
-    x: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None
-) -> Tensor:
+def resize_as_(x: Tensor, tensor: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:
     """The shape of another tensor, as :func:`resize_`."""
-    return resize_(x, *the_template.shape)
+    return resize_(x, *tensor.shape)
 
 
 def set_(x: Tensor, source: Tensor | None = None) -> Tensor:
@@ -338,7 +336,12 @@ def set_(x: Tensor, source: Tensor | None = None) -> Tensor:
 
 
 def empty_strided(
-    size: Any, stride: Any, *, dtype: DType | None = None, device: Any = None
+    size: Any,
+    stride: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of a shape with elements of any value; they lie densely whatever the strides.
 
@@ -348,12 +351,13 @@ def empty_strided(
     if min(stride, default=0) < 0:
         raise ArgumentError("empty_strided", "strides are 0 or more", stride=tuple(stride))
     where = current_device() if device is None else device
-    x = empty(*size, dtype=dtype, device=where)
+    x = empty(*size, dtype=dtype, device=where, requires_grad=requires_grad)
     order = sorted(range(len(size)), key=lambda axis: -stride[axis])
     dense = contiguous_strides(tuple(size[axis] for axis in order))
     if [stride[axis] for axis in order] == list(dense):  # the axes in another order
         laid = empty(*(size[axis] for axis in order), dtype=dtype, device=where)
-        return laid.permute([order.index(axis) for axis in range(len(size))])
+        laid = laid.permute([order.index(axis) for axis in range(len(size))])
+        return laid.requires_grad_(requires_grad)
     return x
 
 
@@ -458,6 +462,7 @@ def _of_sizes_or_data(given: tuple[Any, ...]) -> Array:
 
 Tensor.to = to  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
 Tensor.of_sizes_or_data = staticmethod(_of_sizes_or_data)  # pyright: ignore[reportAttributeAccessIssue] - what it is declared for
+empty_strided = checked(empty_strided)
 _METHODS: dict[str, Callable[..., Any]] = {
     "type": type_,
     **{f.__name__: f for f in (stride, is_contiguous, cuda, data_ptr, get_device, storage_offset)},

@@ -189,7 +189,7 @@ class Softmax(Module):
         dim: the axis.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
@@ -209,7 +209,7 @@ class LogSoftmax(Module):
         dim: the axis.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 
@@ -514,7 +514,7 @@ class Softmin(Module):
         dim: the axis.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
 

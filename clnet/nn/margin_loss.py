@@ -76,8 +76,8 @@ class PoissonNLLLoss(Module):
         self,
         log_input: bool = True,
         full: bool = False,
-        eps: float = 1e-8,
         *,
+        eps: float = 1e-8,
         reduction: str = "mean",
     ) -> None:
         super().__init__()

@@ -330,6 +330,6 @@ def _gated(a, b):
 
 
 @op(Face.FUNCTIONAL)
-def softmin(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def softmin(x: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """``softmax(-x)``; arguments as :func:`softmax`'s."""
     return softmax(-x, dim, dtype=dtype)

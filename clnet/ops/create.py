@@ -257,7 +257,14 @@ def new_full(
 
 
 @op(Face.METHOD)
-def new_tensor(x: Tensor, data: Any, *, dtype: DType | None = None) -> Tensor:
+def new_tensor(
+    x: Tensor,
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A copy of data, of the dtype of ``x`` unless another is given, on its device."""
     kind = dtype or x.dtype
     try:
@@ -265,7 +272,8 @@ def new_tensor(x: Tensor, data: Any, *, dtype: DType | None = None) -> Tensor:
     except (ValueError, TypeError, OverflowError) as error:
         law = "data are numbers that the dtype holds, in sequences of equal lengths"
         raise ArgumentError("new_tensor", law, dtype=kind, data=shown(data), error=error) from None
-    return type(x.detach())(Array.from_numpy(host, x.device))
+    where = x.device if device is None else open_device(device)
+    return type(x.detach())(Array.from_numpy(host, where)).requires_grad_(requires_grad)
 
 
 @op(Face.METHOD)

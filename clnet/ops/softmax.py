@@ -91,12 +91,13 @@ class SoftmaxBackward(Function):
 
 
 @op(EVERYWHERE)
-def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def softmax(x: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``.
 
     Args:
         x: any shape, floating.
-        dim: the axis that sums to 1.
+        dim: the axis that sums to 1; None, as PyTorch chose it once: the first of a tensor of 0, 1
+            or 3 axes, else the second.
         dtype: what to convert ``x`` to first.
 
     Returns:
@@ -110,13 +111,15 @@ def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 
 @op(EVERYWHERE)
-def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def log_softmax(x: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """``x - log(sum(exp(x)))`` along ``dim``; otherwise as :func:`softmax`."""
     return _softmax(x, dim, dtype, log=True)
 
 
-def _softmax(x: Tensor, dim: int, dtype: DType | None, *, log: bool) -> Tensor:
+def _softmax(x: Tensor, dim: int | None, dtype: DType | None, *, log: bool) -> Tensor:
     x = contiguous(x if dtype is None else to_dtype(x, dtype))
+    if dim is None:
+        dim = 0 if x.ndim in (0, 1, 3) else 1
     axis = normalize_dim("log_softmax" if log else "softmax", dim, x.ndim)
     if x.ndim == 0:
         return reshape(apply(Softmax(0, log), reshape(x, (1,))), ())

@@ -33,7 +33,7 @@ class LRScheduler:
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         if cls.__module__.startswith(f"{__package__}."):
-            checked_class(cls)
+            checked_class(cls, later=("last_epoch",))
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
@@ -42,6 +42,19 @@ class LRScheduler:
             float(group.setdefault("initial_lr", group["lr"])) for group in optimizer.param_groups
         ]
         self._apply()
+
+    def _take_last_epoch(self, last_epoch: int) -> None:
+        """Go on behind so many steps, as PyTorch's ``last_epoch``; -1: from the start.
+
+        Raises:
+            ArgumentError: if it is below -1.
+        """
+        if last_epoch < -1:
+            law = "last_epoch is -1 or more"
+            raise ArgumentError(type(self).__name__, law, last_epoch=last_epoch)
+        if last_epoch >= 0:
+            self.last_epoch = last_epoch + 1
+            self._apply()
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """The learning rate of a group after so many steps.

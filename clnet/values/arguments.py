@@ -11,163 +11,61 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..errors import ArgumentError, DtypeError
+from ..errors import DtypeError
 from .dtypes import DType, as_dtype
 from .generator import Generator
 from .lazy import lazy
+from .plain import (
+    LEAST,
+    MOST,
+    NO,
+    integer,
+    integers,
+    is_sequence,
+    is_tensor,
+    number,
+    number_or_no,
+    require_tensors,
+    shown,
+    whole_or_no,
+)
+from .spelling import Spelling
 
 F = TypeVar("F", bound=Callable[..., Any])
 Convert = Callable[[str, str, Any], Any]
 """``convert(op, name, value)`` gives the value to go on with, or raises."""
 
-LEAST, MOST = -(2**63), 2**63 - 1
-_LONGEST = 80
-_NUMBERS = frozenset({bool, int, float})
 _NONE: frozenset[type] = frozenset()
-_NO = object()
-"""What an alternative gives for a value that it does not take."""
 
-
-def shown(value: object) -> str:
-    """A value as errors print it: its type where it is long, or waits for a device."""
-    if isinstance(value, (bool, int, float, str, bytes, type(None), np.generic)):
-        text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge int"
-        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-    if is_tensor(value):
-        return f"a tensor of shape {value.shape}"  # pyright: ignore[reportAttributeAccessIssue] - it is one
-    if isinstance(value, np.ndarray):
-        return f"an array of shape {value.shape}"
-    if isinstance(value, tuple | list) and len(value) <= 8:
-        inside = ", ".join(map(shown, value))
-        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
-    return f"{type(value).__name__}"
-
-
-def is_tensor(value: object) -> bool:
-    """Whether ops apply to it."""
-    return hasattr(type(value), "__apply_function__")
-
-
-def require_tensors(op: str, **values: Any) -> None:
-    """Check that arguments are tensors.
-
-    Raises:
-        DtypeError: if one is not.
-    """
-    for name, value in values.items():
-        if not is_tensor(value):
-            hint = "Make one with clnet.tensor(...)"
-            raise DtypeError(op, f"{name} is a tensor", **{name: shown(value)}, remedy=hint)
-
-
-def integer(op: str, name: str, value: Any) -> int:
-    """A whole number of at most 64 bits, whoever's type it is.
-
-    Raises:
-        DtypeError: if it is none.
-        ArgumentError: if it has more bits.
-    """
-    found = _integer(value)
-    if found is _NO:
-        raise DtypeError(op, f"{name} is a whole number", **{name: shown(value)})
-    if not LEAST <= found <= MOST:
-        raise ArgumentError(op, f"{name} has at most 64 bits", **{name: shown(found)})
-    return found
-
-
-def number(op: str, name: str, value: Any) -> bool | int | float:
-    """A number of Python, NumPy or a tensor without axes, as Python's.
-
-    Raises:
-        DtypeError: if it is none.
-        ArgumentError: if it is whole and has more than 64 bits.
-    """
-    found = _number(value)
-    if found is _NO:
-        raise DtypeError(op, f"{name} is a number", **{name: shown(value)})
-    if type(found) is int and not LEAST <= found <= MOST:
-        raise ArgumentError(
-            op, f"{name} has at most 64 bits", **{name: shown(found)}, remedy="Give it as a float"
-        )
-    return found
-
-
-def integers(op: str, name: str, values: Any) -> tuple[int, ...]:
-    """Several whole numbers.
-
-    Raises:
-        DtypeError: if it is not a sequence of them.
-    """
-    if isinstance(values, tuple) and all(type(v) is int and LEAST <= v <= MOST for v in values):
-        return values
-    if not _is_sequence(values):
-        raise DtypeError(op, f"{name} is a sequence of whole numbers", **{name: shown(values)})
-    return tuple(integer(op, name, v) for v in values)
-
-
-def _integer(value: Any) -> Any:
-    if isinstance(value, Integral):
-        return _NO if isinstance(value, bool) else int(value)
-    kind = getattr(value, "dtype", None)
-    if kind is not None and getattr(value, "shape", None) == ():
-        whole = kind.kind in "iub" if isinstance(kind, np.dtype) else not kind.is_floating_point
-        return int(value) if whole else _NO
-    return _NO
-
-
-def _number(value: Any) -> Any:
-    kind = type(value)
-    if kind in _NUMBERS:
-        return value
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    if is_tensor(value):
-        return value.item() if value.shape == () else _NO
-    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "fiub":
-        return value.item()
-    return _NO
-
-
-def _is_sequence(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim == 1
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-
-
-# Alternatives: each gives the value to go on with, or _NO. Errors of range they raise themselves.
+# Alternatives: each gives the value to go on with, or NO. Errors of range they raise themselves.
 
 
 def _as_int(op: str, name: str, value: Any) -> Any:
-    return _NO if _integer(value) is _NO else integer(op, name, value)
+    return NO if whole_or_no(value) is NO else integer(op, name, value)
 
 
 def _as_float(op: str, name: str, value: Any) -> Any:
-    return _NO if _number(value) is _NO else number(op, name, value)
+    return NO if number_or_no(value) is NO else number(op, name, value)
 
 
 def _as_bool(op: str, name: str, value: Any) -> Any:
-    return bool(value) if isinstance(value, bool | np.bool_) else _NO
+    return bool(value) if isinstance(value, bool | np.bool_) else NO
 
 
 def _as_dtype(op: str, name: str, value: Any) -> Any:
     try:
         return as_dtype(value)
     except DtypeError:
-        return _NO
+        return NO
 
 
 def _exactly(kind: type) -> Convert:
-    return lambda op, name, value: value if isinstance(value, kind) else _NO
+    return lambda op, name, value: value if isinstance(value, kind) else NO
 
 
 def _as_operand(op: str, name: str, value: Any) -> Any:
@@ -176,10 +74,10 @@ def _as_operand(op: str, name: str, value: Any) -> Any:
 
 def _sequence_of(element: Convert, made: type = tuple) -> Convert:
     def convert(op: str, name: str, value: Any) -> Any:
-        if not _is_sequence(value):
-            return _NO
+        if not is_sequence(value):
+            return NO
         found = [element(op, name, v) for v in value]
-        return _NO if any(v is _NO for v in found) else made(found)
+        return NO if any(v is NO for v in found) else made(found)
 
     return convert
 
@@ -187,33 +85,33 @@ def _sequence_of(element: Convert, made: type = tuple) -> Convert:
 def _iterable(op: str, name: str, value: Any) -> Any:
     refused = isinstance(value, str | bytes | Mapping) or is_tensor(value)
     refused = refused or getattr(value, "shape", None) == ()  # NumPy's, which calls itself iterable
-    return value if isinstance(value, Iterable) and not refused else _NO
+    return value if isinstance(value, Iterable) and not refused else NO
 
 
 def _iterable_of(element: Convert) -> Convert:
     """Elements are looked at where that takes none away: those of an iterator are not."""
 
     def convert(op: str, name: str, value: Any) -> Any:
-        if _iterable(op, name, value) is _NO or isinstance(value, Iterator):
+        if _iterable(op, name, value) is NO or isinstance(value, Iterator):
             return _iterable(op, name, value)
-        return _NO if any(element(op, name, v) is _NO for v in value) else value
+        return NO if any(element(op, name, v) is NO for v in value) else value
 
     return convert
 
 
 _ATOMS: dict[str, tuple[str, Convert]] = {
-    "Tensor": ("a tensor", lambda op, name, value: value if is_tensor(value) else _NO),
-    "Parameter": ("a tensor", lambda op, name, value: value if is_tensor(value) else _NO),
+    "Tensor": ("a tensor", lambda op, name, value: value if is_tensor(value) else NO),
+    "Parameter": ("a tensor", lambda op, name, value: value if is_tensor(value) else NO),
     "int": ("a whole number", _as_int),
     "float": ("a number", _as_float),
     "bool": ("a bool", _as_bool),
     "str": ("a string", _exactly(str)),
-    "None": ("None", lambda op, name, value: None if value is None else _NO),
+    "None": ("None", lambda op, name, value: None if value is None else NO),
     "DType": ("a dtype", _as_dtype),
     "Generator": ("a clnet.Generator", _exactly(Generator)),
-    "HostScalar": ("a cell", lambda op, name, value: value if hasattr(value, "value") else _NO),
+    "HostScalar": ("a cell", lambda op, name, value: value if hasattr(value, "value") else NO),
     "Operand": ("a tensor or a number", _as_operand),
-    "Callable": ("a function", lambda op, name, value: value if callable(value) else _NO),
+    "Callable": ("a function", lambda op, name, value: value if callable(value) else NO),
     "Number": ("a number", _as_float),
     "Iterable": ("a sequence", _iterable),
 }
@@ -254,7 +152,7 @@ class Kind:
         """
         for convert in self.alternatives:
             found = convert(op, name, value)
-            if found is not _NO:
+            if found is not NO:
                 return found
         hint = "Make one with clnet.tensor(...)" if self.what.startswith("a tensor") else None
         raise DtypeError(op, f"{name} is {self.what}", **{name: shown(value)}, remedy=hint)
@@ -324,7 +222,7 @@ def _subscript(
     if found is None:
         return (
             ["a sequence"],
-            [lambda op, name, value: value if _is_sequence(value) else _NO],
+            [lambda op, name, value: value if is_sequence(value) else NO],
             set(),
         )
     words, alternatives, _ = found
@@ -338,7 +236,7 @@ def _subscript(
 def _first(alternatives: list[Convert]) -> Convert:
     def convert(op: str, name: str, value: Any) -> Any:
         tried = (a(op, name, value) for a in alternatives)
-        return next((v for v in tried if v is not _NO), _NO)
+        return next((v for v in tried if v is not NO), NO)
 
     return convert
 
@@ -360,7 +258,12 @@ class Door:
         op: the name in errors.
         function: what is called.
         skip: how many parameters come before the user's.
+
+    Attributes:
+        later: parameters of PyTorch's that are no parameters here; the class sees to them.
     """
+
+    later: Collection[str] = ()
 
     def __init__(self, op: str, function: Callable[..., Any], *, skip: int = 0) -> None:
         self.op = op
@@ -371,6 +274,44 @@ class Door:
     def signature(self) -> inspect.Signature:
         """The function's."""
         return inspect.signature(self.function)
+
+    @lazy
+    def public(self) -> inspect.Signature:
+        """The signature that PyTorch's users know."""
+        return self.spelling.public
+
+    @lazy
+    def spelling(self) -> Spelling:
+        """How PyTorch spells calls of it."""
+        module = self.function.__module__.rpartition(".")[2]
+        key = f"{module}.{self.op}" if module == "init" else self.op
+        return Spelling(key, self.signature, self.skip, self.later)
+
+    @lazy
+    def limits(self) -> tuple[frozenset[str] | None, int]:
+        """The names of all parameters, None for any, and how many have a place."""
+        kinds = {name: p.kind for name, p in self.signature.parameters.items()}
+        some = set(kinds.values())
+        most = MOST if inspect.Parameter.VAR_POSITIONAL in some else len(self.names)
+        return (None if inspect.Parameter.VAR_KEYWORD in some else frozenset(kinds)), most
+
+    def is_foreign(self, args: tuple[Any, ...], given: dict[str, Any]) -> bool:
+        """Whether a call has a name or a place that the function has not."""
+        names, most = self.limits
+        return len(args) > most or not (names is None or names.issuperset(given))
+
+    def translated(
+        self, args: tuple[Any, ...], given: dict[str, Any], op: str | None = None
+    ) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+        """A call as PyTorch spells it, in our names, and what is to be seen to beside.
+
+        Raises:
+            DtypeError: if PyTorch's signature does not allow it.
+        """
+        try:
+            return self.spelling.ours(op or self.op, args, given)
+        except TypeError as error:
+            raise DtypeError(op or self.op, f"it is called otherwise: {error}") from None
 
     @lazy
     def kinds(self) -> dict[str, Kind | None]:
@@ -467,7 +408,7 @@ class Door:
 
 
 def _the_default(default: Any) -> Convert:
-    return lambda op, name, value: value if value is default else _NO
+    return lambda op, name, value: value if value is default else NO
 
 
 def checked(function: F, name: str | None = None, *, skip: int = 0) -> F:
@@ -498,7 +439,15 @@ def checked(function: F, name: str | None = None, *, skip: int = 0) -> F:
                     if kind not in by_name.get(key, _NONE) or kind is int:
                         break
                 else:
-                    return function(*args, **given)
+                    try:
+                        return function(*args, **given)
+                    except TypeError:
+                        if not door.is_foreign(args, given):
+                            raise
+        if door.is_foreign(args, given):
+            args, given, beside = door.translated(args, given)
+            result, out = at_the_door(*args, **given), beside.get("out")
+            return result if out is None else _written(door.op, result, out)
         if not by_name and door.rest is None:
             look()
         if not door.passes(args, given):
@@ -510,8 +459,29 @@ def checked(function: F, name: str | None = None, *, skip: int = 0) -> F:
     return at_the_door  # pyright: ignore[reportReturnType] - it takes and gives the same
 
 
-def checked_class(cls: type) -> None:
-    """Check what a class's own ``__init__`` and ``forward`` take, under the class's name."""
+def _written(op: str, result: Any, out: Any) -> Any:
+    """``out`` with the elements of a result, in its shape."""
+    if isinstance(result, tuple | list):
+        for r, o in zip(result, out, strict=True):
+            _written(op, r, o)
+        return out
+    require_tensors(op, out=out)
+    if result.dtype.kind > out.dtype.kind:
+        law = "the result does not fit the dtype of out"
+        raise DtypeError(op, law, out=out.dtype, result=result.dtype)
+    if out.shape != result.shape:
+        out.resize_(result.shape)
+    return out.copy_(result)
+
+
+def checked_class(cls: type, later: Collection[str] = ()) -> None:
+    """Check what a class's own ``__init__`` and ``forward`` take, under the class's name.
+
+    Args:
+        cls: the class.
+        later: parameters of PyTorch's that ``__init__`` has not: what is given for ``name`` goes to
+            the method ``_take_name`` afterwards.
+    """
     forward = vars(cls).get("forward")
     if forward is not None and "Tensor" in forward.__annotations__.values():
         cls.forward = checked(forward, cls.__name__.strip("_"), skip=1)  # pyright: ignore[reportAttributeAccessIssue] - it has one
@@ -519,12 +489,21 @@ def checked_class(cls: type) -> None:
     if own is None:
         return
     door = Door(cls.__name__, own, skip=1)
+    door.later = later
 
     @functools.wraps(own)
     def at_the_door(self: Any, *args: Any, **given: Any) -> None:
-        args, given = door.settle((self, *args), given, type(self).__name__)
+        name = type(self).__name__
+        args = (self, *args)
+        beside: dict[str, Any] = {}
+        if door.is_foreign(args, given):
+            args, given, beside = door.translated(args, given, name)
+        args, given = door.settle(args, given, name)
         own(*args, **given)
+        for key, value in beside.items():
+            getattr(self, f"_take_{key}")(value)
 
+    at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it
     cls.__init__ = at_the_door
 
 

@@ -1,0 +1,113 @@
+"""``clnet.torch_compat``: packages that say ``import torch`` find clnet, once they are told to.
+
+    >>> import clnet.torch_compat
+    >>> clnet.torch_compat.install()
+    >>> import torch.nn.functional as F
+    >>> F.relu(torch.tensor([-1.0, 2.0])) # doctest: +SKIP
+    tensor([0., 2.])
+
+Nothing is active unasked, and nothing of PyTorch's is loaded. ``uninstall()`` takes it back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution
+from types import ModuleType
+from typing import Any
+
+from .compat import cuda, differences
+from .compat.process import Version
+from .errors import ArgumentError
+from .values.importer import AttributeFinder
+
+__all__ = ["VERSION", "install", "uninstall"]
+
+VERSION = Version("2.13.0")
+"""The version of PyTorch whose names clnet follows, which packages ask for."""
+
+
+class _Torch(ModuleType):
+    """``torch``: clnet under another name and with that version."""
+
+    __version__ = VERSION
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__file__":
+            raise AttributeError(name)
+        try:
+            return getattr(sys.modules["clnet"], name)
+        except AttributeError as error:
+            raise differences.missing("torch", name) from error
+
+    def __dir__(self) -> Iterable[str]:
+        return dir(sys.modules["clnet"])
+
+
+class _Distribution(Distribution):
+    """What ``importlib.metadata`` says of the package ``torch``."""
+
+    def read_text(self, filename: str) -> str | None:
+        """The only file there is."""
+        return f"Name: torch\nVersion: {VERSION}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        """There are no files."""
+        return path
+
+
+class _Finder(AttributeFinder):
+    """Finds ``torch`` and what lies below it, and says what to do where there is nothing."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What the import system asks."""
+        found = super().find_spec(fullname, path, target)
+        if found is None and fullname.startswith("torch."):
+            parent, _, name = fullname.rpartition(".")
+            raise ModuleNotFoundError(str(differences.missing(parent, name)), name=fullname)
+        return found
+
+    def find_distributions(self, context: Any = None) -> Iterable[Distribution]:
+        """What ``importlib.metadata`` asks."""
+        wanted = getattr(context, "name", None)
+        return [_Distribution()] if wanted in (None, "torch") else []
+
+
+_TORCH = _Torch("torch", "clnet, where a program asks for PyTorch.")
+_TORCH.__path__ = []
+_FINDER = _Finder("torch", lambda: _TORCH)
+
+
+def install(*, device: Any = None) -> None:
+    """From now on ``import torch`` gives clnet, in this process.
+
+    Args:
+        device: what programs get that ask for ``"cuda"``, as :func:`clnet.cuda.use` takes it; None:
+            there is no CUDA, as long as nobody says otherwise.
+
+    Raises:
+        ArgumentError: if PyTorch itself was imported already.
+    """
+    before = sys.modules.get("torch")
+    if before is not None and before is not _TORCH:
+        raise ArgumentError(
+            "torch_compat.install",
+            "PyTorch itself is imported already",
+            version=getattr(before, "__version__", "unknown"),
+            remedy="Call install() before anything imports torch",
+        )
+    _FINDER.install(0)
+    if device is not None:
+        cuda.use(device)
+
+
+def uninstall() -> None:
+    """``import torch`` means PyTorch again; what was imported from clnet stays clnet's."""
+    _FINDER.remove()
+    if sys.modules.get("torch") is _TORCH:
+        for name in [n for n in sys.modules if n.partition(".")[0] == "torch"]:
+            del sys.modules[name]

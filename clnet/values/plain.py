@@ -1,0 +1,145 @@
+"""Single values: which are numbers, sequences or tensors, and how errors show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, DtypeError
+
+__all__ = [
+    "LEAST",
+    "MOST",
+    "NO",
+    "integer",
+    "integers",
+    "is_sequence",
+    "is_tensor",
+    "number",
+    "number_or_no",
+    "require_tensors",
+    "shown",
+    "whole_or_no",
+]
+
+LEAST, MOST = -(2**63), 2**63 - 1
+_LONGEST = 80
+_NUMBERS = frozenset({bool, int, float})
+NO = object()
+"""What an alternative gives for a value that it does not take."""
+
+
+def shown(value: object) -> str:
+    """A value as errors print it: its type where it is long, or waits for a device."""
+    if isinstance(value, (bool, int, float, str, bytes, type(None), np.generic)):
+        text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge int"
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    if is_tensor(value):
+        return f"a tensor of shape {value.shape}"  # pyright: ignore[reportAttributeAccessIssue] - it is one
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if isinstance(value, tuple | list) and len(value) <= 8:
+        inside = ", ".join(map(shown, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    return f"{type(value).__name__}"
+
+
+def is_tensor(value: object) -> bool:
+    """Whether ops apply to it."""
+    return hasattr(type(value), "__apply_function__")
+
+
+def require_tensors(op: str, **values: Any) -> None:
+    """Check that arguments are tensors.
+
+    Raises:
+        DtypeError: if one is not.
+    """
+    for name, value in values.items():
+        if not is_tensor(value):
+            hint = "Make one with clnet.tensor(...)"
+            raise DtypeError(op, f"{name} is a tensor", **{name: shown(value)}, remedy=hint)
+
+
+def integer(op: str, name: str, value: Any) -> int:
+    """A whole number of at most 64 bits, whoever's type it is.
+
+    Raises:
+        DtypeError: if it is none.
+        ArgumentError: if it has more bits.
+    """
+    found = whole_or_no(value)
+    if found is NO:
+        raise DtypeError(op, f"{name} is a whole number", **{name: shown(value)})
+    if not LEAST <= found <= MOST:
+        raise ArgumentError(op, f"{name} has at most 64 bits", **{name: shown(found)})
+    return found
+
+
+def number(op: str, name: str, value: Any) -> bool | int | float:
+    """A number of Python, NumPy or a tensor without axes, as Python's.
+
+    Raises:
+        DtypeError: if it is none.
+        ArgumentError: if it is whole and has more than 64 bits.
+    """
+    found = number_or_no(value)
+    if found is NO:
+        raise DtypeError(op, f"{name} is a number", **{name: shown(value)})
+    if type(found) is int and not LEAST <= found <= MOST:
+        raise ArgumentError(
+            op, f"{name} has at most 64 bits", **{name: shown(found)}, remedy="Give it as a float"
+        )
+    return found
+
+
+def integers(op: str, name: str, values: Any) -> tuple[int, ...]:
+    """Several whole numbers.
+
+    Raises:
+        DtypeError: if it is not a sequence of them.
+    """
+    if isinstance(values, tuple) and all(type(v) is int and LEAST <= v <= MOST for v in values):
+        return values
+    if not is_sequence(values):
+        raise DtypeError(op, f"{name} is a sequence of whole numbers", **{name: shown(values)})
+    return tuple(integer(op, name, v) for v in values)
+
+
+def whole_or_no(value: Any) -> Any:
+    """A whole number as Python's; ``NO`` for what is none."""
+    if isinstance(value, Integral):
+        return NO if isinstance(value, bool) else int(value)
+    kind = getattr(value, "dtype", None)
+    if kind is not None and getattr(value, "shape", None) == ():
+        whole = kind.kind in "iub" if isinstance(kind, np.dtype) else not kind.is_floating_point
+        return int(value) if whole else NO
+    return NO
+
+
+def number_or_no(value: Any) -> Any:
+    """A number as Python's; ``NO`` for what is none."""
+    kind = type(value)
+    if kind in _NUMBERS:
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if is_tensor(value):
+        return value.item() if value.shape == () else NO
+    if isinstance(value, np.ndarray) and value.shape == () and value.dtype.kind in "fiub":
+        return value.item()
+    return NO
+
+
+def is_sequence(value: Any) -> bool:
+    """Whether it holds values in order, and is no text."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 1
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -1,0 +1,72 @@
+"""Packages that say ``import torch`` find clnet when they are told to, and never otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.device
+
+
+def told(script: str) -> str:
+    """What a fresh process prints."""
+    run = [sys.executable, "-c", script]
+    return subprocess.run(run, capture_output=True, text=True, check=True).stdout
+
+
+def test_programs_find_clnet():
+    script = """
+import sys, clnet, clnet.torch_compat
+assert 'torch' not in sys.modules
+clnet.torch_compat.install()
+import torch, importlib.metadata
+import torch.nn as nn
+import torch.nn.functional as F
+import torch.backends.cudnn as cudnn
+from torch import Tensor, optim
+from torch.nn.modules.utils import _pair
+from torch.optim.lr_scheduler import StepLR
+from torch.utils.data import DataLoader
+assert nn is clnet.nn and F.relu is clnet.nn.functional.relu and Tensor is clnet.Tensor
+assert sys.modules['torch.nn.functional'] is sys.modules['clnet.nn.functional']
+assert torch.__version__ >= '2.0' and importlib.metadata.version('torch') == torch.__version__
+loss = nn.Linear(2, 1)(torch.ones(3, 2)).mean()
+loss.backward()
+for missing in ('import torch.distributed.rpc', 'torch.sparse_bsr_tensor'):
+    try: exec(missing)
+    except (ImportError, AttributeError) as error: print(error)
+clnet.torch_compat.uninstall()
+assert 'torch' not in sys.modules and 'torch.nn' not in sys.modules
+"""
+    first, second = told(script).splitlines()
+    assert "one device of one process" in first
+    assert "'torch' has no attribute 'sparse_bsr_tensor'" in second
+    assert "docs/differences.md" in first
+
+
+def test_pytorch_itself_is_left_alone():
+    pytest.importorskip("torch")
+    script = """
+import torch, clnet.torch_compat
+try: clnet.torch_compat.install()
+except ValueError as error: print(error)
+"""
+    assert "PyTorch itself is imported already" in told(script)
+
+
+def test_it_costs_nothing_unless_imported():
+    script = "import sys, clnet\nprint([m for m in sys.modules if 'compat' in m and 'clnet' in m])"
+    assert told(script) == "[]\n"
+
+
+def test_cuda_can_be_named():
+    script = """
+import clnet, clnet.torch_compat
+clnet.torch_compat.install(device=clnet.device())
+import torch
+device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
+print(device.type, torch.ones(1, device=device).is_cuda)
+"""
+    assert told(script) == "cuda True\n"
