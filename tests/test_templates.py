@@ -35,6 +35,10 @@ from clnet.kernels.declaration import FROM_THE_QUEUE, declarations
 KERNELS = Path(__file__).parents[1] / "clnet" / "kernels"
 TEMPLATES = sorted(KERNELS.rglob("*.mako"))
 
+MOST_COLUMNS = 100
+# Templates that are still wider.
+WIDE = {"attention", "attend"}
+
 # Names a def may use beside its arguments: Python's, and Mako's for loops, <%call> and text.
 AMBIENT = {*dir(builtins), "loop", "caller", "capture"}
 
@@ -305,6 +309,11 @@ def check_template(path: Path) -> list[str]:
         bad.append("branches with the preprocessor, use `% if`")
     if re.search(r"\\\n", text):
         bad.append("a line ends with a backslash, which Mako swallows")
+    bad += [
+        f"line {number} has {len(line)} columns"
+        for number, line in enumerate(text.splitlines(), 1)
+        if len(line) > MOST_COLUMNS and path.stem not in WIDE
+    ]
     return bad
 
 
@@ -415,6 +424,7 @@ VIOLATIONS = {
         "holds 2 kernels",
     ),
     "preprocessor": ("    ${guard", "#if A\n    ${guard", "branches with the preprocessor"),
+    "width": ("    x += x_offset;", f"    x += x_offset; {'/' * 82}", "has 101 columns"),
     "backslash": ("= a * x[i * ", "= a * \\\n x[i * ", "ends with a backslash"),
 }
 

@@ -76,7 +76,8 @@ __kernel void conv_depthwise(
     __global const ${ctype} *restrict x, const long x_offset,
     __global const ${ctype} *restrict weight, const long weight_offset,
     __global const ${ctype} *restrict offsets, const long offsets_offset,
-    const int oc, const int groups, const int icg, const int h, const int w, const int oh, const int ow,
+    const int oc, const int groups, const int icg, const int h, const int w, const int oh,
+        const int ow,
     const int sh, const int sw, const int ph, const int pw, const int dh, const int dw)
 {
     const int pixel = get_global_id(0);
@@ -108,7 +109,8 @@ __kernel void conv_depthwise_input(
     __global ${ctype} *restrict gx, const long gx_offset,
     __global const ${ctype} *restrict gy, const long gy_offset,
     __global const ${ctype} *restrict weight, const long weight_offset,
-    const int oc, const int groups, const int icg, const int h, const int w, const int oh, const int ow,
+    const int oc, const int groups, const int icg, const int h, const int w, const int oh,
+        const int ow,
     const int sh, const int sw, const int ph, const int pw, const int dh, const int dw)
 {
     const int pixel = get_global_id(0);
@@ -152,7 +154,8 @@ __kernel void conv_depthwise_weight(
     gy += gy_offset + (long)o * oh * ow;
     if (element < icg * ${kh * kw}) {
         ${ctype} sum = 0;
-        for (int image = 0; image < n; image++, x += (long)groups * icg * h * w, gy += (long)oc * oh * ow)
+        for (int image = 0; image < n; image++, x += (long)groups * icg * h * w,
+            gy += (long)oc * oh * ow)
             for (int i = 0; i < oh; i++) {
                 const int from = i * sh + top;
                 if (from < 0 || from >= h) continue;

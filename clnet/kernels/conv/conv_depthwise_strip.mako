@@ -1,4 +1,5 @@
-## kernel conv_depthwise_strip: convolution of groups of few channels, by strips down the columns of planes
+## kernel conv_depthwise_strip: convolution of groups of few channels, by strips down the columns of
+## planes
 ##
 ## An item computes the results of a strip one below the other, so that it reads a row once for all
 ## taps above it; neighbouring items have neighbouring columns. Nothing else is kept anywhere.
@@ -53,10 +54,11 @@
 ##
 ## launch   one item a strip, rounded up to groups; weight gradient: (parts, oc * icg, parts of the
 ##          filter) groups, of which each goes over every parts-th of the strips
-## numerics sums in the order channel, column, row; weight gradient: an item sums its strips in order,
-##          those of a group and the parts are added up as trees of one shape
+## numerics sums in the order channel, column, row; weight gradient: an item sums its strips in
+##          order, those of a group and the parts are added up as trees of one shape
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
-<%def name="conv_depthwise_strip(ctype, kh, kw, sh, sw, dh, dw, strip, group_size, gradient, bias, activation)">
+<%def name="conv_depthwise_strip(
+    ctype, kh, kw, sh, sw, dh, dw, strip, group_size, gradient, bias, activation)">
 <%
     # (result, row of the filter) that read a row, by its distance from the first.
     readers = {}
@@ -86,9 +88,13 @@ __kernel void conv_depthwise_strip(
     const int begin = item / ow % strips * ${strip}, top = begin * ${sh} - ph;
 % endif
     x += x_offset + ((long)(plane / channels) * (channels / own) + group) * inner * h * w;
-    weight += weight_offset + ${f"((long)group * inner * own + channel % own) * {kh * kw}" if gradient else f"(long)channel * inner * {kh * kw}"};
-    ${ctype} ${", ".join(f"sum_{a} = " + ("offsets[offsets_offset + channel]" if bias else "0") for a in range(strip))};
-    for (int c = 0; c < inner; c++, x += h * w, weight += ${f"own * {kh * kw}" if gradient else kh * kw})
+    weight += weight_offset + ${(
+        f"((long)group * inner * own + channel % own) * {kh * kw}" if gradient
+        else f"(long)channel * inner * {kh * kw}")};
+    ${ctype} ${", ".join(f"sum_{a} = " + ("offsets[offsets_offset + channel]" if bias else "0")
+        for a in range(strip))};
+    for (int c = 0; c < inner; c++, x += h * w,
+        weight += ${f"own * {kh * kw}" if gradient else kh * kw})
         for (int s = 0; s < ${kw}; s++) {
 % if gradient:
             const int from = column + pw - s * ${dw}, j = from / ${sw};
@@ -141,13 +147,15 @@ __kernel void conv_depthwise_strip_weight(
 {
     __local ${ctype} partial[${together * group_size}];
     const int lane = get_local_id(0), parts = get_num_groups(0);
-    const int o = get_group_id(1) / icg, c = get_group_id(1) % icg, first = get_group_id(2) * ${span};
+    const int o = get_group_id(1) / icg, c = get_group_id(1) % icg,
+        first = get_group_id(2) * ${span};
     const int source = o / (oc / groups) * icg + c;
     gy += gy_offset + (long)o * oh * ow;
     x += x_offset + (long)source * h * w;
     ${ctype} ${", ".join("sum_%d_%d = 0" % tap for tap in taps)};
     for (long item = get_global_id(0); item < items; item += get_global_size(0)) {
-        const int column = item % ow, begin = item / ow % strips * ${strip}, top = begin * ${sh} - ph;
+        const int column = item % ow, begin = item / ow % strips * ${strip},
+            top = begin * ${sh} - ph;
         const long image = item / ow / strips;
         __global const ${ctype} *slopes = gy + image * oc * oh * ow + column;
         __global const ${ctype} *from = x + image * groups * icg * h * w;

@@ -109,7 +109,8 @@ __kernel void conv_direct(...)
         for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
 % for filter_row, phase, dy in tap_rows:
             {
-                __global const ${ctype} *restrict xr = x + ${phase * row_phases} * plane + ${dy} * pitch;
+                __global const ${ctype} *restrict xr =
+                    x + ${phase * row_phases} * plane + ${dy} * pitch;
 % for filter_column, column_phase, dx in tap_columns:
                 {
                     __global const ${ctype} *restrict xs = xr + ${column_phase} * plane + ${dx};
@@ -118,7 +119,8 @@ __kernel void conv_direct(...)
 % endfor
 % for i in range(rows):
                     {
-                        const ${v} a = f[${i} * w_out + ${filter_row * kernel_width + filter_column}];
+                        const ${v} a = f[${i} * w_out
+                            + ${filter_row * kernel_width + filter_column}];
 % for j in range(vectors):
                         c${i}_${j} = multiply_add(a, b${j}, c${i}_${j});
 % endfor
@@ -147,7 +149,8 @@ __kernel void conv_direct(...)
         __local const ${ctype} *restrict from = sums + i * ${strip};
         for (int h = 0; h < height; h++, to += y_pitch, from += pitch)
             for (int j = 0; j < y_width; j++)
-                to[j * ${step}] = ${epilogue.activate(activation, "from[j] + offset" if bias else "from[j]", ctype)};
+                to[j * ${step}] = ${epilogue.activate(activation,
+                    "from[j] + offset" if bias else "from[j]", ctype)};
     }
 }
 </%def>
@@ -170,7 +173,8 @@ __kernel void conv_pack_channels(...)
             /* a square is transposed by zipping its upper half with its lower, once per bit */
 % for o in range(simd):
             ${v} t0_${o} = 0;
-            if (${k * simd + o} < valid) t0_${o} = *(__global const vector *)(gy + (long)${k * simd + o} * pixels + first);
+            if (${k * simd + o} < valid) t0_${o} =
+                *(__global const vector *)(gy + (long)${k * simd + o} * pixels + first);
 % endfor
 % for stage in range(stages):
 % for o in range(simd // 2):
@@ -182,7 +186,8 @@ __kernel void conv_pack_channels(...)
 % endfor
 % endfor
 % for i in range(simd):
-            *(__global vector *)(packed + (first + ${i}) * ${width} + ${k * simd}) = t${stages}_${i};
+            *(__global vector *)(packed + (first + ${i}) * ${width} + ${k * simd}) =
+                t${stages}_${i};
 % endfor
         }
 % endfor
@@ -209,7 +214,8 @@ __kernel void conv_direct_weight(...)
 % for c in range(channels):
 % for r in range(rows):
     const int row${r}_${c} = min(tap_row + ${r}, kh - 1) * dh;
-    __global const ${ctype} *restrict x${c}_${r} = planes + (long)min(channel + ${c}, ins - 1) * ins_step
+    __global const ${ctype} *restrict x${c}_${r} =
+        planes + (long)min(channel + ${c}, ins - 1) * ins_step
         + (long)(row${r}_${c} % sh * ${row_phases}) * plane + row${r}_${c} / sh * pitch;
     ${v} ${", ".join(f"a{c}_{r}_{s}_{j} = 0" for s in range(kw) for j in range(vectors))};
 % endfor
@@ -217,7 +223,8 @@ __kernel void conv_direct_weight(...)
     const int slice_images = (images + slices - 1) / slices;
     const int last = min(images, (slice + 1) * slice_images);
     for (int n = slice * slice_images; n < last; n++) {
-        __global const vector *restrict g = (__global const vector *)(packed + (long)n * groups * blocks * oh * ow * ${width});
+        __global const vector *restrict g =
+            (__global const vector *)(packed + (long)n * groups * blocks * oh * ow * ${width});
         const long image = (long)n * groups * ins * ins_step;
         for (int i = 0; i < oh; i++) {
             const long row = image + (long)i * pitch;
@@ -253,7 +260,8 @@ __kernel void conv_direct_weight(...)
             ((__local vector *)sums)[${k}] = a${c}_${r}_${s}_${k};
 % endfor
             __global ${ctype} *to = gw + ((channel + ${c}) * kh + tap_row + ${r}) * ${kw} + ${s};
-            for (int o = 0; o < valid; o++, to += ins * kh * ${kw}) *to = accumulate ? *to + sums[o] : sums[o];
+            for (int o = 0; o < valid; o++, to += ins * kh * ${kw}) *to =
+                accumulate ? *to + sums[o] : sums[o];
         }
 % endfor
     }

@@ -1,4 +1,5 @@
-## kernel conv_im2col: the patches of images as columns of a matrix, and the sum of columns into images
+## kernel conv_im2col: the patches of images as columns of a matrix, and the sum of columns into
+## images
 ##
 ## math     columns[n, c, r, s, i, j] = x[n, c, i*sh + r*dh - ph, j*sw + s*dw - pw], 0 outside
 ## math     col2im is its adjoint: gx[n, c, h, w] = sum of columns that read it, in the order r, s

@@ -1,8 +1,9 @@
 ## kernel conv_implicit: convolution as a matrix product whose columns are gathered, never stored
 ##
-## A group computes a tile of (channels of the result) x (its pixels, of all images), as lib/tile.mako
-## describes. The sums run over the taps of the filter, and for each tap over the channels of what is
-## gathered: so a tile's columns lie `plane` elements apart, and borders are looked at once a tap.
+## A group computes a tile of (channels of the result) x (its pixels, of all images), as
+## lib/tile.mako describes. The sums run over the taps of the filter, and for each tap over the
+## channels of what is gathered: so a tile's columns lie `plane` elements apart, and borders are
+## looked at once a tap.
 ##
 ##     direction   rows             columns              gathered
 ##     forward     output channel   image, oh, ow        x, at y * sh - ph + r * dh
@@ -19,7 +20,8 @@
 ## param    merged: bool          one sum over channels and taps, forward only
 ## param    kh: int               rows of the filter, where merged
 ## param    kw: int               its columns, where merged
-## param    packed: bool          a is conv_pack's; else the filters themselves, of one tap or merged
+## param    packed: bool          a is conv_pack's; else the filters themselves, of one tap or
+##                                merged
 ## param    a_dense: bool         runs of four of a are dense, aligned, and cross no edge
 ## param    b_dense: bool         the same of what is gathered
 ## param    out_dense: bool       the same of pixels of out
@@ -52,7 +54,8 @@
 ## arg      slice_tiles: int   tiles of a part
 ## arg      out_slice: long    slice s goes to out + s * out_slice
 ##
-## launch   global (tiles of columns * items, tiles of rows * phases, groups * slices), local (items, 1, 1)
+## launch   global (tiles of columns * items, tiles of rows * phases, groups * slices), local
+##          (items, 1, 1)
 ## numerics one chain per result: taps, and channels for each
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="core" file="/lib/tile.mako"/>
@@ -71,7 +74,8 @@ __kernel void conv_implicit(...)
     ${core.begin(tile, ctype, a, b)}
     const int group = get_group_id(2) % groups, slice = get_group_id(2) / groups;
     const int tiles_m = (rows + ${tile.tile_m - 1}) / ${tile.tile_m};
-    const int row0 = get_group_id(1) % tiles_m * ${tile.tile_m}, column0 = get_group_id(0) * ${tile.tile_n};
+    const int row0 = get_group_id(1) % tiles_m * ${tile.tile_m},
+        column0 = get_group_id(0) * ${tile.tile_n};
 % if direction == "forward":
     const int first_y = 0, first_x = 0, grid_h = height, grid_w = width, step_h = sh, step_w = sw;
     const int first_r = 0, first_s = 0, next_r = 1, next_s = 1;
@@ -99,14 +103,17 @@ __kernel void conv_implicit(...)
 % if merged:
     const int sums = channels * ${kh * kw};
     int k = slice * slice_tiles * ${tile.tile_k};
-    const int tiles = min((sums + ${tile.tile_k - 1}) / ${tile.tile_k} - slice * slice_tiles, slice_tiles);
-    __global const ${ctype} *a_from = filters + filters_offset + ((long)group * rows + row0 + a_line) * sums + k + a_lane;
+    const int tiles = min((sums + ${tile.tile_k - 1}) / ${tile.tile_k} - slice * slice_tiles,
+        slice_tiles);
+    __global const ${ctype} *a_from = filters + filters_offset
+        + ((long)group * rows + row0 + a_line) * sums + k + a_lane;
     const int top = column < columns ? y - ph : -(1 << 28), left = x - pw;
 % else:
     const int blocks = (channels + ${tile.tile_k - 1}) / ${tile.tile_k};
     const int across = first_s < taps_w ? (taps_w - 1 - first_s) / next_s + 1 : 0;
     const int down = first_r < taps_h ? (taps_h - 1 - first_r) / next_r + 1 : 0;
-    const int first_tile = slice * slice_tiles, tiles = min(across * down * blocks - first_tile, slice_tiles);
+    const int first_tile = slice * slice_tiles,
+        tiles = min(across * down * blocks - first_tile, slice_tiles);
     int c = first_tile % max(blocks, 1) * ${tile.tile_k}, r = first_r, s = first_s;
     if (tiles > 0) {
         const int tap = first_tile / blocks;
@@ -125,15 +132,21 @@ __kernel void conv_implicit(...)
         int image = at / pixels, y = at % pixels / grid_w, x = at % pixels % grid_w;
 % for lane in range(1 if out_dense else 4):
         if (at + ${lane} < columns) {
-            __global ${ctype} *to = out + (((long)image * groups * rows + row0 + self_m) * height + first_y + y * ${"1" if direction == "forward" else "sh"}) * width + first_x + x * ${"1" if direction == "forward" else "sw"};
+            __global ${ctype} *to = out + (((long)image * groups * rows + row0 + self_m) * height
+                + first_y + y * ${"1" if direction == "forward" else "sh"}) * width + first_x
+                + x * ${"1" if direction == "forward" else "sw"};
 % for i in range(tile.item_m):
-<% row, value = i // 4 * tile.lanes_m * 4 + i % 4, "acc_%d_%d" % (i, j) + ("" if out_dense else ".s%d" % lane) %>
+<%
+    row = i // 4 * tile.lanes_m * 4 + i % 4
+    value = "acc_%d_%d" % (i, j) + ("" if out_dense else ".s%d" % lane)
+%>
             if (row0 + self_m + ${row} < rows) {
 % if bias:
                 ${value} += bias[bias_offset + group * rows + row0 + self_m + ${row}];
 % endif
 % if out_dense:
-                *(__global ${ctype}4 *)(to + ${row} * height * width) = ${epilogue.activate(activation, value, ctype + "4")};
+                *(__global ${ctype}4 *)(to + ${row} * height * width) =
+                    ${epilogue.activate(activation, value, ctype + "4")};
 % else:
                 to[${row} * height * width] = ${epilogue.activate(activation, value, ctype)};
 % endif
@@ -169,7 +182,8 @@ __kernel void conv_implicit(...)
         const long tap = ((long)group * taps_h + r) * taps_w + s;
         a_from = filters + filters_offset + (tap * channels + c + a_line) * rows + row0 + a_lane;
 % else:
-        a_from = filters + filters_offset + ((long)group * rows + row0 + a_line) * channels + c + a_lane;
+        a_from = filters + filters_offset + ((long)group * rows + row0 + a_line) * channels + c
+            + a_lane;
 % endif
     }
 </%def>
@@ -208,7 +222,8 @@ __kernel void conv_implicit(...)
             const int at = k + b_line + ${load * b.jump}, tap = at % ${kh * kw};
             const int i = top + tap / ${kw} * dh, j = left + tap % ${kw} * dw;
             const bool fits = at < sums && i >= 0 && i < h && j >= 0 && j < w;
-            ${core.copy_one(tile, ctype, b, "b", load, "source + (long)(at / %d) * plane + i * w + j" % (kh * kw), "fits")}
+            ${core.copy_one(tile, ctype, b, "b", load,
+                "source + (long)(at / %d) * plane + i * w + j" % (kh * kw), "fits")}
         }
 % endfor
     }

@@ -14,7 +14,8 @@
 ## param    a: Loads              how a comes in, see tile.py
 ## param    b: Loads              how b comes in
 ##
-## arg      out: out ctype   results or slices of them, at m * out_m + channel * out_n + tap * out_tap
+## arg      out: out ctype   results or slices of them, at m * out_m + channel * out_n + tap *
+##                           out_tap
 ## arg      gy: in ctype     (n, groups * ocg, oh, ow)
 ## arg      x: in ctype      (n, groups * icg, h, w)
 ## arg      n: int           images
@@ -57,7 +58,8 @@ __kernel void conv_implicit_weight(...)
     const int tap0 = 0, column0 = get_group_id(0) * ${tile.tile_n}, columns = icg * ${kh * kw};
 % else:
     const int blocks = (icg + ${tile.tile_n - 1}) / ${tile.tile_n};
-    const int tap0 = get_group_id(0) / blocks, column0 = get_group_id(0) % blocks * ${tile.tile_n}, columns = icg;
+    const int tap0 = get_group_id(0) / blocks, column0 = get_group_id(0) % blocks * ${tile.tile_n},
+        columns = icg;
     const int shift_y = tap0 / taps_w * dh - ph, shift_x = tap0 % taps_w * dw - pw;
 % endif
     const int k0 = slice * slice_k, end_k = min(n * gy_plane, k0 + slice_k);
@@ -65,13 +67,15 @@ __kernel void conv_implicit_weight(...)
 
     /* the pixel whose elements the item reads, and its distance to the one of the next tile */
     int k = k0 + a_lane, image = k / gy_plane, y = k % gy_plane / ow, col = k % gy_plane % ow;
-    const int next_image = ${tile.tile_k} / gy_plane, next_y = ${tile.tile_k} % gy_plane / ow, next_col = ${tile.tile_k} % gy_plane % ow;
+    const int next_image = ${tile.tile_k} / gy_plane, next_y = ${tile.tile_k} % gy_plane / ow,
+        next_col = ${tile.tile_k} % gy_plane % ow;
     gy += gy_offset + ((long)group * ocg + row0 + a_line) * gy_plane;
     x += x_offset + (long)group * icg * x_plane;
 % if merged:
 % for load in range(b.count):
     const int at_${load} = min(column0 + b_line + ${load * b.jump}, columns - 1);
-    const int dy_${load} = at_${load} % ${kh * kw} / ${kw} * dh - ph, dx_${load} = at_${load} % ${kw} * dw - pw;
+    const int dy_${load} = at_${load} % ${kh * kw} / ${kw} * dh - ph,
+        dx_${load} = at_${load} % ${kw} * dw - pw;
     const int shift_${load} = at_${load} / ${kh * kw} * x_plane + dy_${load} * w + dx_${load};
 % endfor
 % else:
@@ -84,13 +88,15 @@ __kernel void conv_implicit_weight(...)
         const int column = column0 + self_n + ${j // 4 * tile.lanes_n * 4 + j % 4};
         if (column < columns) {
 % if merged:
-            __global ${ctype} *to = out + (long)(column / ${kh * kw}) * out_n + column % ${kh * kw} * out_tap;
+            __global ${ctype} *to = out + (long)(column / ${kh * kw}) * out_n
+                + column % ${kh * kw} * out_tap;
 % else:
             __global ${ctype} *to = out + (long)column * out_n;
 % endif
 % for i in range(tile.item_m):
             if (row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4} < ocg)
-                to[(long)(row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4}) * out_m] = acc_${i}_${j // 4}.s${j % 4};
+                to[(long)(row0 + self_m + ${i // 4 * tile.lanes_m * 4 + i % 4}) * out_m] =
+                    acc_${i}_${j // 4}.s${j % 4};
 % endfor
         }
     }
@@ -103,7 +109,8 @@ __kernel void conv_implicit_weight(...)
         __global const ${ctype} *a_from = gy + (long)image * groups * ocg * gy_plane + y * ow + col;
         ${core.copies(tile, ctype, a, "a", "gy_plane")}
 % if merged:
-        __global const ${ctype} *b_from = x + (long)image * groups * icg * x_plane + y * sh * w + col * sw;
+        __global const ${ctype} *b_from =
+            x + (long)image * groups * icg * x_plane + y * sh * w + col * sw;
 % for load in range(b.count):
         {
             const int i = y * sh + dy_${load}, j = col * sw + dx_${load};
@@ -113,8 +120,10 @@ __kernel void conv_implicit_weight(...)
 % endfor
 % else:
         const int i = y * sh + shift_y, j = col * sw + shift_x;
-        const int b_room = k < end_k && i >= 0 && i < h && j >= 0 && j < w ? columns - column0 - b_line : 0;
-        __global const ${ctype} *b_from = x + (long)image * groups * icg * x_plane + y * sh * w + col * sw;
+        const int b_room = k < end_k && i >= 0 && i < h && j >= 0 &&
+            j < w ? columns - column0 - b_line : 0;
+        __global const ${ctype} *b_from =
+            x + (long)image * groups * icg * x_plane + y * sh * w + col * sw;
         ${core.copies(tile, ctype, b, "b", "x_plane")}
 % endif
     }

@@ -9,7 +9,8 @@
 ##
 ## def      conv_pack
 ## arg      packed: out ctype[groups][taps][channels][rows]
-## arg      filters: in ctype  (groups * rows, channels, taps), transposed (groups * channels, rows, taps)
+## arg      filters: in ctype  (groups * rows, channels, taps), transposed (groups * channels, rows,
+##                             taps)
 ## arg      rows, channels: int
 ## arg      taps: int          elements of one channel of a filter
 ## arg      total: int         groups * channels * rows
@@ -33,7 +34,8 @@
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
 __kernel void conv_pack(...)
 {
-    const int at = get_global_id(0), row = at % rows, channel = at / rows % channels, group = at / rows / channels;
+    const int at = get_global_id(0), row = at % rows, channel = at / rows % channels,
+        group = at / rows / channels;
     if (at < total) {
 % if transposed:
         filters += filters_offset + (((long)group * channels + channel) * rows + row) * taps;
@@ -51,7 +53,8 @@ __kernel void conv_pack(...)
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
 __kernel void conv_sum(...)
 {
-    const int self = get_local_id(0), i = get_group_id(0) * ${group_size // lanes} + self % ${group_size // lanes};
+    const int self = get_local_id(0), i =
+        get_group_id(0) * ${group_size // lanes} + self % ${group_size // lanes};
     ${ctype} sum = 0;
     if (i < size) {
         #pragma unroll 8

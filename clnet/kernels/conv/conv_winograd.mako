@@ -1,4 +1,5 @@
-## kernel conv_winograd: convolutions of plain images by transforms around a batch of matrix products
+## kernel conv_winograd: convolutions of plain images by transforms around a batch of matrix
+## products
 ##
 ## Images are cut into tiles of 4x4 results. The pixels that a tile reads, 6x6 for filters of 3x3,
 ## are transformed to as many numbers, so are filters, and result = transform back(sum over channels
@@ -60,7 +61,8 @@ __kernel void winograd_spread(...)
     x += x_offset + ((long)(place / tiles_w / tiles_h) * channels + channel) * h * w;
 % for c in range(matrix.columns):
 % for r in range(matrix.columns):
-    const ${ctype} d_${r}_${c} = top + ${r} >= 0 && top + ${r} < h && left + ${c} >= 0 && left + ${c} < w ? x[(top + ${r}) * w + left + ${c}] : 0;
+    const ${ctype} d_${r}_${c} = top + ${r} >= 0 && top + ${r} < h && left + ${c} >= 0 &&
+        left + ${c} < w ? x[(top + ${r}) * w + left + ${c}] : 0;
 % endfor
 % endfor
     ${transform(ctype, matrix, "d")}
@@ -68,7 +70,8 @@ __kernel void winograd_spread(...)
     const long step = (long)channels * tiles;
 % for i in range(matrix.length):
 % for j in range(matrix.length):
-    out[${i * matrix.length + j} * step] = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
+    out[${i * matrix.length + j} * step] =
+        ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
 % endfor
 % endfor
 }
@@ -87,7 +90,8 @@ __kernel void winograd_filters(...)
 % endif
 % for r in range(matrix.columns):
 % for c in range(matrix.columns):
-    const ${ctype} d_${r}_${c} = filters[${matrix.columns**2 - 1 - matrix.columns * r - c if turned else matrix.columns * r + c}];
+<% at = matrix.columns * r + c %>
+    const ${ctype} d_${r}_${c} = filters[${matrix.columns**2 - 1 - at if turned else at}];
 % endfor
 % endfor
     ${transform(ctype, matrix, "d")}
@@ -95,7 +99,8 @@ __kernel void winograd_filters(...)
     const long step = (long)channels * rows;
 % for i in range(matrix.length):
 % for j in range(matrix.length):
-    out[${i * matrix.length + j} * step] = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
+    out[${i * matrix.length + j} * step] =
+        ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
 % endfor
 % endfor
 }
@@ -120,7 +125,8 @@ __kernel void winograd_gather(...)
 % for i in range(4):
     if (top + ${i} < h) {
 % for j in range(4):
-        ${ctype} y_${j} = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
+        ${ctype} y_${j} = ${matrix.combine(j,
+            ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
 % if bias:
         y_${j} += bias[bias_offset + row];
 % endif
@@ -155,7 +161,8 @@ __kernel void winograd_gradient(...)
     out += out_offset + (long)place * ${matrix.length**2};
 % for i in range(matrix.length):
 % for j in range(matrix.length):
-    out[${matrix.length * i + j}] = ${matrix.combine(j, ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
+    out[${matrix.length * i + j}] = ${matrix.combine(j,
+        ["half_%d_%d" % (i, c) for c in range(matrix.columns)], ctype)};
 % endfor
 % endfor
 }
@@ -165,7 +172,8 @@ __kernel void winograd_gradient(...)
 <%def name="transform(ctype, matrix, name)">
 % for i in range(matrix.length):
 % for c in range(matrix.columns):
-    const ${ctype} half_${i}_${c} = ${matrix.combine(i, ["%s_%d_%d" % (name, r, c) for r in range(matrix.columns)], ctype)};
+    const ${ctype} half_${i}_${c} = ${matrix.combine(i,
+        ["%s_%d_%d" % (name, r, c) for r in range(matrix.columns)], ctype)};
 % endfor
 % endfor
 </%def>

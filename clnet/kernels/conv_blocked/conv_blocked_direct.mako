@@ -2,7 +2,8 @@
 ##
 ## A blocked array is (images, channels / width, height, width of a row, width): a pixel of a block
 ## is one vector. One work-item per group gathers what a few tiles of `pixels` consecutive pixels
-## read, tap by tap, into local memory, and multiplies it with panels of `vectors` blocks of filters:
+## read, tap by tap, into local memory, and multiplies it with panels of `vectors` blocks of
+## filters:
 ##
 ##      gathered[tile][tap][block][pixel][channel]      c_<pixel>_<vector> += gathered * packed
 ##
@@ -24,9 +25,10 @@
 ## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
 ## param    stream: bool             y goes past the caches; it is written once
-## param    shared: int              taps there is room for, if tiles end with rows and the rows that taps
-##                                   read are gathered once for all of them; else 0
-## param    straight: bool           a tile's pixels lie side by side in x, one tap reads them: nothing is gathered
+## param    shared: int              taps there is room for, if tiles end with rows and the rows
+##                                   that taps read are gathered once for all of them; else 0
+## param    straight: bool           a tile's pixels lie side by side in x, one tap reads them:
+##                                   nothing is gathered
 ##
 ## def      conv_blocked_direct
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
@@ -62,7 +64,8 @@
 <%namespace name="gathered" file="/lib/gathered.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
-<%def name="conv_blocked_direct(width, pixels, vectors, room, most, bias, added, activation, stream, straight, shared)">
+<%def name="conv_blocked_direct(
+    width, pixels, vectors, room, most, bias, added, activation, stream, straight, shared)">
 <% lanes, places = vectors * width, most * -(-pixels // 16) %>
 ${vectors_of.types("float", width)}
 ${prelude.fetch_ahead()}
@@ -87,8 +90,10 @@ __kernel void conv_blocked_direct(...)
     const int column_phase = get_group_id(0) % phases_right;
     int first_r = 0, first_s = 0;
     while (first_r < kh && (row_phase + pad_down - first_r * gap_down) % phases_down) first_r++;
-    while (first_s < kw && (column_phase + pad_right - first_s * gap_right) % phases_right) first_s++;
-    const int taps = (kh - first_r + rows_apart - 1) / rows_apart * ((kw - first_s + columns_apart - 1) / columns_apart);
+    while (first_s < kw && (column_phase + pad_right
+        - first_s * gap_right) % phases_right) first_s++;
+    const int taps = (kh - first_r + rows_apart
+        - 1) / rows_apart * ((kw - first_s + columns_apart - 1) / columns_apart);
 
     const int height = (y_height - row_phase + phases_down - 1) / phases_down;
     const int row_length = (y_width - column_phase + phases_right - 1) / phases_right;
@@ -98,7 +103,8 @@ __kernel void conv_blocked_direct(...)
     const int last_tile = (long)tiles * (tile_chunk + 1) / tile_chunks;
     const int panels = out_blocks / ${vectors};
     const int panel_chunk = get_group_id(2), panel_chunks = get_num_groups(2);
-    const int first_panel = panels * panel_chunk / panel_chunks, last_panel = panels * (panel_chunk + 1) / panel_chunks;
+    const int first_panel = panels * panel_chunk / panel_chunks,
+        last_panel = panels * (panel_chunk + 1) / panel_chunks;
 % if not shared:
     /* lines of the next tiles that each panel fetches */
     const int share = (${pixels - 1} + last_panel - first_panel) / (last_panel - first_panel);
@@ -122,8 +128,10 @@ __kernel void conv_blocked_direct(...)
         int tap = 0, block = 0, r = first_r, s = first_s;
         do {
             const int some = tap + some_taps < taps ? some_taps : taps - tap;
-            const int last_block = block + some_blocks < in_blocks ? block + some_blocks : in_blocks;
-            const int begins = tap == 0 && block == 0, ends = tap + some == taps && last_block == in_blocks;
+            const int last_block = block + some_blocks < in_blocks ? block + some_blocks
+                : in_blocks;
+            const int begins = tap == 0 && block == 0,
+                ends = tap + some == taps && last_block == in_blocks;
             int r_after = r, s_after = s;
 % if not straight:
             ${gathered.gather_rows(width, pixels) if shared else gathered.gather(width, pixels)}
@@ -138,7 +146,9 @@ __kernel void conv_blocked_direct(...)
 % endif
                 for (int t = 0; t < count; t++) {
 % if straight:
-                    __global const float *a = x + sources[t * ${-(-pixels // 16) * 16}] + block * plane, *again = a + (get_work_dim() == 0);
+                    __global const float *a =
+                        x + sources[t * ${-(-pixels // 16) * 16}] + block * plane,
+                        *again = a + (get_work_dim() == 0);
 % endif
                     __global float *const out = y + (long)panel * ${vectors} * y_plane;
                     const int *const place = to + t * ${pixels};
@@ -175,38 +185,46 @@ __kernel void conv_blocked_direct(...)
                     if (!begins) {
 % for i in range(pixels):
 % for j in range(vectors):
-                        c${i}_${j} = *(__global const vector *)(out + place[${i}] + ${j} * (long)y_plane);
+                        c${i}_${j} = *(__global const vector *)(out + place[${i}]
+                            + ${j} * (long)y_plane);
 % endfor
 % endfor
                     }
                     int q_r = r, q_s = s;
                     for (int k = 0; k < some; k++) {
-                        __global const float *f = filters + ${width} + panel * panel_size + ((q_r * kw + q_s) * in_blocks + block) * ${width * lanes};
+                        __global const float *f =
+                            filters + ${width} + panel * panel_size
+                            + ((q_r * kw + q_s) * in_blocks + block) * ${width * lanes};
                         __global const float *next = f + panel_size + t * lines * ${width};
 % if shared:
                         a = gathered + tile_begins[t] + tap_begins[k];
                         again = a + (get_work_dim() == 0);
                         const int line = ((panel - first_panel) * taps + k) * share;
                         const int last_line = line < lines_read ? share : 0;
-                        __global const float *pixel = x + ahead[t] + block * plane + line * ${width};
+                        __global const float *pixel =
+                            x + ahead[t] + block * plane + line * ${width};
 % else:
                         __global const float *pixel = x + ahead[t] + block * plane;
 % endif
-                        for (int b = block; b < last_block; b++, a += ${step}, again += ${step}, f += ${width * lanes}, next += ${width * lanes}, pixel += plane) {
+                        for (int b = block; b < last_block; b++, a += ${step}, again += ${step},
+                            f += ${width * lanes}, next += ${width * lanes}, pixel += plane) {
                             for (int i = 0; i < lines; i++) FETCH_AHEAD(next + i * ${width});
 % if shared:
                             for (int i = 0; i < last_line; i++) FETCH_AHEAD(pixel + i * ${width});
 % else:
                             if (k == 0)
-                                for (int i = line; i < last_line; i++) FETCH_AHEAD(pixel + i * right * ${width});
+                                for (int i = line; i < last_line;
+                                    i++) FETCH_AHEAD(pixel + i * right * ${width});
 % endif
 % for u in range(width):
 % for j in range(vectors):
-                            const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
+                            const ${v} f${u}_${j} =
+                                ((__global const vector *)f)[${u * vectors + j}];
 % endfor
 % for i in range(pixels):
 % for j in range(vectors):
-                            const ${v} pixel${u}_${i}_${j} = ${"again" if j and i % 3 and broadcasts else "a"}[${i * width + u}];
+                            const ${v} pixel${u}_${i}_${j} =
+                                ${"again" if j and i % 3 and broadcasts else "a"}[${i * width + u}];
                             c${i}_${j} = multiply_add(pixel${u}_${i}_${j}, f${u}_${j}, c${i}_${j});
 % endfor
 % endfor
@@ -224,14 +242,17 @@ __kernel void conv_blocked_direct(...)
                     if (ends) {
 % for j in range(vectors):
 % if bias:
-                        const ${v} offset${j} = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + ${j}];
+                        const ${v} offset${j} =
+                            ((__global const vector *)(offsets
+                            + offsets_offset))[panel * ${vectors} + ${j}];
 % endif
 % for i in range(pixels):
 % if bias:
                         c${i}_${j} += offset${j};
 % endif
 % if added:
-                        c${i}_${j} += *(__global const vector *)(more + place[${i}] + ${j} * (long)y_plane);
+                        c${i}_${j} += *(__global const vector *)(more + place[${i}]
+                            + ${j} * (long)y_plane);
 % endif
                         c${i}_${j} = ${epilogue.activate(activation, f"c{i}_{j}", v)};
 % endfor

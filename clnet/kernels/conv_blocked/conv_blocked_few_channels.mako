@@ -7,11 +7,13 @@
 ##
 ## and sums tiles of `pixels` pixels of a row by `vectors` blocks of channels,
 ##
-##      c_<pixel>_<vector> += rows[channel][row][pixel * stride + tap] * packed[channel][tap][vector]
+##      c_<pixel>_<vector> += rows[channel][row][pixel * stride + tap] *
+##      packed[channel][tap][vector]
 ##
 ## The gradient of the filters takes `terms` taps (of all channels') at a time in registers,
 ##
-##      a_<tap>_<vector> += rows[its channel][its row][pixel * stride + its column] * gy[pixel][vector]
+##      a_<tap>_<vector> += rows[its channel][its row][pixel * stride + its column] *
+##      gy[pixel][vector]
 ##
 ## over the rows of a strip, and keeps the sums of a chunk of strips in scratch memory, which
 ## conv_blocked_few_sum adds in the order of the chunks and puts in place.
@@ -61,7 +63,8 @@
             for (int c = 0; c < ic; c++)
                 for (int i = 0; i < height; i++) {
                     __local float *to = rows + (c * height + i) * pitch;
-                    __global const float *from = x + (((long)image * ic + c) * h + top + i) * w - pw;
+                    __global const float *from =
+                        x + (((long)image * ic + c) * h + top + i) * w - pw;
                     const int inside = (uint)(top + i) < (uint)h;
                     const int begin = inside ? min(pw, pitch) : pitch;
                     const int end = inside ? min(pw + w, pitch) : pitch;
@@ -94,8 +97,10 @@ __kernel void conv_blocked_few(...)
 % endfor
                     for (int c = 0; c < ic; c++)
                         for (int r = 0; r < kh; r++) {
-                            __local const float *b = rows + (c * height + i * sh + r * dh) * pitch + column * ${stride};
-                            __global const float *f = packed + (((long)panel * kh + r) * kw * ic + c) * ${lanes};
+                            __local const float *b =
+                                rows + (c * height + i * sh + r * dh) * pitch + column * ${stride};
+                            __global const float *f =
+                                packed + (((long)panel * kh + r) * kw * ic + c) * ${lanes};
                             for (int s = 0; s < kw; s++, b += dw, f += ic * ${lanes}) {
 % for j in range(vectors):
                                 const ${v} f${j} = ((__global const vector *)f)[${j}];
@@ -112,11 +117,17 @@ __kernel void conv_blocked_few(...)
                         }
 % for j in range(vectors):
 % if bias:
-                    const ${v} offset${j} = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + ${j}];
+                    const ${v} offset${j} =
+                        ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors}
+                        + ${j}];
 % endif
-                    __global vector *to${j} = (__global vector *)y + (((long)panel * ${vectors} + ${j}) * oh + i) * ow + column;
+                    __global vector *to${j} =
+                        (__global vector *)y + (((long)panel * ${vectors} + ${j}) * oh + i) * ow
+                        + column;
 % for p in range(pixels):
-                    if (${p} < ow) to${j}[${p}] = ${epilogue.activate(activation, f"c{p}_{j} + offset{j}" if bias else f"c{p}_{j}", v)};
+                    if (${p} < ow) to${j}[${p}] =
+                        ${epilogue.activate(activation,
+                        f"c{p}_{j} + offset{j}" if bias else f"c{p}_{j}", v)};
 % endfor
 % endfor
                 }
@@ -136,7 +147,8 @@ __kernel void conv_blocked_few_weight(...)
     partial += partial_offset + (long)chunk * panels * tiles * ${terms * lanes};
     gy += gy_offset;
     x += x_offset;
-    for (int i = 0; i < panels * tiles * ${terms * vectors}; i++) ((__global vector *)partial)[i] = 0;
+    for (int i = 0; i < panels * tiles * ${terms * vectors}; i++) ((__global vector *)partial)[i] =
+        0;
 
     const int last = (long)images * strips * (chunk + 1) / chunks;
     for (int at = (long)images * strips * chunk / chunks; at < last; at++) {
@@ -145,17 +157,22 @@ __kernel void conv_blocked_few_weight(...)
         ${copy_rows()}
         for (int panel = 0; panel < panels; panel++)
             for (int tile = 0; tile < tiles; tile++) {
-                __global vector *sums = (__global vector *)partial + (long)(panel * tiles + tile) * ${terms * vectors};
+                __global vector *sums = (__global vector *)partial
+                    + (long)(panel * tiles + tile) * ${terms * vectors};
 % for t in range(terms):
                 /* a tap beyond the last repeats the last, and is not put in place */
                 const int tap${t} = min(tile * ${terms} + ${t}, taps - 1);
-                __local const float *b${t} = rows + (tap${t} / (kh * kw) * height + tap${t} / kw % kh * dh) * pitch + tap${t} % kw * dw;
+                __local const float *b${t} =
+                    rows + (tap${t} / (kh * kw) * height + tap${t} / kw % kh * dh) * pitch
+                    + tap${t} % kw * dw;
 % for j in range(vectors):
                 ${v} a${t}_${j} = sums[${t * vectors + j}];
 % endfor
 % endfor
                 for (int i = 0; i < count; i++) {
-                    __global const vector *g = (__global const vector *)gy + (((long)image * panels + panel) * ${vectors} * oh + first + i) * ow;
+                    __global const vector *g =
+                        (__global const vector *)gy
+                        + (((long)image * panels + panel) * ${vectors} * oh + first + i) * ow;
                     const int row = i * sh * pitch;
                     for (int column = 0; column < ow; column++, g++) {
 % for j in range(vectors):
@@ -192,7 +209,8 @@ __kernel void conv_blocked_few_sum(...)
     partial += partial_offset + (long)panel * length;
     for (int chunk = 1; chunk < chunks; chunk++)
         for (int i = 0; i < length; i += ${width})
-            *(__global vector *)(partial + i) += *(__global const vector *)(partial + (long)chunk * panels * length + i);
+            *(__global vector *)(partial + i) +=
+                *(__global const vector *)(partial + (long)chunk * panels * length + i);
     for (int o = 0; o < ${lanes}; o++)
         for (int tap = 0; tap < taps; tap++) gw[o * taps + tap] = partial[tap * ${lanes} + o];
 }

@@ -1,7 +1,7 @@
 ## kernel conv_blocked_pack: filters in the order that conv_blocked_direct reads them
 ##
-## A panel is `vectors` blocks of output channels. Of each tap and input channel, the panel's numbers
-## lie together.
+## A panel is `vectors` blocks of output channels. Of each tap and input channel, the panel's
+## numbers lie together.
 ##
 ## param    width: 4|8|16            channels of a block
 ## param    vectors: int             blocks of channels of a panel

@@ -58,7 +58,8 @@ __kernel void conv_blocked_weight(...)
     const int last = (long)images * oh * (chunk + 1) / chunks;
     for (int from = (long)images * oh * chunk / chunks; from < last; from += turn) {
         const int to = min(from + turn, last);
-        for (int part = first_panel * in_blocks * kh * kw; part < last_panel * in_blocks * kh * kw; part++) {
+        for (int part = first_panel * in_blocks * kh * kw; part < last_panel * in_blocks * kh * kw;
+            part++) {
             const int s = part % kw, r = part / kw % kh;
             const int in_block = part / (kw * kh) % in_blocks, panel = part / (kw * kh) / in_blocks;
             /* pixels whose column is inside the image at this tap */
@@ -67,7 +68,8 @@ __kernel void conv_blocked_weight(...)
             const int right = w - dx > 0 ? min(ow, (w - dx + sw - 1) / sw) : 0;
             for (int c = 0; c < ${width}; c += ${channels}) {
                 __global float *sums = partial + (long)part * ${width * lanes} + c * ${lanes};
-                const int tile = c / ${channels}, pass = part % (in_blocks * kh * kw) * ${tiles} + tile;
+                const int tile = c / ${channels},
+                    pass = part % (in_blocks * kh * kw) * ${tiles} + tile;
                 const int first_line = pass * lines, last_line = min(first_line + lines, ow);
                 const int later = panel + 1 < last_panel ? 0 : turn;
                 const int next_panel = panel + 1 < last_panel ? panel + 1 : first_panel;
@@ -80,11 +82,17 @@ __kernel void conv_blocked_weight(...)
                     const int image = row / oh, i = row % oh;
                     const int source = i * sh - ph + r * dh;
                     if ((uint)source >= (uint)h) continue;
-                    __global const float *g = gy + ((((long)image * panels + panel) * ${vectors} * oh + i) * ow + left) * ${width};
-                    __global const float *b = x + (((long)image * in_blocks + in_block) * h + source) * w * ${width} + (left * sw + dx) * ${width} + c;
+                    __global const float *g =
+                        gy + ((((long)image * panels + panel) * ${vectors} * oh + i) * ow
+                        + left) * ${width};
+                    __global const float *b =
+                        x + (((long)image * in_blocks + in_block) * h + source) * w * ${width}
+                        + (left * sw + dx) * ${width} + c;
                     if (first_line < last_line) {
                         const int next_image = (row + later) / oh, next_i = (row + later) % oh;
-                        __global const float *next = gy + ((((long)next_image * panels + next_panel) * ${vectors} * oh + next_i) * ow) * ${width};
+                        __global const float *next =
+                            gy + ((((long)next_image * panels + next_panel) * ${vectors} * oh
+                            + next_i) * ow) * ${width};
                         for (int line = first_line; line < last_line; line++) {
 % for k in range(vectors):
                             FETCH_AHEAD(next + (line + ${k} * (long)oh * ow) * ${width});
@@ -93,12 +101,14 @@ __kernel void conv_blocked_weight(...)
                     }
                     if (panel == first_panel) {
                         __global const float *next = b + (long)h * w * ${width};
-                        for (int line = (right - left) * tile / ${tiles}; line < (right - left) * (tile + 1) / ${tiles}; line++)
+                        for (int line = (right - left) * tile / ${tiles};
+                            line < (right - left) * (tile + 1) / ${tiles}; line++)
                             FETCH_AHEAD(next + line * sw * ${width});
                     }
                     const int whole = right - (right - left) % ${together};
                     int j = left;
-                    for (; j < whole; j += ${together}, g += ${together * width}, b += ${together} * sw * ${width}) {
+                    for (; j < whole; j += ${together}, g += ${together * width},
+                        b += ${together} * sw * ${width}) {
 % for p in range(together):
                         ${pixel(width, vectors, channels, p)}
 % endfor
@@ -123,7 +133,9 @@ __kernel void conv_blocked_weight(...)
 <% v = f"float{width}" %>
 {
 % for k in range(vectors):
-                            const ${v} g${k} = *(__global const vector *)(g + ${at * width} + ${k} * (long)oh * ow * ${width});
+                            const ${v} g${k} =
+                                *(__global const vector *)(g + ${at * width}
+                                + ${k} * (long)oh * ow * ${width});
 % endfor
 % for i in range(channels):
                             {
@@ -149,7 +161,8 @@ __kernel void conv_blocked_weight_sum(...)
     gw += gw_offset + ((long)panel * ${lanes} * in_blocks + in_block) * length;
     for (int chunk = 1; chunk < chunks; chunk++)
         for (int i = 0; i < length * ${vectors}; i++)
-            ((__global vector *)partial)[i] += ((__global const vector *)(partial + chunk * apart))[i];
+            ((__global vector *)partial)[i] +=
+                ((__global const vector *)(partial + chunk * apart))[i];
     for (int o = 0; o < ${lanes}; o++, gw += in_blocks * length)
         for (int c = 0; c < ${width}; c++)
             for (int tap = 0; tap < taps; tap++)

@@ -1,4 +1,5 @@
-## kernel conv_blocked_winograd: k x k convolution with stride 1 between blocked arrays, by Winograd's transforms
+## kernel conv_blocked_winograd: k x k convolution with stride 1 between blocked arrays, by
+## Winograd's transforms
 ##
 ##      y tile = At (sum over channels of (G f Gt) * (Bt x_tile B)) A
 ##
@@ -91,8 +92,11 @@ __kernel void conv_winograd(...)
             for (int t = 0; t < filled * ${tiles}; t++) {
                 const int tile = min(first + t, total - 1);
                 const int image = tile / (down * right);
-                const int top = tile / right % down * ${out} - pad_down, left = tile % right * ${out} - pad_right;
-                __global const float *from = x + (((long)image * in_blocks + b) * x_height + top) * x_width * ${width} + left * ${width};
+                const int top = tile / right % down * ${out} - pad_down,
+                    left = tile % right * ${out} - pad_right;
+                __global const float *from =
+                    x + (((long)image * in_blocks + b) * x_height + top) * x_width * ${width}
+                    + left * ${width};
                 for (int j = 0; j < ${side}; j++) {
                     const int inside = (uint)(left + j) < (uint)x_width;
 % for i in range(side):
@@ -101,16 +105,19 @@ __kernel void conv_winograd(...)
                         d${i} = *(__global const vector *)(from + (${i} * x_width + j) * ${width});
 % endfor
 % for i in range(side):
-                    ((__local vector *)passing)[${i * side} + j] = ${winograd.combine(inputs[i], "d")};
+                    ((__local vector *)passing)[${i * side} + j] =
+                        ${winograd.combine(inputs[i], "d")};
 % endfor
                 }
-                __global float *to = transformed + ((t / ${tiles} * in_blocks + b) * ${tiles} + t % ${tiles}) * ${width};
+                __global float *to = transformed
+                    + ((t / ${tiles} * in_blocks + b) * ${tiles} + t % ${tiles}) * ${width};
                 for (int i = 0; i < ${side}; i++) {
 % for j in range(side):
                     const ${v} e${j} = ((__local vector *)passing)[i * ${side} + ${j}];
 % endfor
 % for j in range(side):
-                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * taken) = ${winograd.combine(inputs[j], "e")};
+                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * taken) =
+                        ${winograd.combine(inputs[j], "e")};
 % endfor
                 }
             }
@@ -118,12 +125,15 @@ __kernel void conv_winograd(...)
         for (int panel = 0; panel < out_blocks / ${vectors}; panel++) {
             for (int p = 0; p < ${side * side}; p++) {
                 for (int group = 0; group < filled; group++) {
-                    __global const float *a = transformed + (long)p * taken + group * ins * ${tiles};
-                    __global const float *f = packed + ((long)panel * ${side * side} + p) * ins * ${lanes};
+                    __global const float *a =
+                        transformed + (long)p * taken + group * ins * ${tiles};
+                    __global const float *f =
+                        packed + ((long)panel * ${side * side} + p) * ins * ${lanes};
 % for i in range(tiles):
                     ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
 % endfor
-                    for (int b = 0; b < in_blocks; b++, a += ${tiles * width}, f += ${width * lanes}) {
+                    for (int b = 0; b < in_blocks; b++, a += ${tiles * width},
+                        f += ${width * lanes}) {
 % for u in range(width):
 % for j in range(vectors):
                         const ${v} f${u}_${j} = ((__global const vector *)f)[${u * vectors + j}];
@@ -138,7 +148,8 @@ __kernel void conv_winograd(...)
 % endfor
 % endfor
                     }
-                    __global vector *to = (__global vector *)(sums + (long)p * summed + group * ${tiles * lanes});
+                    __global vector *to =
+                        (__global vector *)(sums + (long)p * summed + group * ${tiles * lanes});
 % for i in range(tiles):
 % for j in range(vectors):
                     to[${i * vectors + j}] = c${i}_${j};
@@ -148,34 +159,43 @@ __kernel void conv_winograd(...)
             }
             for (int k = 0; k < ${vectors}; k++) {
 % if bias:
-                const ${v} offset = ((__global const vector *)(offsets + offsets_offset))[panel * ${vectors} + k];
+                const ${v} offset = ((__global const vector *)(offsets
+                    + offsets_offset))[panel * ${vectors} + k];
 % endif
                 for (int t = 0; t < count; t++) {
                     const int image = (first + t) / (down * right);
-                    const int top = (first + t) / right % down * ${out}, left = (first + t) % right * ${out};
+                    const int top = (first + t) / right % down * ${out},
+                        left = (first + t) % right * ${out};
                     __global const float *from = sums + t * ${lanes} + k * ${width};
                     for (int j = 0; j < ${side}; j++) {
 % for i in range(side):
-                        const ${v} d${i} = *(__global const vector *)(from + (long)(${i * side} + j) * summed);
+                        const ${v} d${i} =
+                            *(__global const vector *)(from + (long)(${i * side} + j) * summed);
 % endfor
 % for i in range(out):
-                        ((__local vector *)passing)[${i * side} + j] = ${winograd.combine(outputs[i], "d")};
+                        ((__local vector *)passing)[${i * side} + j] =
+                            ${winograd.combine(outputs[i], "d")};
 % endfor
                     }
-                    const long corner = ((((long)image * out_blocks + panel * ${vectors} + k) * y_height + top) * y_width + left) * ${width};
+                    const long corner = ((((long)image * out_blocks + panel * ${vectors}
+                        + k) * y_height + top) * y_width + left) * ${width};
                     __global float *to = y + corner;
 % if added:
                     __global const float *more = added + added_offset + corner;
 % endif
-                    for (int i = 0; i < min(${out}, y_height - top); i++, to += y_width * ${width}) {
+                    for (int i = 0; i < min(${out}, y_height - top); i++,
+                        to += y_width * ${width}) {
 % for j in range(side):
                         const ${v} e${j} = ((__local vector *)passing)[i * ${side} + ${j}];
 % endfor
 % for j in range(out):
                         if (left + ${j} < y_width) {
-                            const ${v} sum = ${winograd.combine(outputs[j], "e")}${" + offset" if bias else ""};
-                            const ${v} value = sum${f" + ((__global const vector *)more)[{j}]" if added else ""};
-                            ((__global vector *)to)[${j}] = ${epilogue.activate(activation, "value", v)};
+                            const ${v} sum =
+                                ${winograd.combine(outputs[j], "e")}${" + offset" if bias else ""};
+                            const ${v} value =
+                                sum${f" + ((__global const vector *)more)[{j}]" if added else ""};
+                            ((__global vector *)to)[${j}] =
+                                ${epilogue.activate(activation, "value", v)};
                         }
 % endfor
 % if added:
@@ -219,13 +239,16 @@ __kernel void conv_winograd_pack(...)
 % for i in range(side):
             {
 % for s in range(size):
-                const ${v} h${s} = ${" + ".join(f"{factor}f * g{r}_{s}" for r, factor in enumerate(filters[i]) if factor)};
+                const ${v} h${s} = ${" + ".join(f"{factor}f * g{r}_{s}" for r,
+                    factor in enumerate(filters[i]) if factor)};
 % endfor
 % for j in range(side):
 % if stream:
-                stream(${winograd.combine(filters[j], "h")}, (__global ${v} *)(to + (long)${i * side + j} * ins * ${lanes}));
+                stream(${winograd.combine(filters[j], "h")},
+                    (__global ${v} *)(to + (long)${i * side + j} * ins * ${lanes}));
 % else:
-                *(__global vector *)(to + (long)${i * side + j} * ins * ${lanes}) = ${winograd.combine(filters[j], "h")};
+                *(__global vector *)(to + (long)${i * side + j} * ins * ${lanes}) =
+                    ${winograd.combine(filters[j], "h")};
 % endif
 % endfor
             }

@@ -1,4 +1,5 @@
-## kernel conv_blocked_winograd_weight: gradient of k x k filters between blocked arrays, by Winograd's transforms
+## kernel conv_blocked_winograd_weight: gradient of k x k filters between blocked arrays, by
+## Winograd's transforms
 ##
 ##      gradient of f = Gt (sum over tiles of (A gy_tile At) * (Bt x_tile B)) G
 ##
@@ -50,15 +51,18 @@ __kernel void conv_winograd_weight(...)
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
     const int group = get_group_id(1), groups = get_num_groups(1);
     const int first_panel = panels * group / groups, last_panel = panels * (group + 1) / groups;
-    const int first_block = first_panel * ${vectors}, out_blocks = (last_panel - first_panel) * ${vectors};
+    const int first_block = first_panel * ${vectors},
+        out_blocks = (last_panel - first_panel) * ${vectors};
     const int down = (oh + ${out - 1}) / ${out}, right = (ow + ${out - 1}) / ${out};
     const int total = images * down * right;
     /* floats from product to product: an odd number of vectors, lest they fall on one another in
        a cache */
-    const int x_apart = (turn * in_blocks | 1) * ${width}, g_apart = (turn * out_blocks | 1) * ${width};
+    const int x_apart = (turn * in_blocks | 1) * ${width},
+        g_apart = (turn * out_blocks | 1) * ${width};
     __global float *const xs = scratch + scratch_offset + (long)(chunk * groups + group) * slot;
     __global float *const gs = xs + (long)${side * side} * x_apart;
-    partial += partial_offset + ((long)chunk * panels + first_panel) * in_blocks * ${side * side * width * lanes};
+    partial += partial_offset + ((long)chunk * panels
+        + first_panel) * in_blocks * ${side * side * width * lanes};
     gy += gy_offset;
     x += x_offset;
     const int parts = (last_panel - first_panel) * in_blocks * ${side * side};
@@ -70,16 +74,20 @@ __kernel void conv_winograd_weight(...)
         for (int b = 0; b < in_blocks; b++)
             for (int t = 0; t < count; t++) {
                 const int image = (first + t) / (down * right);
-                const int top = (first + t) / right % down * ${out} - ph, left = (first + t) % right * ${out} - pw;
-                __global const float *from = x + (((long)image * in_blocks + b) * h + top) * w * ${width} + left * ${width};
+                const int top = (first + t) / right % down * ${out} - ph,
+                    left = (first + t) % right * ${out} - pw;
+                __global const float *from =
+                    x + (((long)image * in_blocks + b) * h + top) * w * ${width} + left * ${width};
                 for (int j = 0; j < ${side}; j++) {
                     const int inside = (uint)(left + j) < (uint)w;
 % for i in range(side):
                     ${v} d${i} = 0;
-                    if (inside & ((uint)(top + ${i}) < (uint)h)) d${i} = *(__global const vector *)(from + (${i} * w + j) * ${width});
+                    if (inside & ((uint)(top + ${i}) < (uint)h)) d${i} =
+                        *(__global const vector *)(from + (${i} * w + j) * ${width});
 % endfor
 % for i in range(side):
-                    ((__local vector *)passing)[${i * side} + j] = ${winograd.combine(inputs[i], "d")};
+                    ((__local vector *)passing)[${i * side} + j] =
+                        ${winograd.combine(inputs[i], "d")};
 % endfor
                 }
                 __global float *to = xs + (b * turn + t) * ${width};
@@ -88,23 +96,29 @@ __kernel void conv_winograd_weight(...)
                     const ${v} e${j} = ((__local vector *)passing)[i * ${side} + ${j}];
 % endfor
 % for j in range(side):
-                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * x_apart) = ${winograd.combine(inputs[j], "e")};
+                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * x_apart) =
+                        ${winograd.combine(inputs[j], "e")};
 % endfor
                 }
             }
         for (int b = 0; b < out_blocks; b++)
             for (int t = 0; t < count; t++) {
                 const int image = (first + t) / (down * right);
-                const int top = (first + t) / right % down * ${out}, left = (first + t) % right * ${out};
-                __global const float *from = gy + ((((long)image * panels * ${vectors} + first_block + b) * oh + top) * ow + left) * ${width};
+                const int top = (first + t) / right % down * ${out},
+                    left = (first + t) % right * ${out};
+                __global const float *from =
+                    gy + ((((long)image * panels * ${vectors} + first_block + b) * oh + top) * ow
+                    + left) * ${width};
                 for (int j = 0; j < ${out}; j++) {
                     const int inside = left + j < ow;
 % for i in range(out):
                     ${v} d${i} = 0;
-                    if (inside & (top + ${i} < oh)) d${i} = *(__global const vector *)(from + (${i} * ow + j) * ${width});
+                    if (inside & (top + ${i} < oh)) d${i} =
+                        *(__global const vector *)(from + (${i} * ow + j) * ${width});
 % endfor
 % for i in range(side):
-                    ((__local vector *)passing)[${i * out} + j] = ${winograd.combine(grads[i], "d")};
+                    ((__local vector *)passing)[${i * out} + j] =
+                        ${winograd.combine(grads[i], "d")};
 % endfor
                 }
                 __global float *to = gs + (b * turn + t) * ${width};
@@ -113,13 +127,15 @@ __kernel void conv_winograd_weight(...)
                     const ${v} e${j} = ((__local vector *)passing)[i * ${out} + ${j}];
 % endfor
 % for j in range(side):
-                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * g_apart) = ${winograd.combine(grads[j], "e")};
+                    *(__global vector *)(to + (long)(i * ${side} + ${j}) * g_apart) =
+                        ${winograd.combine(grads[j], "e")};
 % endfor
                 }
             }
         for (int part = 0; part < parts; part++) {
             const int p = part % ${side * side};
-            const int in_block = part / ${side * side} % in_blocks, panel = part / ${side * side} / in_blocks;
+            const int in_block = part / ${side * side} % in_blocks,
+                panel = part / ${side * side} / in_blocks;
             __global const float *const g = gs + (long)p * g_apart + panel * turn * ${lanes};
             for (int c = 0; c < ${width}; c += ${channels}) {
                 __global float *sums = partial + (long)part * ${width * lanes} + c * ${lanes};
@@ -164,7 +180,8 @@ __kernel void conv_winograd_weight_sum(...)
     const int in_block = get_group_id(0), in_blocks = get_num_groups(0);
     const int panel = get_group_id(1), panels = get_num_groups(1);
     const long apart = (long)panels * in_blocks * ${side * side * width * lanes};
-    partial += partial_offset + ((long)panel * in_blocks + in_block) * ${side * side * width * lanes};
+    partial += partial_offset + ((long)panel * in_blocks
+        + in_block) * ${side * side * width * lanes};
     gw += gw_offset + ((long)panel * ${lanes} * in_blocks + in_block) * ${width * size * size};
     for (int c = 0; c < ${width}; c++, gw += ${size * size}) {
         for (int k = 0; k < ${vectors}; k++) {
@@ -191,7 +208,8 @@ __kernel void conv_winograd_weight_sum(...)
                 const ${v} e${j} = ((__local vector *)sums)[${i * side + j}];
 % endfor
 % for j in range(size):
-                *(__local vector *)(taps + ${(i * size + j) * lanes} + k * ${width}) = ${winograd.combine(filters[j], "e")};
+                *(__local vector *)(taps + ${(i * size + j) * lanes} + k * ${width}) =
+                    ${winograd.combine(filters[j], "e")};
 % endfor
             }
 % endfor

@@ -1,8 +1,8 @@
 ## kernel reorder: plain (n, c, pixels) to blocked (n, c / lanes, pixels, lanes), and back
 ##
 ## layout  an item turns over squares of lanes x lanes, kept in registers: it reads and writes whole
-##         vectors. The last square of a plane overlaps the one before; a plane smaller than a square
-##         goes element by element
+##         vectors. The last square of a plane overlaps the one before; a plane smaller than a
+##         square goes element by element
 ## param   lanes: int                channels of a block: 4, 8 or 16
 ## param   blocked: bool             what is written is blocked
 ## arg     pixels: int

@@ -26,7 +26,8 @@
 ## arg      alpha: sum_type                factor of the product
 ## arg      beta: sum_type                 factor of what out holds
 ## arg      out_m, out_n, a_m, a_k, b_k, b_n: long  strides of the matrices
-## arg      inner: int                     batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      inner: int                     batch item z lies at z / inner * *_outer + z % inner *
+##                                         *_inner
 ## arg      out_outer, out_inner, a_outer, a_inner, b_outer, b_inner: long
 ## def      gemm_slices
 ## arg      total: int                     elements of out
@@ -83,7 +84,8 @@ __kernel void gemm_any(...)
     const int column = index % n, row = index / n % m, item = index / n / m;
     a += a_offset + item / inner * a_outer + item % inner * a_inner + row * a_m;
     b += b_offset + item / inner * b_outer + item % inner * b_inner + column * b_n;
-    out += out_offset + item / inner * out_outer + item % inner * out_inner + row * out_m + column * out_n;
+    out += out_offset + item / inner * out_outer + item % inner * out_inner + row * out_m
+        + column * out_n;
     ${sum_type} sum = 0;
     for (int i = 0; i < k; i++)
         sum += (${sum_type})a[i * a_k] * (${sum_type})b[i * b_k];
@@ -99,7 +101,8 @@ __kernel void gemm_slices(...)
         return;
     const int column = index % n, row = index / n % m, item = index / n / m;
     partial += partial_offset + index;
-    out += out_offset + item / inner * out_outer + item % inner * out_inner + row * out_m + column * out_n;
+    out += out_offset + item / inner * out_outer + item % inner * out_inner + row * out_m
+        + column * out_n;
     ${sum_type} sum = 0;
     for (int s = 0; s < slices; s++)
         sum += partial[(long)s * total];
@@ -136,14 +139,17 @@ __kernel void gemm_slices_dense(...)
         x += *${"(__global const vector *)" if bias == "n" else ""}bias;
 % endif
 % if finish:
-        finish_${width}(${epilogue.activate(activation, "x", type)}, out + index${finishing.of(finish, "*(__global const vector *)(x_{} + index)")}${finishing.passed(finish, "index")});
+        finish_${width}(${epilogue.activate(activation, "x", type)},
+            out + index${finishing.of(finish,
+            "*(__global const vector *)(x_{} + index)")}${finishing.passed(finish, "index")});
 % else:
         *(__global vector *)(out + index) = ${epilogue.activate(activation, "x", type)};
 % endif
         return;
     }
 % endif
-    for (const int end = index + ${width} < total ? index + ${width} : total; index < end; index++) {
+    for (const int end = index + ${width} < total ? index + ${width} : total; index < end;
+        index++) {
         ${ctype} sum = 0;
         #pragma unroll 8
         for (int s = 0; s < slices; s++)
@@ -155,7 +161,8 @@ __kernel void gemm_slices_dense(...)
         x += *bias;
 % endif
 % if finish:
-        finish_1(${epilogue.activate(activation, "x", ctype)}, out + index${finishing.of(finish, "x_{}[index]")}${finishing.passed(finish, "index")});
+        finish_1(${epilogue.activate(activation, "x", ctype)},
+            out + index${finishing.of(finish, "x_{}[index]")}${finishing.passed(finish, "index")});
 % else:
         out[index] = ${epilogue.activate(activation, "x", ctype)};
 % endif

@@ -13,7 +13,8 @@
 ## arg      panels: out ctype            panels[item][panel][k padded][columns]
 ## arg      source: in ctype             b
 ## arg      b_k, b_n: long
-## arg      inner: int                   batch item z lies at z / inner * b_outer + z % inner * b_inner
+## arg      inner: int                   batch item z lies at z / inner * b_outer + z % inner *
+##                                       b_inner
 ## arg      b_outer, b_inner: long
 ## arg      column_panels: int           panels that a group packs
 ## arg      chunk_k: int                 steps of k that a group packs
@@ -39,11 +40,13 @@ __kernel void gemm_pack(...)
         tickets[tickets_offset] = 0;
     source += source_offset + item / inner * b_outer + item % inner * b_inner;
     const int first = get_global_id(0) * column_panels, k0 = get_global_id(1) * chunk_k;
-    const int steps = min(chunk_k, k - k0), padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
+    const int steps = min(chunk_k, k - k0),
+        padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
     for (int p = first; p < min(all, first + column_panels); p++) {
         const int column = p * ${vectors * width};
         pack_b(
-            panels + ((long)p * padded_k + k0) * ${vectors * width}, source + column * b_n + k0 * b_k,
+            panels + ((long)p * padded_k + k0) * ${vectors * width},
+                source + column * b_n + k0 * b_k,
             min(${vectors * width}, n - column), steps, padded, b_n, b_k);
     }
 }

@@ -21,7 +21,8 @@
 ## param    activation: None|str see lib/epilogue.mako
 ## param    stream: bool         out goes past the caches; it is written once, in whole lines
 ## param    lanes: int            rows padded to width
-## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64 bytes)
+## param    broadcasts: bool      instructions can multiply by an element in memory (vectors of 64
+##                                bytes)
 ## arg      strides: long16                see lib/product.mako
 ## arg      sizes: int16                   ... and behind those
 ##              slices: parts of the sums, computed by groups of their own
@@ -41,7 +42,8 @@
 ## % if prepacked:
 ## arg      tickets: inout int, may alias  prepacked: 0 before and after; see draw
 ## % endif
-## launch   global (blocks or fewer, 1, 1), local (1, 1, 1): each takes a block after the other, blocks as even as can be
+## launch   global (blocks or fewer, 1, 1), local (1, 1, 1): each takes a block after the other,
+##          blocks as even as can be
 ## numerics each sum runs over k in order, by fma, restarting every `depth` steps
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="product" file="/lib/product.mako"/>
@@ -49,7 +51,8 @@
 <%namespace name="sums" file="/lib/sums.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="gemm_packed(
-    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, activation, stream)">
+    ctype, width, rows, vectors, unroll, a_elements, b_elements, prepacked, bias, activation,
+        stream)">
 <%
     columns = vectors * width
     lanes = -(-rows // width) * width
@@ -57,7 +60,9 @@
     space = "__global" if prepacked else "__local"
     fetch_steps = 32  # between two looks ahead
     pack_steps = 32  # of a, at a time; a multiple of unroll
-    shape = dict(rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, broadcasts=width == {"float": 16, "double": 8}[ctype])
+    broadcasts = width == {"float": 16, "double": 8}[ctype]
+    shape = dict(
+        rows=rows, vectors=vectors, unroll=unroll, lanes=lanes, broadcasts=broadcasts)
 %>
 ${vectors_of.types(ctype, width)}
 ${vectors_of.zip(ctype, width)}
@@ -72,7 +77,8 @@ ${prelude.stream(ctype, width)}
 % endif
 ${prelude.one_by_one()}
 ${sums.store_tile(ctype, width, vectors, bias, activation)}
-/* Where a block begins: panels of `size` rows or columns go to an axis's blocks as evenly as can be. */
+/* Where a block begins: panels of `size` rows or columns go to an axis's blocks as evenly as can
+   be. */
 inline int first_of_block(const long block, const int blocks, const int all, const int size)
 {
     const int panels = (all + size - 1) / size;
@@ -82,7 +88,8 @@ inline int first_of_block(const long block, const int blocks, const int all, con
 ONE_BY_ONE
 __kernel void gemm_packed(...)
 {
-    ${product.numbers(["slices", "slice_k", "depth", "blocks", "row_blocks", "column_blocks", "draw"])}
+    ${product.numbers(["slices", "slice_k", "depth", "blocks", "row_blocks", "column_blocks",
+        "draw"])}
     __local ${ctype} a_panels[${a_elements}] __attribute__((aligned(64)));
 % if not prepacked:
     __local ${ctype} b_panel[${b_elements}] __attribute__((aligned(64)));
@@ -99,14 +106,20 @@ __kernel void gemm_packed(...)
     int block = ${"draw ? atomic_inc(tickets) : " if prepacked else ""}get_global_id(0);
     while (block < blocks) {
         const int row_block = block % row_blocks, column_block = block / row_blocks % column_blocks;
-        const int slice = block / row_blocks / column_blocks % slices, item = block / row_blocks / column_blocks / slices;
-        __global ${ctype} *restrict own_out = out + (out_offset + item / inner * out_outer + item % inner * out_inner + slice * out_slice);
-        __global const ${ctype} *restrict own_a = a + (a_offset + item / inner * a_outer + item % inner * a_inner);
-        __global const ${ctype} *restrict own_b = b + (b_offset + item / inner * b_outer + item % inner * b_inner);
+        const int slice = block / row_blocks / column_blocks % slices,
+            item = block / row_blocks / column_blocks / slices;
+        __global ${ctype} *restrict own_out =
+            out + (out_offset + item / inner * out_outer + item % inner * out_inner
+            + slice * out_slice);
+        __global const ${ctype} *restrict own_a =
+            a + (a_offset + item / inner * a_outer + item % inner * a_inner);
+        __global const ${ctype} *restrict own_b =
+            b + (b_offset + item / inner * b_outer + item % inner * b_inner);
         const int first_row = first_of_block(row_block, row_blocks, m, ${rows});
         const int end_row = min(m, first_of_block(row_block + 1, row_blocks, m, ${rows}));
         const int first_column = first_of_block(column_block, column_blocks, n, ${columns});
-        const int end_column = min(n, first_of_block(column_block + 1, column_blocks, n, ${columns}));
+        const int end_column = min(n, first_of_block(column_block + 1, column_blocks, n,
+            ${columns}));
         const int first_k = slice * slice_k, end_k = min(k, first_k + slice_k);
 % if prepacked:
         // Lines of the next panel of b that come closer with every stretch of this one.
@@ -117,23 +130,26 @@ __kernel void gemm_packed(...)
             const int padded = (steps + ${unroll - 1}) / ${unroll} * ${unroll};
             const ${ctype} keep = k0 == first_k ? beta : 1;
             const int last = k0 + depth >= end_k;
-            // Columns of a that lie densely are read across all panels, some at a time: for one panel
-            // alone, every step would be on another page.
+            // Columns of a that lie densely are read across all panels, some at a time: for one
+            // panel alone, every step would be on another page.
             const int stretch = a_m == 1 ? ${pack_steps} : padded;
             for (int step = 0; step < padded; step += stretch) {
                 const int left = steps - step, some = left < stretch ? left : stretch;
                 const int whole = (some + ${unroll - 1}) / ${unroll} * ${unroll};
-                for (int row = first_row, at = step * ${lanes}; row < end_row; row += ${rows}, at += ${lanes} * padded)
+                for (int row = first_row, at = step * ${lanes}; row < end_row; row += ${rows},
+                    at += ${lanes} * padded)
                     pack_a(
                         a_panels + at, own_a + row * a_m + (k0 + step) * a_k,
                         min(${rows}, end_row - row), some, whole, a_m, a_k);
             }
             for (int column = first_column; column < end_column; column += ${columns}) {
 % if prepacked:
-                __global const ${ctype} *b_panel = own_b + column / ${columns} * panel_size + (long)k0 * ${columns};
+                __global const ${ctype} *b_panel =
+                    own_b + column / ${columns} * panel_size + (long)k0 * ${columns};
                 __global const ${ctype} *next = b_panel + panel_size;
 % else:
-                pack_b(b_panel, own_b + column * b_n + k0 * b_k, min(${columns}, end_column - column), steps, padded, b_n, b_k);
+                pack_b(b_panel, own_b + column * b_n + k0 * b_k,
+                    min(${columns}, end_column - column), steps, padded, b_n, b_k);
 % endif
                 __local const ${ctype} *pa = a_panels, *again = pa + (get_work_dim() == 0);
                 for (int row = first_row; row < end_row; row += ${rows}) {
@@ -143,7 +159,8 @@ __kernel void gemm_packed(...)
 % endfor
 % if prepacked:
                     for (int begin = 0; begin < padded; begin += ${fetch_steps}) {
-                        const int end = begin + ${fetch_steps} < padded ? begin + ${fetch_steps} : padded;
+                        const int end = begin + ${fetch_steps} < padded ? begin + ${fetch_steps}
+                            : padded;
                         for (int line = 0; line < lines; line++, next += ${width})
                             FETCH_AHEAD(next);
                         ${multiply(**shape)}
@@ -154,7 +171,8 @@ __kernel void gemm_packed(...)
 % endif
                     __global ${ctype} *corner = own_out + row * out_m + column * out_n;
                     if (dense && row + ${rows} <= end_row && column + ${columns} <= end_column) {
-                        ${sums.store_registers(rows, vectors, width, vector, bias, activation, stream)}
+                        ${sums.store_registers(rows, vectors, width, vector, bias, activation,
+                            stream)}
                         continue;
                     }
 % for r in range(rows):
@@ -165,7 +183,8 @@ __kernel void gemm_packed(...)
                     store_tile(
                         corner, tile, min(${rows}, end_row - row),
                         min(${columns}, end_column - column), out_m, out_n, alpha, keep, last
-                        ${", bias + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""});
+                        ${", bias + %s * bias_step, bias_step" % ("row"
+                            if bias == "m" else "column") if bias else ""});
                 }
             }
         }
@@ -195,11 +214,13 @@ for (int step = begin; step < end; step += ${unroll}) {
 % endfor
 % for r in range(rows):
 % for v in range(vectors):
-                        const vector a_${u}_${r}_${v} = ${"again" if v and r % 3 and broadcasts else "pa"}[${u * lanes + r}];
+                        const vector a_${u}_${r}_${v} =
+                            ${"again" if v and r % 3 and broadcasts else "pa"}[${u * lanes + r}];
                         acc_${r}_${v} = multiply_add(a_${u}_${r}_${v}, b_${u}_${v}, acc_${r}_${v});
 % endfor
 % endfor
 % endfor
-                        pa += ${unroll * lanes}, again += ${unroll * lanes}, pb += ${unroll * vectors};
+                        pa += ${unroll * lanes}, again += ${unroll * lanes},
+                            pb += ${unroll * vectors};
                     }
 </%def>

@@ -93,7 +93,8 @@ __kernel void gemm_skinny_k(...)
             for (int tail = i; tail < end_k; tail++)
                 sum += a_${r}[tail] * b_${c}[tail];
             const int at = column + ${c};
-            ${store(ctype, ctype, "sum", "at", "out + %d * out_m + at * out_n" % r, r, bias, activation)}
+            ${store(ctype, ctype, "sum", "at", "out + %d * out_m + at * out_n" % r, r, bias,
+                activation)}
         }
 % endfor
 % endfor

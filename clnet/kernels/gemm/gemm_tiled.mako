@@ -48,7 +48,8 @@
 ## arg      alpha: ctype                   factor of the product
 ## arg      beta: ctype                    factor of what out holds
 ## arg      out_m, out_n, a_m, a_k, b_k, b_n: long  strides of the matrices
-## arg      inner: int                     batch item z lies at z / inner * *_outer + z % inner * *_inner
+## arg      inner: int                     batch item z lies at z / inner * *_outer + z % inner *
+##                                         *_inner
 ## arg      out_outer, out_inner, a_outer, a_inner, b_outer, b_inner: long
 ## arg      slices: int                    parts of the sums, computed by groups of their own
 ## arg      slice_k: int                   slice s sums k in [s * slice_k, (s + 1) * slice_k)
@@ -71,10 +72,13 @@ __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
 __kernel void gemm_tiled(...)
 {
     ${core.begin(tile, ctype, a_loads, b_loads)}
-    const int tiles_m = (m + ${tile.tile_m - 1}) / ${tile.tile_m}, tiles_n = (n + ${tile.tile_n - 1}) / ${tile.tile_n};
-    const int place = get_group_id(0) % (tiles_m * tiles_n), z = get_group_id(0) / (tiles_m * tiles_n);
+    const int tiles_m = (m + ${tile.tile_m - 1}) / ${tile.tile_m},
+        tiles_n = (n + ${tile.tile_n - 1}) / ${tile.tile_n};
+    const int place = get_group_id(0) % (tiles_m * tiles_n),
+        z = get_group_id(0) / (tiles_m * tiles_n);
     const int slice = z % slices, item = z / slices;
-    const int first = place / (${raster} * tiles_n) * ${raster}, height = min(${raster}, tiles_m - first);
+    const int first = place / (${raster} * tiles_n) * ${raster},
+        height = min(${raster}, tiles_m - first);
     const int row0 = (first + place % (${raster} * tiles_n) % height) * ${tile.tile_m};
     const int column0 = place % (${raster} * tiles_n) / height * ${tile.tile_n};
     const long own = item / inner * out_outer + item % inner * out_inner + slice * out_slice;
@@ -82,11 +86,14 @@ __kernel void gemm_tiled(...)
     ${finishing.begin(finish, 'own')}
     const int k0 = slice * slice_k, end_k = min(k, k0 + slice_k);
     const int tiles = (end_k - k0 + ${tile.tile_k - 1}) / ${tile.tile_k};
-    __global const ${ctype} *a_from = a + a_offset + item / inner * a_outer + item % inner * a_inner;
-    __global const ${ctype} *b_from = b + b_offset + item / inner * b_outer + item % inner * b_inner;
+    __global const ${ctype} *a_from = a + a_offset + item / inner * a_outer
+        + item % inner * a_inner;
+    __global const ${ctype} *b_from = b + b_offset + item / inner * b_outer
+        + item % inner * b_inner;
     ${aim("a", "m", "row0", a_loads)}
     ${aim("b", "n", "column0", b_loads)}
-    ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads), capture(put, tile, ctype, a_loads, b_loads))}
+    ${core.multiply(tile, ctype, a_loads, b_loads, capture(both, tile, ctype, a_loads, b_loads),
+        capture(put, tile, ctype, a_loads, b_loads))}
     ${core.gather(tile, ctype)}
 % for i in range(tile.item_m):
 % if finish and i % 4 == 0:
@@ -98,9 +105,12 @@ __kernel void gemm_tiled(...)
 % for j in range(tile.item_n // 4):
             {
                 const int column = ${column_of(tile, j)};
-                store_run(out + row * out_m + column * out_n, acc_${i}_${j}, n - column, out_n, alpha, beta
-                    ${", bias + bias_offset + %s * bias_step, bias_step" % ("row" if bias == "m" else "column") if bias else ""}
-                    ${finishing.of(finish, "v_%d_%d_{}" % (i, j))}${finishing.passed(finish, "row * out_m + column * out_n")});
+                store_run(out + row * out_m + column * out_n, acc_${i}_${j}, n - column, out_n,
+                    alpha, beta
+                    ${", bias + bias_offset + %s * bias_step, bias_step" % ("row"
+                        if bias == "m" else "column") if bias else ""}
+                    ${finishing.of(finish, "v_%d_%d_{}" % (i, j))}${finishing.passed(finish,
+                        "row * out_m + column * out_n")});
             }
 % endfor
         }
@@ -132,27 +142,34 @@ __kernel void gemm_tiled(...)
 </%def>
 <%def name="fetch(tile, ctype, name, axis, loads)">
     {
-        const int ${name}_room = ${name + "_steps" if loads.along == "tile" else "%s_steps > 0 ? %s_rest : 0" % (name, name)};
-        ${core.copies(tile, ctype, loads, name, name + ("_k" if loads.along == "tile" else "_" + axis))}
+        const int ${name}_room =
+            ${name + "_steps" if loads.along == "tile" else "%s_steps > 0 ? %s_rest : 0" % (name,
+            name)};
+        ${core.copies(tile, ctype, loads, name,
+            name + ("_k" if loads.along == "tile" else "_" + axis))}
     }
     ${name}_from += ${loads.tile_k} * ${name}_k;
     ${name}_steps -= ${loads.tile_k};
 </%def>
 ##
-## What four rows of an item are finished with, all asked for before the first is used: a store could
-## change what is read after it, so the compiler would wait for memory once for each run. Behind a
-## branch of its own each would be waited for, too; beyond out's edges the begin of b's buffer is read,
-## and not used.
+## What four rows of an item are finished with, all asked for before the first is used: a store
+## could change what is read after it, so the compiler would wait for memory once for each run.
+## Behind a branch of its own each would be waited for, too; beyond out's edges the begin of b's
+## buffer is read, and not used.
 <%def name="read_runs(finish, ctype, tile, out_dense, first)">
 % for i in range(first, first + 4):
 % for j in range(tile.item_n // 4):
-    const int valid_${i}_${j} = ${row_of(tile, i)} < m${' && team == 0' if tile.teams > 1 else ''} ? n - (${column_of(tile, j)}) : 0;
+    const int valid_${i}_${j} = ${row_of(tile, i)} < m${' && team == 0' if tile.teams > 1 else ''}
+        ? n - (${column_of(tile, j)}) : 0;
     const long at_${i}_${j} = (${row_of(tile, i)}) * out_m + (${column_of(tile, j)}) * out_n;
 % for r in range(finish.reads):
 % if out_dense:
-    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(valid_${i}_${j} > 0 ? x_${r} + at_${i}_${j} : b);
+    const ${ctype}4 v_${i}_${j}_${r} = *(__global const ${ctype}4 *)(valid_${i}_${j} > 0
+        ? x_${r} + at_${i}_${j} : b);
 % else:
-    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(f"*(valid_{i}_{j} > {lane} ? x_{r} + (at_{i}_{j} + {lane} * out_n) : b)" for lane in range(4))});
+    const ${ctype}4 v_${i}_${j}_${r} = (${ctype}4)(${", ".join(
+        f"*(valid_{i}_{j} > {lane} ? x_{r} + (at_{i}_{j} + {lane} * out_n) : b)"
+        for lane in range(4))});
 % endif
 % endfor
 % endfor
@@ -181,7 +198,8 @@ inline void store_run(
         x += (${ctype}4)(bias[0], bias[bias_step], bias[2 * bias_step], bias[3 * bias_step]);
 % endif
 % if finish:
-        finish_4(${epilogue.activate(activation, "x", ctype + "4")}, out${finishing.of(finish, "v_{}")}${finishing.passed(finish, "0")});
+        finish_4(${epilogue.activate(activation, "x", ctype + "4")},
+            out${finishing.of(finish, "v_{}")}${finishing.passed(finish, "0")});
 % else:
         *(__global ${ctype}4 *)out = ${epilogue.activate(activation, "x", ctype + "4")};
 % endif
@@ -195,7 +213,9 @@ inline void store_run(
         x.s${lane} += bias[${"0" if bias == "m" else "%d * bias_step" % lane}];
 % endif
 % if finish:
-        finish_1(${epilogue.activate(activation, "x.s%d" % lane, ctype)}, out + ${lane} * out_n${finishing.of(finish, "v_{}.s%d" % lane)}${finishing.passed(finish, "%d * out_n" % lane)});
+        finish_1(${epilogue.activate(activation, "x.s%d" % lane, ctype)},
+            out + ${lane} * out_n${finishing.of(finish,
+            "v_{}.s%d" % lane)}${finishing.passed(finish, "%d * out_n" % lane)});
 % else:
         out[${lane} * out_n] = ${epilogue.activate(activation, "x.s%d" % lane, ctype)};
 % endif

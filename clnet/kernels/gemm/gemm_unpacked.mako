@@ -124,7 +124,8 @@ __kernel void gemm_unpacked(...)
 % if bias or activation:
                         if (last) {
 % if bias:
-                            z += ${f"bias_{v}" if bias == "n" else f"bias[(row + {r}) * bias_step]"};
+                            z += ${(
+                                f"bias_{v}" if bias == "n" else f"bias[(row + {r}) * bias_step]")};
 % endif
                             z = ${epilogue.activate(activation, "z", type)};
                         }

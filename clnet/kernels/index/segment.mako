@@ -26,8 +26,8 @@
 ## arg    starts: in int[rows + 1]
 ## arg    order: in int[n]
 ##
-## launch   segment_starts, segment_sum_elements, segment_last: an item per element. segment_marks: an
-##          item per key, and one more.
+## launch   segment_starts, segment_sum_elements, segment_last: an item per element. segment_marks:
+##          an item per key, and one more.
 ##          segment_sum_rows: (rows, outer), groups of one. segment_sum_tree: (inner up to lanes,
 ##          slices * rows, outer), groups of (lanes, slices, 1)
 ## numerics sums in the order of the positions (segment_sum_tree: `slices` interleaved sums, then a

@@ -96,8 +96,10 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
             for (int lane = 0; lane < ${lanes}; lane++) {
 % for u in range(4):
                 {
-                    const int row = ${f"min(own + lane, own_last)" if own_is_row else f"min(j + {u}, {limit} - 1)"};
-                    const int key = ${f"min(j + {u}, {limit} - 1)" if own_is_row else "min(own + lane, own_last)"};
+                    const int row = ${(
+                        "min(own + lane, own_last)" if own_is_row else f"min(j + {u}, {limit} - 1)")};
+                    const int key = ${(
+                        f"min(j + {u}, {limit} - 1)" if own_is_row else "min(own + lane, own_last)")};
                     ${acc} *s = (${acc} *)&s_${u} + lane;
                     if (j + ${u} >= ${limit}
 % if causal:

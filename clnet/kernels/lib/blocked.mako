@@ -15,7 +15,8 @@
 ## param   p: int                    padding along the axis
 <%namespace name="prelude" file="prelude.mako"/>
 <%def name="row(result_height)">
-    const int plane = get_global_id(0) / ${result_height}, row = get_global_id(0) - plane * ${result_height};
+    const int plane = get_global_id(0) / ${result_height},
+        row = get_global_id(0) - plane * ${result_height};
 </%def>
 <%def name="source(lanes)">
     const int image = plane / groups, group = plane - image * groups;
@@ -30,7 +31,9 @@ ${prelude.stream("float", lanes)}
 % endif
 </%def>
 <%def name="store(value, place, lanes, stream)">
-${f"stream({value}, (__global float{lanes} *)({place}));" if stream else f"*(__global vector *)({place}) = {value};"}
+${(
+    f"stream({value}, (__global float{lanes} *)({place}));" if stream
+    else f"*(__global vector *)({place}) = {value};")}
 </%def>
 ##
 ## Which windows along an axis may hold element `at`.

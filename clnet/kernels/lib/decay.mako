@@ -16,7 +16,8 @@ inline float${lanes} decay(float${lanes} x)
 {
 #pragma OPENCL FP_CONTRACT ON
     x = x < -88.0f ? (float${lanes})(-88.0f) : x;
-    const float${lanes} shifted = x * 1.44269504f + 12583039.0f;  /* 1.5 * 2^23: no fraction is left; and 127 */
+    const float${lanes} shifted = x * 1.44269504f + 12583039.0f;
+        /* 1.5 * 2^23: no fraction is left; and 127 */
     const float${lanes} n = shifted - 12583039.0f;
     float${lanes} r = x - n * 0.693359375f;  /* ln 2 in two parts */
     r = r + n * 2.12194440e-4f;
@@ -33,10 +34,10 @@ inline float${lanes} decay(float${lanes} x)
 % endif
 </%def>
 ##
-## Rows of scores: the largest of one, and the sums, lane by lane, of the exponentials less a number,
-## while the row behind it is fetched. What is not a number gets lost among the largest, and stays in
-## the sums: so comparing takes one operation. Four comparisons are under way, since each waits for
-## the one before.
+## Rows of scores: the largest of one, and the sums, lane by lane, of the exponentials less a
+## number, while the row behind it is fetched. What is not a number gets lost among the largest, and
+## stays in the sums: so comparing takes one operation. Four comparisons are under way, since each
+## waits for the one before.
 <%def name="rows(ctype, acc, lanes)">
 <% vector = f"{acc}{lanes}" %>
 ${ragged.load(ctype, acc, lanes)}

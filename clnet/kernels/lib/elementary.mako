@@ -53,7 +53,8 @@ ${erf(real, whole, suffix)}
 % endif
 % endif
 </%def>
-<%def name="polynomial(coefficients, variable)">${"(" * (len(coefficients) - 1)}${coefficients[0]}f${"".join(f" * {variable} + {c}f)" for c in coefficients[1:])}</%def>
+<%def name="polynomial(coefficients, variable)">${"(" * (len(coefficients)
+    - 1)}${coefficients[0]}f${"".join(f" * {variable} + {c}f)" for c in coefficients[1:])}</%def>
 <%def name="exp(real, whole, suffix)">
 ${real} clnet_exp${suffix}(${real} x)
 {
@@ -64,7 +65,8 @@ ${real} clnet_exp${suffix}(${real} x)
     const ${real} shifted = x * 1.44269504f + 12583166.0f;
     const ${real} n = shifted - 12583166.0f;
     const ${real} r = (x - n * 0.693359375f) + n * 2.12194440e-4f;  /* ln 2 in two parts */
-    const ${real} p = ${polynomial(("1.395171857e-3", "8.369598538e-3", "4.166618735e-2", "1.666651219e-1", "0.5"), "r")};
+    const ${real} p = ${polynomial(("1.395171857e-3", "8.369598538e-3", "4.166618735e-2",
+        "1.666651219e-1", "0.5"), "r")};
     /* The power of 2 in two factors, since it may be no normal number. */
     const ${whole} both = as_${whole}(shifted), first = both >> 1;
     return (1.0f + (r + r * r * p)) * as_${real}(first << 23) * as_${real}((both - first) << 23);
@@ -80,7 +82,8 @@ ${real} clnet_expm1${suffix}(const ${real} x)
     const ${real} n = shifted - 12582912.0f;
     const ${real} high = y - n * 0.693359375f, low = n * 2.12194440e-4f;
     const ${real} r = high + low, lost = (high - r) + low;
-    const ${real} p = ${polynomial(("1.991562312e-4", "1.394204563e-3", "8.333270438e-3", "4.166634381e-2", "1.666666716e-1", "0.5"), "r")};
+    const ${real} p = ${polynomial(("1.991562312e-4", "1.394204563e-3", "8.333270438e-3",
+        "4.166634381e-2", "1.666666716e-1", "0.5"), "r")};
     /* Half of (2^n - 1) + 2^n r + 2^n (lost + r^2 p), since 2^128 is no float. */
     const ${real} scale = as_${real}((as_${whole}(shifted) - 0x4b400000 + 126) << 23);
     const ${real} a = scale - 0.5f, b = scale * r, sum = a + b, second = sum - a;
@@ -98,7 +101,8 @@ ${real} clnet_${function}${suffix}(const ${real} x)
     /* x = (1 + f) 2^n with 1 + f from sqrt(1/2) to sqrt(2). */
     const ${whole} power = (bits - 0x3f3504f3) >> 23;
     const ${real} f = as_${real}(bits - (power << 23)) - 1.0f;
-    const ${real} n = as_${real}(power + 0x4b400000) - (small ? (${real})(12582936.0f) : (${real})(12582912.0f));
+    const ${real} n = as_${real}(power + 0x4b400000)
+        - (small ? (${real})(12582936.0f) : (${real})(12582912.0f));
     ${log_polynomial(real)}
 % if base == "e":
     const ${real} result = (f + (f * z * p - n * 2.12194440e-4f - 0.5f * z)) + n * 0.693359375f;
@@ -112,7 +116,9 @@ ${real} clnet_${function}${suffix}(const ${real} x)
 </%def>
 <%def name="log_polynomial(real)">
     const ${real} z = f * f;
-    const ${real} p = ${polynomial(("-7.859622687e-2", "1.288165003e-1", "-1.312875152e-1", "1.418119073e-1", "-1.662455499e-1", "2.000228614e-1", "-2.500081062e-1", "3.333331645e-1"), "f")};
+    const ${real} p = ${polynomial(("-7.859622687e-2", "1.288165003e-1", "-1.312875152e-1",
+        "1.418119073e-1", "-1.662455499e-1", "2.000228614e-1", "-2.500081062e-1",
+        "3.333331645e-1"), "f")};
 </%def>
 <%def name="log1p(real, whole, suffix)">
 ${real} clnet_log1p${suffix}(const ${real} x)
@@ -139,12 +145,14 @@ ${real} clnet_tanh${suffix}(const ${real} x)
 {
 #pragma OPENCL FP_CONTRACT OFF
     const ${real} a = as_${real}(as_${whole}(x) & 0x7fffffff), z = a * a;
-    const ${real} p = ${polynomial(("-5.717045162e-3", "2.065058798e-2", "-5.374349654e-2", "1.333149076e-1", "-3.333328366e-1"), "z")};
+    const ${real} p = ${polynomial(("-5.717045162e-3", "2.065058798e-2", "-5.374349654e-2",
+        "1.333149076e-1", "-3.333328366e-1"), "z")};
     /* exp(2 a), of which few bits count; from 9.1 on tanh is 1. */
     const ${real} b = a > 9.5f ? (${real})(9.5f) : a;
     const ${real} shifted = b * 2.88539008f + 12583039.0f;  /* 1.5 * 2^23 and 127, as in exp */
     const ${real} n = shifted - 12583039.0f, r = b - n * 0.346573591f;
-    const ${real} e = ${polynomial(("8.844473958e-2", "2.677980959e-1", "6.666924953e-1", "1.333321691", "1.999999762", "2.0", "1.0"), "r")} * as_${real}(as_${whole}(shifted) << 23);
+    const ${real} e = ${polynomial(("8.844473958e-2", "2.677980959e-1", "6.666924953e-1",
+        "1.333321691", "1.999999762", "2.0", "1.0"), "r")} * as_${real}(as_${whole}(shifted) << 23);
     const ${real} small = a + a * (z * p), large = 1.0f - 2.0f / (e + 1.0f);
     return as_${real}(as_${whole}(a < 0.625f ? small : large) | (as_${whole}(x) & (int)0x80000000));
 }
@@ -154,10 +162,13 @@ ${real} clnet_erf${suffix}(const ${real} x)
 {
 #pragma OPENCL FP_CONTRACT OFF
     const ${real} a = as_${real}(as_${whole}(x) & 0x7fffffff), z = a * a;
-    const ${real} p = ${polynomial(("7.531972369e-5", "-7.917903713e-4", "5.178558175e-3", "-2.684916928e-2", "1.128349081e-1", "-3.761262000e-1", "1.283791661e-1"), "z")};
+    const ${real} p = ${polynomial(("7.531972369e-5", "-7.917903713e-4", "5.178558175e-3",
+        "-2.684916928e-2", "1.128349081e-1", "-3.761262000e-1", "1.283791661e-1"), "z")};
     /* The fourth root of 1 - erf(a); from 4 on erf is 1. */
     const ${real} b = (a > 4.0f ? (${real})(4.0f) : a) - 1.0f;
-    const ${real} q = ${polynomial(("-1.664135925e-4", "1.888766652e-3", "-6.342060398e-3", "-3.025730141e-3", "5.049363896e-2", "4.396976903e-3", "-4.154928029e-1", "6.297697425e-1"), "b")}, square = q * q;
+    const ${real} q = ${polynomial(("-1.664135925e-4", "1.888766652e-3", "-6.342060398e-3",
+        "-3.025730141e-3", "5.049363896e-2", "4.396976903e-3", "-4.154928029e-1",
+        "6.297697425e-1"), "b")}, square = q * q;
     const ${real} small = a + a * p, large = 1.0f - square * square;
     return as_${real}(as_${whole}(a < 1.05f ? small : large) | (as_${whole}(x) & (int)0x80000000));
 }

@@ -1,7 +1,7 @@
 ## lib fault: what kernels do with data that an op is not defined for
 ##
-## `report` writes into a cell which check found what, and where: the first to come stays, the others
-## are counted (clnet/device/fault.py reads it). Only bad data costs anything.
+## `report` writes into a cell which check found what, and where: the first to come stays, the
+## others are counted (clnet/device/fault.py reads it). Only bad data costs anything.
 ##
 ## param check: bool          whether there is anything to report
 ## param wrap: bool           negative indices were moved by `limit`
@@ -30,7 +30,8 @@ inline void report(
 <%def name="index(check, wrap, place, once)">
 % if check:
     if (!inside && (${once}))
-        report(fault + fault_offset, site, ${"at < 0 ? at - limit : at" if wrap else "at"}, ${place},
+        report(fault + fault_offset, site, ${"at < 0 ? at - limit : at" if wrap else "at"},
+            ${place},
                limit, 0);
 % endif
 </%def>

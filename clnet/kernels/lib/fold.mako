@@ -43,7 +43,8 @@ ${join(kind, ctype, lanes)}
 ${ctype} ${kind}_fold(${ctype}${lanes if lanes > 1 else ""} v${lanes})
 {
 % for width in [lanes >> i for i in range(1, lanes.bit_length())]:
-    ${ctype}${width if width > 1 else ""} v${width} = ${kind}_join${width}(v${2 * width}.lo, v${2 * width}.hi);
+    ${ctype}${width if width > 1 else ""} v${width} =
+        ${kind}_join${width}(v${2 * width}.lo, v${2 * width}.hi);
 % endfor
     return v1;
 }
@@ -54,7 +55,8 @@ ${ctype} ${kind}_fold(${ctype}${lanes if lanes > 1 else ""} v${lanes})
     barrier(CLK_LOCAL_MEM_FENCE);
     if (lane < ${share})
         ${array}[lane * ${kept_items} + kept] = ${kind}_join1(
-            ${array}[lane * ${kept_items} + kept], ${array}[(lane + ${share}) * ${kept_items} + kept]);
+            ${array}[lane * ${kept_items} + kept],
+                ${array}[(lane + ${share}) * ${kept_items} + kept]);
 % endfor
     barrier(CLK_LOCAL_MEM_FENCE);
 </%def>

@@ -10,7 +10,8 @@
 ## param width: int           lanes of the vectors it works with, a power of two
 ## param lanes: int           lanes of a panel, a multiple of width
 ## param space: str           address space of the panel
-## param store: str           function of a value and a place that writes a vector; '': a plain store
+## param store: str           function of a value and a place that writes a vector; '': a plain
+##                            store
 ## param first: int           the first of the `width` lanes that are transposed
 <%def name="pack(name, ctype, width, lanes, space, store='')">
 inline void ${name}(
@@ -19,13 +20,16 @@ inline void ${name}(
 {
     int k = 0;
     if (lane_step == 1 && (valid == ${lanes} || k_step >= ${lanes} - valid)) {
-        /* A short strip reads on into its neighbour; on the last step that could leave the array. */
+        /* A short strip reads on into its neighbour;
+            on the last step that could leave the array. */
         for (const int whole = steps - (valid < ${lanes}); k < whole; k++) {
 % for v in range(lanes // width):
 % if store:
-            ${store}(((__global const vector *)(source + k * k_step))[${v}], (${space} ${ctype}${width} *)(panel + k * ${lanes}) + ${v});
+            ${store}(((__global const vector *)(source + k * k_step))[${v}],
+                (${space} ${ctype}${width} *)(panel + k * ${lanes}) + ${v});
 % else:
-            ((${space} vector *)(panel + k * ${lanes}))[${v}] = ((__global const vector *)(source + k * k_step))[${v}];
+            ((${space} vector *)(panel + k * ${lanes}))[${v}] =
+                ((__global const vector *)(source + k * k_step))[${v}];
 % endif
 % endfor
         }
@@ -40,7 +44,8 @@ inline void ${name}(
     }
     for (; k < steps; k++)
         for (int lane = 0; lane < ${lanes}; lane++)
-            panel[k * ${lanes} + lane] = source[(lane < valid ? lane : valid - 1) * lane_step + k * k_step];
+            panel[k * ${lanes} + lane] =
+                source[(lane < valid ? lane : valid - 1) * lane_step + k * k_step];
     for (int at = k * ${lanes}; at < padded * ${lanes}; at++)
         panel[at] = 0;
 }
@@ -49,19 +54,25 @@ inline void ${name}(
 ## Interleaving the first half of the vectors with the second, log2(width) times, transposes them.
 <%def name="transpose(ctype, width, first, lanes, space, store)">
 % for i in range(width):
-                const ${ctype}${width} s0_${i} = *(__global const vector *)(source + (${first + i} < valid ? ${first + i} : valid - 1) * lane_step + k);
+                const ${ctype}${width} s0_${i} =
+                    *(__global const vector *)(source
+                    + (${first + i} < valid ? ${first + i} : valid - 1) * lane_step + k);
 % endfor
 % for stage in range(1, width.bit_length()):
 % for i in range(width // 2):
-                const ${ctype}${width} s${stage}_${2 * i} = zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
-                const ${ctype}${width} s${stage}_${2 * i + 1} = zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+                const ${ctype}${width} s${stage}_${2 * i} =
+                    zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+                const ${ctype}${width} s${stage}_${2 * i + 1} =
+                    zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
 % endfor
 % endfor
 % for i in range(width):
 % if store:
-                ${store}(s${width.bit_length() - 1}_${i}, (${space} ${ctype}${width} *)(panel + (k + ${i}) * ${lanes} + ${first}));
+                ${store}(s${width.bit_length() - 1}_${i},
+                    (${space} ${ctype}${width} *)(panel + (k + ${i}) * ${lanes} + ${first}));
 % else:
-                *(${space} vector *)(panel + (k + ${i}) * ${lanes} + ${first}) = s${width.bit_length() - 1}_${i};
+                *(${space} vector *)(panel + (k + ${i}) * ${lanes} + ${first}) =
+                    s${width.bit_length() - 1}_${i};
 % endif
 % endfor
 </%def>

@@ -3,7 +3,8 @@
 ## param  by_rows: bool              an item makes a row (CPU) instead of an element (GPU)
 ## param  width: str                 C expression, elements of a row
 ## param  unchecked: all|some|none   which windows are taken to lie inside their plane
-## param  inside: str                C that makes the element at `column` of a window inside the plane
+## param  inside: str                C that makes the element at `column` of a window inside the
+##                                   plane
 ## param  checked: str               C that makes it of any window
 ## param  kh: int                    height of the window
 ## param  kw: int                    its width
@@ -17,10 +18,10 @@
 ## param  divisor: int               what to divide by instead, or 0
 ##
 ## `windows` makes a row of results, or one; where a row's windows lie inside, its loop has no
-## branches and becomes vectors. It needs out_h, out_w, height, width. `level` says which of the windows
-## that begin in row `y_first` do: [first, last). `visit` opens a block that runs for each element, with
-## its `row` (all planes together) and `column`; the kernel has `rows`. `share` says where the window
-## of a mean at `oy`, `ox` lies.
+## branches and becomes vectors. It needs out_h, out_w, height, width. `level` says which of the
+## windows that begin in row `y_first` do: [first, last). `visit` opens a block that runs for each
+## element, with its `row` (all planes together) and `column`; the kernel has `rows`. `share` says
+## where the window of a mean at `oy`, `ox` lies.
 <%def name="visit(by_rows, width)">
 % if by_rows:
     const int row = get_global_id(0);
@@ -32,9 +33,11 @@
 % endif
 </%def>
 <%def name="level(kh, kw, sw, pw, dh=1, dw=1)">
-    const int level = y_first >= 0 && y_first + ${(kh - 1) * dh} < height && width > ${(kw - 1) * dw};
+    const int level = y_first >= 0 && y_first + ${(kh - 1) * dh} < height &&
+        width > ${(kw - 1) * dw};
     const int first = level ? min(${-(-pw // sw)}, out_w) : out_w;
-    const int last = level ? max(first, min((width - ${(kw - 1) * dw + 1} + ${pw}) / ${sw} + 1, out_w)) : out_w;
+    const int last = level ? max(first, min((width - ${(kw - 1) * dw + 1} + ${pw}) / ${sw} + 1,
+        out_w)) : out_w;
 </%def>
 <%def name="windows(by_rows, unchecked, inside, checked, kh, kw, sh, sw, ph, pw, dh=1, dw=1)">
 % if by_rows and unchecked == "some":

@@ -1,9 +1,9 @@
 ## lib prelude: what some compilers have and others lack
 ##
 ## `stream` declares a store that passes the caches by, where the compiler knows one: a plain store
-## first reads the line that it overwrites, so that a kernel bound by memory moves half as many bytes
-## again. A whole line at a time, `place` aligned to it, is twice as fast as halves; and only as a
-## parameter of a function does PoCL's compiler leave a vector of 64 bytes whole.
+## first reads the line that it overwrites, so that a kernel bound by memory moves half as many
+## bytes again. A whole line at a time, `place` aligned to it, is twice as fast as halves; and only
+## as a parameter of a function does PoCL's compiler leave a vector of 64 bytes whole.
 ##
 ## param ctype: str           element type
 ## param width: int           elements of a vector of the processor
@@ -28,7 +28,8 @@ inline void stream(const ${ctype}${width} value, __global ${ctype}${width} *plac
 % if past:
 ${stream(ctype, width)}
 % endif
-inline void spill(__global ${ctype} *base, const long start, __local const ${ctype} *from, const int n)
+inline void spill(__global ${ctype} *base, const long start, __local const ${ctype} *from,
+    const int n)
 {
     typedef ${ctype}${width} __attribute__((aligned(sizeof(${ctype})))) anywhere;
     __global ${ctype} *const to = base + start;
@@ -48,9 +49,9 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 </%def>
 ##
 ## `FETCH_AHEAD(place)` asks for the line at a place in global memory to come into the second-level
-## cache. PoCL leaves OpenCL's prefetch() out, but its compiler has an instruction for it. Others' take
-## it for host memory alone, and SPIR, the code of an abstract machine, has none. The place need not
-## exist.
+## cache. PoCL leaves OpenCL's prefetch() out, but its compiler has an instruction for it. Others'
+## take it for host memory alone, and SPIR, the code of an abstract machine, has none. The place
+## need not exist.
 <%def name="fetch_ahead()">
 #define FETCH_AHEAD(place) prefetch(place, 1)
 #if defined(__has_builtin) && defined(POCL_DEVICE_ADDRESS_BITS) && !defined(__SPIR__)
@@ -61,9 +62,9 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 #endif
 </%def>
 ##
-## `ONE_BY_ONE` before a kernel asks that its work-items not be computed side by side, in the lanes of
-## vectors. Intel's compiler does so by its own judgement, and a kernel of wide vectors is half as
-## fast then.
+## `ONE_BY_ONE` before a kernel asks that its work-items not be computed side by side, in the lanes
+## of vectors. Intel's compiler does so by its own judgement, and a kernel of wide vectors is half
+## as fast then.
 <%def name="one_by_one()">
 #define ONE_BY_ONE
 #ifdef __has_attribute

@@ -15,7 +15,8 @@
     sizes = ["m", "n", "k", "inner", *further]
     strides = [
         "out_m", "out_n", "a_m", "a_k", "b_k", "b_n",
-        "out_outer", "out_inner", "a_outer", "a_inner", "b_outer", "b_inner", "bias_step", "out_slice",
+        "out_outer", "out_inner", "a_outer", "a_inner", "b_outer", "b_inner", "bias_step",
+        "out_slice",
     ]
 %>
     const int ${", ".join(f"{name} = sizes.s{i:x}" for i, name in enumerate(sizes))};

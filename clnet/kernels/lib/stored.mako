@@ -25,7 +25,8 @@
     {
         const float value = (float)(${value});
         const uint bits = as_uint(value);
-        const uint rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  /* to nearest, halves to even */
+        const uint rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  /* to nearest,
+            halves to even */
         ${pointer}[${at}] = isnan(value) ? (ushort)0x7fc0 : (ushort)rounded;
     }
 % else:

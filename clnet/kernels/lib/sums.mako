@@ -24,7 +24,8 @@ if (alpha != 1) {
                     if (keep != 0) {
 % for r in range(rows):
 % for v in range(vectors):
-                        acc_${r}_${v} += keep * ((__global const vector *)(corner + ${r} * out_m))[${v}];
+                        acc_${r}_${v} +=
+                            keep * ((__global const vector *)(corner + ${r} * out_m))[${v}];
 % endfor
 % endfor
                     }
@@ -32,7 +33,8 @@ if (alpha != 1) {
                     if (last) {
 % if bias == "n":
 % for v in range(vectors):
-                        const ${vector_type} bias_${v} = ((__global const vector *)(bias + column))[${v}];
+                        const ${vector_type} bias_${v} =
+                            ((__global const vector *)(bias + column))[${v}];
 % endfor
 % endif
 % for r in range(rows):
@@ -43,7 +45,8 @@ if (alpha != 1) {
 % if bias:
                         acc_${r}_${v} += bias_${v if bias == "n" else r};
 % endif
-                        acc_${r}_${v} = ${epilogue.activate(activation, f"acc_{r}_{v}", vector_type)};
+                        acc_${r}_${v} = ${epilogue.activate(activation, f"acc_{r}_{v}",
+                            vector_type)};
 % endfor
 % endfor
                     }
@@ -51,7 +54,8 @@ if (alpha != 1) {
 % for r in range(rows):
 % for v in range(vectors):
 % if stream:
-                    stream(acc_${r}_${v}, (__global ${vector_type} *)(corner + ${r} * out_m) + ${v});
+                    stream(acc_${r}_${v},
+                        (__global ${vector_type} *)(corner + ${r} * out_m) + ${v});
 % else:
                     ((__global vector *)(corner + ${r} * out_m))[${v}] = acc_${r}_${v};
 % endif
@@ -65,11 +69,13 @@ if (alpha != 1) {
 <%
     columns = vectors * width
     vector_type = f"{ctype}{width}"
-    vector_bias = {None: "0", "m": "bias[r * bias_step]", "n": "*(__global const vector *)(bias + c)"}[bias]
+    vector_bias = {
+        None: "0", "m": "bias[r * bias_step]", "n": "*(__global const vector *)(bias + c)"}[bias]
     scalar_bias = {None: "0", "m": "bias[r * bias_step]", "n": "bias[c * bias_step]"}[bias]
 %>
 inline void store_tile(
-    __global ${ctype} *restrict out, const ${ctype} *restrict tile, const int valid_rows, const int valid_columns,
+    __global ${ctype} *restrict out, const ${ctype} *restrict tile, const int valid_rows,
+        const int valid_columns,
     const long out_m, const long out_n, const ${ctype} alpha, const ${ctype} keep, const int last
     ${", __global const %s *restrict bias, const long bias_step" % ctype if bias else ""})
 {

@@ -37,7 +37,8 @@
 % for width, cache in ((1, "ca"), (4, "cg")):
 inline void copy_${width}(__local ${ctype} *to, __global const ${ctype} *from, const bool valid)
 {
-    asm volatile("cp.async.${cache}.shared.global [%0], [%1], ${4 * width}, %2;" :: "r"((uint)(size_t)to), "l"(from), "r"(valid ? ${4 * width} : 0));
+    asm volatile("cp.async.${cache}.shared.global [%0], [%1], ${4 * width}, %2;"
+        :: "r"((uint)(size_t)to), "l"(from), "r"(valid ? ${4 * width} : 0));
 }
 % endfor
 inline void copy_inside(__local ${ctype} *to, __global const ${ctype} *from)
@@ -61,8 +62,10 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 ##
 ## The tiles in local memory, the item's place, and its sums.
 <%def name="begin(tile, ctype, a, b)">
-    __local ${ctype} a_tile[${tile.stages}][${tile.tile_k}][${a.pitch}] __attribute__((aligned(32)));
-    __local ${ctype} b_tile[${tile.stages}][${tile.tile_k}][${b.pitch}] __attribute__((aligned(32)));
+    __local ${ctype} a_tile[${tile.stages}][${tile.tile_k}][${a.pitch}]
+        __attribute__((aligned(32)));
+    __local ${ctype} b_tile[${tile.stages}][${tile.tile_k}][${b.pitch}]
+        __attribute__((aligned(32)));
     const int self = get_local_id(0), lane = self % 32;
 % if tile.teams > 1:
     const int team = self / ${tile.team_items}, patch = self % ${tile.team_items} / 32;
@@ -78,8 +81,12 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
     const int self_n = patch % ${tile.patches_n} * ${tile.lanes_n * tile.item_n} + lane_n * 4;
     const int a_lane = self % ${a.lanes} * ${a.width}, a_line = self / ${a.lanes};
     const int b_lane = self % ${b.lanes} * ${b.width}, b_line = self / ${b.lanes};
-    __local ${ctype} *a_to = &a_tile[0][${"a_line" if a.along == "tile" else "a_lane"}][${"a_lane" if a.along == "tile" else "a_line"}];
-    __local ${ctype} *b_to = &b_tile[0][${"b_line" if b.along == "tile" else "b_lane"}][${"b_lane" if b.along == "tile" else "b_line"}];
+    __local ${ctype} *a_to = &a_tile[0]
+        [${"a_line" if a.along == "tile" else "a_lane"}]
+        [${"a_lane" if a.along == "tile" else "a_line"}];
+    __local ${ctype} *b_to = &b_tile[0]
+        [${"b_line" if b.along == "tile" else "b_lane"}]
+        [${"b_lane" if b.along == "tile" else "b_line"}];
 % for i in range(tile.item_m):
     ${ctype}4 ${", ".join("acc_%d_%d = 0" % (i, j) for j in range(tile.item_n // 4))};
 % endfor
@@ -89,24 +96,28 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 % endfor
 % if not tile.ring:
 % for name, loads in (("a", a), ("b", b)):
-    ${ctype if loads.width == 1 else ctype + "4"} ${", ".join("%s_run_%d" % (name, i) for i in range(loads.count))};
+    ${ctype if loads.width == 1 else ctype + "4"} ${", ".join("%s_run_%d" % (name,
+        i) for i in range(loads.count))};
 % endfor
 % endif
 </%def>
 ##
-## Start bringing one operand's next tile in; many small copies gain from asking once for all of them
-## whether they are inside, but not where an item's products leave room for them.
+## Start bringing one operand's next tile in; many small copies gain from asking once for all of
+## them whether they are inside, but not where an item's products leave room for them.
 <%def name="copies(tile, ctype, loads, name, stride)">
 <% single = tile.copy == "async" and loads.width == 1 and tile.item_m * tile.item_n <= 64 %>
 % if single:
     if (${name}_room > ${(loads.count - 1) * loads.jump}) {
 % for i in range(loads.count):
-        copy_inside(${name}_to + slot * ${loads.pitch * loads.tile_k} + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)}, ${name}_from + ${i * loads.jump} * ${stride});
+        copy_inside(${name}_to + slot * ${loads.pitch * loads.tile_k}
+            + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)},
+            ${name}_from + ${i * loads.jump} * ${stride});
 % endfor
     } else {
 % endif
 % for i in range(loads.count):
-    ${copy_one(tile, ctype, loads, name, i, "%s_from + %d * %s" % (name, i * loads.jump, stride), "%d < %s_room" % (i * loads.jump, name))}
+    ${copy_one(tile, ctype, loads, name, i, "%s_from + %d * %s" % (name, i * loads.jump, stride),
+        "%d < %s_room" % (i * loads.jump, name))}
 % endfor
 % if single:
     }
@@ -116,7 +127,8 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 ## One read of it.
 <%def name="copy_one(tile, ctype, loads, name, i, source, valid)">
 % if tile.ring:
-    copy_${loads.width}(${name}_to + slot * ${loads.pitch * loads.tile_k} + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)}, ${source}, ${valid});
+    copy_${loads.width}(${name}_to + slot * ${loads.pitch * loads.tile_k}
+        + ${i * loads.jump * (loads.pitch if loads.along == "tile" else 1)}, ${source}, ${valid});
 % else:
     ${name}_run_${i} = 0;
     if (${valid})
@@ -127,7 +139,8 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 ## Put what an item read into local memory.
 <%def name="stores(tile, ctype, loads, name)">
 % for i in range(loads.count):
-<% offset = "slot * %d + %d" % (loads.pitch * loads.tile_k, i * loads.jump * (loads.pitch if loads.along == "tile" else 1)) %>
+<% offset = "slot * %d + %d" % (loads.pitch * loads.tile_k,
+    i * loads.jump * (loads.pitch if loads.along == "tile" else 1)) %>
 % if loads.width == 1:
     ${name}_to[${offset}] = ${name}_run_${i};
 % elif loads.along == "tile":
@@ -260,15 +273,18 @@ inline void copy_4(__local ${ctype} *to, __global const ${ctype} *from, const bo
 </%def>
 ##
 ## Where in the tile a step of the item's team lies.
-<%def name="own_step(tile, step)">${"team * %d + %s" % (tile.steps, step) if tile.teams > 1 else step}</%def>
+<%def name="own_step(tile, step)">${"team * %d + %s" % (tile.steps,
+    step) if tile.teams > 1 else step}</%def>
 ##
 ## Read the item's part of one step of both tiles.
 <%def name="fragments(tile, ctype, parity, slot, step)">
 % for i in range(tile.item_m // 4):
-            a${parity}_${i} = *(__local const ${ctype}4 *)&a_tile[${slot}][${own_step(tile, step)}][self_m + ${i * tile.lanes_m * 4}];
+            a${parity}_${i} = *(__local const ${ctype}4 *)&a_tile[${slot}][${own_step(tile,
+                step)}][self_m + ${i * tile.lanes_m * 4}];
 % endfor
 % for j in range(tile.item_n // 4):
-            b${parity}_${j} = *(__local const ${ctype}4 *)&b_tile[${slot}][${own_step(tile, step)}][self_n + ${j * tile.lanes_n * 4}];
+            b${parity}_${j} = *(__local const ${ctype}4 *)&b_tile[${slot}][${own_step(tile,
+                step)}][self_n + ${j * tile.lanes_n * 4}];
 % endfor
 </%def>
 <%def name="products(tile, parity)">

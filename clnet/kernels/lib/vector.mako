@@ -14,7 +14,8 @@
 #pragma OPENCL FP_CONTRACT ON
 typedef ${ctype}${width} __attribute__((aligned(sizeof(${ctype})))) vector;
 
-inline ${ctype}${width} multiply_add(const ${ctype}${width} x, const ${ctype}${width} y, const ${ctype}${width} sum)
+inline ${ctype}${width} multiply_add(const ${ctype}${width} x, const ${ctype}${width} y,
+    const ${ctype}${width} sum)
 {
     return x * y + sum;
 }
@@ -33,8 +34,8 @@ inline ${ctype}${width} zip_${half}(const ${ctype}${width} x, const ${ctype}${wi
 % endfor
 </%def>
 ##
-## Every second element of a run of 2 * width - 1: those of x, and behind them those of y, which begins
-## with x's last element.
+## Every second element of a run of 2 * width - 1: those of x, and behind them those of y, which
+## begins with x's last element.
 <%def name="second(ctype, width)">
 inline ${ctype}${width} second(const ${ctype}${width} x, const ${ctype}${width} y)
 {
@@ -53,8 +54,10 @@ inline ${ctype}${width} second(const ${ctype}${width} x, const ${ctype}${width} 
 % endfor
 % for stage in range(1, stages + 1):
 % for i in range(width // 2):
-        const ${ctype}${width} s${stage}_${2 * i} = zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
-        const ${ctype}${width} s${stage}_${2 * i + 1} = zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+        const ${ctype}${width} s${stage}_${2 * i} =
+            zip_lo(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
+        const ${ctype}${width} s${stage}_${2 * i + 1} =
+            zip_hi(s${stage - 1}_${i}, s${stage - 1}_${i + width // 2});
 % endfor
 % endfor
 % for i in range(width):

@@ -82,7 +82,8 @@
 <%namespace name="strided" file="/lib/strided.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
-<%def name="converted(ctype, to_bool, value)">${f"({value} != 0)" if to_bool else f"({ctype})({value})"}</%def>
+<%def name="converted(ctype, to_bool, value)">${(
+    f"({value} != 0)" if to_bool else f"({ctype})({value})")}</%def>
 <%def name="copy_elements(ctype, source, to_bool, ndim)">
 __kernel void copy_elements(...)
 {
@@ -162,7 +163,8 @@ __kernel void copy_squares(...)
     x += x_offset + at_x + (long)column * x_column;
     for (int at = from; at < end; at += ${tile}) {
         const int row = min(at, rows - ${tile});
-        ${vectors.turn(ctype, tile, "x + row + {0} * (long)x_column", "y + (row + {0}) * (long)y_row", "stream" if stream else "")}
+        ${vectors.turn(ctype, tile, "x + row + {0} * (long)x_column",
+            "y + (row + {0}) * (long)y_row", "stream" if stream else "")}
     }
 }
 </%def>
@@ -203,6 +205,7 @@ __kernel void arange(...)
 {
     const int i = get_global_id(0);
     if (i < n)
-        y[y_offset + i] = (${ctype})${"(start + i * step)" if real == "long" else f"fma(({real})i, step, start)"};
+        y[y_offset + i] =
+            (${ctype})${"(start + i * step)" if real == "long" else f"fma(({real})i, step, start)"};
 }
 </%def>

@@ -6,7 +6,8 @@
 ## param  ctype: str                 type of the elements
 ## param  lanes: int                 elements of a vector
 ## param  padded: bool               x does not fill y
-## param  stream: bool               y goes past the caches; it begins at a line, which a vector fills
+## param  stream: bool               y goes past the caches; it begins at a line, which a vector
+##                                   fills
 ## param  room: int                  elements that are put together, whole vectors
 ## param  ndim: int                  axes but for the last
 ## def    place
@@ -63,7 +64,8 @@ __kernel void place(...)
             const int count = min(n - column, size - at);
             const int at_x = ${" + ".join(f"at_{d} * x_stride_{d}" for d in range(ndim)) or "0"};
 % if padded:
-            const int inside = ${" && ".join(f"at_{d} >= 0 && at_{d} < x_size_{d}" for d in range(ndim)) or "1"};
+            const int inside = ${" && ".join(f"at_{d} >= 0 && at_{d} < x_size_{d}"
+                for d in range(ndim)) or "1"};
             const int first = inside ? clamp(left - column, 0, count) : count;
             const int last = inside ? clamp(left + m - column, first, count) : count;
             for (int i = 0; i < first; ++i)

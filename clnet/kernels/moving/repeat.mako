@@ -1,13 +1,14 @@
 ## kernel repeat: y[row, :] = x[row], or that over a number; y is dense
 ##
-## A broadcast along the last axis, written as lines of the caches: where rows are no whole number of
-## them, a line holds the end of one row and the begin of the next.
+## A broadcast along the last axis, written as lines of the caches: where rows are no whole number
+## of them, a line holds the end of one row and the begin of the next.
 ##
 ## param  ctype: str                 type of the elements
 ## param  whole: str                 the integer type as wide
 ## param  lanes: int                 elements of a vector
 ## param  divided: bool              elements are divided
-## param  stream: bool               y goes past the caches; it begins at a line, which a vector fills
+## param  stream: bool               y goes past the caches; it begins at a line, which a vector
+##                                   fills
 ## param  ndim: int                  axes of x given by sizes and strides
 ## param  row: str                   C expression
 ## param  name: str                  of the variable set
@@ -50,7 +51,8 @@ __kernel void repeat(...)
         const int whole_lines = min(left, end - at) / ${lanes};
         const ${ctype}${lanes} line = value;
         for (int i = 0; i < whole_lines; ++i, at += ${lanes}) {
-            ${"stream(line, (__global %s%d *)(y + at))" % (ctype, lanes) if stream else "*(__global vector *)(y + at) = line"};
+            ${"stream(line, (__global %s%d *)(y + at))" % (ctype,
+                lanes) if stream else "*(__global vector *)(y + at) = line"};
         }
         left -= whole_lines * ${lanes};
         ++row;
@@ -59,8 +61,10 @@ __kernel void repeat(...)
         }
         if (at + ${lanes} <= end) {
             if (left > 0) {
-                const ${ctype}${lanes} both = lane < (${whole})left ? line : (${ctype}${lanes})after;
-                ${"stream(both, (__global %s%d *)(y + at))" % (ctype, lanes) if stream else "*(__global vector *)(y + at) = both"};
+                const ${ctype}${lanes} both =
+                    lane < (${whole})left ? line : (${ctype}${lanes})after;
+                ${"stream(both, (__global %s%d *)(y + at))" % (ctype,
+                    lanes) if stream else "*(__global vector *)(y + at) = both"};
                 at += ${lanes};
                 left -= ${lanes};
             }

@@ -55,8 +55,8 @@
 ## arg      sum_{k}: out float[groups, lanes]
 ## % endfor
 ## arg      partial: in float[groups, parts, sums, lanes]
-## launch   moments, sums: one item takes one part of one group; the others: one item a group. Groups
-##          of one
+## launch   moments, sums: one item takes one part of one group; the others: one item a group.
+##          Groups of one
 ## numerics two passes over each part of a mean; contraction off, so that a recomputed expression
 ##          has the bits of pointwise.mako; everything is joined in a fixed order
 <%namespace name="prelude" file="/lib/prelude.mako"/>
@@ -76,7 +76,8 @@ __kernel void blocked_moments(...)
     for (int begin = from, count; begin < end; begin += count) {
         const int image = begin / pixels, pixel = begin - image * pixels;
         count = min(pixels - pixel, end - begin);
-        __global const vector *source = (__global const vector *)(x + (long)image * image_step + pixel * ${lanes});
+        __global const vector *source = (__global const vector *)(x + (long)image * image_step
+            + pixel * ${lanes});
         for (int i = 0; i + 2 <= count; i += 2) {
             sum0 += source[i];
             sum1 += source[i + 1];
@@ -90,7 +91,8 @@ __kernel void blocked_moments(...)
     for (int begin = from, count; begin < end; begin += count) {
         const int image = begin / pixels, pixel = begin - image * pixels;
         count = min(pixels - pixel, end - begin);
-        __global const vector *source = (__global const vector *)(x + (long)image * image_step + pixel * ${lanes});
+        __global const vector *source = (__global const vector *)(x + (long)image * image_step
+            + pixel * ${lanes});
         for (int i = 0; i + 2 <= count; i += 2) {
             const float${lanes} one = source[i] - mean, other = source[i + 1] - mean;
             square0 += one * one;
@@ -107,7 +109,8 @@ __kernel void blocked_moments(...)
     const float${lanes} rest = (rest0 + rest1) / (float)(end - from);
     const long to = (long)get_global_id(0) * ${lanes};
     *(__global vector *)(means + means_offset + to) = mean + rest;
-    *(__global vector *)(squares + squares_offset + to) = square0 + square1 - rest * rest * (float)(end - from);
+    *(__global vector *)(squares + squares_offset + to) =
+        square0 + square1 - rest * rest * (float)(end - from);
 }
 </%def>
 <%def name="blocked_statistics(lanes)">
@@ -123,7 +126,8 @@ __kernel void blocked_statistics(...)
         const float share = (float)here / (before + here);
         const float${lanes} step = *(__global const vector *)(means + part * ${lanes}) - centre;
         centre += step * share;
-        square += *(__global const vector *)(squares + part * ${lanes}) + step * step * (before * share);
+        square += *(__global const vector *)(squares + part * ${lanes})
+            + step * step * (before * share);
     }
     *(__global vector *)(mean + mean_offset + group * ${lanes}) = centre;
     *(__global vector *)(var + var_offset + group * ${lanes}) = square / (float)(total - 1);
@@ -168,7 +172,8 @@ __kernel void blocked_sums(...) {
     % if blocked:
     x_${j} += x_${j}_offset + (long)group * x_${j}_group;
     % else:
-    const float${lanes} v_${j} = *(__global const vector *)(x_${j} + x_${j}_offset + group * ${lanes});
+    const float${lanes} v_${j} = *(__global const vector *)(x_${j} + x_${j}_offset
+        + group * ${lanes});
     % endif
 % endfor
 % for k in range(made, len(results)):
@@ -183,7 +188,8 @@ __kernel void blocked_sums(...) {
     % endif
 % endfor
 % for k in range(made):
-        __global float *to_${k} = y_${k} + y_${k}_offset + (((long)image * groups + group) * pixels + pixel) * ${lanes};
+        __global float *to_${k} = y_${k} + y_${k}_offset
+            + (((long)image * groups + group) * pixels + pixel) * ${lanes};
 % endfor
         for (int i = 0; i + 2 <= count; i += 2) {
         ${terms(statements, results, made, stream, lanes, inputs, "i", 0)}

@@ -112,7 +112,8 @@ __kernel void norm_parts(...) {
 % endif
     ${vector} sums = 0, products = 0;
 % if grad:
-    const ${vector if columns else acc} centre = ${"load_ragged(mean + channel, count, 0)" if columns else "mean[channel]"};
+    const ${vector if columns else acc} centre =
+        ${"load_ragged(mean + channel, count, 0)" if columns else "mean[channel]"};
     ${part_pass({"sums": "g", "products": "g * (v - centre)"}, vector, lanes, columns, grad, "0")}
     const ${vector if columns else acc} one = ${fold("sums")}, other = ${fold("products")};
 % else:
@@ -120,7 +121,8 @@ __kernel void norm_parts(...) {
     const ${vector if columns else acc} near = ${fold("sums")} / (end - from);
     // What rounding left of the mean is the mean of the distances to it.
     ${vector} rests = 0;
-    ${part_pass({"rests": "v - near", "products": "(v - near) * (v - near)"}, vector, lanes, columns, grad, "near")}
+    ${part_pass({"rests": "v - near", "products": "(v - near) * (v - near)"}, vector, lanes,
+        columns, grad, "near")}
     const ${vector if columns else acc} rest = ${fold("rests")} / (end - from);
     const ${vector if columns else acc} one = near + rest;
     const ${vector if columns else acc} other = ${fold("products")} - rest * rest * (end - from);

@@ -26,12 +26,13 @@
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%def name="norm_runs(grad, ctype, group, width, reads)">
 <% vector = ctype if width == 1 else f"{ctype}{width}" %>
-<% folded = (lambda v: v) if width == 1 else (lambda v: f"(({v}.s0 + {v}.s1) + ({v}.s2 + {v}.s3))") %>
+<% folded = "{0}" if width == 1 else "(({0}.s0 + {0}.s1) + ({0}.s2 + {0}.s3))" %>
 ${lib.join("sum", ctype, 1)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
 __kernel void norm_runs(...) {
     __local ${ctype} partial[${group}];
-    const int lane = get_local_id(0), kept = 0, part = get_group_id(0) % parts, channel = get_group_id(0) / parts;
+    const int lane = get_local_id(0), kept = 0, part = get_group_id(0) % parts,
+        channel = get_group_id(0) / parts;
     const int from = part * part_size, end = min(from + part_size, total);
     x += x_offset;
 % if grad:
@@ -65,7 +66,7 @@ __kernel void norm_runs(...) {
     sums += v_${r};
 % endif
 % endfor
-    partial[lane] = ${folded("sums")};
+    partial[lane] = ${folded.format("sums")};
     ${lib.tree("sum", "partial", group, 1)}
 % if grad:
     const ${ctype} one = partial[0];
@@ -78,7 +79,7 @@ __kernel void norm_runs(...) {
 % endfor
 % endif
     barrier(CLK_LOCAL_MEM_FENCE);
-    partial[lane] = ${folded("products")};
+    partial[lane] = ${folded.format("products")};
     ${lib.tree("sum", "partial", group, 1)}
     if (lane == 0) {
         first[first_offset + channel * parts + part] = one;

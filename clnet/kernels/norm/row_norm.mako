@@ -11,7 +11,8 @@
 ## param    stream: bool                 results go past the caches; their rows are whole vectors
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share a row, a power of two
-## param    own: int                     elements of a row that an item has in registers; 0: too many
+## param    own: int                     elements of a row that an item has in registers; 0: too
+##                                       many
 ## param    rows: int                    rows that are computed at once
 ## param    kept_items: int              rows of a group
 ## param    term: str                    C expression that the items of a row add up
@@ -36,8 +37,8 @@
 ## arg      x: in ctype[rows, n]
 ## arg      weight: in ctype[n]          only when weighted
 ## arg      bias: in ctype[n]            only when biased
-## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group / reduce_items)
-##          rows.
+## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group /
+##          reduce_items) rows.
 ## numerics two passes for the deviation; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
@@ -98,7 +99,8 @@
             const ${vector} b = load_ragged(bias + bias_offset + i, n - i, 0);
 % endif
 % for r in range(rows):
-            store_ragged(to + ${r}l * n + i, n - i, ${distance(r)} * scale_${r}${" * w" if weighted else ""}${" + b" if biased else ""});
+            store_ragged(to + ${r}l * n + i, n - i, ${distance(r)} * scale_${r}
+                ${"* w" if weighted else ""}${" + b" if biased else ""});
 % endfor
         }
 </%def>
@@ -180,12 +182,16 @@ __kernel void row_norm_group(
 % for k in range(own):
     if (has_${k}) {
         const int i = lane + ${k * reduce_items};
-        to[i] = own_${k} * scale${" * weight[weight_offset + i]" if weighted else ""}${" + bias[bias_offset + i]" if biased else ""};
+        to[i] = own_${k} * scale
+            ${"* weight[weight_offset + i]" if weighted else ""}
+            ${"+ bias[bias_offset + i]" if biased else ""};
     }
 % endfor
 % else:
     for (int i = lane; i < size; i += ${reduce_items})
-        to[i] = (from[i]${shift}) * scale${" * weight[weight_offset + i]" if weighted else ""}${" + bias[bias_offset + i]" if biased else ""};
+        to[i] = (from[i]${shift}) * scale
+            ${"* weight[weight_offset + i]" if weighted else ""}
+            ${"+ bias[bias_offset + i]" if biased else ""};
 % endif
 }
 </%def>

@@ -3,8 +3,10 @@
 ## Rows are read once from memory: input gradients and the sums over rows come of the same pass.
 ##
 ## math     with z = (x - mean) invstd and g = gy weight: gx = invstd (g - mean(g) - z mean(g z)),
-##          without the means of x and g unless centred; gweight = sum gy z, gbias = sum gy, over rows
-## layout   all arrays dense; each part of the rows gives sums of its own, which are joined elsewhere
+##          without the means of x and g unless centred; gweight = sum gy z, gbias = sum gy, over
+##          rows
+## layout   all arrays dense; each part of the rows gives sums of its own, which are joined
+##          elsewhere
 ## param    centred: bool                the mean was subtracted
 ## param    weighted: bool               there is a weight
 ## param    summed: bool                 gweight and gbias are summed, too
@@ -73,7 +75,8 @@
     vector = f"{ctype}{lanes}"
     slope = lambda r: f"load_ragged(slopes + {r}l * n + i, n - i, 0)"
     load = lambda r, fill: f"load_ragged(from + {r}l * n + i, n - i, {fill})"
-    normed = lambda r: (f"({load(r, f'mean_{r}')} - mean_{r})" if centred else load(r, 0)) + f" * scale_{r}"
+    distance = lambda r: f"({load(r, f'mean_{r}')} - mean_{r})" if centred else load(r, 0)
+    normed = lambda r: f"{distance(r)} * scale_{r}"
 %>
         __global const ${ctype} *slopes = gy + gy_offset + (long)row * n;
         __global const ${ctype} *from = x + x_offset + (long)row * n;
@@ -118,7 +121,9 @@
             FETCH_AHEAD(slopes + ${rows + r}l * n + i);
             FETCH_AHEAD(from + ${rows + r}l * n + i);
             const ${vector} g_${r} = ${slope(r)}${" * w" if weighted else ""};
-            store_ragged(to + ${r}l * n + i, n - i, scale_${r} * (g_${r}${f" - level_{r}" if centred else ""} - ${normed(r)} * tilt_${r}));
+            store_ragged(to + ${r}l * n + i, n - i,
+                scale_${r} * (g_${r}${f" - level_{r}" if centred else ""}
+                - ${normed(r)} * tilt_${r}));
 % endfor
         }
 </%def>
@@ -156,10 +161,12 @@ __kernel void row_norm_grad_rows(
 </%def>
 ##
 ## The lanes of a vector are four rows, of which those from the last on do not exist.
-<%def name="of_rows(element, ctype)">(${ctype}4)(${", ".join(f"row + {r} < last ? {element.format(r)} : 0" for r in range(4))})</%def>
+<%def name="of_rows(element, ctype)">(${ctype}4)(${", ".join(
+    f"row + {r} < last ? {element.format(r)} : 0" for r in range(4))})</%def>
 <%def name="loaded(centred, ctype)">
             const ${ctype}4 g = ${of_rows("slopes[{}l * n + i]", ctype)};
-            const ${ctype}4 z = (${of_rows("from[{}l * n + i]", ctype)}${" - centre" if centred else ""}) * scale;
+            const ${ctype}4 z = (${of_rows("from[{}l * n + i]",
+                ctype)}${" - centre" if centred else ""}) * scale;
 </%def>
 <%def name="row_norm_grad_group(centred, weighted, summed, ctype, group, reduce_items)">
 <%

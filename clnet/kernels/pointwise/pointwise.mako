@@ -54,7 +54,8 @@
 % endfor
         ;
 </%def>
-<%def name="pointwise(statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
+<%def name="pointwise(
+    statements, results, functions, compute, outputs, inputs, scalars, outer, index)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, compute, 1)}
 __kernel void pointwise(...)

@@ -1,6 +1,7 @@
 ## kernel pointwise_many: the same expressions over many small arrays, in one launch
 ##
-## math     in each segment k: y_k_j[i] = expression_j(y_k_0[i], ..., x_k_0[i], ..., u_0, ..., s_0, ...)
+## math     in each segment k: y_k_j[i] = expression_j(y_k_0[i], ..., x_k_0[i], ..., u_0, ..., s_0,
+##          ...)
 ## layout   dense arrays, of one size within a segment; a group works on one block of one segment
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of each changed array's value
@@ -45,7 +46,8 @@
     ${stored.load(kind[0], compute, name, pointer, at)}
 % endif
 </%def>
-<%def name="pointwise_many(statements, results, functions, compute, changed, inputs, shared, scalars, segments)">
+<%def name="pointwise_many(
+    statements, results, functions, compute, changed, inputs, shared, scalars, segments)">
 #pragma OPENCL FP_CONTRACT OFF
 ${elementary.define(functions, compute, 1)}
 __kernel void pointwise_many(...)
@@ -72,7 +74,8 @@ __kernel void pointwise_many(...)
     }
 % endfor
 % for j, kind in enumerate(shared):
-    ${value(kind, compute, "v_%d" % (len(changed) + len(inputs) + j), "u_%d" % j, "u_%d_offset" % j)}
+    ${value(kind, compute, "v_%d" % (len(changed) + len(inputs) + j), "u_%d" % j,
+        "u_%d_offset" % j)}
 % endfor
     const int begin = (group - first) * block;
     const int end = begin + block < n ? begin + block : n;

@@ -47,7 +47,8 @@
 % endfor
         ;
 </%def>
-<%def name="pointwise_vectors(statements, results, functions, lanes, inputs, scalars, outer, stream)">
+<%def name="pointwise_vectors(
+    statements, results, functions, lanes, inputs, scalars, outer, stream)">
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
 % if stream:
@@ -77,7 +78,9 @@ __kernel void pointwise_vectors(...)
     for (int i = from; i < end; i++) {
 % for j, (moves, wide) in enumerate(inputs):
     % if moves:
-        const float${lanes} v_${j} = ${"*(__global const vector *)(x_%d + (long)i * x_%d_run)" % (j, j) if wide else "x_%d[(long)i * x_%d_run]" % (j, j)};
+        const float${lanes} v_${j} =
+            ${"*(__global const vector *)(x_%d + (long)i * x_%d_run)" % (j,
+            j) if wide else "x_%d[(long)i * x_%d_run]" % (j, j)};
     % endif
 % endfor
 % for statement in statements:

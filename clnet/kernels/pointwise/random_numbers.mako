@@ -93,7 +93,8 @@ inline float radius_of(const float x)
     const int power = (as_int(x) - 0x3f3504f3) >> 23;
     const float f = as_float(as_int(x) - (power << 23)) - 1.0f, n = (float)power;
     ${elementary.log_polynomial("float")}
-    const float square = -2.0f * ((f + (f * z * p - n * 2.12194440e-4f - 0.5f * z)) + n * 0.693359375f);
+    const float square = -2.0f * ((f + (f * z * p - n * 2.12194440e-4f - 0.5f * z))
+        + n * 0.693359375f);
     /* Newton's steps to 1 / sqrt, and one to sqrt. */
     float inverse = as_float(0x5f375a86 - (as_int(square) >> 1));
 % for _ in range(3):
@@ -102,12 +103,14 @@ inline float radius_of(const float x)
     const float root = square * inverse;
     return root + 0.5f * inverse * (square - root * root);
 }
-/* Cosine and sine of a turn in 2^24 parts: by minimax polynomials (Remez) from the nearest quarter on. */
+/* Cosine and sine of a turn in 2^24 parts: by minimax polynomials (Remez) from the nearest quarter
+   on. */
 inline float2 on_circle(const uint turn)
 {
     const int quarter = (int)(turn + (1u << 21)) >> 22;
     const float r = (float)((int)turn - (quarter << 22)) * 0x1p-23f, z = r * r;
-    const float c = (((0.231260926f * z - 1.33503592f) * z + 4.05870676f) * z - 4.93480206f) * z + 1.0f;
+    const float c = (((0.231260926f * z - 1.33503592f) * z + 4.05870676f) * z - 4.93480206f) * z
+        + 1.0f;
     const float s = r * (((-0.589012206f * z + 2.54976106f) * z - 5.16770792f) * z + 3.14159274f);
     const float x = quarter & 1 ? s : c, y = quarter & 1 ? c : s;
     return (float2)((quarter + 1) & 2 ? -x : x, quarter & 2 ? -y : y);

@@ -3,8 +3,8 @@
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
 ## param  by_rows: bool              an item makes a row (CPU) instead of an element (GPU)
-## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their elements
-##                                   are written out
+## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their
+##                                   elements are written out
 ## param  include_pad: bool          padding counts in the mean
 ## param  divisor: int               what to divide by instead, or 0
 ## param  kh: int                     height of the window
@@ -44,10 +44,10 @@
 ## arg    x: in ctype[planes][n]
 ##
 ## launch   by_rows: one item per row of y, groups of one; else, and for gradients, one per element.
-##          The gradient _planes: one item per plane, groups of one. plane_mean: one for planes_each.
-##          plane_mean_local: a group per plane
-## numerics sums in the window's order, gradients in the parts' order, means of whole planes by a fixed
-##          tree: the same bits every run
+##          The gradient _planes: one item per plane, groups of one. plane_mean: one for
+##          planes_each. plane_mean_local: a group per plane
+## numerics sums in the window's order, gradients in the parts' order, means of whole planes by a
+##          fixed tree: the same bits every run
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%namespace name="plane" file="/lib/plane.mako"/>

@@ -1,10 +1,10 @@
 ## kernel avg_pool_grad: to each element of a plane its share of the gradients of windows' means
 ##
-## layout _strips: `sh` rows of gx are a step. Of a strip of steps the gradients of windows, each over
-##        the elements of its window, come into local memory, with zeros around them where no window
-##        is: so rows have no edges, and a vector of windows gives a vector of columns for each phase.
-##        What is made waits in local memory, too, where a row may run over its ends, and goes from
-##        there to gx in one piece.
+## layout _strips: `sh` rows of gx are a step. Of a strip of steps the gradients of windows, each
+##        over the elements of its window, come into local memory, with zeros around them where no
+##        window is: so rows have no edges, and a vector of windows gives a vector of columns for
+##        each phase. What is made waits in local memory, too, where a row may run over its ends,
+##        and goes from there to gx in one piece.
 ##
 ## param  ctype: str                 type of the elements
 ## param  real: str                  type they are summed in
@@ -18,10 +18,12 @@
 ## param  pw: int                    columns of padding before it
 ## param  lanes: int                 elements of a vector
 ## param  room: int                  elements of local memory
-## param  stream: bool               gx goes past the caches; it begins at a line, which a vector fills
+## param  stream: bool               gx goes past the caches; it begins at a line, which a vector
+##                                   fills
 ## param  phase: int                 row of a step
 ## param  down: int                  windows that begin in different rows and lie over one element
-## param  across: int                windows that begin in different columns and lie over one element
+## param  across: int                windows that begin in different columns and lie over one
+##                                   element
 ## param  axis: str                  y or x
 ## param  o: str                     C expression, the window's number along the axis
 ## param  k: int                     elements of a window along the axis
@@ -42,8 +44,8 @@
 ## arg    gy: in ctype
 ##
 ## launch   one item per element; _strips: one item for planes_each, groups of one
-## numerics sums in the windows' order; _strips: along rows of windows, then down, each gradient times
-##          the reciprocal of its window's height and width first: the same bits every run
+## numerics sums in the windows' order; _strips: along rows of windows, then down, each gradient
+##          times the reciprocal of its window's height and width first: the same bits every run
 <%namespace name="vectors" file="/lib/vector.mako"/>
 <%namespace name="plane" file="/lib/plane.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
@@ -57,7 +59,8 @@ __kernel void avg_pool_gradient(...)
         const int last_x = min((column + ${pw}) / ${sw}, out_w - 1);
         ${real} sum = 0;
         for (int oy = max((at_y + ${ph}) / ${sh} - ${(kh - 1) // sh}, 0); oy <= last_y; ++oy)
-            for (int ox = max((column + ${pw}) / ${sw} - ${(kw - 1) // sw}, 0); ox <= last_x; ++ox) {
+            for (int ox = max((column + ${pw}) / ${sw} - ${(kw - 1) // sw}, 0); ox <= last_x;
+                ++ox) {
             ${plane.share(include_pad, divisor, kh, kw, sh, sw, ph, pw)}
                 if (at_y >= top && at_y < bottom && column >= left && column < right)
                     sum += source[oy * out_w + ox] / count;
@@ -94,16 +97,20 @@ __kernel void avg_pool_gradient_strips(...)
             const int steps = min(strip, steps_y - from);
             for (int r = 0; r < steps + ${down - 1}; ++r) {
                 const int oy = from + r - ${down - 1};
-                __global const ${ctype} *const source = gy + gy_offset + (plane * out_h + oy) * (long)out_w;
+                __global const ${ctype} *const source =
+                    gy + gy_offset + (plane * out_h + oy) * (long)out_w;
                 __local ${ctype} *const to = grads + r * wide;
                 if (oy >= 0 && oy < out_h) {
                     ${counted("y", "oy", include_pad, False, kh, sh, ph, "height")}
-                    const ${ctype} share = ${f"({ctype})1 / {divisor}" if divisor else f"1 / ({ctype})count_y"};
+                    const ${ctype} share =
+                        ${f"({ctype})1 / {divisor}" if divisor else f"1 / ({ctype})count_y"};
                     if (windows >= ${lanes})
                         for (int at = 0; at < windows; at += ${lanes}) {
                             const int i = min(at, windows - ${lanes});
                             FETCH_AHEAD(source + i + 1024);
-                            *(__local vector *)(to + i) = *(__global const vector *)(source + i) * (share * *(__local const vector *)(shares + i));
+                            *(__local vector *)(to + i) =
+                                *(__global const vector *)(source
+                                + i) * (share * *(__local const vector *)(shares + i));
                         }
                     else
                         for (int i = 0; i < windows; ++i)
@@ -112,7 +119,8 @@ __kernel void avg_pool_gradient_strips(...)
                     for (int i = 0; i < windows; ++i)
                         to[i] = 0;
             }
-            const int begin = max(from * ${sh} - ${ph}, 0), end = min((from + steps) * ${sh} - ${ph}, height);
+            const int begin = max(from * ${sh} - ${ph}, 0),
+                end = min((from + steps) * ${sh} - ${ph}, height);
             for (int i = 0; i < steps; ++i) {
                 __local const ${ctype} *const over = grads + (i + ${down - 1}) * wide;
 % for phase in range(sh):
@@ -125,7 +133,8 @@ __kernel void avg_pool_gradient_strips(...)
                 }
 % endfor
             }
-            spill(gx + gx_offset, (plane * height + begin) * (long)width, made, (end - begin) * width);
+            spill(gx + gx_offset, (plane * height + begin) * (long)width, made,
+                (end - begin) * width);
         }
 }
 </%def>
@@ -136,28 +145,36 @@ __kernel void avg_pool_gradient_strips(...)
         const int count_${axis} = 1;
 % else:
         const int begin_${axis} = ${o} * ${s} - ${p};
-        const int count_${axis} = min(begin_${axis} + ${k}, ${size}${f" + {p}" if include_pad else ""}) - ${f"begin_{axis}" if include_pad else f"max(begin_{axis}, 0)"};
+        const int count_${axis} = min(begin_${axis} + ${k},
+            ${size}${f" + {p}" if include_pad else ""})
+            - ${f"begin_{axis}" if include_pad else f"max(begin_{axis}, 0)"};
 % endif
 </%def>
 ##
-## A row, vectors of steps at a time. It begins with what lies before the plane: there the row before
-## ends, so that is put back.
+## A row, vectors of steps at a time. It begins with what lies before the plane: there the row
+## before ends, so that is put back.
 <%def name="made_row(phase, ctype, down, across, kh, kw, sh, sw, pw, lanes)">
 % for q in range(pw):
                         const ${ctype} before_${q} = to[${q - pw}];
 % endfor
                         for (int x = 0; x < steps_x; x += ${lanes}) {
 % for j in range(across):
-                            const ${ctype}${lanes} window_${j} = ${" + ".join(f"*(__local const vector *)(over - {r} * wide + x - {j})" for r in range(down) if phase + r * sh < kh) or "0"};
+                            const ${ctype}${lanes} window_${j} = ${(
+                                " + ".join(
+                                    f"*(__local const vector *)(over - {r} * wide + x - {j})"
+                                    for r in range(down) if phase + r * sh < kh) or "0")};
 % endfor
 % for p in range(sw):
-                            const ${ctype}${lanes} step_${p} = ${" + ".join(f"window_{j}" for j in range(across) if p + j * sw < kw) or "0"};
+                            const ${ctype}${lanes} step_${p} =
+                                ${" + ".join(f"window_{j}" for j in range(across)
+                                if p + j * sw < kw) or "0"};
 % endfor
 % if sw == 1:
                             *(__local vector *)(to + x - ${pw}) = step_0;
 % elif sw == 2:
                             *(__local vector *)(to + 2 * x - ${pw}) = zip_lo(step_0, step_1);
-                            *(__local vector *)(to + 2 * x + ${lanes - pw}) = zip_hi(step_0, step_1);
+                            *(__local vector *)(to + 2 * x + ${lanes - pw}) =
+                                zip_hi(step_0, step_1);
 % else:
 % for p in range(sw):
 % for lane in range(lanes):

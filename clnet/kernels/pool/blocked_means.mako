@@ -1,4 +1,5 @@
-## kernel blocked_means: means over windows of blocked planes and over parts of them, and their gradients
+## kernel blocked_means: means over windows of blocked planes and over parts of them, and their
+## gradients
 ##
 ## layout  arrays are (n, groups, h, w, lanes); a vector holds neighbouring channels of one pixel
 ## param   lanes: int                channels of a block: 4, 8 or 16
@@ -40,8 +41,8 @@
 ## arg     out_h, out_w, height, width: int
 ## arg     gx: out float
 ## arg     gy: in float
-## launch  blocked_plane_gradient, blocked_avg_pool_gradient: an item takes `each`; else one item a row of
-##         what is written; groups of one
+## launch  blocked_plane_gradient, blocked_avg_pool_gradient: an item takes `each`; else one item a
+##         row of what is written; groups of one
 ## numerics sums in the windows' order; blocked_avg_pool_gradient: down first, then along the row
 <%namespace name="blocked" file="/lib/blocked.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
@@ -49,11 +50,13 @@
 ## The part of window `o` along an axis that lies inside the plane, and how many elements it counts.
 <%def name="span(axis, o, adaptive, size, out, k, s, p)">
 % if adaptive:
-    const int first_${axis} = ${o} * ${size} / ${out}, end_${axis} = ((${o} + 1) * ${size} + ${out} - 1) / ${out};
+    const int first_${axis} = ${o} * ${size} / ${out},
+        end_${axis} = ((${o} + 1) * ${size} + ${out} - 1) / ${out};
     const int counted_${axis} = end_${axis} - first_${axis};
 % else:
     const int start_${axis} = ${o} * ${s} - ${p};
-    const int first_${axis} = max(start_${axis}, 0), end_${axis} = min(start_${axis} + ${k}, ${size});
+    const int first_${axis} = max(start_${axis}, 0),
+        end_${axis} = min(start_${axis} + ${k}, ${size});
     const int counted_${axis} = min(start_${axis} + ${k}, ${size} + ${p}) - start_${axis};
 % endif
 </%def>
@@ -79,7 +82,8 @@ __kernel void blocked_avg_pool(...)
         ${count(adaptive, include_pad, divisor)}
 % if not adaptive:
 % for line in range(sw * sh):
-        FETCH_AHEAD(x + ((long)row * ${sh} * width + column * ${sw * sh} + ${128 + line}) * ${lanes});
+        FETCH_AHEAD(x + ((long)row * ${sh} * width + column * ${sw * sh}
+            + ${128 + line}) * ${lanes});
 % endfor
 % endif
         float${lanes} sum = 0;
@@ -98,7 +102,8 @@ __kernel void blocked_plane_gradient(...)
 {
     const int first = get_global_id(0) * each, last = min(first + each, planes);
     for (int plane = first; plane < last; plane++) {
-        const float${lanes} share = *(__global const vector *)(gy + gy_offset + (long)plane * ${lanes}) * (1.0f / size);
+        const float${lanes} share = *(__global const vector *)(gy + gy_offset
+            + (long)plane * ${lanes}) * (1.0f / size);
         __global float *const to = gx + gx_offset + (long)plane * size * ${lanes};
         for (int i = 0; i < size; i++) {
             ${blocked.store("share", f"to + i * {lanes}", lanes, stream)}
@@ -123,7 +128,8 @@ __kernel void blocked_parts_gradient(...)
                 ${span("x", "ox", True, "width", "out_w", 1, 1, 0)}
                 ${count(True, True, 0)}
                 if (row >= first_y && row < end_y && column >= first_x && column < end_x)
-                    sum += *(__global const vector *)(gy + (oy * out_w + ox) * ${lanes}) * (1 / count);
+                    sum += *(__global const vector *)(gy
+                        + (oy * out_w + ox) * ${lanes}) * (1 / count);
             }
         }
         *(__global vector *)(gx + column * ${lanes}) = sum;
@@ -131,8 +137,8 @@ __kernel void blocked_parts_gradient(...)
 }
 </%def>
 ##
-## Of each column of windows what it gives to the row is computed once: columns before it are carried
-## along.
+## Of each column of windows what it gives to the row is computed once: columns before it are
+## carried along.
 <%def name="blocked_avg_pool_gradient(lanes, stream, include_pad, divisor, kh, kw, sh, sw, ph, pw)">
 <% down, across = (kh - 1) // sh + 1, (kw - 1) // sw + 1 %>
 ${blocked.types(lanes, stream)}
@@ -144,11 +150,13 @@ __kernel void blocked_avg_pool_gradient(...)
         const int plane = at / height, row = at - plane * height;
         __global const float *const from = gy + gy_offset + (long)plane * out_h * out_w * ${lanes};
         __global float *const to = gx + gx_offset + (long)at * width * ${lanes};
-        const int low = max((row + ${ph + sh - kh}) / ${sh}, 0), high = min((row + ${ph}) / ${sh}, out_h - 1);
+        const int low = max((row + ${ph + sh - kh}) / ${sh}, 0),
+            high = min((row + ${ph}) / ${sh}, out_h - 1);
         float shares[${down}];
         for (int oy = low; oy <= high; oy++) {
             ${span("y", "oy", False, "height", "out_h", kh, sh, ph)}
-            shares[oy - low] = 1.0f / ${divisor or f"({'counted_y' if include_pad else '(end_y - first_y)'} * {kw})"};
+            shares[oy - low] = 1.0f / ${(
+                divisor or f"({'counted_y' if include_pad else '(end_y - first_y)'} * {kw})")};
         }
 % for j in range(1, across):
         float${lanes} window_${j} = 0;
@@ -170,7 +178,8 @@ __kernel void blocked_avg_pool_gradient(...)
             }
 % for p in range(sw):
             if (column + ${p} >= 0 && column + ${p} < width) {
-                const float${lanes} sum = ${" + ".join(f"window_{j}" for j in range(across) if p + j * sw < kw) or "0"};
+                const float${lanes} sum =
+                    ${" + ".join(f"window_{j}" for j in range(across) if p + j * sw < kw) or "0"};
                 ${blocked.store("sum", f"to + (column + {p}) * {lanes}", lanes, stream)}
             }
 % endfor

@@ -1,7 +1,7 @@
 ## kernel blocked_pool: maxima over windows of blocked planes, and their gradients
 ##
-## layout  arrays are (n, groups, h, w, lanes); a vector holds neighbouring channels of one pixel, so
-##         nothing here depends on where a window lies but the loops' bounds
+## layout  arrays are (n, groups, h, w, lanes); a vector holds neighbouring channels of one pixel,
+##         so nothing here depends on where a window lies but the loops' bounds
 ## param   lanes: int                channels of a block: 4, 8 or 16
 ## param   with_index: bool          positions of the maxima are stored too
 ## param   stream: bool              gradients go past the caches; a pixel is a line of them
@@ -73,7 +73,8 @@ __kernel void blocked_max_pool(...)
 % endif
 % if inside:
 % for line in range(sw * sh):
-        FETCH_AHEAD(x + ((long)row * ${sh} * width + column * ${sw * sh} + ${128 + line}) * ${lanes});
+        FETCH_AHEAD(x + ((long)row * ${sh} * width + column * ${sw * sh}
+            + ${128 + line}) * ${lanes});
 % endfor
 % endif
         const int corner = (top + first_y * ${dh}) * width + left + first_x * ${dw};
@@ -97,7 +98,8 @@ __kernel void blocked_max_pool(...)
 </%def>
 <%def name="tap(lanes, at)">
             {
-                const float${lanes} value = *(__global const vector *)(x + (long)(${at}) * ${lanes});
+                const float${lanes} value =
+                    *(__global const vector *)(x + (long)(${at}) * ${lanes});
                 const int${lanes} better = (value > best) | (value != value);
                 best = better ? value : best;
                 where = better ? (int${lanes})(${at}) : where;
@@ -153,7 +155,8 @@ __kernel void blocked_max_pool_gradient(...)
         for (int oy = low_y; oy <= high_y; oy++)
             for (int ox = low_x; ox <= high_x; ox++) {
                 const int at = (oy * out_w + ox) * ${lanes};
-                const int${lanes} chosen = *(__global const whole *)(index + at) == row * width + column;
+                const int${lanes} chosen =
+                    *(__global const whole *)(index + at) == row * width + column;
                 sum += chosen ? *(__global const vector *)(gy + at) : (float${lanes})(0);
             }
         ${blocked.store("sum", f"gx + column * {lanes}", lanes, stream)}

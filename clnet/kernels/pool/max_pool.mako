@@ -14,10 +14,10 @@
 ## param  dh: int                     vertical step within a window
 ## param  dw: int                     horizontal step
 ## param  lanes: int                 elements of a vector, which fill a line of the caches
-## param  room: int                  elements of local memory for a plane, whole vectors of which go past
-##                                   the caches to gx; 0: without
-## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their elements
-##                                   are written out
+## param  room: int                  elements of local memory for a plane, whole vectors of which go
+##                                   past the caches to gx; 0: without
+## param  unchecked: all|some|none   windows that are taken to lie inside their plane: their
+##                                   elements are written out
 ## def    max_pool
 ## arg    rows: int      rows of y, all planes together
 ## arg    out_h, out_w: int

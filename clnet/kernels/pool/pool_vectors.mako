@@ -1,8 +1,8 @@
 ## kernel pool_vectors: maxima over windows of planes with their positions, and means, in vectors
 ##
-## `lanes` neighbouring windows are a vector. Where they step by two, the even elements of 2 * lanes - 1
-## are what one tap of them reads. Of a row at least `lanes` windows lie between its ends: the last
-## vector overlaps the one before it. What reaches over an end is made one by one.
+## `lanes` neighbouring windows are a vector. Where they step by two, the even elements of 2 * lanes
+## - 1 are what one tap of them reads. Of a row at least `lanes` windows lie between its ends: the
+## last vector overlaps the one before it. What reaches over an end is made one by one.
 ##
 ## param  with_index: bool          positions of the maxima are stored too
 ## param  include_pad: bool         padding counts in the mean
@@ -16,7 +16,8 @@
 ## param  pw: int                   columns of padding before it
 ## param  dh: int                   vertical step within a window
 ## param  dw: int                   horizontal step
-## param  at_begin: bool|str        the first window may begin before the row; C that makes `lanes` such
+## param  at_begin: bool|str        the first window may begin before the row; C that makes `lanes`
+##                                  such
 ## param  between: str              C that makes `lanes` windows from `column` on
 ## param  one: str                  C that makes the window at `column`, of taps [begin, end)
 ## param  mask: str                 a variable: a vector of 0 and -1
@@ -81,7 +82,8 @@ __kernel void avg_pool_vectors(...)
             capture(mean, True, include_pad, divisor, lanes, kh, kw, sw, pw, ph),
             capture(mean, False, include_pad, divisor, lanes, kh, kw, sw, pw, ph),
             lanes, kw, sh, sw, pw, 1)}
-        ${others_of_row(capture(mean_alone, include_pad, divisor, kh, kw, sw, pw, ph), sw, pw, 1, kw)}
+        ${others_of_row(capture(mean_alone, include_pad, divisor, kh, kw, sw, pw, ph), sw, pw, 1,
+            kw)}
         ${move_on(sh, ph)}
     }
 }
@@ -159,19 +161,22 @@ __kernel void avg_pool_vectors(...)
 % if sw == 1:
                 float${lanes} value = *(__global const vector *)(from + ${j * dw});
 % else:
-                float${lanes} value = second(*(__global const vector *)(from + ${j * dw}), *(__global const vector *)(from + ${j * dw + lanes - 1}));
+                float${lanes} value = second(*(__global const vector *)(from + ${j * dw}),
+                    *(__global const vector *)(from + ${j * dw + lanes - 1}));
 % endif
 % if at_begin and j * dw < pw:
-                value = (int${lanes})(${", ".join(str(-(i * sw + j * dw < pw)) for i in range(lanes))}) ? (float${lanes})(${none}) : value;
+                value = (int${lanes})(${", ".join(str(-(i * sw + j * dw < pw))
+                    for i in range(lanes))}) ? (float${lanes})(${none}) : value;
 % endif
 </%def>
 ##
-## NaN is above all: the sum of a window's elements is NaN if one of them is, or there are infinities of
-## both signs. Then the row is made again, one by one.
+## NaN is above all: the sum of a window's elements is NaN if one of them is, or there are
+## infinities of both signs. Then the row is made again, one by one.
 <%def name="largest(at_begin, with_index, lanes, kw, sw, pw, dw)">
             float${lanes} best = -INFINITY, sum = 0;
 % if at_begin:
-            int${lanes} where = (int${lanes})(${", ".join(str(max(-((i * sw - pw) // dw), 0) * dw) for i in range(lanes))}) + first * row_step;
+            int${lanes} where = (int${lanes})(${", ".join(str(max(-((i * sw - pw) // dw), 0) * dw)
+                for i in range(lanes))}) + first * row_step;
 % else:
             int${lanes} where = first * row_step;
 % endif
@@ -190,7 +195,8 @@ __kernel void avg_pool_vectors(...)
             strange |= sum != sum;
             *(__global vector *)(to + column) = best;
 % if with_index:
-            *(__global whole *)(index + row * out_w + column) = where + steps + (top * width + column * ${sw} - ${pw});
+            *(__global whole *)(index + row * out_w + column) =
+                where + steps + (top * width + column * ${sw} - ${pw});
 % endif
 </%def>
 <%def name="largest_alone(with_index, sw, pw, dw)">
@@ -222,9 +228,12 @@ __kernel void avg_pool_vectors(...)
 % if divisor:
             *(__global vector *)(to + column) = sum / ${divisor};
 % elif at_begin and not include_pad:
-            *(__global vector *)(to + column) = sum / ((float${lanes})(${", ".join(str(min(kw, kw - pw + i * sw)) for i in range(lanes))}) * ${down(include_pad, kh, ph).strip()});
+            *(__global vector *)(to + column) =
+                sum / ((float${lanes})(${", ".join(str(min(kw, kw - pw + i * sw))
+                for i in range(lanes))}) * ${down(include_pad, kh, ph).strip()});
 % else:
-            *(__global vector *)(to + column) = sum / (${kw} * ${down(include_pad, kh, ph).strip()});
+            *(__global vector *)(to + column) =
+                sum / (${kw} * ${down(include_pad, kh, ph).strip()});
 % endif
 </%def>
 <%def name="mean_alone(include_pad, divisor, kh, kw, sw, pw, ph)">
@@ -236,7 +245,8 @@ __kernel void avg_pool_vectors(...)
             to[column] = sum / ${divisor};
 % elif include_pad:
             const int beyond = width + ${pw} + before;
-            to[column] = sum / (${down(include_pad, kh, ph).strip()} * (beyond < ${kw} ? beyond : ${kw}));
+            to[column] = sum / (${down(include_pad, kh, ph).strip()} * (beyond < ${kw} ? beyond
+                : ${kw}));
 % else:
             to[column] = sum / (${down(include_pad, kh, ph).strip()} * (end - begin));
 % endif

@@ -35,17 +35,14 @@ class Window(NamedTuple):
 
     def params(self, *, dilated: bool = True) -> dict[str, int]:
         """It as parameters of a kernel, of means without steps within a window."""
-        return named("kh kw sh sw ph pw dh dw", *self) if dilated else _undilated(*self[:6])
+        names = "kh kw sh sw ph pw dh dw" if dilated else "kh kw sh sw ph pw"
+        return named(names, *(self if dilated else self[:6]))
 
     def inside(self, y: Array, x: Array) -> bool:
         """Whether no window of ``y`` reaches over an edge of ``x``."""
         down = (y.shape[-2] - 1) * self.sh + (self.kh - 1) * self.dh < x.shape[-2]
         right = (y.shape[-1] - 1) * self.sw + (self.kw - 1) * self.dw < x.shape[-1]
         return down and right and self.ph == self.pw == 0
-
-
-def _undilated(*sizes: int) -> dict[str, int]:
-    return named("kh kw sh sw ph pw", *sizes)
 
 
 def by_rows(target: Target) -> bool:

@@ -100,7 +100,8 @@ inline ${acc}${n} load${width}(__global const ${ctype} *p)
     return ${f"convert_{acc}{n}({value} != ({ctype}{n})0) & 1" if n else f"{value} != 0"};
 % else:
     typedef ${ctype}${n} __attribute__((aligned(sizeof(${ctype})))) unaligned;
-    const ${acc}${n} v = ${"*(__global const unaligned *)p" if ctype == acc else f"convert_{acc}{n}({value})"};
+    const ${acc}${n} v =
+        ${"*(__global const unaligned *)p" if ctype == acc else f"convert_{acc}{n}({value})"};
     return ${"v * v" if load == "square" else "v"};
 % endif
 }
@@ -199,7 +200,8 @@ __kernel void reduce_columns(...) {
     const int vectors = n / ${lanes};
     long x_start = column, out_at = part * part_stride + column * kept_out${last};
 % if kept_rank > 1:
-    ${decode("item / blocks / parts", "int", "kept", kept_rank - 1, {"x_start": "x", "out_at": "out"})}
+    ${decode("item / blocks / parts", "int", "kept", kept_rank - 1,
+        {"x_start": "x", "out_at": "out"})}
 % endif
     ${vector} sums[${block // lanes}];
     ${acc} tail[${lanes}];
@@ -246,7 +248,8 @@ __kernel void reduce_columns(...) {
         for (int i = 0; i < vectors; i++)
             sums[i] = ${kind}_join${lanes}(sums[i], ${joined(lanes, f"i * {lanes}")});
         for (int i = vectors * ${lanes}; i < n; i++)
-            tail[i - vectors * ${lanes}] = ${kind}_join1(tail[i - vectors * ${lanes}], ${joined(1, "i")});
+            tail[i - vectors * ${lanes}] =
+                ${kind}_join1(tail[i - vectors * ${lanes}], ${joined(1, "i")});
 </%def>
 <%def name="reduce_group(
     kind, load, ctype, out_ctype, acc, mean, flat, group, reduce_items, kept_fast, kept_rank,

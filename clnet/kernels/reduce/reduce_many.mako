@@ -1,17 +1,20 @@
 ## kernel reduce_many: partial results of many arrays, in one launch
 ##
-## math     partial[g] = join of load(x_k[i]) over the elements i of group g's block of its segment k
+## math     partial[g] = join of load(x_k[i]) over the elements i of group g's block of its segment
+##          k
 ## layout   dense arrays of any sizes; a group reduces one block of one segment
 ## param    kind: sum|max             how two partial results become one
 ## param    load: square|magnitude    what is reduced: x * x, or |x|
 ## param    ctype: float|double       type of the elements and of the results
-## param    lanes: int                lanes of a vector, a power of two; 1 in groups of several items
+## param    lanes: int                lanes of a vector, a power of two; 1 in groups of several
+##                                    items
 ## param    group: int                work-items of a group, a power of two
 ## param    segments: int             number of segments
 ## % for k in range(segments):
 ## arg      x_{k}: in ctype, may alias
 ## arg      n_{k}: int                     elements of segment k
-## arg      first_{k}: int                 its first group; beyond all groups for a segment that is none
+## arg      first_{k}: int                 its first group; beyond all groups for a segment that is
+##                                         none
 ## % endfor
 ## arg      partial: out ctype, may alias  one result for each group
 ## arg      block: int                     elements of a group
@@ -62,7 +65,8 @@ __kernel void reduce_many(...)
         ${name} = ${kind}_join${lanes}(${name}, ${value.format(f"v{k}")});
 % endfor
     }
-    result = ${kind}_fold(${kind}_join${lanes}(${kind}_join${lanes}(a, b), ${kind}_join${lanes}(c, d)));
+    result = ${kind}_fold(${kind}_join${lanes}(${kind}_join${lanes}(a, b),
+        ${kind}_join${lanes}(c, d)));
 % endif
     for (; i < end; i++)
         result = ${kind}_join1(result, ${value.format("x[i]")});

@@ -1,8 +1,8 @@
 ## kernel scan: out[i] = x[0] joined with x[1] ... x[i], along one axis
 ##
-## layout   x and out are [outer, n, inner]; steps along n may be negative, which scans from the end.
-##          The axis is cut into parts of part_size, each scanned by itself; then the scan of the parts'
-##          last elements is joined to the parts that follow.
+## layout   x and out are [outer, n, inner]; steps along n may be negative, which scans from the
+##          end. The axis is cut into parts of part_size, each scanned by itself; then the scan of
+##          the parts' last elements is joined to the parts that follow.
 ## param    kind: sum|prod
 ## param    ctype: str                type of x, out and the running value
 ## param    group: int                work-items that share a part, a power of two

@@ -3,10 +3,12 @@
 ## math     top = max_c x[c],  l = log sum_c exp(x[c] - top),  p = exp(x - top - l)
 ##          loss = (1 - s) w[t] (l - (x[t] - top)) + s / n sum_c w[c] (l - (x[c] - top))
 ##          gx[c] = g ((1 - s) w[t] (p[c] - (c == t)) + s / n (p[c] sum w - w[c]))
-## layout   x and gx dense (outer, n, inner), n classes; targets, loss, counted (outer, inner); lse the
-##          same twice, (2, outer, inner): every top, then every l, whose sum would round l away.
-##          A target that is ignored gives loss 0 and counts 0; one outside the classes gives NaN.
-## param    normalize: bool              x are scores; else logarithms of probabilities, top and l are 0
+## layout   x and gx dense (outer, n, inner), n classes; targets, loss, counted (outer, inner); lse
+##          the same twice, (2, outer, inner): every top, then every l, whose sum would round l
+##          away. A target that is ignored gives loss 0 and counts 0; one outside the classes gives
+##          NaN.
+## param    normalize: bool              x are scores; else logarithms of probabilities, top and l
+##                                       are 0
 ## param    weighted: bool               classes have weights
 ## param    smooth: bool                 s is not 0
 ## param    reduction: none|sum|mean     how the losses were reduced, for the gradient
@@ -15,7 +17,8 @@
 ## param    lanes: int                   lanes of a vector of acc
 ## param    group: int                   work-items of a group, a power of two
 ## param    reduce_items: int            of these, how many share one loss, a power of two
-## param    stream: bool                 gx goes past the caches; its rows are whole vectors of a line
+## param    stream: bool                 gx goes past the caches; its rows are whole vectors of a
+##                                       line
 ## param    kept_fast: bool              neighbouring work-items take neighbouring inner elements
 ## param    check: bool                  a target outside the classes is reported
 ## def cross_entropy_rows, cross_entropy_group, cross_entropy_grad_rows, cross_entropy_grad_group
@@ -55,7 +58,8 @@
 ## arg      site: int                         its number
 ## % endif
 ## launch   rows: local 1, rows_per_item rows an item. group: (group / reduce_items) losses a group.
-## numerics the largest score is subtracted first, before the logarithm of the sum is; sums in a fixed order
+## numerics the largest score is subtracted first, before the logarithm of the sum is; sums in a
+##          fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
@@ -87,7 +91,8 @@
 % if normalize:
         const ${acc} top = lse[lse_offset + row], log_sum = lse[lse_offset + rows + row];
 % endif
-        ${acc} g = gy[gy_offset${" + row" if reduction == "none" else ""}]${" / total[total_offset]" if reduction == "mean" else ""};
+        ${acc} g = gy[gy_offset${" + row" if reduction == "none" else ""}]
+            ${"/ total[total_offset]" if reduction == "mean" else ""};
         if (!inside)
             g = NAN;
         /* What the target's own score gets, every score by its weight, and by its probability. */
@@ -109,11 +114,13 @@ __kernel void cross_entropy_rows(...) {
 % if smooth:
         ${vector} weight_sums = 0, dots = 0;
         for (int i = 0; i < n; i += ${lanes}) {
-            const ${vector} w = ${"load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else "1"};
+            const ${vector} w =
+                ${"load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else "1"};
             weight_sums += w;
             dots += w * (load_ragged(from + i, n - i, top) - top);
         }
-        const ${acc} weights = ${"sum_fold(weight_sums)" if weighted else "n"}, dot = sum_fold(dots);
+        const ${acc} weights = ${"sum_fold(weight_sums)" if weighted else "n"},
+            dot = sum_fold(dots);
 % endif
         ${finish(normalize, weighted, smooth, acc, check)}
     }
@@ -193,7 +200,8 @@ __kernel void cross_entropy_grad_rows(...) {
                 v = decay(load_ragged(from + i, n - i, 0) - top - log_sum) * every;
 % endif
 % if smooth:
-                v -= spread${" * load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else ""};
+                v -= spread
+                    ${"* load_ragged(weight + weight_offset + i, n - i, 0)" if weighted else ""};
 % endif
             }
             store_ragged(to + i, n - i, v);

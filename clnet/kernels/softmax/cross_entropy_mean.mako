@@ -10,8 +10,9 @@
 ## arg      total: out ctype[1]
 ## arg      loss: in ctype[n]
 ## arg      counted: in ctype[n]         weight of each target, 0 when it is ignored
-## launch   cross_entropy_mean: one group. cross_entropy_mean_item: one item that adds in the group's
-##          order, for devices whose work-items do not run together: no barrier, the same bits.
+## launch   cross_entropy_mean: one group. cross_entropy_mean_item: one item that adds in the
+##          group's order, for devices whose work-items do not run together: no barrier, the same
+##          bits.
 ## numerics sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%def name="cross_entropy_mean(ctype, acc, group)">

@@ -41,8 +41,8 @@
 ## arg      y: in ctype[outer, n, inner]
 ## launch   rows: local 1, rows_per_item rows an item. columns: local 1, one vector of columns an
 ##          item. group: a group computes (group / reduce_items) sums.
-## numerics the largest x is subtracted first, in the logarithm too: added to the logarithm of the sum
-##          it would round that away; sums in a fixed order
+## numerics the largest x is subtracted first, in the logarithm too: added to the logarithm of the
+##          sum it would round that away; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="decay" file="/lib/decay.mako"/>
@@ -60,7 +60,8 @@ __kernel void softmax_rows(...) {
         const ${acc} ${"log_sum = log(sum)" if log else "scale = 1 / sum"};
         for (int i = 0; i < n; i += ${lanes}) {
             const ${acc}${lanes} v = load_ragged(from + i, n - i, 0);
-            store_ragged(to + i, n - i, ${"(v - top) - log_sum" if log else "decay(v - top) * scale"});
+            store_ragged(to + i, n - i,
+                ${"(v - top) - log_sum" if log else "decay(v - top) * scale"});
         }
     }
 }
@@ -145,10 +146,12 @@ __kernel void softmax_grad_rows(...) {
         __global ${ctype} *to = gx + gx_offset + (long)row * n;
         ${acc}${lanes} sums = 0;
         for (int i = 0; i < n; i += ${lanes})
-            sums += load_ragged(g + i, n - i, 0)${"" if log else " * load_ragged(from + i, n - i, 0)"};
+            sums += load_ragged(g + i, n - i,
+                0)${"" if log else " * load_ragged(from + i, n - i, 0)"};
         const ${acc} sum = sum_fold(sums);
         for (int i = 0; i < n; i += ${lanes}) {
-            const ${acc}${lanes} v = load_ragged(from + i, n - i, 0), gv = load_ragged(g + i, n - i, 0);
+            const ${acc}${lanes} v = load_ragged(from + i, n - i, 0),
+                gv = load_ragged(g + i, n - i, 0);
             store_ragged(to + i, n - i, ${"gv - decay(v) * sum" if log else "v * (gv - sum)"});
         }
     }
