@@ -24,6 +24,7 @@ with paused_collector():
     from .autograd import no_grad as no_grad
     from .autograd import set_grad_enabled as set_grad_enabled
     from .compile import compile as compile
+    from .compile import compile_module
     from .creation import abstract as abstract
     from .creation import arange as arange
     from .creation import as_tensor as as_tensor
@@ -118,6 +119,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 globals().update(_attribute.WORDS)
+nn.Module.compile = compile_module  # pyright: ignore[reportAttributeAccessIssue] - siblings
 
 # PyTorch's second names. They hide builtins here and nowhere else.
 long, short, half, double = int64, int16, float16, float64

@@ -14,7 +14,7 @@ from .array import Array
 from .autodiff.overwrite import overwrite, refresh
 from .autodiff.tape import Node, add_to_leaf, root_gradient, run_backward
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
-from .device import Device, current_device
+from .device import Device, current_device, users_line
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .ops.create import Full, MakeInto, held
@@ -325,7 +325,8 @@ class Tensor:
                 op_name,
                 "a value is read on the host inside a function that clnet.compile traces",
                 shape=self.shape,
-                remedy="Return the tensor and read it outside",
+                line=users_line(),
+                remedy="Return the tensor and read it outside; choose elements by clnet.where",
             )
         return self.array
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from copy import deepcopy
+from functools import wraps
 from itertools import count
 from threading import RLock
-from typing import Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Device, current_device
@@ -22,6 +26,7 @@ from .regions import alive_bytes, memory_is_short
 _MOST_PLANS = 16
 _MOST_TURNS = 4
 _USES = count()
+_SAID: set[str] = set()
 
 
 class _Kept:
@@ -53,6 +58,15 @@ class Compiled:
         num_traces: how many plans were made so far.
     """
 
+    num_traces: int
+    _function: Callable[..., Any]
+    _module: Any
+    _recompute: bool | None
+    _passes: tuple[Pass, ...]
+    _plans: dict[Any, _Kept]
+    _tracing: Any
+    __name__: str
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -60,14 +74,20 @@ class Compiled:
         *,
         recompute: bool | None = None,
     ) -> None:
-        self._function = function
-        self._recompute = recompute
-        self._passes = tuple(passes)
-        self._plans: dict[Any, _Kept] = {}  # entered and removed by who traces
-        self._tracing = RLock()
-        self.num_traces = 0
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
-        self.__doc__ = function.__doc__
+        name = getattr(function, "__name__", type(function).__name__)
+        own = getattr(function, "__self__", None)
+        fields: dict[str, Any] = {
+            "_function": function,
+            "_module": next((m for m in (function, own) if hasattr(m, "named_parameters")), None),
+            "_recompute": recompute,
+            "_passes": tuple(passes),
+            "_plans": {},  # entered and removed by who traces
+            "_tracing": RLock(),
+            "num_traces": 0,
+            "__name__": name,
+            "__doc__": function.__doc__,
+        }
+        self.__dict__.update(fields)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function on these arguments.
@@ -85,6 +105,9 @@ class Compiled:
         """
         now = mode.current()
         if now.tracer is not None:  # a part of what is being traced
+            return self._function(*args, **kwargs)
+        if self._module is not None and now.grad and self._wants_gradients(args):
+            _say_once(self.__name__)
             return self._function(*args, **kwargs)
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
@@ -107,6 +130,51 @@ class Compiled:
                     done = self._traced(key, device, (args, kwargs), tensors, given)
         arrays, rebuild = done
         return rebuild(arrays)
+
+    # What a module or method is beside a function.
+
+    if not TYPE_CHECKING:
+
+        @property
+        def __class__(self) -> type:
+            """The module's, so that it can stand where the module stood."""
+            return Compiled if self._module is not self._function else type(self._function)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_function":
+            raise AttributeError(name)
+        function = self._function
+        found = getattr(function, name)
+        if function is not self._module or not callable(found) or isinstance(found, type):
+            return found
+
+        @wraps(found)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = found(*args, **kwargs)
+            return self if result is function else result  # eval(), to(device) ...
+
+        return call if hasattr(found, "__self__") else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        inside = self._function is self._module and name not in self.__dict__
+        setattr(self._function, name, value) if inside else self.__dict__.update({name: value})
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: the instance is an argument like others."""
+        if instance is None or self._module is not None:
+            return self
+        return MethodType(self, instance)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        return Compiled(deepcopy(self._function, memo), self._passes, recompute=self._recompute)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self._function,)
+
+    def _wants_gradients(self, args: tuple[Any, ...]) -> bool:
+        """Whether what the module returns would stay on the tape, which a plan cannot."""
+        given = any(isinstance(v, Tensor) and v.requires_grad for v in args)
+        return given or any(p.requires_grad for p in self._module.parameters())
 
     def explain(self, form: str = "text") -> str:
         """The plan that ran last, for a reader.
@@ -174,6 +242,9 @@ class Compiled:
     ) -> tuple[Plan, Callable[[list[Array]], Any]]:
         with paused_collector():
             recorded = record(self._function, args, kwargs, device)
+            for value in args:
+                if hasattr(value, "named_parameters"):  # of a method that is decorated
+                    recorded.tracer.watch(value)
             with device.arenas.expecting(alive_bytes(recorded.trace)):
                 trace = rewrite(recorded.trace, self._passes)
                 if memory_is_short(trace) if self._recompute is None else self._recompute:
@@ -187,16 +258,28 @@ _Done = tuple[list[Array], Callable[[list[Array]], Any]]
 
 
 def compile(  # noqa: A001 - PyTorch's name
-    function: Callable[..., Any],
+    model: Callable[..., Any] | None = None,
     *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: Any = None,
+    disable: bool = False,
     passes: Sequence[Pass] = PASSES,
     recompute: bool | None = None,
-) -> Compiled:
+) -> Any:
     """A function that records its launches once and replays them.
 
     Args:
-        function: of tensors and plain values; a whole training step, backward and update included,
-            or a module.
+        model: a function of tensors and plain values (a whole training step, backward and update
+            included), or a module, or None: what is returned decorates one.
+        fullgraph: taken: there are no partial graphs.
+        dynamic: taken: every shape has a plan of its own.
+        backend: taken: there is one.
+        mode: taken.
+        options: taken.
+        disable: give the function as it is.
         passes: what rewrites the trace before it is planned; with none, every op stays a launch of
             its own, as in eager.
         recompute: whether backward computes cheap values (a ReLU of a norm) once more instead of
@@ -204,7 +287,9 @@ def compile(  # noqa: A001 - PyTorch's name
 
     Returns:
         The compiled function; it gives the same results. Any thread may call it; see
-        :class:`Compiled`.
+        :class:`Compiled`. A compiled module has the module's attributes, state and type. Where
+        gradients are asked for outside of it, it runs op by op, which is said once: what is
+        compiled then is the whole step.
 
     Example:
         >>> import clnet
@@ -212,7 +297,26 @@ def compile(  # noqa: A001 - PyTorch's name
         >>> twice(clnet.ones(3)).tolist()
         [2.0, 2.0, 2.0]
     """
-    return Compiled(function, passes, recompute=recompute)
+    if model is None:
+        return lambda function: compile(
+            function, disable=disable, passes=passes, recompute=recompute
+        )
+    return model if disable else Compiled(model, passes, recompute=recompute)
+
+
+def compile_module(module: Any, *args: Any, **given: Any) -> None:
+    """``module.compile()``: from now on its ``forward`` is compiled, as :func:`compile` does."""
+    vars(module)["forward"] = compile(module.forward, *args, **given)
+
+
+def _say_once(name: str) -> None:
+    text = (
+        f"compile: {name} runs op by op, since gradients are asked for outside of it. Compile the "
+        "whole step (forward, backward and optimizer.step() in a function), or use no_grad()"
+    )
+    if text not in _SAID:
+        _SAID.add(text)
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def _run(plan: Plan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:

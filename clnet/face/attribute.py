@@ -462,9 +462,30 @@ def _of_sizes_or_data(given: tuple[Any, ...]) -> Array:
 
 Tensor.to = to  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
 Tensor.of_sizes_or_data = staticmethod(_of_sizes_or_data)  # pyright: ignore[reportAttributeAccessIssue] - what it is declared for
+
+
+def new_of(x: Tensor, host: np.ndarray) -> Tensor:
+    """A tensor of an array on the device of ``x``, of the array's dtype."""
+    return tensor(host, device=x.device)
+
+
+def contains(x: Tensor, value: Any) -> bool:
+    """``value in x``: whether an element equals it; waits for the device."""
+    return bool(ops.any(ops.eq(x, value)))
+
+
+def rounded(x: Tensor, digits: int = 0) -> Tensor:
+    """``round(x)``: the elements rounded, as tensors are."""
+    return ops.round(x, decimals=digits)
+
+
 empty_strided = checked(empty_strided)
 _METHODS: dict[str, Callable[..., Any]] = {
     "type": type_,
+    "new_of": new_of,
+    "__contains__": contains,
+    "__round__": rounded,
+    "__trunc__": Tensor.__int__,
     **{f.__name__: f for f in (stride, is_contiguous, cuda, data_ptr, get_device, storage_offset)},
     **{f.__name__: f for f in (cpu, where, element_size)},
     **{f.__name__: f for f in (is_signed, is_nonzero, is_same_size, is_set_to, is_inference, new)},

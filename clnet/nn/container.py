@@ -65,6 +65,22 @@ class _Numbered(Module):
         self._modules.clear()
         return self.extend(modules)
 
+    def pop(self, index: int = -1) -> Module:
+        """Take one out; the later ones move up.
+
+        Raises:
+            BoundsError: if there is none.
+        """
+        module = self[index]
+        del self[index]
+        return module
+
+    def __iadd__(self: SelfT, modules: Iterable[Module]) -> SelfT:
+        return self.extend(modules)
+
+    def __add__(self: SelfT, modules: Iterable[Module]) -> SelfT:
+        return self._chosen([(str(k), m) for k, m in enumerate([*self, *modules])])
+
     def _chosen(self: SelfT, entries: list[tuple[str, Module]]) -> SelfT:
         return type(self)([m for _, m in entries])  # pyright: ignore[reportCallIssue] - its subclasses are made from a list
 
@@ -101,6 +117,14 @@ class Sequential(_Numbered):
         for name, module in named.items():
             self.add_module(str(name), module)
 
+    def __mul__(self, times: int) -> Sequential:
+        return type(self)(*[m for _ in range(times) for m in self])
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Sequential:
+        return self.extend([m for _ in range(times - 1) for m in list(self)])
+
     def forward(self, x: Any) -> Any:
         """What the last gives for what the one before gave ... for ``x``."""
         for module in self._modules.values():
@@ -118,9 +142,9 @@ class ModuleList(_Numbered):
         modules: the first ones.
     """
 
-    def __init__(self, modules: Iterable[Module] = ()) -> None:
+    def __init__(self, modules: Iterable[Any] | None = None) -> None:
         super().__init__()
-        self.extend(modules)
+        self.extend(modules or ())
 
     def __repr__(self) -> str:
         if not self._modules:
@@ -142,9 +166,11 @@ class ModuleDict(Module):
         modules: the first ones.
     """
 
-    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+    def __init__(
+        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
+    ) -> None:
         super().__init__()
-        self.update(modules)
+        self.update(modules or ())
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -175,6 +201,10 @@ class ModuleDict(Module):
     def items(self) -> Iterable[tuple[str, Module]]:
         """Names and modules."""
         return self._modules.items()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The module of a name, or what is given instead."""
+        return self._modules.get(key, default)
 
     def pop(self, key: str) -> Module:
         """Remove the module of a name and return it.

@@ -263,13 +263,13 @@ class Module(ModuleFace):
         self._register(self._buffers, name, tensor)
         (self._transient.discard if persistent else self._transient.add)(name)
 
-    def add_module(self, name: str, module: Module) -> None:
-        """A sub-module under a name.
+    def add_module(self, name: str, module: Module | None) -> None:
+        """A sub-module under a name, or None to say that there is none.
 
         Raises:
             ArgumentError: if it is no module, or the name is empty or has a dot.
         """
-        if not isinstance(module, Module):
+        if module is not None and not isinstance(module, Module):
             raise ArgumentError(
                 type(self).__name__,
                 "a sub-module is a Module",
@@ -277,9 +277,10 @@ class Module(ModuleFace):
                 type=type(module).__name__,
             )
         self._register(self._modules, name, module)
-        module.__dict__["_path"] = name
+        if module is not None:
+            module.__dict__["_path"] = name
 
-    def register_module(self, name: str, module: Module) -> None:
+    def register_module(self, name: str, module: Module | None) -> None:
         """As :meth:`add_module`."""
         self.add_module(name, module)
 
@@ -302,17 +303,28 @@ class Module(ModuleFace):
 
     # Walks.
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """The module and all below it, each once, with dotted names."""
-        seen: set[int] = set()
-        stack = [(prefix, self)]
+    def named_modules(
+        self,
+        memo: set[Module] | None = None,
+        prefix: str = "",
+        remove_duplicate: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> Iterator[tuple[str, Module]]:
+        """The module and all below it, with dotted names.
+
+        Args:
+            memo: modules that are left out; those that are given are added.
+            prefix: what the names begin with.
+            remove_duplicate: each once, though it is at several places.
+        """
+        seen = set[Any]() if memo is None else memo
+        stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
             name, module = stack.pop()
-            if id(module) in seen:
+            if remove_duplicate and module in seen:
                 continue
-            seen.add(id(module))
+            seen.add(module)
             yield name, module
-            below = [(f"{name}.{n}" if name else n, m) for n, m in module._modules.items()]
+            below = [(f"{name}.{n}" if name else n, m) for n, m in module.named_children()]
             stack.extend(reversed(below))
 
     def modules(self) -> Iterator[Module]:
@@ -321,11 +333,11 @@ class Module(ModuleFace):
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The direct sub-modules."""
-        yield from self._modules.items()
+        yield from ((name, m) for name, m in self._modules.items() if m is not None)
 
     def children(self) -> Iterator[Module]:
         """The direct sub-modules."""
-        yield from self._modules.values()
+        yield from (m for m in self._modules.values() if m is not None)
 
     def named_parameters(
         self,
@@ -364,7 +376,7 @@ class Module(ModuleFace):
         """
         module = self
         for name in target.split(".") if target else ():
-            if name not in module._modules:
+            if module._modules.get(name) is None:
                 raise AttributeError(f"{type(module).__name__} has no sub-module {name!r}")
             module = module._modules[name]
         return module
@@ -438,18 +450,25 @@ class Module(ModuleFace):
 
     # State.
 
-    def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
+    def state_dict(
+        self,
+        destination: Any = None,
+        prefix: str = "",
+        keep_vars: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> OrderedDict[str, Tensor]:
         """Parameters and persistent buffers by dotted name; the tensors share the module's memory.
 
         Args:
+            destination: a dict to put them in; None: a new one.
             prefix: put before every name.
+            keep_vars: the parameters themselves, instead of tensors off the tape.
         """
-        state: OrderedDict[str, Tensor] = OrderedDict()
+        state = OrderedDict[str, Tensor]() if destination is None else destination
         for name, value in (*self._parameters.items(), *self._buffers.items()):
             if value is not None and name not in self._transient:
-                state[prefix + name] = value.detach()
-        for name, module in self._modules.items():
-            state.update(module.state_dict(prefix=f"{prefix}{name}."))
+                state[prefix + name] = value if keep_vars else value.detach()
+        for name, module in self.named_children():
+            module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         return state
 
     def load_state_dict(
@@ -523,7 +542,7 @@ class Module(ModuleFace):
 
     def _named(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:  # noqa: FBT001
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
             for name, value in getattr(module, table).items():
                 if value is not None and id(value) not in seen:
                     seen.add(id(value))

@@ -18,7 +18,7 @@ from ..expr import where as chosen
 from ..kernels.index import sort
 from ..kernels.moving import arange
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..values.dtypes import bool_, int32, int64, of_scalar
+from ..values.dtypes import bool_, int32, int64, of_scalar, uint8
 from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
@@ -26,7 +26,7 @@ from .index import pick
 from .machinery.function import Face, Function, apply, op
 from .machinery.pointwise import Operand, evaluate
 from .rearrange import unbind
-from .shape import contiguous, copy_launches, expand, narrow, overwrite, reshape
+from .shape import contiguous, copy_launches, expand, narrow, overwrite, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -157,7 +157,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         DtypeError: if the mask is not bool.
         TraceError: inside a function that ``clnet.compile`` traces.
     """
-    require_mask("masked_select", mask)
+    mask = require_mask("masked_select", mask)
     shape = broadcast_shapes("masked_select", x.shape, mask.shape)
     flat = reshape(expand(x, shape), (prod(shape),))
     return pick(flat, 0, 1, positions_of(expand(mask, shape)), wrap=False)
@@ -183,7 +183,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
         DtypeError: if the mask is not bool, or the dtype of ``x`` cannot hold the value.
         ShapeError: if the value has axes.
     """
-    require_mask("masked_fill", mask)
+    mask = require_mask("masked_fill", mask)
     tensor = hasattr(value, "__apply_function__")
     if tensor and value.ndim:
         raise ShapeError("masked_fill", "the value has no axes", value=value.shape)
@@ -204,11 +204,14 @@ def masked_fill_(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     return overwrite(x, masked_fill(x, mask, value), "masked_fill_")
 
 
-def require_mask(name: str, mask: Tensor) -> None:
-    """Check that a tensor holds truth values.
+def require_mask(name: str, mask: Tensor) -> Tensor:
+    """A tensor of truth values; uint8 counts as such, as it did before PyTorch had bool.
 
     Raises:
-        DtypeError: if it does not.
+        DtypeError: if it is another.
     """
+    if mask.dtype is uint8:
+        return to_dtype(mask, bool_)
     if mask.dtype is not bool_:
         raise DtypeError(name, "a mask is bool", dtype=mask.dtype, remedy="Compare, or .bool()")
+    return mask

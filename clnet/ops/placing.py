@@ -138,7 +138,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
         DtypeError: if the mask is not bool, or the dtypes differ.
         ShapeError: if there are too few elements.
     """
-    require_mask("masked_scatter", mask)
+    mask = require_mask("masked_scatter", mask)
     places = positions_of(expand(mask, x.shape))
     count = places.numel()
     if source.numel() < count:

@@ -13,7 +13,7 @@ from ..array import Array
 from ..device import Check
 from ..errors import ArgumentError, BoundsError
 from ..values import mode
-from ..values.dtypes import bool_, int64
+from ..values.dtypes import bool_, int64, uint8
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
 from .check import of_index
@@ -108,6 +108,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
         ArgumentError: if the key holds something else.
         TraceError: for a mask inside a function that ``clnet.compile`` traces.
     """
+    key = _with_masks(key)
     at = _located(x, key)
     if at.index is None:
         return at.view
@@ -130,6 +131,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         ShapeError: if ``value`` does not broadcast.
         GradientError: if ``x`` is a leaf that requires a gradient and gradients are recorded.
     """
+    key = _with_masks(key)
     if not isinstance(value, type(x.detach())):
         host = np.asarray(value, x.dtype.numpy)
         value = type(x.detach())(Array.from_numpy(host, x.device))
@@ -216,6 +218,14 @@ def _only_mask(x: Tensor, key: Any) -> Tensor | None:
         return None
     _check_mask(key, x.shape[: key.ndim])
     return reshape(key, (*key.shape, *(1,) * (x.ndim - key.ndim)))
+
+
+def _with_masks(key: Any) -> Any:
+    """The key with uint8 tensors as masks, which they were before PyTorch had bool."""
+    if type(key) is tuple:
+        old = any(getattr(part, "dtype", None) is uint8 for part in key)
+        return tuple(map(_with_masks, key)) if old else key
+    return to_dtype(key, bool_) if getattr(key, "dtype", None) is uint8 else key
 
 
 def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:

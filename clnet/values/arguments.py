@@ -69,7 +69,9 @@ def _exactly(kind: type) -> Convert:
 
 
 def _as_operand(op: str, name: str, value: Any) -> Any:
-    return value if is_tensor(value) or hasattr(value, "value") else _as_float(op, name, value)
+    host = isinstance(value, np.ndarray) and value.shape and value.dtype.kind in "biuf"
+    plain = host or is_tensor(value) or hasattr(value, "value")
+    return value if plain else _as_float(op, name, value)
 
 
 def _sequence_of(element: Convert, made: type = tuple) -> Convert:

@@ -320,11 +320,9 @@ def test_numpy_scalars_are_numbers(number):
         assert result.tolist() == [2.0, 6.0]
 
 
-def test_numpy_array_beside_a_tensor_is_refused():
-    with pytest.raises(
-        DtypeError, match=r"^mul: an operand is a tensor or a number; got operand=an array"
-    ):
-        np.ones(2, np.float32) * clnet.ones(2)
+def test_numpy_array_of_texts_beside_a_tensor_is_refused():
+    with pytest.raises(DtypeError, match="a tensor or a number"):
+        clnet.ones(3) * np.array(["a", "b", "c"])
 
 
 @pytest.mark.parametrize(

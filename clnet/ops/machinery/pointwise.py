@@ -329,6 +329,10 @@ def evaluate(
     """
     kinds = tuple([_operand_kind(name, x) for x in operands])
     tensors, numbers = operands, ()
+    if "host" in kinds:
+        operands = _on_device(name, operands)
+        kinds = tuple([_operand_kind(name, x) for x in operands])
+        tensors = operands
     if "number" in kinds:
         operands = [
             _as_number(name, x) if k == "number" else x
@@ -389,6 +393,14 @@ def result_type(*operands: Operand) -> DType:
     return best
 
 
+def _on_device(name: str, operands: Sequence[Operand]) -> list[Operand]:
+    """The operands with NumPy's arrays as tensors on the device of the first tensor among them."""
+    like = next((x for x in operands if hasattr(x, "__apply_function__")), None)
+    if like is None:
+        raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
+    return [like.new_of(x) if isinstance(x, np.ndarray) and x.shape else x for x in operands]
+
+
 def _as_number(name: str, value: Any) -> float | HostScalar:
     return value if type(value) is HostScalar else number(name, "a number", value)
 
@@ -400,6 +412,8 @@ def _operand_kind(name: str, operand: Operand) -> str:
         return "number"
     if isinstance(operand, np.bool_) or (isinstance(operand, np.ndarray) and operand.shape == ()):
         return "number"
+    if isinstance(operand, np.ndarray) and operand.dtype.kind in "biuf":
+        return "host"
     raise DtypeError(
         name,
         "an operand is a tensor or a number",
