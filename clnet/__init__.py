@@ -102,6 +102,7 @@ with paused_collector():
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
     from . import data as data
+    from . import distributions as distributions
     from . import io as io
     from . import train as train
     from . import utils as utils
@@ -141,6 +142,8 @@ def __getattr__(name: str) -> Any:
         from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
 
         found = {"plan": plan}
+    elif name == "distributions":
+        from .distributions import Distribution as _  # noqa: F401, PLC0415 - the room is a name now
     elif name in ("save", "load"):
         from .io import load, save  # noqa: PLC0415 - as above
 

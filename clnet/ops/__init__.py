@@ -17,6 +17,7 @@ from .dropouts import *
 from .embedding import *
 from .factor import *
 from .fractional_pool import *
+from .gamma import *
 from .group_norms import *
 from .index import *
 from .inplace import *

@@ -1,0 +1,91 @@
+"""Random values, their densities and entropies, as ``torch.distributions`` has them.
+
+``continuous`` holds those of one formula, ``gammas`` those made of gamma variables, ``discrete``
+counts and categories, ``composed`` what is made of others; ``transform`` are functions of values,
+``constraint`` the sets that they lie in, ``divergence`` says how far two are from each other.
+PyTorch's names of modules stand beside ours.
+"""
+
+from __future__ import annotations
+
+from . import composed as independent
+from . import composed as mixture_same_family
+from . import composed as multivariate_normal
+from . import composed as transformed_distribution
+from . import constraint as constraints
+from . import continuous as laplace
+from . import continuous as normal
+from . import continuous as uniform
+from . import discrete as bernoulli
+from . import discrete as categorical
+from . import divergence as kl
+from . import gammas as beta
+from . import gammas as dirichlet
+from . import gammas as gamma
+from . import transform as transforms
+from .composed import (
+    Independent,
+    LogNormal,
+    MixtureSameFamily,
+    MultivariateNormal,
+    TransformedDistribution,
+)
+from .continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, Normal, Uniform
+from .discrete import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Geometric,
+    Multinomial,
+    OneHotCategorical,
+    Poisson,
+)
+from .distribution import Distribution
+from .divergence import kl_divergence, register_kl
+from .gammas import Beta, Chi2, Dirichlet, Gamma, StudentT
+from .transform import *
+
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "Categorical",
+    "Cauchy",
+    "Chi2",
+    "Dirichlet",
+    "Distribution",
+    "Exponential",
+    "Gamma",
+    "Geometric",
+    "Gumbel",
+    "HalfNormal",
+    "Independent",
+    "Laplace",
+    "LogNormal",
+    "MixtureSameFamily",
+    "Multinomial",
+    "MultivariateNormal",
+    "Normal",
+    "OneHotCategorical",
+    "Poisson",
+    "StudentT",
+    "TransformedDistribution",
+    "Uniform",
+    "bernoulli",
+    "beta",
+    "categorical",
+    "constraints",
+    "dirichlet",
+    "gamma",
+    "independent",
+    "kl",
+    "kl_divergence",
+    "laplace",
+    "mixture_same_family",
+    "multivariate_normal",
+    "normal",
+    "register_kl",
+    "transformed_distribution",
+    "transforms",
+    "uniform",
+]

@@ -1,0 +1,522 @@
+"""Distributions of whole numbers and of categories, by probabilities or logits."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's validate_args and expand
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ops
+from ..creation import arange
+from ..errors import ArgumentError
+from ..tensor import Tensor
+from . import constraint
+from .constraint import Constraint
+from .distribution import Distribution, broadcast
+
+_FAR_BELOW = 1e-7
+"""Probabilities are kept so far from 0 and 1 where their logits are taken."""
+_COUNTED = 15.0
+"""Rates up to this one are drawn by counting, larger ones by rejection."""
+
+
+def _one_of(name: str, probs: Any, logits: Any) -> None:
+    if (probs is None) == (logits is None):
+        raise ArgumentError(name, "it takes one of probs and logits")
+
+
+class _Binary(Distribution):
+    """Distributions of one probability, given as such or as its logit."""
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "probs": constraint.unit_interval,
+        "logits": constraint.real,
+    }
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        _one_of(type(self).__name__, probs, logits)
+        if probs is not None:
+            (self.probs,) = broadcast(probs)
+        else:
+            (self.logits,) = broadcast(logits)
+        super().__init__(self._param.shape, validate_args=validate_args)
+
+    def __getattr__(self, name: str) -> Any:
+        """The one of the two that was not given."""
+        given = self.__dict__
+        if name == "logits" and "probs" in given:
+            found = given["probs"].clamp(_FAR_BELOW, 1 - _FAR_BELOW).logit()
+        elif name == "probs" and "logits" in given:
+            found = given["logits"].sigmoid()
+        else:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        given[name] = found
+        return found
+
+    @property
+    def _param(self) -> Tensor:
+        given = self.__dict__.get("probs")
+        return self.__dict__["logits"] if given is None else given
+
+    @property
+    def param_shape(self) -> Any:
+        """Of ``probs``."""
+        return self._param.shape
+
+
+class Bernoulli(_Binary):
+    """1 with a probability, else 0.
+
+    Args:
+        probs: the probability.
+        logits: its logit; one of the two.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    has_enumerate_support = True
+
+    @property
+    def support(self) -> Constraint:
+        """0 and 1."""
+        return constraint.boolean
+
+    @property
+    def mean(self) -> Tensor:
+        """``p``."""
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """1 if that is likelier, NaN if neither is."""
+        likelier = (self.probs >= 0.5).to(self.probs.dtype)
+        return ops.where(ops.eq(self.probs, 0.5), math.nan, likelier)
+
+    @property
+    def variance(self) -> Tensor:
+        """``p (1 - p)``."""
+        return self.probs * (1 - self.probs)
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        p = self.probs.expand(tuple(self._extended_shape(sample_shape)))
+        return ops.bernoulli(p)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Minus the cross entropy."""
+        self._validate_sample(value)
+        logits, value = ops.broadcast_tensors(self.logits, value.to(self.logits.dtype))
+        return -ops.binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self) -> Tensor:
+        """``-p log(p) - (1 - p) log(1 - p)``."""
+        p = self.probs
+        return ops.binary_cross_entropy_with_logits(self.logits, p, reduction="none")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """0 and 1."""
+        return _enumerated(self, 2, self._param, expand=expand)
+
+
+class Geometric(_Binary):
+    """Failures before the first success.
+
+    Args:
+        probs: of success, above 0.
+        logits: its logit; one of the two.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    @property
+    def support(self) -> Constraint:
+        """Whole numbers from 0 on."""
+        return constraint.nonnegative_integer
+
+    @property
+    def mean(self) -> Tensor:
+        """``1 / p - 1``."""
+        return self.probs.reciprocal() - 1
+
+    @property
+    def mode(self) -> Tensor:
+        """0."""
+        return ops.zeros_like(self.probs)
+
+    @property
+    def variance(self) -> Tensor:
+        """``(1 / p - 1) / p``."""
+        return (self.probs.reciprocal() - 1) / self.probs
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        u = self.uniform_numbers(self._extended_shape(sample_shape), self.probs)
+        return (u.log() / (-self.probs).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """``x log(1 - p) + log(p)``."""
+        self._validate_sample(value)
+        sure = ops.eq(self.probs, 1) & ops.eq(value, 0)
+        p = ops.where(sure, 0.0, self.probs)
+        return value * (-p).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        """That of a Bernoulli variable, divided by ``p``."""
+        given = ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return given / self.probs
+
+
+class Binomial(_Binary):
+    """Successes of independent trials.
+
+    Args:
+        total_count: trials, a number or a tensor.
+        probs: of success in each.
+        logits: its logit; one of the two.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "total_count": constraint.nonnegative_integer,
+        "probs": constraint.unit_interval,
+        "logits": constraint.real,
+    }
+
+    def __init__(
+        self,
+        total_count: Any = 1,
+        probs: Any = None,
+        logits: Any = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        _one_of("Binomial", probs, logits)
+        given = probs if logits is None else logits
+        self.total_count, given = broadcast(total_count, given)
+        self.total_count = self.total_count.to(given.dtype)
+        both = (given, None) if logits is None else (None, given)
+        super().__init__(*both, validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Whole numbers up to the count."""
+        return constraint.integer_interval(0, self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """``n p``."""
+        return self.total_count * self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """``floor((n + 1) p)``, at most ``n``."""
+        return ops.minimum(((self.total_count + 1) * self.probs).floor(), self.total_count)
+
+    @property
+    def variance(self) -> Tensor:
+        """``n p (1 - p)``."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """Every trial is drawn, so a count takes as many random numbers."""
+        shape = self._extended_shape(sample_shape)
+        most = int(self.total_count.max().item())
+        tried = arange(most, device=self.probs.device).reshape(most, *(1,) * len(shape))
+        u = ops.uniform_(self._numbers((most, *shape), self.probs))
+        won = (u < self.probs) & (tried < self.total_count)
+        return won.to(self.probs.dtype).sum(0)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """``log(n over x) + x log(p) + (n - x) log(1 - p)``."""
+        self._validate_sample(value)
+        n, z = self.total_count, self.logits
+        chosen = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
+        return chosen + value * z - n * ops.softplus(z)
+
+
+class Poisson(Distribution):
+    """Counts of events that come at a rate.
+
+    Args:
+        rate: 0 or more.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.nonnegative}
+
+    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+        (self.rate,) = broadcast(rate)
+        super().__init__(self.rate.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Whole numbers from 0 on."""
+        return constraint.nonnegative_integer
+
+    @property
+    def mean(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        """``floor(rate)``."""
+        return self.rate.floor()
+
+    @property
+    def variance(self) -> Tensor:
+        """The rate."""
+        return self.rate
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        rate = self.rate.expand(tuple(self._extended_shape(sample_shape)))
+        return ops.where(rate < _COUNTED, self._counted(rate), self._rejected(rate))
+
+    def _counted(self, rate: Tensor) -> Tensor:
+        """Exponential times until they exceed 1, by their sum; more than 64 are beyond 10^-15."""
+        rate = rate.clamp(max=_COUNTED)
+        times = -self.uniform_numbers((64, *rate.shape), rate).log()
+        return (times.cumsum(0) < rate).to(rate.dtype).sum(0)
+
+    def _rejected(self, rate: Tensor) -> Tensor:
+        """Hörmann's transformed rejection (1993), in a fixed number of attempts."""
+        rate = rate.clamp(min=_COUNTED)
+        b = 0.931 + 2.53 * rate.sqrt()
+        a = -0.059 + 0.02483 * b
+        inverse = 1.1239 + 1.1328 / (b - 3.4)
+        ceiling = 0.9277 - 3.6224 / (b - 2)
+        attempts = 14
+        shape = (attempts, *rate.shape)
+        u, v = self.uniform_numbers(shape, rate) - 0.5, self.uniform_numbers(shape, rate)
+        us = 0.5 - u.abs()
+        k = ((2 * a / us + b) * u + rate + 0.43).floor()
+        sure = (us >= 0.07) & (v <= ceiling)
+        below = (v * inverse / (a / (us * us) + b)).log()
+        fits = below <= k * rate.log() - rate - (k.clamp(min=0) + 1).lgamma()
+        accepted = sure | ((k >= 0) & ((us >= 0.013) | (v <= us)) & fits)
+        chosen = rate.floor()
+        for attempt in range(attempts - 1, -1, -1):
+            chosen = ops.where(accepted[attempt], k[attempt], chosen)
+        return chosen
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """``x log(rate) - rate - log(x!)``."""
+        self._validate_sample(value)
+        return ops.xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
+
+
+class Categorical(Distribution):
+    """One of several categories.
+
+    Args:
+        probs: ``(*batch, k)``, 0 or more; they are divided by their sum.
+        logits: their logarithms, up to a number; one of the two.
+        validate_args: as for :class:`Distribution`.
+
+    Example:
+        >>> import clnet
+        >>> Categorical(clnet.tensor([0.25, 0.75])).log_prob(clnet.tensor(1)).exp().item()
+        0.75
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "probs": constraint.simplex,
+        "logits": constraint.real_vector,
+    }
+    has_enumerate_support = True
+
+    def __init__(
+        self,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        _one_of(type(self).__name__, probs, logits)
+        given = logits if probs is None else probs
+        if given is None or given.ndim == 0:
+            raise ArgumentError(type(self).__name__, "probs and logits have an axis of categories")
+        if probs is not None:
+            self.probs = probs / probs.sum(-1, keepdim=True)
+            self.logits = self.probs.clamp(min=1.2e-7).log()
+        elif logits is not None:
+            self.logits = logits - logits.logsumexp(-1, keepdim=True)
+            self.probs = self.logits.exp()
+        self._num_events = self.probs.shape[-1]
+        self._place(validate_args)
+
+    def _place(self, validate_args: bool | None) -> None:
+        Distribution.__init__(self, self.probs.shape[:-1], validate_args=validate_args)
+
+    @property
+    def param_shape(self) -> Any:
+        """Of ``probs``."""
+        return self.probs.shape
+
+    @property
+    def support(self) -> Constraint:
+        """Whole numbers below ``k``."""
+        return constraint.integer_interval(0, self._num_events - 1)
+
+    @property
+    def mean(self) -> Tensor:
+        """NaN: categories have none."""
+        return ops.full_like(self.probs[..., 0], math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        """NaN: categories have none."""
+        return ops.full_like(self.probs[..., 0], math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        """The most likely category."""
+        return self.probs.argmax(-1)
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        count = math.prod(sample_shape)
+        rows = self.probs.detach().reshape(-1, self._num_events)
+        drawn = ops.multinomial(rows, count, True).T
+        return drawn.reshape(*sample_shape, *self._batch_shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of a category's probability."""
+        self._validate_sample(value)
+        at = value.to(ops.argmax(self.probs, -1).dtype)
+        shape = ops.broadcast_tensors(at, self.probs[..., 0])[0].shape
+        logits = self.logits.expand((*shape, self._num_events))
+        return logits.gather(-1, at.expand(shape).unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """``-sum p log(p)``."""
+        least = -3.4e38
+        return -(self.probs * self.logits.clamp(min=least)).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All categories."""
+        found = _enumerated(self, self._num_events, self.probs[..., 0], expand=expand)
+        return found.to(ops.argmax(self.probs, -1).dtype)
+
+
+class OneHotCategorical(Categorical):
+    """As :class:`Categorical`, whose values are vectors of one 1 among zeros."""
+
+    def _place(self, validate_args: bool | None) -> None:
+        shape = self.probs.shape
+        Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Vectors of one 1."""
+        return constraint.one_hot
+
+    @property
+    def mean(self) -> Tensor:
+        """The probabilities."""
+        return self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        """``p (1 - p)``."""
+        return self.probs * (1 - self.probs)
+
+    @property
+    def mode(self) -> Tensor:
+        """The most likely one."""
+        return self._vectors(self.probs.argmax(-1))
+
+    def _vectors(self, categories: Tensor) -> Tensor:
+        every = arange(self._num_events, device=self.probs.device)
+        return ops.eq(categories.unsqueeze(-1), every).to(self.probs.dtype)
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        return self._vectors(super().draw(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of a category's probability."""
+        self._validate_sample(value)
+        return (self.logits * value).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All vectors."""
+        found = _enumerated(self, self._num_events, self.probs[..., 0], expand=expand)
+        return self._vectors(found.to(ops.argmax(self.probs, -1).dtype))
+
+
+class Multinomial(Distribution):
+    """How often each category comes in a number of trials.
+
+    Args:
+        total_count: trials.
+        probs: as for :class:`Categorical`.
+        logits: as for :class:`Categorical`.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "probs": constraint.simplex,
+        "logits": constraint.real_vector,
+    }
+
+    def __init__(
+        self,
+        total_count: int = 1,
+        probs: Tensor | None = None,
+        logits: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if not isinstance(total_count, int):
+            raise ArgumentError("Multinomial", "total_count is a whole number")
+        self.total_count = total_count
+        self._categorical = Categorical(probs, logits, validate_args)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """Their logarithms."""
+        return self._categorical.logits
+
+    @property
+    def support(self) -> Constraint:
+        """Counts that sum to the number of trials."""
+        return constraint.multinomial(self.total_count)
+
+    @property
+    def mean(self) -> Tensor:
+        """``n p``."""
+        return self.probs * self.total_count
+
+    @property
+    def variance(self) -> Tensor:
+        """``n p (1 - p)``."""
+        return self.total_count * self.probs * (1 - self.probs)
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        drawn = self._categorical.draw((self.total_count, *sample_shape)).unsqueeze(-1)
+        every = arange(self.probs.shape[-1], device=self.probs.device)
+        return ops.eq(drawn, every).to(self.probs.dtype).sum(0)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """``log(n!) - sum log(x!) + sum x log(p)``."""
+        self._validate_sample(value)
+        logits, value = ops.broadcast_tensors(self.logits, value)
+        chosen = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
+        kept = ops.where(ops.eq(value, 0) & ops.eq(logits, -math.inf), 0.0, logits)
+        return chosen + (kept * value).sum(-1)
+
+
+def _enumerated(owner: Distribution, count: int, like: Tensor, *, expand: bool) -> Tensor:
+    batch = tuple(owner.batch_shape)
+    values = arange(count, dtype=like.dtype, device=like.device)
+    values = values.reshape(count, *(1,) * len(batch))
+    return values.expand((count, *batch)) if expand else values

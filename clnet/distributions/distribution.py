@@ -1,0 +1,247 @@
+"""The base of distributions: shapes, checks of parameters and values, what follows from others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ops
+from ..creation import empty
+from ..errors import ArgumentError, ShapeError
+from ..tensor import Tensor, tensor
+from ..values import mode
+from ..values.shapes import Size, broadcast_shapes
+from . import constraint
+from .constraint import Constraint
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def broadcast(*values: Any) -> list[Tensor]:
+    """Parameters as tensors of one shape: numbers become float32, or the tensors' dtype."""
+    first = next((v for v in values if isinstance(v, Tensor) and v.is_floating_point()), None)
+    first = next((v for v in values if isinstance(v, Tensor)), None) if first is None else first
+    given = [
+        v
+        if isinstance(v, Tensor)
+        else tensor(float(v), dtype=None if first is None else first.dtype, device=_device(first))
+        for v in values
+    ]
+    return list(ops.broadcast_tensors(*given))
+
+
+def _device(like: Tensor | None) -> Any:
+    return None if like is None else like.device
+
+
+def summed(x: Tensor, axes: int) -> Tensor:
+    """The sum over so many axes at the end."""
+    return x if axes == 0 else x.sum(tuple(range(-axes, 0)))
+
+
+class Distribution:
+    """Random values of a kind, a batch of them at once.
+
+    A subclass gives ``arg_constraints``, ``support``, and what it can of ``rsample`` (or
+    ``sample``), ``log_prob``, ``entropy``, ``cdf``, ``icdf``, ``mean`` and ``variance``.
+
+    Args:
+        batch_shape: of the parameters.
+        event_shape: of one value.
+        validate_args: whether parameters and values are checked, which reads them; None: unless a
+            function is being compiled.
+
+    Raises:
+        ArgumentError: if a parameter is outside its constraint.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    has_rsample = False
+    has_enumerate_support = False
+    _validate_args = True
+
+    def __init__(
+        self,
+        batch_shape: Sequence[int] = (),
+        event_shape: Sequence[int] = (),
+        validate_args: bool | None = None,  # noqa: FBT001 - PyTorch's
+    ) -> None:
+        self._batch_shape = Size(batch_shape)
+        self._event_shape = Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        if self._checks():
+            for name, wanted in self.arg_constraints.items():
+                if name in self.__dict__ and wanted is not constraint.dependent:
+                    self._check(name, getattr(self, name), wanted)
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:  # noqa: FBT001 - PyTorch's
+        """Check parameters and values from now on, or do not."""
+        Distribution._validate_args = value
+
+    def _checks(self) -> bool:
+        now = mode.current()
+        return self._validate_args and now.tracer is None and not now.abstract
+
+    def _check(self, name: str, value: Any, wanted: Constraint) -> None:
+        if isinstance(value, Tensor) and not bool(wanted.check(value.detach()).all().item()):
+            raise ArgumentError(
+                type(self).__name__,
+                f"{name} lies in {wanted!r}",
+                shape=tuple(value.shape),
+                remedy="validate_args=False leaves out the check",
+            )
+
+    def _validate_sample(self, value: Any) -> None:
+        """Refuse values outside the support."""
+        if not isinstance(value, Tensor):
+            raise ArgumentError(
+                type(self).__name__, "a value is a tensor", type=type(value).__name__
+            )
+        axes = len(self._event_shape)
+        if axes and tuple(value.shape[value.ndim - axes :]) != tuple(self._event_shape):
+            raise ShapeError(
+                type(self).__name__,
+                "a value ends with the event's shape",
+                value=value.shape,
+                event=self._event_shape,
+            )
+        broadcast_shapes(
+            type(self).__name__, tuple(value.shape[: value.ndim - axes]), tuple(self._batch_shape)
+        )
+        if self._checks():
+            self._check("a value", value, self.support)
+
+    @property
+    def batch_shape(self) -> Size:
+        """The shape of the parameters."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Size:
+        """The shape of one value."""
+        return self._event_shape
+
+    @property
+    def support(self) -> Constraint:
+        """The values it gives."""
+        raise NotImplementedError(f"{type(self).__name__}.support")
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean."""
+        raise NotImplementedError(f"{type(self).__name__}.mean")
+
+    @property
+    def mode(self) -> Tensor:
+        """The most likely value."""
+        raise NotImplementedError(f"{type(self).__name__}.mode")
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        raise NotImplementedError(f"{type(self).__name__}.variance")
+
+    @property
+    def stddev(self) -> Tensor:
+        """The root of the variance."""
+        return self.variance.sqrt()
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
+        """The same distribution for a larger batch, whose parameters take no more memory."""
+        del _instance
+        shape = tuple(batch_shape)
+        axes = len(self._batch_shape)
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        for name, value in self.__dict__.items():
+            if isinstance(value, Tensor):
+                made.__dict__[name] = value.expand((*shape, *value.shape[axes:]))
+            elif isinstance(value, Distribution):
+                inner = value._batch_shape[axes:]
+                made.__dict__[name] = value.expand((*shape, *inner))
+        made._batch_shape = Size(shape)
+        return made
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Random values, off the tape.
+
+        Args:
+            sample_shape: how many, as a shape.
+
+        Returns:
+            ``(*sample_shape, *batch_shape, *event_shape)``.
+        """
+        with mode.using(grad=False):
+            return self.draw(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Random values through which gradients flow to the parameters; shapes as :meth:`sample`'s.
+
+        Raises:
+            NotImplementedError: if this distribution has none.
+        """
+        if not self.has_rsample:
+            raise NotImplementedError(f"{type(self).__name__}.rsample: use sample")
+        return self.draw(sample_shape)
+
+    def sample_n(self, n: int) -> Tensor:
+        """``n`` random values."""
+        return self.sample((n,))
+
+    def rsample_n(self, n: int) -> Tensor:
+        """``n`` random values with gradients."""
+        return self.rsample((n,))
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """Random values, for :meth:`sample` and, where gradients flow, :meth:`rsample`."""
+        raise NotImplementedError(f"{type(self).__name__}.sample")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density, or of the probability, of a value."""
+        raise NotImplementedError(f"{type(self).__name__}.log_prob")
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of values up to one."""
+        raise NotImplementedError(f"{type(self).__name__}.cdf")
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The value up to which the probability is given: the inverse of :meth:`cdf`."""
+        raise NotImplementedError(f"{type(self).__name__}.icdf")
+
+    def entropy(self) -> Tensor:
+        """The entropy, in units of ``log(e)``."""
+        raise NotImplementedError(f"{type(self).__name__}.entropy")
+
+    def perplexity(self) -> Tensor:
+        """``exp(entropy)``."""
+        return self.entropy().exp()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:  # noqa: FBT001, FBT002 - PyTorch's
+        """All values, along a new first axis."""
+        raise NotImplementedError(f"{type(self).__name__}.enumerate_support")
+
+    def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
+        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+
+    def _numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:
+        return empty(tuple(shape), dtype=like.dtype, device=like.device)
+
+    def uniform_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:
+        """Numbers in ``(0, 1)``: half a step above 0."""
+        x = ops.uniform_(self._numbers(shape, like))
+        return x + 2.0**-26 if like.dtype.itemsize < 8 else x + 2.0**-54
+
+    def normal_numbers(self, shape: Sequence[int], like: Tensor) -> Tensor:
+        """Numbers of mean 0 and variance 1, of a tensor's dtype and device."""
+        return ops.normal_(self._numbers(shape, like))
+
+    def __repr__(self) -> str:
+        parameters = [k for k in self.arg_constraints if k in self.__dict__]
+        shown = [
+            f"{k}: {self.__dict__[k] if self.__dict__[k].numel() == 1 else self.__dict__[k].shape}"
+            for k in parameters
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"

@@ -1,0 +1,186 @@
+"""How far one distribution is from another, where a formula says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, pi
+from typing import Any
+
+from .. import ops
+from ..errors import ArgumentError
+from ..tensor import Tensor
+from .composed import Independent, LogNormal, MultivariateNormal
+from .continuous import Exponential, Gumbel, HalfNormal, Laplace, Normal, Uniform
+from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
+from .distribution import Distribution, summed
+from .gammas import Beta, Dirichlet, Gamma
+
+Formula = Callable[[Any, Any], Tensor]
+_FORMULAS: dict[tuple[type, type], Formula] = {}
+
+
+def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
+    """Declare a formula of :func:`kl_divergence` for two classes and those below them."""
+
+    def declare(formula: Formula) -> Formula:
+        _FORMULAS[type_p, type_q] = formula
+        return formula
+
+    return declare
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """``E[log p(x) - log q(x)]`` of values ``x`` of ``p``.
+
+    Args:
+        p: one distribution.
+        q: another.
+
+    Returns:
+        Of the batch's shape.
+
+    Raises:
+        NotImplementedError: if there is no formula for their classes.
+
+    Example:
+        >>> round(kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0)).item(), 4)
+        0.5
+    """
+    for kind in type(p).__mro__:
+        for other in type(q).__mro__:
+            formula = _FORMULAS.get((kind, other))
+            if formula is not None:
+                return formula(p, q)
+    names = (type(p).__name__, type(q).__name__)
+    raise NotImplementedError(f"kl_divergence: there is no formula for {names[0]} and {names[1]}")
+
+
+@register_kl(Normal, Normal)
+def _normals(p: Normal, q: Normal) -> Tensor:
+    ratio = (p.scale / q.scale) ** 2
+    apart = ((p.loc - q.loc) / q.scale) ** 2
+    return 0.5 * (ratio + apart - 1 - ratio.log())
+
+
+@register_kl(LogNormal, LogNormal)
+def _log_normals(p: LogNormal, q: LogNormal) -> Tensor:
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+@register_kl(HalfNormal, HalfNormal)
+def _half_normals(p: HalfNormal, q: HalfNormal) -> Tensor:
+    ratio = (p.scale / q.scale) ** 2
+    return 0.5 * (ratio - 1 - ratio.log())
+
+
+@register_kl(Laplace, Laplace)
+def _laplaces(p: Laplace, q: Laplace) -> Tensor:
+    ratio, apart = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + apart / q.scale + ratio * (-apart / p.scale).exp() - 1
+
+
+@register_kl(Exponential, Exponential)
+def _exponentials(p: Exponential, q: Exponential) -> Tensor:
+    ratio = q.rate / p.rate
+    return -ratio.log() + ratio - 1
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbels(p: Gumbel, q: Gumbel) -> Tensor:
+    euler = 0.5772156649015329
+    ratio = p.scale / q.scale
+    first, second = p.loc / q.scale, q.loc / q.scale
+    inside = -ratio.log() - second + first
+    return inside + ratio * euler + (second + (1 + ratio).lgamma() - first).exp() - (1 + euler)
+
+
+@register_kl(Uniform, Uniform)
+def _uniforms(p: Uniform, q: Uniform) -> Tensor:
+    inside = ((q.high - q.low) / (p.high - p.low)).log()
+    return ops.where((q.low > p.low) | (q.high < p.high), inf, inside)
+
+
+@register_kl(Uniform, Normal)
+def _uniform_and_normal(p: Uniform, q: Normal) -> Tensor:
+    width = p.high - p.low
+    apart = ((p.high + p.low - 2 * q.loc) / 2) ** 2
+    spread = (width * width / 12 + apart) / (2 * q.scale * q.scale)
+    return (q.scale * (2 * pi) ** 0.5 / width).log() + spread
+
+
+@register_kl(Gamma, Gamma)
+def _gammas(p: Gamma, q: Gamma) -> Tensor:
+    a, b = p.concentration, q.concentration
+    first = b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma()
+    return first + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+
+
+@register_kl(Beta, Beta)
+def _betas(p: Beta, q: Beta) -> Tensor:
+    total, other = p.concentration1 + p.concentration0, q.concentration1 + q.concentration0
+    first = q.concentration1.lgamma() + q.concentration0.lgamma() + total.lgamma()
+    second = p.concentration1.lgamma() + p.concentration0.lgamma() + other.lgamma()
+    third = (p.concentration1 - q.concentration1) * p.concentration1.digamma()
+    fourth = (p.concentration0 - q.concentration0) * p.concentration0.digamma()
+    return first - second + third + fourth + (other - total) * total.digamma()
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlets(p: Dirichlet, q: Dirichlet) -> Tensor:
+    a, b = p.concentration, q.concentration
+    total = a.sum(-1)
+    first = total.lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
+    return first + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
+
+
+@register_kl(Bernoulli, Bernoulli)
+def _bernoullis(p: Bernoulli, q: Bernoulli) -> Tensor:
+    one = ops.xlogy(p.probs, p.probs / q.probs)
+    other = ops.xlogy(1 - p.probs, (1 - p.probs) / (1 - q.probs))
+    return one + other
+
+
+@register_kl(Binomial, Binomial)
+def _binomials(p: Binomial, q: Binomial) -> Tensor:
+    inside = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
+    return ops.where(p.total_count > q.total_count, inf, p.total_count * inside)
+
+
+@register_kl(Geometric, Geometric)
+def _geometrics(p: Geometric, q: Geometric) -> Tensor:
+    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
+
+
+@register_kl(Poisson, Poisson)
+def _poissons(p: Poisson, q: Poisson) -> Tensor:
+    return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
+
+
+@register_kl(Categorical, Categorical)
+def _categoricals(p: Categorical, q: Categorical) -> Tensor:
+    inside = p.probs * (p.logits - q.logits)
+    inside = ops.where(ops.eq(q.probs, 0), inf, inside)
+    return ops.where(ops.eq(p.probs, 0), 0.0, inside).sum(-1)
+
+
+register_kl(OneHotCategorical, OneHotCategorical)(_categoricals)
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+def _multivariate_normals(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
+    if p.event_shape != q.event_shape:
+        raise ArgumentError(
+            "kl_divergence", "events have one shape", p=p.event_shape, q=q.event_shape
+        )
+    half = q.half_log_det() - p.half_log_det()
+    turned = ops.solve(q.scale_tril, p.scale_tril)
+    apart = ops.solve(q.scale_tril, (q.loc - p.loc).unsqueeze(-1))
+    spread = (turned * turned).sum((-2, -1)) + (apart * apart).sum((-2, -1))
+    return half + 0.5 * (spread - p.event_shape[0])
+
+
+@register_kl(Independent, Independent)
+def _independents(p: Independent, q: Independent) -> Tensor:
+    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError("kl_divergence: events of different axes")
+    return summed(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)

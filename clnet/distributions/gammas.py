@@ -1,0 +1,320 @@
+"""Distributions made of gamma variables: Gamma, Chi2, Beta, Dirichlet, StudentT.
+
+Gamma variables are drawn by rejection (Marsaglia, Tsang 2000) in a fixed number of attempts, so
+that nothing is read on the host. Gradients of samples flow to rates and scales; to the
+concentration they would need the derivative of the incomplete gamma function, and are refused.
+"""
+
+# ruff: noqa: FBT001 - PyTorch's validate_args
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from .. import ops
+from ..errors import GradientError
+from ..tensor import Tensor
+from ..values import mode
+from . import constraint
+from .constraint import Constraint
+from .distribution import Distribution, broadcast
+
+_ATTEMPTS = 8
+"""One is refused with a probability below 0.05: all are once in 10^10 numbers."""
+
+
+def draw_gamma(owner: Distribution, concentration: Tensor, shape: Sequence[int]) -> Tensor:
+    """Gamma variables of rate 1.
+
+    Args:
+        owner: whose they are.
+        concentration: broadcasts to ``shape``.
+        shape: of the result.
+
+    Raises:
+        GradientError: if a gradient to the concentration is wanted.
+    """
+    if mode.current().grad and concentration.requires_grad:
+        raise GradientError(
+            f"{type(owner).__name__}.rsample",
+            "samples have no gradient to the concentration",
+            remedy="Use sample(), and log_prob for a score function",
+        )
+    a = concentration.expand(tuple(shape))
+    small = a < 1  # of a + 1, times u^(1 / a)
+    d = ops.where(small, a + 1, a) - 1 / 3
+    c = 1 / (9 * d).sqrt()
+    shape = (_ATTEMPTS, *shape)
+    n, u = owner.normal_numbers(shape, a), owner.uniform_numbers(shape, a)
+    v = (1 + c * n) ** 3
+    positive = v > 0
+    log_v = ops.where(positive, v, 1.0).log()
+    accepted = positive & (u.log() < 0.5 * n * n + d - d * v + d * log_v)
+    chosen = v[_ATTEMPTS - 1].abs()
+    for k in range(_ATTEMPTS - 2, -1, -1):
+        chosen = ops.where(accepted[k], v[k], chosen)
+    boost = ops.where(small, owner.uniform_numbers(a.shape, a).log() / a, 0.0).exp()
+    return (d * chosen * boost).clamp(min=1e-38)
+
+
+class Gamma(Distribution):
+    """The density ``rate^a x^(a - 1) exp(-rate x) / gamma(a)``.
+
+    Args:
+        concentration: ``a``, above 0.
+        rate: above 0.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "concentration": constraint.positive,
+        "rate": constraint.positive,
+    }
+    has_rsample = True
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+        self.concentration, self.rate = broadcast(concentration, rate)
+        super().__init__(self.concentration.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Numbers not below 0."""
+        return constraint.nonnegative
+
+    @property
+    def mean(self) -> Tensor:
+        """``a / rate``."""
+        return self.concentration / self.rate
+
+    @property
+    def mode(self) -> Tensor:
+        """``(a - 1) / rate``, not below 0."""
+        return ((self.concentration - 1) / self.rate).clamp(min=0)
+
+    @property
+    def variance(self) -> Tensor:
+        """``a / rate^2``."""
+        return self.concentration / (self.rate * self.rate)
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        shape = self._extended_shape(sample_shape)
+        return draw_gamma(self, self.concentration, shape) / self.rate
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The density's logarithm."""
+        self._validate_sample(value)
+        a = self.concentration
+        return ops.xlogy(a, self.rate) + ops.xlogy(a - 1, value) - self.rate * value - a.lgamma()
+
+    def entropy(self) -> Tensor:
+        """``a - log(rate) + lgamma(a) + (1 - a) digamma(a)``."""
+        a = self.concentration
+        return a - self.rate.log() + a.lgamma() + (1 - a) * a.digamma()
+
+
+class Chi2(Gamma):
+    """The sum of squares of normally distributed numbers.
+
+    Args:
+        df: how many, degrees of freedom.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {"df": constraint.positive}
+
+    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+        (df,) = broadcast(df)
+        super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+
+    @property
+    def df(self) -> Tensor:
+        """Degrees of freedom."""
+        return self.concentration * 2
+
+
+class Beta(Distribution):
+    """The density ``x^(a - 1) (1 - x)^(b - 1) / B(a, b)``.
+
+    Args:
+        concentration1: ``a``, above 0.
+        concentration0: ``b``, above 0.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "concentration1": constraint.positive,
+        "concentration0": constraint.positive,
+    }
+    has_rsample = True
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
+        super().__init__(self.concentration1.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Numbers between 0 and 1."""
+        return constraint.unit_interval
+
+    @property
+    def mean(self) -> Tensor:
+        """``a / (a + b)``."""
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Tensor:
+        """``(a - 1) / (a + b - 2)``."""
+        return (self.concentration1 - 1) / (self.concentration1 + self.concentration0 - 2)
+
+    @property
+    def variance(self) -> Tensor:
+        """``a b / ((a + b)^2 (a + b + 1))``."""
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (total * total * (total + 1))
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        shape = self._extended_shape(sample_shape)
+        x = draw_gamma(self, self.concentration1, shape)
+        return x / (x + draw_gamma(self, self.concentration0, shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The density's logarithm."""
+        self._validate_sample(value)
+        a, b = self.concentration1, self.concentration0
+        inside = ops.xlogy(a - 1, value) + ops.xlogy(b - 1, 1 - value)
+        return inside - a.lgamma() - b.lgamma() + (a + b).lgamma()
+
+    def entropy(self) -> Tensor:
+        """``log B - (a - 1) psi(a) - (b - 1) psi(b) + (a + b - 2) psi(a + b)``."""
+        a, b = self.concentration1, self.concentration0
+        log_beta = a.lgamma() + b.lgamma() - (a + b).lgamma()
+        one = (a - 1) * a.digamma() + (b - 1) * b.digamma()
+        return log_beta - one + (a + b - 2) * (a + b).digamma()
+
+
+class Dirichlet(Distribution):
+    """Shares that sum to 1: gamma variables divided by their sum.
+
+    Args:
+        concentration: ``(*batch, k)``, above 0.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "concentration": constraint.independent(constraint.positive, 1)
+    }
+    has_rsample = True
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        self.concentration = concentration
+        shape = concentration.shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Numbers that sum to 1."""
+        return constraint.simplex
+
+    @property
+    def mean(self) -> Tensor:
+        """The concentration divided by its sum."""
+        return self.concentration / self.concentration.sum(-1, keepdim=True)
+
+    @property
+    def variance(self) -> Tensor:
+        """``m (1 - m) / (sum + 1)`` of the mean ``m``."""
+        total = self.concentration.sum(-1, keepdim=True)
+        return self.mean * (1 - self.mean) / (total + 1)
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        x = draw_gamma(self, self.concentration, self._extended_shape(sample_shape))
+        return x / x.sum(-1, keepdim=True)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The density's logarithm."""
+        self._validate_sample(value)
+        a = self.concentration
+        inside = ops.xlogy(a - 1, value).sum(-1)
+        return inside + a.sum(-1).lgamma() - a.lgamma().sum(-1)
+
+    def entropy(self) -> Tensor:
+        """The entropy."""
+        a, k = self.concentration, self.concentration.shape[-1]
+        total = a.sum(-1)
+        inside = a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma()
+        return inside - ((a - 1) * a.digamma()).sum(-1)
+
+
+class StudentT(Distribution):
+    """``loc + scale z / sqrt(chi2 / df)``.
+
+    Args:
+        df: degrees of freedom, above 0.
+        loc: the middle.
+        scale: above 0.
+        validate_args: as for :class:`Distribution`.
+    """
+
+    arg_constraints: ClassVar[dict[str, Constraint]] = {
+        "df": constraint.positive,
+        "loc": constraint.real,
+        "scale": constraint.positive,
+    }
+    has_rsample = True
+
+    def __init__(
+        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+    ) -> None:
+        self.df, self.loc, self.scale = broadcast(df, loc, scale)
+        super().__init__(self.df.shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """All numbers."""
+        return constraint.real
+
+    @property
+    def mean(self) -> Tensor:
+        """``loc``, where ``df`` is above 1."""
+        return ops.where(self.df > 1, self.loc, math.nan)
+
+    @property
+    def mode(self) -> Tensor:
+        """``loc``."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """``scale^2 df / (df - 2)``; infinite up to ``df`` of 2, NaN up to 1."""
+        apart = ops.where(self.df > 2, self.df, 3.0)
+        found = self.scale * self.scale * apart / (apart - 2)
+        return ops.where(self.df > 2, found, ops.where(self.df > 1, math.inf, self.df * math.nan))
+
+    def draw(self, sample_shape: Sequence[int]) -> Tensor:
+        """As :meth:`Distribution.draw`."""
+        shape = self._extended_shape(sample_shape)
+        z = self.normal_numbers(shape, self.loc)
+        chi2 = 2 * draw_gamma(self, 0.5 * self.df, shape)
+        return self.loc + self.scale * z * (self.df / chi2).sqrt()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The density's logarithm."""
+        self._validate_sample(value)
+        y = (value - self.loc) / self.scale
+        norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
+        norm = norm + (0.5 * self.df).lgamma() - (0.5 * (self.df + 1)).lgamma()
+        return -0.5 * (self.df + 1) * (y * y / self.df).log1p() - norm
+
+    def entropy(self) -> Tensor:
+        """The entropy."""
+        half = 0.5 * self.df
+        log_beta = math.lgamma(0.5) + half.lgamma() - (half + 0.5).lgamma()
+        inside = (half + 0.5) * ((half + 0.5).digamma() - half.digamma())
+        return self.scale.log() + inside + 0.5 * self.df.log() + log_beta

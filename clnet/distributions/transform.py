@@ -1,0 +1,322 @@
+"""Invertible functions of random values, and the logarithms of their slopes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .. import ops
+from ..tensor import Tensor
+from . import constraint
+from .distribution import summed
+
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "ComposeTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "PowerTransform",
+    "SigmoidTransform",
+    "SoftplusTransform",
+    "StickBreakingTransform",
+    "TanhTransform",
+    "Transform",
+]
+
+
+class Transform:
+    """``y = f(x)``; a subclass writes ``_call``, ``_inverse`` and ``log_abs_det_jacobian``.
+
+    Args:
+        cache_size: taken as PyTorch does.
+
+    Attributes:
+        bijective: whether each ``y`` comes of one ``x``.
+        event_dim: axes of one value.
+    """
+
+    bijective = True
+    event_dim = 0
+    sign = 1
+    codomain: Any = constraint.real
+
+    def __init__(self, cache_size: int = 0) -> None:
+        self._cache_size = cache_size
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``f(x)``."""
+        return self._call(x)
+
+    def _call(self, x: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}._call")
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}._inverse")
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``log |dy / dx|``, summed over the axes of an event."""
+        raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian")
+
+    @property
+    def inv(self) -> Transform:
+        """The inverse."""
+        return _Inverse(self)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of ``y``."""
+        return tuple(shape)
+
+
+class _Inverse(Transform):
+    def __init__(self, given: Transform) -> None:
+        super().__init__()
+        self._given = given
+        self.event_dim, self.bijective, self.sign = given.event_dim, given.bijective, given.sign
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self._given._inverse(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self._given(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -self._given.log_abs_det_jacobian(y, x)
+
+    @property
+    def inv(self) -> Transform:
+        return self._given
+
+
+class ExpTransform(Transform):
+    """``exp(x)``."""
+
+    codomain = constraint.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.exp()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``x``."""
+        return x
+
+
+class AffineTransform(Transform):
+    """``loc + scale x``.
+
+    Args:
+        loc: a number or tensor.
+        scale: a number or tensor, not 0.
+        event_dim: axes of one value.
+        cache_size: taken as PyTorch does.
+    """
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.loc, self.scale, self.event_dim = loc, scale, event_dim
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.loc + self.scale * x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``log |scale|``."""
+        if isinstance(self.scale, Tensor):
+            found = self.scale.abs().log().expand(x.shape)
+        else:
+            found = ops.full_like(x, math.log(abs(self.scale)))
+        return summed(found, self.event_dim)
+
+
+class SigmoidTransform(Transform):
+    """``1 / (1 + exp(-x))``."""
+
+    codomain = constraint.unit_interval
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.sigmoid()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.logit()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``-softplus(x) - softplus(-x)``."""
+        return -ops.softplus(-x) - ops.softplus(x)
+
+
+class TanhTransform(Transform):
+    """``tanh(x)``."""
+
+    codomain = constraint.interval(-1.0, 1.0)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.atanh()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``2 (log(2) - x - softplus(-2 x))``."""
+        return 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
+
+
+class SoftplusTransform(Transform):
+    """``log(1 + exp(x))``."""
+
+    codomain = constraint.positive
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.softplus(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (-(-y).expm1()).log() + y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``-softplus(-x)``."""
+        return -ops.softplus(-x)
+
+
+class PowerTransform(Transform):
+    """``x^exponent`` of positive numbers.
+
+    Args:
+        exponent: a number or tensor.
+        cache_size: taken as PyTorch does.
+    """
+
+    codomain = constraint.positive
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.exponent = exponent
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x**self.exponent
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y ** (1 / self.exponent)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """``log |exponent y / x|``."""
+        return (self.exponent * y / x).abs().log()
+
+
+class AbsTransform(Transform):
+    """``|x|``, which has no inverse: the one that is not negative stands for it."""
+
+    bijective = False
+    codomain = constraint.nonnegative
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.abs()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class StickBreakingTransform(Transform):
+    """``k`` numbers to ``k + 1`` shares that sum to 1."""
+
+    event_dim = 1
+    codomain = constraint.simplex
+
+    def _offset(self, x: Tensor) -> Tensor:
+        left = ops.ones_like(x).cumsum(-1)
+        return x.shape[-1] + 1 - left
+
+    def _call(self, x: Tensor) -> Tensor:
+        z = (x - self._offset(x).log()).sigmoid()
+        rest = (1 - z).cumprod(-1)
+        one = ops.ones_like(z[..., :1])
+        return ops.cat((z, one), -1) * ops.cat((one, rest), -1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        cropped = y[..., :-1]
+        rest = (1 - cropped.cumsum(-1)).clamp(min=1.2e-38)
+        return cropped.log() - rest.log() + self._offset(cropped).log()
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """The logarithm of the volume."""
+        x = x - self._offset(x).log()
+        return (-x - ops.softplus(-x) + y[..., :-1].log()).sum(-1) + 0 * x.sum(-1)
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """One more share than numbers."""
+        return (*shape[:-1], shape[-1] + 1)
+
+
+class IndependentTransform(Transform):
+    """Another transform, of values with more axes.
+
+    Args:
+        base_transform: the other one.
+        reinterpreted_batch_ndims: how many more.
+        cache_size: taken as PyTorch does.
+    """
+
+    def __init__(
+        self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
+    ) -> None:
+        super().__init__(cache_size)
+        self.base_transform, self._axes = base_transform, reinterpreted_batch_ndims
+        self.event_dim = base_transform.event_dim + reinterpreted_batch_ndims
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.base_transform(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.base_transform.inv(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """The sum over the axes."""
+        return summed(self.base_transform.log_abs_det_jacobian(x, y), self._axes)
+
+
+class ComposeTransform(Transform):
+    """Transforms one after the other.
+
+    Args:
+        parts: the first is applied first.
+        cache_size: taken as PyTorch does.
+    """
+
+    def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.parts = list(parts)
+        self.event_dim = max((p.event_dim for p in self.parts), default=0)
+        self.bijective = all(p.bijective for p in self.parts)
+        self.sign = math.prod(p.sign for p in self.parts)
+        self.codomain = self.parts[-1].codomain if self.parts else constraint.real
+
+    def _call(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        for part in reversed(self.parts):
+            y = part.inv(y)
+        return y
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """The sum of theirs."""
+        del y
+        total: Any = 0.0
+        for part in self.parts:
+            after = part(x)
+            found = part.log_abs_det_jacobian(x, after)
+            total = total + summed(found, self.event_dim - part.event_dim)
+            x = after
+        return total
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """That of the last."""
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return tuple(shape)

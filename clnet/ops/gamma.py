@@ -1,0 +1,206 @@
+"""The gamma function's logarithm and the derivatives of that; random numbers go by them, too."""
+
+from __future__ import annotations
+
+# Bodies are called with symbols and say so here, once.
+# pyright: reportMissingParameterType=false, reportUnknownParameterType=false
+import math
+from typing import TYPE_CHECKING, Any
+
+from .. import expr as e
+from ..errors import ArgumentError
+from .machinery.function import Face, op
+from .machinery.pointwise import Result, evaluate
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_BOTH = Face.FUNCTION | Face.METHOD
+_INFINITY = float("inf")
+_EULER = 0.5772156649015329
+# (-1)^k (zeta(k) - 1) / k for k = 2, 3, ...: log(gamma(2 + t)) = (1 - euler) t + sum of these t^k
+# (DLMF 5.7.3), which converges as (t / 2)^k.
+_NEAR_TWO = (
+    *(0.3224670334241133, -0.0673523010531981, 0.020580808427784553, -0.007385551028673988),
+    *(0.002890510330741523, -0.0011927539117032612, 0.0005096695247430426, -0.00022315475845357936),
+    *(9.945751278180857e-05, -4.4926236738133156e-05, 2.0507212775670688e-05),
+    *(-9.439488275268398e-06, 4.3748667899074865e-06, -2.039215753801366e-06),
+    *(9.551412130407415e-07, -4.492469198764565e-07, 2.1207184805554667e-07),
+    *(-1.0043224823968102e-07, 4.76981016936398e-08, -2.2711094608943164e-08),
+    *(1.0838659214896953e-08, -5.183475041970047e-09, 2.4836745438024785e-09),
+)
+# Stirling's series B(2k) / (2k (2k - 1)) x^(1 - 2k), and the digamma function's (DLMF 5.11).
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+_SHIFT = 8  # from here on the series hold
+
+
+def _polynomial(coefficients, t):
+    y = e.as_number(coefficients[-1])
+    for c in coefficients[-2::-1]:
+        y = y * t + c
+    return y
+
+
+def _positive_lgamma(x):
+    """Of ``x > 0``: the series about 2, reached from below by ``gamma(x + 1) = x gamma(x)``."""
+    small, low, near = x < 0.5, x < 1.5, x < 2.5
+    t = e.where(small, x, e.where(low, x - 1, e.where(near, x - 2, 0)))
+    about_two = t * (_polynomial(_NEAR_TWO, t) * t + (1 - _EULER))
+    below = about_two - e.log1p(e.where(low, t, 0)) - e.where(small, e.log(e.where(small, x, 1)), 0)
+    apart = e.where(near, 3, x)
+    product, w = e.as_number(1.0), apart
+    for k in range(6):
+        product = product * e.where(apart < _SHIFT, apart + k, 1)
+    w = e.where(apart < _SHIFT, apart + 6, apart)
+    # w (log(w) - 1) rather than w log(w) - w: the difference would lose digits
+    stirling = w * (e.log(w) - 1) - 0.5 * e.log(w) + 0.5 * math.log(2 * math.pi)
+    stirling = stirling + _polynomial(_STIRLING, 1 / (w * w)) / w - e.log(product)
+    return e.where(low, below, e.where(near, about_two, e.where(e.isinf(x), x, stirling)))
+
+
+def _lgamma(x):
+    mirrored = _positive_lgamma(e.where(x > 0, x, 1 - x))
+    off = x - e.rint(x)
+    sine = abs(e.sin(off * math.pi))
+    below = math.log(math.pi) - e.log(sine) - mirrored
+    pole = e.logical_and(x <= 0, e.eq(off, 0))
+    return e.where(x > 0, mirrored, e.where(e.logical_or(pole, e.isinf(x)), _INFINITY, below))
+
+
+def _positive_digamma(x):
+    total, low = e.as_number(0.0), x < _SHIFT
+    for k in range(_SHIFT):
+        total = total + e.where(low, 1 / (x + k), 0)
+    w = e.where(low, x + _SHIFT, x)
+    inverse = 1 / (w * w)
+    series = tuple(b / (2 * k) for k, b in enumerate(_BERNOULLI, 1))
+    return e.log(w) - 0.5 / w - _polynomial(series, inverse) * inverse - total
+
+
+def _digamma(x):
+    mirrored = _positive_digamma(e.where(x > 0, x, 1 - x))
+    off = x - e.rint(x)
+    below = mirrored - math.pi / e.tan(off * math.pi)
+    none = e.where(e.eq(x, 0), e.copysign(_INFINITY, -x), float("nan"))
+    return e.where(x > 0, mirrored, e.where(e.eq(off, 0), none, below))
+
+
+def _positive_polygamma(n):
+    """``(-1)^(n + 1) n! sum of (x + k)^-(n + 1)``, its tail by Euler and Maclaurin's formula."""
+
+    def body(x):
+        total, low = e.as_number(0.0), x < _SHIFT
+        for k in range(_SHIFT):
+            total = total + e.where(low, (x + k) ** -(n + 1), 0)
+        w = e.where(low, x + _SHIFT, x)
+        inverse = 1 / (w * w)
+        # The coefficients of w^-(n + 2k): B(2k) / (2k)! (n + 1) (n + 2) ... (n + 2k - 1)
+        series = tuple(
+            b * math.factorial(n + 2 * k - 1) / math.factorial(n) / math.factorial(2 * k)
+            for k, b in enumerate(_BERNOULLI, 1)
+        )
+        tail = w**-n * (1.0 / n + 0.5 / w + _polynomial(series, inverse) * inverse)
+        return (tail + total) * ((-1.0) ** (n + 1) * math.factorial(n))
+
+    return body
+
+
+def _trigamma(x):
+    mirrored = _positive_polygamma(1)(e.where(x > 0, x, 1 - x))
+    off = x - e.rint(x)
+    ratio = math.pi / e.sin(off * math.pi)
+    return e.where(x > 0, mirrored, e.where(e.eq(off, 0), _INFINITY, ratio * ratio - mirrored))
+
+
+@op(_BOTH)
+def lgamma(x: Tensor) -> Tensor:
+    """``log(|gamma(x)|)``; infinite at 0 and the negative whole numbers.
+
+    Args:
+        x: any shape; whole numbers become float32.
+
+    Returns:
+        The same shape.
+    """
+    return evaluate(
+        "lgamma",
+        _lgamma,
+        [x],
+        result=Result.floating,
+        gradient=lambda g, y, x: g * _digamma(x),
+    )
+
+
+@op(_BOTH)
+def digamma(x: Tensor) -> Tensor:
+    """The derivative of :func:`lgamma`; NaN at the negative whole numbers, infinite at 0.
+
+    Args:
+        x: any shape; whole numbers become float32.
+
+    Returns:
+        The same shape.
+    """
+    return evaluate(
+        "digamma",
+        _digamma,
+        [x],
+        result=Result.floating,
+        gradient=lambda g, y, x: g * _trigamma(x),
+    )
+
+
+@op(Face.FUNCTION)
+def polygamma(n: int, x: Tensor) -> Tensor:
+    """The derivative of order ``n`` of :func:`digamma`.
+
+    Args:
+        n: 0 or more, at most 20.
+        x: any shape; whole numbers become float32. Above 0 for ``n`` of 2 and more.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        ArgumentError: if ``n`` lies outside.
+    """
+    if not 0 <= n <= 20:
+        raise ArgumentError("polygamma", "n lies between 0 and 20", n=n)
+    if n == 0:
+        return digamma(x)
+    body: Any = _trigamma if n == 1 else _above_zero(_positive_polygamma(n))
+    slope: Any = _above_zero(_positive_polygamma(n + 1))
+    if n == 1:
+        return evaluate(
+            "polygamma", body, [x], result=Result.floating, gradient=lambda g, y, x: g * slope(x)
+        )
+    return evaluate(
+        f"polygamma_{n}", body, [x], result=Result.floating, gradient=lambda g, y, x: g * slope(x)
+    )
+
+
+def _above_zero(body):
+    return lambda x: e.where(x > 0, body(e.where(x > 0, x, 1)), float("nan"))
+
+
+@op(_BOTH)
+def mvlgamma(x: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function of ``p`` dimensions, at ``x``.
+
+    Args:
+        x: any shape, above ``(p - 1) / 2``.
+        p: 1 or more.
+
+    Returns:
+        The same shape.
+
+    Raises:
+        ArgumentError: if ``p`` is below 1.
+    """
+    if p < 1:
+        raise ArgumentError("mvlgamma", "p is 1 or more", p=p)
+    total = lgamma(x)
+    for k in range(1, p):
+        total = total + lgamma(x - 0.5 * k)
+    return total + 0.25 * p * (p - 1) * math.log(math.pi)

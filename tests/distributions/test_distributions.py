@@ -1,0 +1,380 @@
+"""``clnet.distributions`` against PyTorch's, its samples against SciPy's distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import clnet
+from clnet import distributions as ours
+from clnet.errors import ArgumentError, ClnetError, GradientError, ShapeError
+
+pytestmark = pytest.mark.device
+
+RNG = np.random.default_rng(0)
+LOC = RNG.standard_normal((3, 2)).astype(np.float32)
+SCALE = (RNG.random((3, 2)) + 0.5).astype(np.float32)
+RATE = np.array([0.4, 1.0, 7.5], np.float32)
+SHARE = np.array([0.2, 0.5, 0.9], np.float32)
+SHARES = np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], np.float32)
+LOGITS = RNG.standard_normal((2, 3)).astype(np.float32)
+ROOT = np.array([[1.0, 0, 0], [0.5, 0.8, 0], [-0.3, 0.2, 1.2]], np.float32)
+REAL = RNG.standard_normal((4, 3, 2)).astype(np.float32)
+ABOVE = np.array([[0.3, 2.0, 5.0], [0.01, 1.0, 12.0]], np.float32)
+INSIDE = np.array([[0.3, 0.5, 0.99], [0.01, 0.4, 0.6]], np.float32)
+COUNTS = np.array([[0, 2, 5], [1, 0, 3]], np.float32)
+
+# Name, parameters, values, and what PyTorch has of it.
+CASES: list[tuple[str, dict[str, Any], np.ndarray, str]] = [
+    ("Normal", {"loc": LOC, "scale": SCALE}, REAL, "entropy mean mode variance stddev cdf icdf"),
+    ("LogNormal", {"loc": LOC, "scale": SCALE}, abs(REAL), "entropy mean mode variance cdf icdf"),
+    ("Laplace", {"loc": LOC, "scale": SCALE}, REAL, "entropy mean mode variance cdf icdf"),
+    ("Cauchy", {"loc": LOC, "scale": SCALE}, REAL, "entropy mode cdf icdf"),
+    ("Gumbel", {"loc": LOC, "scale": SCALE}, REAL, "entropy mean mode variance cdf icdf"),
+    (
+        "Uniform",
+        {"low": LOC, "high": LOC + SCALE},
+        LOC + SCALE * 0.3,
+        "entropy mean variance cdf icdf",
+    ),
+    ("Exponential", {"rate": RATE}, ABOVE, "entropy mean mode variance cdf icdf"),
+    ("HalfNormal", {"scale": RATE}, ABOVE, "entropy mean mode variance cdf icdf"),
+    (
+        "Gamma",
+        {"concentration": RATE, "rate": RATE[::-1].copy()},
+        ABOVE,
+        "entropy mean mode variance",
+    ),
+    ("Chi2", {"df": RATE}, ABOVE, "entropy mean variance df"),
+    ("Beta", {"concentration1": RATE, "concentration0": RATE + 1}, INSIDE, "entropy mean variance"),
+    ("StudentT", {"df": RATE, "loc": 0.5, "scale": 2.0}, ABOVE, "entropy mode variance"),
+    ("Dirichlet", {"concentration": SHARES * 5}, SHARES, "entropy mean variance"),
+    ("Bernoulli", {"probs": SHARE}, COUNTS.clip(max=1), "entropy mean mode variance logits"),
+    ("Bernoulli", {"logits": LOGITS}, COUNTS.clip(max=1), "entropy mean variance probs"),
+    ("Geometric", {"probs": SHARE}, COUNTS, "entropy mean mode variance logits"),
+    ("Binomial", {"total_count": 6, "probs": SHARE}, COUNTS, "mean mode variance logits"),
+    ("Poisson", {"rate": RATE}, COUNTS, "mean mode variance"),
+    ("Categorical", {"probs": SHARES * 2}, np.array([2, 0]), "entropy mode logits probs"),
+    ("Categorical", {"logits": LOGITS}, np.array([[2, 0], [1, 1]]), "entropy mode logits probs"),
+    (
+        "OneHotCategorical",
+        {"probs": SHARES},
+        np.eye(3, dtype=np.float32)[[2, 0]],
+        "entropy mean mode",
+    ),
+    (
+        "Multinomial",
+        {"total_count": 5, "probs": SHARES},
+        np.array([2, 2, 1.0], np.float32),
+        "mean variance",
+    ),
+    (
+        "MultivariateNormal",
+        {"loc": LOGITS, "scale_tril": ROOT},
+        LOGITS[::-1] * 2,
+        "entropy mean variance covariance_matrix",
+    ),
+    (
+        "MultivariateNormal",
+        {"loc": LOGITS, "covariance_matrix": ROOT @ ROOT.T},
+        LOGITS * 2,
+        "entropy scale_tril precision_matrix",
+    ),
+]
+IDS = [f"{name}-{'-'.join(given)}" for name, given, _, _ in CASES]
+
+
+def made(
+    library: Any, name: str, given: dict[str, Any], *, grad: bool = False
+) -> tuple[Any, list[Any]]:
+    tensors = {
+        k: library.tensor(v, requires_grad=grad) if isinstance(v, np.ndarray) else v
+        for k, v in given.items()
+    }
+    leaves = [t for t in tensors.values() if hasattr(t, "detach")]
+    return getattr(library.distributions, name)(**tensors), leaves
+
+
+def close(got: Any, expected: Any, rtol: float = 3e-5) -> None:
+    np.testing.assert_allclose(
+        np.asarray(got.detach()), np.asarray(expected.detach()), rtol=rtol, atol=2e-5
+    )
+
+
+@pytest.mark.parametrize(("name", "given", "value", "has"), CASES, ids=IDS)
+def test_figures_are_pytorchs(name, given, value, has):
+    torch = pytest.importorskip("torch")
+    (mine, leaves), (theirs, others) = (
+        made(clnet, name, given, grad=True),
+        made(torch, name, given, grad=True),
+    )
+    value = np.ascontiguousarray(value)
+    assert tuple(mine.batch_shape) == tuple(theirs.batch_shape)
+    assert tuple(mine.event_shape) == tuple(theirs.event_shape)
+    mine_p, their_p = mine.log_prob(clnet.tensor(value)), theirs.log_prob(torch.tensor(value))
+    close(mine_p, their_p)
+    mine_p.sum().backward()
+    their_p.sum().backward()
+    for a, b in zip(leaves, others, strict=True):
+        close(a.grad, b.grad, 2e-4)
+    for figure in has.split():
+        got, expected = getattr(mine, figure), getattr(theirs, figure)
+        if figure in ("cdf", "icdf"):
+            at = value if figure == "cdf" else np.full(theirs.batch_shape, 0.3, np.float32)
+            close(got(clnet.tensor(at)), expected(torch.tensor(at)))
+        else:
+            close(*(f() if callable(f) else f for f in (got, expected)))
+
+
+@pytest.mark.parametrize(("name", "given", "value", "has"), CASES, ids=IDS)
+def test_samples_have_their_shape_and_mean(name, given, value, has):
+    clnet.manual_seed(3)
+    found, _ = made(clnet, name, given)
+    whole = (4000, *found.batch_shape, *found.event_shape)
+    drawn = found.sample((4000,))
+    assert tuple(drawn.shape) == whole
+    assert not drawn.requires_grad
+    assert bool(found.support.check(drawn).all().item())
+    assert tuple(found.sample().shape) == whole[1:]
+    wider = found.expand((2, *found.batch_shape))
+    assert tuple(wider.sample((3,)).shape) == (3, 2, *whole[1:])
+    close(wider.log_prob(drawn[0])[1], found.log_prob(drawn[0]))
+    if name not in ("Cauchy", "Categorical", "StudentT"):
+        spread = np.asarray(found.variance) ** 0.5
+        assert (abs(drawn.numpy().mean(0) - np.asarray(found.mean)) < 6 * spread / 4000**0.5).all()
+        assert np.allclose(drawn.numpy().std(0), spread, rtol=0.25, atol=0.02)
+
+
+KOLMOGOROV = [
+    (lambda: ours.Gamma(0.3, 2.0), scipy.stats.gamma(0.3, scale=0.5)),
+    (lambda: ours.Gamma(30.0, 2.0), scipy.stats.gamma(30, scale=0.5)),
+    (lambda: ours.Beta(0.7, 2.5), scipy.stats.beta(0.7, 2.5)),
+    (lambda: ours.StudentT(3.0), scipy.stats.t(3)),
+    (lambda: ours.Cauchy(1.0, 2.0), scipy.stats.cauchy(1, 2)),
+    (lambda: ours.Gumbel(1.0, 2.0), scipy.stats.gumbel_r(1, 2)),
+]
+
+
+@pytest.mark.parametrize(("make", "reference"), KOLMOGOROV)
+def test_samples_are_distributed_as_scipys(make, reference):
+    clnet.manual_seed(7)
+    drawn = make().sample((20_000,)).numpy()
+    assert scipy.stats.kstest(drawn, reference.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("rate", [0.7, 9.0, 40.0, 3000.0])
+def test_counts_are_distributed_as_scipys(rate):
+    clnet.manual_seed(1)
+    drawn = ours.Poisson(rate).sample((20_000,)).numpy()
+    values, counts = np.unique(drawn, return_counts=True)
+    reference = scipy.stats.poisson(rate)
+    often = counts > 50
+    expected = reference.pmf(values[often]) * len(drawn)
+    assert ((counts[often] - expected) ** 2 / expected).mean() < 2
+    assert abs(drawn.mean() - rate) < 5 * (rate / 20_000) ** 0.5
+
+
+@pytest.mark.parametrize("name", ["Normal", "Laplace", "Gumbel", "LogNormal"])
+def test_gradients_flow_through_samples(name):
+    found, (loc, scale) = made(clnet, name, {"loc": LOC, "scale": SCALE}, grad=True)
+    clnet.manual_seed(2)
+    x = found.rsample((5,))
+    x.sum().backward()
+    z = x.detach().log() if name == "LogNormal" else x.detach()
+    slope = x.detach() if name == "LogNormal" else clnet.ones_like(x)
+    close(loc.grad, slope.sum(0))
+    close(scale.grad, (slope * (z - loc.detach()) / scale.detach()).sum(0), 1e-4)
+
+
+def test_gamma_samples_have_gradients_to_the_rate_alone():
+    rate = clnet.tensor([2.0], requires_grad=True)
+    x = ours.Gamma(clnet.tensor([3.0]), rate).rsample((4,))
+    x.sum().backward()
+    close(rate.grad, -x.detach().sum(0) / 2)
+    with pytest.raises(GradientError, match=r"Gamma.rsample: samples have no gradient"):
+        ours.Gamma(clnet.tensor([3.0], requires_grad=True), 1.0).rsample()
+    with pytest.raises(NotImplementedError, match=r"Poisson.rsample: use sample"):
+        ours.Poisson(1.0).rsample()
+
+
+KL = [
+    ("Normal", {"loc": LOC, "scale": SCALE}, {"loc": LOC * 2, "scale": SCALE + 1}),
+    ("LogNormal", {"loc": LOC, "scale": SCALE}, {"loc": LOC * 2, "scale": SCALE + 1}),
+    ("HalfNormal", {"scale": SCALE}, {"scale": SCALE + 1}),
+    ("Laplace", {"loc": LOC, "scale": SCALE}, {"loc": LOC * 2, "scale": SCALE + 1}),
+    ("Gumbel", {"loc": LOC, "scale": SCALE}, {"loc": LOC * 2, "scale": SCALE + 1}),
+    ("Exponential", {"rate": RATE}, {"rate": RATE[::-1].copy()}),
+    ("Gamma", {"concentration": RATE, "rate": RATE}, {"concentration": RATE + 1, "rate": RATE * 2}),
+    (
+        "Beta",
+        {"concentration1": RATE, "concentration0": RATE},
+        {"concentration1": RATE + 1, "concentration0": RATE * 2},
+    ),
+    ("Dirichlet", {"concentration": SHARES * 5}, {"concentration": SHARES + 2}),
+    ("Bernoulli", {"probs": SHARE}, {"probs": SHARE[::-1].copy()}),
+    (
+        "Binomial",
+        {"total_count": 3, "probs": SHARE},
+        {"total_count": 3, "probs": SHARE[::-1].copy()},
+    ),
+    ("Geometric", {"probs": SHARE}, {"probs": SHARE[::-1].copy()}),
+    ("Poisson", {"rate": RATE}, {"rate": RATE + 1}),
+    ("Categorical", {"probs": SHARES}, {"logits": LOGITS}),
+    ("OneHotCategorical", {"probs": SHARES}, {"logits": LOGITS}),
+    ("Uniform", {"low": LOC, "high": LOC + 1}, {"low": LOC - 1, "high": LOC + SCALE + 0.5}),
+    (
+        "MultivariateNormal",
+        {"loc": LOGITS, "scale_tril": ROOT},
+        {"loc": LOGITS * 2, "scale_tril": ROOT * 2},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "p", "q"), KL, ids=[name for name, _, _ in KL])
+def test_divergences_are_pytorchs(name, p, q):
+    torch = pytest.importorskip("torch")
+    found = [
+        library.distributions.kl_divergence(made(library, name, p)[0], made(library, name, q)[0])
+        for library in (clnet, torch)
+    ]
+    close(*found, 1e-4)
+
+
+def test_divergences_between_kinds():
+    torch = pytest.importorskip("torch")
+    found = []
+    for library in (clnet, torch):
+        d = library.distributions
+        found.append(d.kl_divergence(d.Uniform(0.5, 2.0), d.Normal(0.3, 1.5)))
+        base = [d.Normal(library.tensor(LOC), library.tensor(SCALE * s)) for s in (1, 2)]
+        found.append(d.kl_divergence(*(d.Independent(b, 1) for b in base)))
+    close(found[0], found[2])
+    close(found[1], found[3])
+    with pytest.raises(NotImplementedError, match="no formula for Normal and Poisson"):
+        ours.kl_divergence(ours.Normal(0.0, 1.0), ours.Poisson(1.0))
+
+
+def test_mixtures_independent_axes_and_transforms():
+    torch = pytest.importorskip("torch")
+    found: list[list[Any]] = []
+    for library in (clnet, torch):
+        d, t = library.distributions, library.distributions.transforms
+        loc, scale = library.tensor(LOC), library.tensor(SCALE)
+        value = library.tensor(REAL)
+        parts = d.Independent(d.Normal(loc, scale), 1)
+        mixture = d.MixtureSameFamily(d.Categorical(library.tensor(SHARE)), parts)
+        flat = d.MixtureSameFamily(
+            d.Categorical(library.tensor(SHARES)), d.Normal(library.tensor(LOGITS), 0.7)
+        )
+        chain = [t.AffineTransform(0.5, 2.0), t.TanhTransform()]
+        turned = d.TransformedDistribution(d.Normal(loc, scale), chain)
+        one = library.tensor(LOGITS)
+        sticks = d.TransformedDistribution(
+            d.Independent(d.Normal(one, library.ones_like(one)), 1), [t.StickBreakingTransform()]
+        )
+        more = [
+            t.SigmoidTransform(),
+            t.SoftplusTransform(),
+            t.ExpTransform(),
+            t.PowerTransform(2.0),
+        ]
+        figures = [
+            parts.log_prob(value),
+            parts.entropy(),
+            mixture.log_prob(value[:, 0]),
+            mixture.mean,
+        ]
+        figures += [mixture.variance, flat.log_prob(value[0, :2, 0]), flat.cdf(value[0, :2, 0])]
+        figures += [turned.log_prob(value.tanh()), turned.cdf(value.tanh())]
+        figures += [turned.icdf(library.tensor(INSIDE[:, :2].repeat(2, 0)[:3]))]
+        y = t.StickBreakingTransform()(one)
+        figures += [y, t.StickBreakingTransform().inv(y), sticks.log_prob(y)]
+        for transform in (*more, t.ComposeTransform([t.AffineTransform(1.0, -2.0), more[0]])):
+            x = value.abs() + 0.1
+            figures += [transform(x), transform.inv(transform(x))]
+            figures += [transform.log_abs_det_jacobian(x, transform(x))]
+        found.append(figures)
+        shapes = [tuple(m.sample((5,)).shape) for m in (parts, mixture, flat, turned, sticks)]
+        assert shapes == [(5, 3, 2), (5, 2), (5, 2), (5, 3, 2), (5, 2, 4)]
+    for got, expected in zip(*found, strict=True):
+        close(got, expected, 2e-4)
+
+
+def test_supports_are_enumerated():
+    assert ours.Bernoulli(clnet.tensor(SHARE)).enumerate_support().tolist() == [[0] * 3, [1] * 3]
+    assert ours.Categorical(clnet.tensor(SHARES)).enumerate_support(expand=False).tolist() == [
+        [0],
+        [1],
+        [2],
+    ]
+    vectors = ours.OneHotCategorical(clnet.tensor(SHARES)).enumerate_support()
+    assert vectors[:, 1].tolist() == np.eye(3).tolist()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (
+            lambda: ours.Normal(0.0, -1.0),
+            ArgumentError,
+            r"scale lies in GreaterThan\(lower_bound=0.0\)",
+        ),
+        (lambda: ours.Uniform(1.0, 1.0), ArgumentError, "low is below high"),
+        (lambda: ours.Bernoulli(), ArgumentError, "one of probs and logits"),
+        (lambda: ours.Bernoulli(0.5, 0.1), ArgumentError, "one of probs and logits"),
+        (lambda: ours.Categorical(clnet.tensor(0.5)), ArgumentError, "an axis of categories"),
+        (
+            lambda: ours.Categorical(clnet.tensor([-1.0, 2.0])),
+            ArgumentError,
+            "probs lies in Simplex",
+        ),
+        (lambda: ours.Normal(0.0, 1.0).log_prob(1.0), ArgumentError, "a value is a tensor"),  # pyright: ignore[reportArgumentType]
+        (lambda: ours.Poisson(1.0).log_prob(clnet.tensor(-1.0)), ArgumentError, "a value lies in"),
+        (
+            lambda: ours.Dirichlet(clnet.ones(3)).log_prob(clnet.ones(2)),
+            ShapeError,
+            "event's shape",
+        ),
+        (
+            lambda: ours.Normal(clnet.zeros(3), 1.0).log_prob(clnet.ones(2)),
+            ShapeError,
+            "sizes differ",
+        ),
+        (lambda: ours.MultivariateNormal(clnet.zeros(2)), ArgumentError, "one of covariance"),
+        (lambda: ours.Independent(ours.Normal(0.0, 1.0), 1), ArgumentError, "axes=1"),
+        (lambda: ours.Multinomial(2.5, clnet.ones(2)), ClnetError, "whole number"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_what_does_not_fit_is_refused(make, error, text):
+    with pytest.raises(error, match=text):
+        make()
+
+
+def test_checks_can_be_left_out():
+    assert np.isnan(ours.Normal(0.0, -1.0, validate_args=False).entropy().item())
+    ours.Distribution.set_default_validate_args(False)
+    try:
+        ours.Normal(0.0, -1.0)
+    finally:
+        ours.Distribution.set_default_validate_args(True)
+
+
+def test_distributions_are_compiled():
+    @clnet.compile
+    def loss(loc, scale, x):
+        found = ours.Normal(loc, scale)
+        return ours.kl_divergence(found, ours.Normal(0.0, 1.0)).sum() - found.log_prob(x).mean()
+
+    x = clnet.tensor(REAL)
+    loc, scale = clnet.tensor(LOC), clnet.tensor(SCALE)
+    eager = ours.Normal(loc, scale)
+    expected = ours.kl_divergence(eager, ours.Normal(0.0, 1.0)).sum() - eager.log_prob(x).mean()
+    close(loss(loc, scale, x), expected)
+
+
+def test_they_are_shown():
+    assert repr(ours.Poisson(2.0)) == f"Poisson(rate: {clnet.tensor(2.0)})"
+    assert repr(ours.Independent(ours.Poisson(clnet.ones(2)), 1)).startswith("Independent(Poisson(")
