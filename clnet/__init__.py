@@ -143,7 +143,7 @@ def __getattr__(name: str) -> Any:
 
         found = {"plan": plan}
     elif name == "distributions":
-        from .distributions import Distribution as _  # noqa: F401, PLC0415 - the room is a name now
+        from .distributions import Distribution as _  # noqa: PLC0415 - the room is a name now
     elif name in ("save", "load"):
         from .io import load, save  # noqa: PLC0415 - as above
 
