@@ -13,57 +13,57 @@
 ## arg      y: out ctype[n][oc][oh][ow]
 ## arg      x: in ctype[n][ic][h][w]
 ## arg      weight: in ctype[oc][icg][kh][kw]
-## arg      offsets: in ctype[oc]   the bias; any array when there is none
-## arg      oc: int           output channels
-## arg      groups: int       groups of channels
-## arg      icg: int          input channels of a group
-## arg      h: int            height of x
-## arg      w: int            width of x
-## arg      oh: int           height of y
-## arg      ow: int           width of y
-## arg      sh: int           vertical stride
-## arg      sw: int           horizontal stride
-## arg      ph: int           padding above
-## arg      pw: int           padding on the left
-## arg      dh: int           vertical dilation
-## arg      dw: int           horizontal dilation
+## arg      offsets: in ctype[oc]  the bias; any array when there is none
+## arg      oc: int                output channels
+## arg      groups: int            groups of channels
+## arg      icg: int               input channels of a group
+## arg      h: int                 height of x
+## arg      w: int                 width of x
+## arg      oh: int                height of y
+## arg      ow: int                width of y
+## arg      sh: int                vertical stride
+## arg      sw: int                horizontal stride
+## arg      ph: int                padding above
+## arg      pw: int                padding on the left
+## arg      dh: int                vertical dilation
+## arg      dw: int                horizontal dilation
 ##
 ## def      conv_depthwise_input
 ## arg      gx: out ctype[n][ic][h][w]
 ## arg      gy: in ctype[n][oc][oh][ow]
 ## arg      weight: in ctype[oc][icg][kh][kw]
-## arg      oc: int           output channels
-## arg      groups: int       groups of channels
-## arg      icg: int          input channels of a group
-## arg      h: int            height of x
-## arg      w: int            width of x
-## arg      oh: int           height of y
-## arg      ow: int           width of y
-## arg      sh: int           vertical stride
-## arg      sw: int           horizontal stride
-## arg      ph: int           padding above
-## arg      pw: int           padding on the left
-## arg      dh: int           vertical dilation
-## arg      dw: int           horizontal dilation
+## arg      oc: int                output channels
+## arg      groups: int            groups of channels
+## arg      icg: int               input channels of a group
+## arg      h: int                 height of x
+## arg      w: int                 width of x
+## arg      oh: int                height of y
+## arg      ow: int                width of y
+## arg      sh: int                vertical stride
+## arg      sw: int                horizontal stride
+## arg      ph: int                padding above
+## arg      pw: int                padding on the left
+## arg      dh: int                vertical dilation
+## arg      dw: int                horizontal dilation
 ##
 ## def      conv_depthwise_weight
 ## arg      gw: out ctype[oc][icg][kh][kw]
 ## arg      gy: in ctype[n][oc][oh][ow]
 ## arg      x: in ctype[n][ic][h][w]
-## arg      n: int            images
-## arg      oc: int           output channels
-## arg      groups: int       groups of channels
-## arg      icg: int          input channels of a group
-## arg      h: int            height of x
-## arg      w: int            width of x
-## arg      oh: int           height of y
-## arg      ow: int           width of y
-## arg      sh: int           vertical stride
-## arg      sw: int           horizontal stride
-## arg      ph: int           padding above
-## arg      pw: int           padding on the left
-## arg      dh: int           vertical dilation
-## arg      dw: int           horizontal dilation
+## arg      n: int                 images
+## arg      oc: int                output channels
+## arg      groups: int            groups of channels
+## arg      icg: int               input channels of a group
+## arg      h: int                 height of x
+## arg      w: int                 width of x
+## arg      oh: int                height of y
+## arg      ow: int                width of y
+## arg      sh: int                vertical stride
+## arg      sw: int                horizontal stride
+## arg      ph: int                padding above
+## arg      pw: int                padding on the left
+## arg      dh: int                vertical dilation
+## arg      dw: int                horizontal dilation
 ##
 ## launch   global (results of a channel rounded up to group_size, channels of all images);
 ##          weight gradient: (icg * kh * kw rounded up, oc)
@@ -71,14 +71,7 @@
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%def name="conv_depthwise(ctype, kh, kw, group_size, bias, activation)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_depthwise(
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${ctype} *restrict weight, const long weight_offset,
-    __global const ${ctype} *restrict offsets, const long offsets_offset,
-    const int oc, const int groups, const int icg, const int h, const int w, const int oh,
-        const int ow,
-    const int sh, const int sw, const int ph, const int pw, const int dh, const int dw)
+__kernel void conv_depthwise(...)
 {
     const int pixel = get_global_id(0);
     const int o = get_global_id(1) % oc;
@@ -105,13 +98,7 @@ __kernel void conv_depthwise(
 </%def>
 <%def name="conv_depthwise_input(ctype, kh, kw, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_depthwise_input(
-    __global ${ctype} *restrict gx, const long gx_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict weight, const long weight_offset,
-    const int oc, const int groups, const int icg, const int h, const int w, const int oh,
-        const int ow,
-    const int sh, const int sw, const int ph, const int pw, const int dh, const int dw)
+__kernel void conv_depthwise_input(...)
 {
     const int pixel = get_global_id(0);
     const int c = get_global_id(1) % (groups * icg);
@@ -138,13 +125,7 @@ __kernel void conv_depthwise_input(
 </%def>
 <%def name="conv_depthwise_weight(ctype, kh, kw, group_size)">
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_depthwise_weight(
-    __global ${ctype} *restrict gw, const long gw_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int n, const int oc, const int groups, const int icg,
-    const int h, const int w, const int oh, const int ow,
-    const int sh, const int sw, const int ph, const int pw, const int dh, const int dw)
+__kernel void conv_depthwise_weight(...)
 {
     const int element = get_global_id(0), o = get_global_id(1);
     const int c = element / ${kh * kw}, tap = element % ${kh * kw};

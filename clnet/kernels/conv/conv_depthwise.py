@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import round_up
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from . import conv_depthwise_strip
 from .conv_geometry import ConvGeometry
 
 _GROUP_SIZE = 64
-
-
-class DepthwiseParams(NamedTuple):
-    """Parameters of ``conv_depthwise``; the template's header explains them."""
-
-    ctype: str
-    kh: int
-    kw: int
-    group_size: int
-    bias: bool
-    activation: str | None
-
-
-class GradientParams(NamedTuple):
-    """Parameters of the gradients' kernels; the template's header explains them."""
-
-    ctype: str
-    kh: int
-    kw: int
-    group_size: int
 
 
 FORWARD = Kernel("conv_depthwise", "conv/conv_depthwise.mako")
@@ -52,8 +32,9 @@ def forward(
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     if _in_strips(target, g):
         return conv_depthwise_strip.forward(target, y, x, weight, bias, g, activation=activation)
-    params = DepthwiseParams(y.dtype.ctype, g.kh, g.kw, _GROUP_SIZE, bias is not None, activation)
-    args = (y, x, weight, weight if bias is None else bias, *_sizes(g))
+    params = {**_params(y, g), "bias": bias is not None, "activation": activation}
+    offsets = weight if bias is None else bias
+    args = {**named("y x weight offsets", y, x, weight, offsets), **_sizes(g)}
     return [
         FORWARD.launch(
             params,
@@ -74,8 +55,8 @@ def input_grad(
         return conv_depthwise_strip.input_grad(target, gx, gy, weight, g)
     return [
         INPUT.launch(
-            GradientParams(gx.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
-            (gx, gy, weight, *_sizes(g)),
+            _params(gx, g),
+            {**named("gx gy weight", gx, gy, weight), **_sizes(g)},
             global_size=(round_up(g.h * g.w, _GROUP_SIZE), g.n * g.ic),
             local_size=(_GROUP_SIZE, 1),
             flops=g.flops,
@@ -90,8 +71,8 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
         return conv_depthwise_strip.weight_grad(target, gw, gy, x, g)
     return [
         WEIGHT.launch(
-            GradientParams(gw.dtype.ctype, g.kh, g.kw, _GROUP_SIZE),
-            (gw, gy, x, g.n, *_sizes(g)),
+            _params(gw, g),
+            {**named("gw gy x n", gw, gy, x, g.n), **_sizes(g)},
             global_size=(round_up(g.icg * g.taps, _GROUP_SIZE), g.oc),
             local_size=(_GROUP_SIZE, 1),
             flops=g.flops,
@@ -105,5 +86,9 @@ def _in_strips(target: Target, g: ConvGeometry) -> bool:
     return g.flops > 0 and conv_depthwise_strip.suits(target, g)
 
 
-def _sizes(g: ConvGeometry) -> tuple[int, ...]:
-    return (g.oc, g.groups, g.icg, g.h, g.w, g.oh, g.ow, g.sh, g.sw, g.ph, g.pw, g.dh, g.dw)
+def _params(result: Array, g: ConvGeometry) -> dict[str, Any]:
+    return {"ctype": result.dtype.ctype, **g.sizes("kh kw"), "group_size": _GROUP_SIZE}
+
+
+def _sizes(g: ConvGeometry) -> dict[str, int]:
+    return g.sizes("oc groups icg h w oh ow sh sw ph pw dh dw")

@@ -20,37 +20,37 @@
 ## param    span: int         columns of the filter that a group sums up
 ##
 ## def      conv_depthwise_strip
-## arg      y: out ctype[n][channels][oh][ow]      the result: of a gradient, the input's
-## arg      x: in ctype[n][sources][h][w]          of a gradient, the output's
+## arg      y: out ctype[n][channels][oh][ow]  the result: of a gradient, the input's
+## arg      x: in ctype[n][sources][h][w]      of a gradient, the output's
 ## arg      weight: in ctype[oc][icg][kh][kw]
-## arg      offsets: in ctype[channels]            the bias; any array when there is none
-## arg      items: int        that have a strip
-## arg      strips: int       of a column
-## arg      channels: int     of y
-## arg      own: int          of these, in a group of channels
-## arg      inner: int        channels of x in a group of channels
-## arg      h: int            height of x
-## arg      w: int            width of x
-## arg      oh: int           height of y
-## arg      ow: int           width of y
-## arg      ph: int           padding above
-## arg      pw: int           padding on the left
+## arg      offsets: in ctype[channels]        the bias; any array when there is none
+## arg      items: int                         that have a strip
+## arg      strips: int                        of a column
+## arg      channels: int                      of y
+## arg      own: int                           of these, in a group of channels
+## arg      inner: int                         channels of x in a group of channels
+## arg      h: int                             height of x
+## arg      w: int                             width of x
+## arg      oh: int                            height of y
+## arg      ow: int                            width of y
+## arg      ph: int                            padding above
+## arg      pw: int                            padding on the left
 ##
 ## def      conv_depthwise_strip_weight
 ## arg      gw: out ctype[parts][oc][icg][kh][kw]  sums of parts of the strips
 ## arg      gy: in ctype[n][oc][oh][ow]
 ## arg      x: in ctype[n][ic][h][w]
-## arg      items: int        strips of a channel, in all images
-## arg      strips: int       of a column
-## arg      oc: int           output channels
-## arg      groups: int       groups of channels
-## arg      icg: int          input channels of a group
-## arg      h: int            height of x
-## arg      w: int            width of x
-## arg      oh: int           height of y
-## arg      ow: int           width of y
-## arg      ph: int           padding above
-## arg      pw: int           padding on the left
+## arg      items: int                         strips of a channel, in all images
+## arg      strips: int                        of a column
+## arg      oc: int                            output channels
+## arg      groups: int                        groups of channels
+## arg      icg: int                           input channels of a group
+## arg      h: int                             height of x
+## arg      w: int                             width of x
+## arg      oh: int                            height of y
+## arg      ow: int                            width of y
+## arg      ph: int                            padding above
+## arg      pw: int                            padding on the left
 ##
 ## launch   one item a strip, rounded up to groups; weight gradient: (parts, oc * icg, parts of the
 ##          filter) groups, of which each goes over every parts-th of the strips
@@ -69,13 +69,7 @@
                 readers.setdefault(at // sh if gradient else at, []).append((a, r))
 %>
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_depthwise_strip(
-    __global ${ctype} *restrict y, const long y_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    __global const ${ctype} *restrict weight, const long weight_offset,
-    __global const ${ctype} *restrict offsets, const long offsets_offset,
-    const int items, const int strips, const int channels, const int own, const int inner,
-    const int h, const int w, const int oh, const int ow, const int ph, const int pw)
+__kernel void conv_depthwise_strip(...)
 {
     const int item = get_global_id(0);
     if (item >= items) return;
@@ -138,12 +132,7 @@ __kernel void conv_depthwise_strip(
     pieces = group_size // together
 %>
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_depthwise_strip_weight(
-    __global ${ctype} *restrict gw, const long gw_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-    const int items, const int strips, const int oc, const int groups, const int icg,
-    const int h, const int w, const int oh, const int ow, const int ph, const int pw)
+__kernel void conv_depthwise_strip_weight(...)
 {
     __local ${ctype} partial[${together * group_size}];
     const int lane = get_local_id(0), parts = get_num_groups(0);

@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, named
 from ..reduce import Reduction, reduce
 from .conv_geometry import ConvGeometry
-
-
-class StripParams(NamedTuple):
-    """Parameters of ``conv_depthwise_strip``; the template's header explains them."""
-
-    ctype: str
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    dh: int
-    dw: int
-    strip: int
-    group_size: int
-    gradient: bool
-    bias: bool
-    activation: str | None
-
-
-class StripWeightParams(NamedTuple):
-    """Parameters of ``conv_depthwise_strip_weight``."""
-
-    ctype: str
-    kh: int
-    kw: int
-    sh: int
-    sw: int
-    dh: int
-    dw: int
-    strip: int
-    group_size: int
-    span: int
-
 
 _POWER = Constraint("group_size & (group_size - 1) == 0", "sums are halved")
 STRIP = Kernel(
@@ -88,9 +55,12 @@ def forward(
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     strip = _strip(target, g.n * g.oc * g.ow, g.oh)
     strips = ceil_div(g.oh, strip)
-    sizes = (g.oc, g.ocg, g.icg, g.h, g.w, g.oh, g.ow, g.ph, g.pw)
+    sizes = {
+        **named("channels own inner", g.oc, g.ocg, g.icg),
+        **g.sizes("h w oh ow ph pw"),
+    }
     params = _params(target, y, g, strip, bias=bias is not None, activation=activation)
-    operands = (y, x, weight, weight if bias is None else bias)
+    operands = named("y x weight offsets", y, x, weight, weight if bias is None else bias)
     return [_launch(params, operands, g.n * g.oc * strips * g.ow, strips, sizes, g.flops)]
 
 
@@ -100,9 +70,13 @@ def input_grad(
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
     strip = _strip(target, g.n * g.ic * g.w, g.h, multiple=g.sh)
     strips = ceil_div(g.h + g.ph % g.sh, strip)
-    sizes = (g.ic, g.icg, g.ocg, g.oh, g.ow, g.h, g.w, g.ph, g.pw)
+    sizes = {
+        **named("channels own inner", g.ic, g.icg, g.ocg),
+        **named("h w oh ow", g.oh, g.ow, g.h, g.w),
+        **g.sizes("ph pw"),
+    }
     params = _params(target, gx, g, strip, gradient=True)
-    operands = (gx, gy, weight, weight)
+    operands = named("y x weight offsets", gx, gy, weight, weight)
     return [_launch(params, operands, g.n * g.ic * strips * g.w, strips, sizes, g.flops)]
 
 
@@ -120,11 +94,12 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     parts = max(1, min(wanted, ceil_div(items, group), room))
     memory = Scratch(gw.device)
     out = gw if parts == 1 else Array.scratch(memory, (parts, *gw.shape), gw.dtype)
-    params = StripWeightParams(gw.dtype.ctype, *_filter(g), strip, group, span)
-    sizes = (items, strips, g.oc, g.groups, g.icg, g.h, g.w, g.oh, g.ow, g.ph, g.pw)
     launch = WEIGHT.launch(
-        params,
-        (out, gy, x, *sizes),
+        {**_filter(gw, g), "strip": strip, "group_size": group, "span": span},
+        {
+            **named("gw gy x items strips", out, gy, x, items, strips),
+            **g.sizes("oc groups icg h w oh ow ph pw"),
+        },
         global_size=(parts * group, channels, spans),
         local_size=(group, 1, 1),
         flops=g.flops,
@@ -149,8 +124,8 @@ def _group_size(target: Target, most: int) -> int:
     return min(most, 1 << (target.traits.max_group_size.bit_length() - 1))
 
 
-def _filter(g: ConvGeometry) -> tuple[int, int, int, int, int, int]:
-    return (g.kh, g.kw, g.sh, g.sw, g.dh, g.dw)
+def _filter(like: Array, g: ConvGeometry) -> dict[str, Any]:
+    return {"ctype": like.dtype.ctype, **g.sizes("kh kw sh sw dh dw")}
 
 
 def _params(
@@ -162,24 +137,29 @@ def _params(
     gradient: bool = False,
     bias: bool = False,
     activation: str | None = None,
-) -> StripParams:
+) -> dict[str, Any]:
     group = _group_size(target, _GROUP_SIZE)
-    return StripParams(like.dtype.ctype, *_filter(g), strip, group, gradient, bias, activation)
+    return {
+        **_filter(like, g),
+        **named("strip group_size gradient", strip, group, gradient),
+        **named("bias activation", bias, activation),
+    }
 
 
 def _launch(
-    params: StripParams,
-    operands: tuple[Array, ...],
+    params: dict[str, Any],
+    operands: dict[str, Array],
     items: int,
     strips: int,
-    sizes: tuple[int, ...],
+    sizes: dict[str, int],
     flops: int,
 ) -> Launch:
+    group = params["group_size"]
     return STRIP.launch(
         params,
-        (*operands, items, strips, *sizes),
-        global_size=(round_up(items, params.group_size),),
-        local_size=(params.group_size,),
+        {**operands, "items": items, "strips": strips, **sizes},
+        global_size=(round_up(items, group),),
+        local_size=(group,),
         flops=flops,
-        bytes=sum(a.nbytes for a in operands[:3]),
+        bytes=sum(operands[name].nbytes for name in ("y", "x", "weight")),
     )

@@ -17,46 +17,41 @@
 ## param    kept_items: int              rows of a group
 ## param    term: str                    C expression that the items of a row add up
 ## def      row_norm_rows
-## arg      rows: int
-## arg      rows_per_item: int
-## arg      n: int
+## arg      rows, rows_per_item, n: int
 ## arg      eps: ctype
 ## arg      y: out ctype[rows, n]
-## arg      mean: out ctype[rows]        only when centred
+## % if centred:
+## arg      mean: out ctype[rows]
+## % endif
 ## arg      invstd: out ctype[rows]
 ## arg      x: in ctype[rows, n]
-## arg      weight: in ctype[n]          only when weighted
-## arg      bias: in ctype[n]            only when biased
+## % if weighted:
+## arg      weight: in ctype[n]
+## % endif
+## % if biased:
+## arg      bias: in ctype[n]
+## % endif
 ## def      row_norm_group
-## arg      rows: int
-## arg      n: int
+## arg      rows, n: int
 ## arg      eps: ctype
 ## arg      y: out ctype[rows, n]
-## arg      mean: out ctype[rows]        only when centred
+## % if centred:
+## arg      mean: out ctype[rows]
+## % endif
 ## arg      invstd: out ctype[rows]
 ## arg      x: in ctype[rows, n]
-## arg      weight: in ctype[n]          only when weighted
-## arg      bias: in ctype[n]            only when biased
+## % if weighted:
+## arg      weight: in ctype[n]
+## % endif
+## % if biased:
+## arg      bias: in ctype[n]
+## % endif
 ## launch   rows: local 1, rows_per_item rows an item. group: a group computes (group /
 ##          reduce_items) rows.
 ## numerics two passes for the deviation; sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
-<%def name="arguments(centred, weighted, biased, ctype)">
-    __global ${ctype} *restrict y, const long y_offset,
-% if centred:
-    __global ${ctype} *restrict mean, const long mean_offset,
-% endif
-    __global ${ctype} *restrict invstd, const long invstd_offset,
-    __global const ${ctype} *restrict x, const long x_offset
-% if weighted:
-    , __global const ${ctype} *restrict weight, const long weight_offset
-% endif
-% if biased:
-    , __global const ${ctype} *restrict bias, const long bias_offset
-% endif
-</%def>
 ##
 ## A few rows at once: their sums do not wait for each other, and a weight is read once for all.
 <%def name="rows_pass(rows, centred, weighted, biased, ctype, lanes)">
@@ -109,10 +104,7 @@ ${lib.fold("sum", ctype, lanes)}
 ${ragged.load(ctype, ctype, lanes)}
 ${ragged.store(ctype, ctype, lanes, stream)}
 ${prelude.fetch_ahead()}
-__kernel void row_norm_rows(
-    const int rows, const int rows_per_item, const int n, const ${ctype} eps,
-    ${arguments(centred, weighted, biased, ctype)}
-) {
+__kernel void row_norm_rows(...) {
     int row = get_global_id(0) * rows_per_item;
     const int last = min(row + rows_per_item, rows);
     for (; row + 3 < last; row += 4) {
@@ -133,10 +125,7 @@ __kernel void row_norm_rows(
     shift = " - centre" if centred else ""
 %>
 ${lib.join("sum", ctype, 1)}
-__kernel void row_norm_group(
-    const int rows, const int n, const ${ctype} eps,
-    ${arguments(centred, weighted, biased, ctype)}
-) {
+__kernel void row_norm_group(...) {
     __local ${ctype} partial[${group}];
     ${lib.places(reduce_items, kept_items, False)}
     const int row = get_group_id(0) * ${kept_items} + kept, size = row < rows ? n : 0;

@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from ..streaming import streams_rows
-
-
-class RowsParams(NamedTuple):
-    """Parameters of ``row_norm_rows``; the template's header says what they are."""
-
-    centred: bool
-    weighted: bool
-    biased: bool
-    ctype: str
-    lanes: int
-    stream: bool
-
-
-class GroupParams(NamedTuple):
-    """Parameters of ``row_norm_group``."""
-
-    centred: bool
-    weighted: bool
-    biased: bool
-    ctype: str
-    group: int
-    reduce_items: int
-    own: int
-
 
 ROWS = Kernel("row_norm_rows", "norm/row_norm.mako")
 GROUP = Kernel("row_norm_group", "norm/row_norm.mako")
@@ -83,17 +57,21 @@ def row_norm(
     if x.size == 0:
         return []
     rows, n = x.shape
-    ctype = x.dtype.ctype
-    flags = (mean is not None, weight is not None, bias is not None)
-    operands = [a for a in (y, mean, invstd, x, weight, bias) if a is not None]
-    cost = {"flops": 8 * x.size, "bytes": sum(a.nbytes for a in operands)}
+    params = {
+        **named("centred weighted biased", mean is not None, weight is not None, bias is not None),
+        "ctype": x.dtype.ctype,
+    }
+    arrays = named("y mean invstd x weight bias", y, mean, invstd, x, weight, bias)
+    args = {**named("rows n eps", rows, n, eps), **arrays}
+    moved = sum(a.nbytes for a in arrays.values() if a is not None)
+    cost = {"flops": 8 * x.size, "bytes": moved}
     if target.traits.dedicated_local_memory:
         share, kept, own = _sharing(target, n, centred=mean is not None)
         group = share * kept
         return [
             GROUP.launch(
-                GroupParams(*flags, ctype, group, share, own),
-                (rows, n, eps, *operands),
+                {**params, **named("group reduce_items own", group, share, own)},
+                args,
                 global_size=(ceil_div(rows, kept) * group,),
                 local_size=(group,),
                 **cost,
@@ -103,8 +81,8 @@ def row_norm(
     per_item = rows_per_item(rows, n, target.traits.compute_units * _ITEMS_PER_UNIT)
     return [
         ROWS.launch(
-            RowsParams(*flags, ctype, lanes, streams_rows(y, n, lanes)),
-            (rows, per_item, n, eps, *operands),
+            {**params, "lanes": lanes, "stream": streams_rows(y, n, lanes)},
+            {**args, "rows_per_item": per_item},
             global_size=(ceil_div(rows, per_item),),
             local_size=(1,),
             **cost,

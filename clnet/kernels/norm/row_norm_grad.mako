@@ -20,54 +20,49 @@
 ## param    term: str                    C expression that the items of a part add up
 ## param    element: str                 C expression of an element of row {0} of four
 ## def      row_norm_grad_rows
-## arg      rows: int
-## arg      rows_per_item: int
-## arg      n: int
-## arg      part_step: int               from one part's sums to the next's: whole vectors
+## arg      rows, rows_per_item, n: int
+## arg      part_step: int                        from one part's sums to the next's: whole vectors
 ## arg      gx: out ctype[rows, n]
-## arg      gweight: out ctype[parts, part_step]  only when summed; a part is what an item takes
-## arg      gbias: out ctype[parts, part_step]    only when summed and centred
+## % if summed:
+## arg      gweight: out ctype[parts, part_step]  a part is what an item takes
+## % if centred:
+## arg      gbias: out ctype[parts, part_step]    and centred
+## % endif
+## % endif
 ## arg      gy: in ctype[rows, n]
 ## arg      x: in ctype[rows, n]
-## arg      mean: in ctype[rows]         only when centred
+## % if centred:
+## arg      mean: in ctype[rows]
+## % endif
 ## arg      invstd: in ctype[rows]
-## arg      weight: in ctype[n]          only when weighted
+## % if weighted:
+## arg      weight: in ctype[n]
+## % endif
 ## def      row_norm_grad_group
 ## arg      rows: int
-## arg      rows_per_part: int           a multiple of 4
-## arg      n: int
-## arg      part_step: int
+## arg      rows_per_part: int                    a multiple of 4
+## arg      n, part_step: int
 ## arg      gx: out ctype[rows, n]
-## arg      gweight: out ctype[parts, part_step]  only when summed; a part is what reduce_items take
-## arg      gbias: out ctype[parts, part_step]    only when summed and centred
+## % if summed:
+## arg      gweight: out ctype[parts, part_step]  a part is what reduce_items take
+## % if centred:
+## arg      gbias: out ctype[parts, part_step]    and centred
+## % endif
+## % endif
 ## arg      gy: in ctype[rows, n]
 ## arg      x: in ctype[rows, n]
-## arg      mean: in ctype[rows]         only when centred
+## % if centred:
+## arg      mean: in ctype[rows]
+## % endif
 ## arg      invstd: in ctype[rows]
-## arg      weight: in ctype[n]          only when weighted
+## % if weighted:
+## arg      weight: in ctype[n]
+## % endif
 ## launch   rows: local 1. group: a group computes (group / reduce_items) parts.
 ## numerics sums in a fixed order
 <%namespace name="lib" file="/lib/fold.mako"/>
 <%namespace name="ragged" file="/lib/ragged.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
-<%def name="arguments(centred, weighted, summed, ctype)">
-    __global ${ctype} *restrict gx, const long gx_offset,
-% if summed:
-    __global ${ctype} *restrict gweight, const long gweight_offset,
-% if centred:
-    __global ${ctype} *restrict gbias, const long gbias_offset,
-% endif
-% endif
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict x, const long x_offset,
-% if centred:
-    __global const ${ctype} *restrict mean, const long mean_offset,
-% endif
-    __global const ${ctype} *restrict invstd, const long invstd_offset
-% if weighted:
-    , __global const ${ctype} *restrict weight, const long weight_offset
-% endif
-</%def>
 ##
 ## A few rows at once: their sums do not wait for each other, and sums over rows are loaded once.
 <%def name="rows_pass(rows, centred, weighted, summed, ctype, lanes)">
@@ -132,10 +127,7 @@ ${lib.fold("sum", ctype, lanes)}
 ${ragged.load(ctype, ctype, lanes)}
 ${ragged.store(ctype, ctype, lanes, stream)}
 ${prelude.fetch_ahead()}
-__kernel void row_norm_grad_rows(
-    const int rows, const int rows_per_item, const int n, const int part_step,
-    ${arguments(centred, weighted, summed, ctype)}
-) {
+__kernel void row_norm_grad_rows(...) {
     const int part = get_global_id(0);
     int row = part * rows_per_item;
     const int last = min(row + rows_per_item, rows);
@@ -175,10 +167,7 @@ __kernel void row_norm_grad_rows(
     weigh = " * weight[weight_offset + i]" if weighted else ""
 %>
 ${lib.join("sum", four, 1)}
-__kernel void row_norm_grad_group(
-    const int rows, const int rows_per_part, const int n, const int part_step,
-    ${arguments(centred, weighted, summed, ctype)}
-) {
+__kernel void row_norm_grad_group(...) {
     __local ${four} partial[${group}];
     ${lib.places(reduce_items, kept_items, False)}
     const int part = get_group_id(0) * ${kept_items} + kept;

@@ -8,33 +8,10 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Kernel
+from ..kernel import Kernel, named
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
 from .row_norm import AT_ONCE, group_shape, require_dense, rows_per_item
-
-
-class GradRowsParams(NamedTuple):
-    """Parameters of ``row_norm_grad_rows``; the template's header says what they are."""
-
-    centred: bool
-    weighted: bool
-    summed: bool
-    ctype: str
-    lanes: int
-    stream: bool
-
-
-class GradGroupParams(NamedTuple):
-    """Parameters of ``row_norm_grad_group``."""
-
-    centred: bool
-    weighted: bool
-    summed: bool
-    ctype: str
-    group: int
-    reduce_items: int
-
 
 ROWS = Kernel("row_norm_grad_rows", "norm/row_norm_grad.mako")
 GROUP = Kernel("row_norm_grad_group", "norm/row_norm_grad.mako")
@@ -77,25 +54,35 @@ def row_norm_grad(
     memory = Scratch(x.device)
     cut = _Cut.of(target, x, len(sums))
     partial = [Array.scratch(memory, (cut.parts, cut.step), a.dtype) for a in sums]
-    operands = [a for a in (gx, *partial, gy, x, mean, invstd, weight) if a is not None]
-    flags = (mean is not None, weight is not None, bool(sums), x.dtype.ctype)
+    arrays = {
+        **dict(zip(("gweight", "gbias"), partial, strict=False)),
+        **named("gx gy x mean invstd weight", gx, gy, x, mean, invstd, weight),
+    }
+    params = {
+        **named("centred weighted summed", mean is not None, weight is not None, bool(sums)),
+        "ctype": x.dtype.ctype,
+    }
     if target.traits.dedicated_local_memory:
         share, kept = group_shape(target, n)
-        kernel, params = GROUP, GradGroupParams(*flags, share * kept, share)
+        kernel, own = GROUP, named("group reduce_items", share * kept, share)
         items, group = ceil_div(cut.parts, kept) * share * kept, share * kept
     else:
         lanes = lanes_of(target, x.dtype.itemsize)
-        kernel, params = ROWS, GradRowsParams(*flags, lanes, streams_rows(gx, n, lanes))
+        kernel, own = ROWS, named("lanes stream", lanes, streams_rows(gx, n, lanes))
         items, group = cut.parts, 1
     launches: list[Launch] = []
     if x.size:
         launch = kernel.launch(
-            params,
-            (rows, cut.rows, n, cut.step, *operands),
+            {**params, **own},
+            {
+                "rows_per_part" if kernel is GROUP else "rows_per_item": cut.rows,
+                **named("rows n part_step", rows, n, cut.step),
+                **arrays,
+            },
             global_size=(items,),
             local_size=(group,),
             flops=16 * x.size,
-            bytes=sum(a.nbytes for a in operands),
+            bytes=sum(a.nbytes for a in arrays.values() if a is not None),
         )
         launches.append(launch)
     for out, each in zip(sums, partial, strict=True):
