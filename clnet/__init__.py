@@ -110,6 +110,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .compat import amp as amp
     from .compat import backends as backends
     from .compat import cuda as cuda
+    from .compat import distributed as distributed
     from .compat import fx as fx
     from .compat import hub as hub
     from .compat import jit as jit
@@ -132,7 +133,7 @@ AcceleratorError = errors.DeviceError
 OutOfMemoryError = errors.OutOfDeviceMemory
 
 _PLAN = frozenset({"data", "io", "plan", "train"})
-_COMPAT = frozenset({"accelerator", "amp", "backends", "cuda", "fx", "hub", "jit"})
+_COMPAT = frozenset({"accelerator", "amp", "backends", "cuda", "distributed", "fx", "hub", "jit"})
 
 
 def __getattr__(name: str) -> Any:
@@ -150,16 +151,29 @@ def __getattr__(name: str) -> Any:
         found = {"save": save, "load": load}
     elif name == "utils":
         from .utils import data as _  # noqa: F401, PLC0415 - which makes utils a name
+    elif name.startswith("_foreach_"):
+        from .compat.foreach import foreach  # noqa: PLC0415
+
+        found = {name: function} if (function := foreach(name)) is not None else {}
     elif name in _attribute.TYPE_NAMES:
         found = {name: _attribute.typed_class(name)}
     elif not name.startswith("__") or name == "__version__":
         from .compat import differences, process  # noqa: PLC0415
 
         if name in _COMPAT:
-            from .compat import accelerator, amp, backends, cuda, fx, hub, jit  # noqa: PLC0415
+            from .compat import (  # noqa: PLC0415
+                accelerator,
+                amp,
+                backends,
+                cuda,
+                distributed,
+                fx,
+                hub,
+                jit,
+            )
 
             found = {m.__name__.rpartition(".")[2]: m for m in (accelerator, amp, backends)}
-            found |= {m.__name__.rpartition(".")[2]: m for m in (cuda, fx, hub, jit)}
+            found |= {m.__name__.rpartition(".")[2]: m for m in (cuda, distributed, fx, hub, jit)}
         elif name in process.NAMES:
             found = {name: getattr(process, process.NAMES[name])}
         else:

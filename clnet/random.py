@@ -239,15 +239,21 @@ def randint(
 @checked
 def randint_like(
     x: Tensor,
-    low: int,
+    low: int | None = None,
     high: int | None = None,
     *,
     dtype: DType | None = None,
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """:func:`randint` with the shape and (unless given) dtype and device of ``x``."""
-    first, end = (0, low) if high is None else (low, high)
+    """:func:`randint` with the shape and (unless given) dtype and device of ``x``.
+
+    Raises:
+        ArgumentError: if neither end is given.
+    """
+    first, end = (0, low) if high is None else (low or 0, high)
+    if end is None:
+        raise ArgumentError("randint_like", "high is given", low=low, high=high)
     y = ops.empty_like(x, dtype=dtype, device=device)
     return ops.random_(y, first, end).requires_grad_(requires_grad)
 

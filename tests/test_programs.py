@@ -28,11 +28,11 @@ class Plain(Optimizer):
 
 class Differing(Plain):
     def factor(self):
-        return 1.0 if torch.__name__ == "torch" else 1.01
+        return 1.0 if not hasattr(torch, "empty_cache") else 1.01
 
 class Missing(Plain):
     def factor(self):
-        return 1.0 if torch.__name__ == "torch" else torch.no_such_name
+        return 1.0 if not hasattr(torch, "empty_cache") else torch.no_such_name
 
 class Broken(Plain):
     def factor(self):

@@ -5,7 +5,6 @@ from __future__ import annotations
 PAGE = "docs/differences.md"
 """Differences from PyTorch, below the project's folder."""
 INSTEAD = {
-    "distributed": "clnet trains on one device of one process",
     "multiprocessing": "Use Python's multiprocessing; tensors are pickled as copies",
     "onnx": "There is no exporter",
     "quantization": "There are no quantised types",

@@ -4,6 +4,7 @@ from . import attention as attention
 from . import functional as functional
 from . import init as init
 from . import modules as modules
+from . import parallel as parallel
 from . import parameter as parameter
 from . import parameters as utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .activation import *
@@ -21,6 +22,7 @@ from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *
 from .padding import *
+from .parallel import DataParallel as DataParallel
 from .parameter_container import *
 from .pool import *
 from .rnn import *

@@ -32,10 +32,16 @@ ACTIVATIONS = ("celu", "elu", "hardtanh", "leaky_relu", "relu", "rrelu", "selu",
 """Those whose twin is a function of ``clnet.nn.functional``."""
 
 
+_SCALED = {"add": "alpha", "sub": "alpha", "addcmul": "value", "addcdiv": "value"}
+"""Ops that take a factor, which PyTorch once took first."""
+
+
 def _overwriting(name: str) -> Callable[..., Any]:
     function = PUBLIC_OPS[name][0]
 
     def overwrite(x: Any, *args: Any, **given: Any) -> Any:
+        if name in _SCALED and len(args) > 1 and isinstance(args[0], int | float):
+            args, given = args[1:], {**given, _SCALED[name]: args[0]}  # PyTorch's old order
         place = {"inplace": True} if name in ACTIVATIONS else {"out": x}
         return function(x, *args, **given, **place)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from . import arithmetic, inplace, mathematics, rearrange, shape  # noqa: F401 # pyright: ignore[reportUnusedImport] - declare what is named here
+from . import arithmetic, inplace, mathematics, rearrange, shape, special  # noqa: F401 # pyright: ignore[reportUnusedImport] - declare what is named here
 from .machinery.function import PUBLIC_OPS, op
 
 _PAIRS = """
     absolute=abs negative=neg multiply=mul subtract=sub divide=div true_divide=div fix=trunc
-    sgn=sign clip=clamp arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh arctan=atan
-    arctan2=atan2 arctanh=atanh greater=gt greater_equal=ge less=lt less_equal=le not_equal=ne
-    concat=cat concatenate=cat row_stack=vstack moveaxis=movedim swapaxes=transpose
-    swapdims=transpose ger=outer absolute_=abs_ negative_=neg_ multiply_=mul_ subtract_=sub_
-    divide_=div_ clip_=clamp_
+    sgn=sign conj=positive clip=clamp arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh
+    arctan=atan arctan2=atan2 arctanh=atanh greater=gt greater_equal=ge less=lt less_equal=le
+    not_equal=ne concat=cat concatenate=cat row_stack=vstack moveaxis=movedim swapaxes=transpose
+    swapdims=transpose ger=outer absolute_=abs_ sgn_=sign_ negative_=neg_ multiply_=mul_
+    subtract_=sub_ divide_=div_ clip_=clamp_
 """
 SYNONYMS = {p.partition("=")[0]: p.partition("=")[2] for p in _PAIRS.split()}
 """Each with the op it is."""

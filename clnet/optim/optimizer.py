@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
@@ -21,6 +21,19 @@ from ..values.arguments import checked_class, require_tensors
 from .written import Hook, StepHandle, around, load_state, numbers, state_of
 
 Group = dict[str, Any]
+ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
+_params_t = ParamsT
+"""PyTorch's old name, which packages still import."""
+
+
+class _Required:
+    """Stands for a setting without a default, in optimisers of old."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
 
 
 def require_rates(name: str, group: Group, *keys: str) -> None:

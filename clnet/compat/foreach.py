@@ -1,0 +1,61 @@
+"""``clnet._foreach_add_`` and the like: an op of every tensor in a list, by the op's own method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..ops.machinery.function import PUBLIC_OPS
+from ..tensor import Tensor
+
+__all__ = ["PREFIX", "foreach"]
+
+PREFIX = "_foreach_"
+_SCALED = {"addcmul", "addcdiv"}
+"""Those whose last operand is a number by name."""
+_OPS = """
+    abs acos add addcdiv addcmul asin atan ceil clamp clamp_max clamp_min copy cos cosh div erf erfc
+    exp expm1 floor frac lerp lgamma log log10 log1p log2 max maximum minimum mul neg norm pow
+    reciprocal round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc zero
+"""
+_AS = {"maximum": "maximum", "clamp_max": "minimum", "clamp_min": "maximum"}
+
+
+def foreach(name: str) -> Callable[..., Any] | None:
+    """The function of a name such as ``"_foreach_mul_"``; None if there is none.
+
+    Operands that are lists are taken apart as the tensors are; others are the same for all. Names
+    that end with an underscore overwrite the tensors and return nothing.
+    """
+    stem = name.removeprefix(PREFIX)
+    inplace = stem.endswith("_")
+    op = stem.rstrip("_")
+    if not name.startswith(PREFIX) or op not in _OPS.split():
+        return None
+
+    def each(tensors: Any, *args: Any, **given: Any) -> list[Tensor] | None:
+        if op in _SCALED and len(args) == 3:
+            args, given = args[:2], {**given, "value": args[2]}
+        made: list[Tensor] = []
+        for k, x in enumerate(tensors):
+            own = [a[k] if isinstance(a, list | tuple) else a for a in args]
+            named = {n: a[k] if isinstance(a, list | tuple) else a for n, a in given.items()}
+            made.append(_applied(op, x, own, named, inplace=inplace))
+        return None if inplace else made
+
+    each.__name__ = each.__qualname__ = name
+    each.__doc__ = f"``{op}`` of every tensor in a list."
+    return each
+
+
+def _applied(op: str, x: Tensor, args: list[Any], given: dict[str, Any], *, inplace: bool) -> Any:
+    if op == "norm":
+        return x.norm(*args, **{"p" if n == "ord" else n: v for n, v in given.items()})
+    if hasattr(Tensor, f"{op}_") and inplace:
+        return getattr(x, f"{op}_")(*args, **given)
+    other = _AS.get(op)
+    if other is not None and args and not isinstance(args[0], Tensor):
+        args, op = [x.new_tensor(args[0]), *args[1:]], other
+    function = getattr(x, op, None) or PUBLIC_OPS[op][0].__get__(x)
+    result = function(*args, **given)
+    return x.copy_(result) if inplace else result
