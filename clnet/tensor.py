@@ -484,7 +484,7 @@ def tensor(
         host = host_array(data)
     except ValueError as error:
         raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
-    kind = from_numpy(host.dtype) if dtype is None else dtype
+    kind = from_numpy(host.dtype) if dtype is None or host.dtype.kind == "c" else dtype
     target = current_device() if device is None else open_device(device)
     try:
         host = host.astype(kind.numpy, copy=False)

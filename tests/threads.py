@@ -1,11 +1,19 @@
-"""Work that threads do at once, and that gives the same bits when it is done one after another."""
+"""Work that threads do at once, and that gives the same bits when it is done one after another.
+
+``python -m tests.threads --calls 100000 --trainings 200`` does much of it and
+counts what is wrong.
+"""
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -186,3 +194,77 @@ def mixed(number: int, rounds: int, jobs: Sequence[Job] = JOBS) -> list[Any]:
     """Jobs in an order of a thread's own."""
     order = np.random.default_rng(number).permutation(len(jobs) * rounds)
     return [jobs[i % len(jobs)](int(i) % 7 + number * 7) for i in order]
+
+
+@contextmanager
+def counted() -> Iterator[Callable[[], int]]:
+    """Counts ops that are run one by one; gives what says, once, how many there were."""
+    module: Any = importlib.import_module("clnet.tensor")
+    execute, numbers_of = module.execute, count()
+
+    def counting(*args: Any) -> Any:
+        next(numbers_of)
+        return execute(*args)
+
+    module.execute = counting
+    try:
+        yield lambda: next(numbers_of)
+    finally:
+        module.execute = execute
+
+
+def differing(found: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> int:
+    """How many results of threads are not those of one thread after another."""
+    pairs = zip(found, expected, strict=True)
+    return sum(a != b for ours, theirs in pairs for a, b in zip(ours, theirs, strict=True))
+
+
+def much_mixed(calls: int, threads: int) -> int:
+    """All jobs in threads until there were so many ops; how many results were wrong."""
+    begun, wrong, jobs = time.monotonic(), 0, 0
+    expected = [mixed(number, 1) for number in range(threads)]
+    with counted() as number_of_calls:
+        done = 0
+        while done < calls:
+            with hasty():
+                found = in_threads(lambda number: mixed(number, 1), threads)
+            wrong += differing(found, expected)
+            jobs += threads * len(JOBS)
+            done = number_of_calls()
+    seconds = time.monotonic() - begun
+    print(f"{done:,} ops of {jobs:,} jobs, and replays: {wrong} wrong, {seconds:.0f} s", flush=True)
+    return wrong
+
+
+def many_trainings(trainings: int, threads: int) -> int:
+    """So many trainings, half of them compiled, in threads; how many were wrong."""
+    begun, wrong = time.monotonic(), 0
+    each = -(-trainings // (2 * threads))
+    for compiled in (False, True):
+
+        def work(number: int, compiled: bool = compiled) -> list[Any]:
+            seeds = range(each * number, each * (number + 1))
+            return [Training(seed, compiled=compiled).result() for seed in seeds]
+
+        expected = [work(number) for number in range(threads)]
+        with hasty():
+            wrong += differing(in_threads(work, threads), expected)
+    seconds, total = time.monotonic() - begun, 2 * each * threads
+    print(f"{total} trainings, half of them compiled: {wrong} wrong, {seconds:.0f} s", flush=True)
+    return wrong
+
+
+def main() -> int:
+    """Much work in threads; 1 if a result differs from that of one thread after another."""
+    parser = argparse.ArgumentParser(description="Much work in threads, compared bit for bit.")
+    parser.add_argument("--calls", type=int, default=100_000, help="ops, at least")
+    parser.add_argument("--trainings", type=int, default=200, help="of small networks, at least")
+    parser.add_argument("--threads", type=int, default=8, help="at once")
+    given = parser.parse_args()
+    print(f"{clnet.device()}, {given.threads} threads, switch interval 1e-6", flush=True)
+    wrong = much_mixed(given.calls, given.threads)
+    return int(wrong + many_trainings(given.trainings, given.threads) > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..tensor import Tensor
+from ..values.arguments import checked_class
 
 __all__ = ["Variable", "backward", "detect_anomaly", "set_detect_anomaly"]
 
@@ -80,5 +81,8 @@ class detect_anomaly(set_detect_anomaly):  # noqa: N801 - PyTorch's name
     def __init__(self, check_nan: bool = True) -> None:
         super().__init__(True, check_nan)
 
+
+checked_class(set_detect_anomaly)
+checked_class(detect_anomaly)
 
 anomaly_mode = sys.modules[__name__]

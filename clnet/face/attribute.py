@@ -228,7 +228,7 @@ def is_signed(x: Tensor) -> bool:
 
 def is_nonzero(x: Tensor) -> bool:
     """Whether the only element is not 0; waits for the device."""
-    return bool(x.item())
+    return bool(x._element("is_nonzero"))
 
 
 def is_same_size(x: Tensor, other: Tensor) -> bool:

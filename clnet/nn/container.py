@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from ..errors import BoundsError
+from ..values.arguments import named
 from .module import Module, indented
 
 __all__ = ["ModuleDict", "ModuleList", "Sequential"]
@@ -223,5 +224,5 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add modules or replace those of the same names."""
-        for key, module in dict(modules).items():
+        for key, module in named("ModuleDict", "modules", modules).items():
             self.add_module(key, module)

@@ -65,6 +65,8 @@ def pack_padded_sequence(
         ArgumentError: if they are not sorted, though they have to be.
         ShapeError: if there is not one length for each, within the steps.
     """
+    if input.ndim < 2:
+        raise ShapeError("pack_padded_sequence", "input is (steps, n, ...)", input=input.shape)
     steps, n = input.shape[:2][:: -1 if batch_first else 1]
     sizes = _numbers(lengths)
     if len(sizes) != n or not all(1 <= size <= steps for size in sizes):

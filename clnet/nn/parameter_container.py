@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from ..errors import BoundsError
 from ..tensor import Tensor
+from ..values.arguments import named
 from .module import Module, Parameter
 
 __all__ = ["ParameterDict", "ParameterList"]
@@ -112,5 +113,5 @@ class ParameterDict(Module):
 
     def update(self, parameters: Mapping[str, Tensor] | Iterable[tuple[str, Tensor]]) -> None:
         """Add parameters or replace those of the same names."""
-        for key, value in dict(parameters).items():
+        for key, value in named("ParameterDict", "parameters", parameters).items():
             self[key] = value

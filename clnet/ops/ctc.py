@@ -11,8 +11,9 @@ import numpy as np
 
 from .. import expr as e
 from ..array import Array
-from ..errors import ArgumentError, DataDomainError, ShapeError
+from ..errors import ArgumentError, DataDomainError, DtypeError, ShapeError
 from ..kernels.reduce import Bad
+from ..values.arguments import is_tensor, shown
 from ..values.dtypes import int64
 from .arithmetic import clamp, gt, logical_and, lt, ne, where
 from .check import of_value, require_elements
@@ -69,6 +70,10 @@ def ctc_loss(
     check_reduction("ctc_loss", reduction)
     require_floating("ctc_loss", log_probs.array)
     given = {"input_lengths": input_lengths, "target_lengths": target_lengths}
+    for name, lengths in given.items():
+        if not (is_tensor(lengths) or isinstance(lengths, Sequence)):
+            law = f"{name} is a tensor or a sequence of whole numbers"
+            raise DtypeError("ctc_loss", law, **{name: shown(lengths)})
     input_lengths, target_lengths = (_on(log_probs, n) for n in given.values())
     lengths = (input_lengths.shape, target_lengths.shape)
     if targets.ndim == target_lengths.ndim == 1:

@@ -231,6 +231,7 @@ def hinge_embedding_loss(
         ShapeError: if the shapes do not broadcast.
     """
     name = "hinge_embedding_loss"
+    target = to_dtype(target, x.dtype) if x.dtype.is_floating_point else target
     return _broadcast(
         name, _hinge_embedding, [x, target], [margin], reduction, _hinge_embedding_gradient
     )
@@ -340,7 +341,9 @@ def cosine_embedding_loss(
                          target=target.shape)  # fmt: skip
     products = (input1 * input2).sum(-1)
     lengths = sqrt(((input1 * input1).sum(-1) + _EPS) * ((input2 * input2).sum(-1) + _EPS))
-    return _broadcast(name, _cosine_embedding, [products / lengths, target], [margin], reduction)
+    cosine = products / lengths
+    operands = [cosine, to_dtype(target, cosine.dtype)]
+    return _broadcast(name, _cosine_embedding, operands, [margin], reduction)
 
 
 def _cosine_embedding(cosine, target, margin):

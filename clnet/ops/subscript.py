@@ -11,8 +11,9 @@ import numpy as np
 
 from ..array import Array
 from ..device import Check
-from ..errors import ArgumentError, BoundsError
+from ..errors import ArgumentError, BoundsError, DtypeError
 from ..values import mode
+from ..values.arguments import shown
 from ..values.dtypes import bool_, int64, uint8
 from ..values.shapes import Shape, broadcast_shapes
 from .arithmetic import where
@@ -340,7 +341,11 @@ def _axes_taken(part: Any) -> int:
 def _index_tensor(x: Tensor, part: Any) -> Tensor:
     kind = type(x.detach())
     if not isinstance(part, kind):
-        host = np.asarray(part)
+        try:
+            host = np.asarray(part)
+        except (ValueError, TypeError):
+            law = "a list in a key holds whole numbers, rows of equal length"
+            raise ArgumentError("index", law, part=shown(part)) from None
         if host.dtype.kind not in "iub" and host.size:
             raise ArgumentError(
                 "index",
@@ -364,5 +369,9 @@ def _range(part: int | slice, size: int) -> tuple[int, int, int]:
     step = 1 if part.step is None else part.step
     if step < 1:
         raise ArgumentError("index", "the step of a slice is positive", step=step)
-    start, stop, step = part.indices(size)
+    try:
+        start, stop, step = part.indices(size)
+    except TypeError:
+        law = "bounds of a slice are whole numbers or None"
+        raise DtypeError("index", law, start=shown(part.start), stop=shown(part.stop)) from None
     return start, step, max(0, -(-(stop - start) // step))

@@ -79,6 +79,19 @@ def integer(op: str, name: str, value: Any) -> int:
     return found
 
 
+def named(op: str, name: str, values: Any) -> dict[str, Any]:
+    """Values by name, given as a mapping or as pairs.
+
+    Raises:
+        DtypeError: if they are given otherwise.
+    """
+    try:
+        return dict(values)
+    except (TypeError, ValueError):
+        law = f"{name} is a mapping, or pairs of a name and a value"
+        raise DtypeError(op, law, **{name: shown(values)}) from None
+
+
 def number(op: str, name: str, value: Any) -> bool | int | float:
     """A number of Python, NumPy or a tensor without axes, as Python's.
 

@@ -180,6 +180,8 @@ def is_pythons(text: str, error: Exception) -> bool:
     What is raised while clnet's functions run is not that, but for a call by the drawn text of
     another value than a function.
     """
+    if isinstance(error, AttributeError) and "module 'clnet" in str(error):
+        return True
     binding = isinstance(error, TypeError) and _BINDING.search(str(error))
     if binding:
         return True

@@ -47,6 +47,17 @@ F.conv_transpose3d(volume, kernel.transpose(0, 1)[:, :, None], stride=2 ** 31)
 F.conv_transpose2d(image, kernel.transpose(0, 1), stride=2 ** 31)
 m.from_numpy(np.ones((2, -0.5), np.float32))
 lay(x, 'expanded').copy_(p)
+x[[x, None]]
+x.__setitem__((slice(lambda *a: 0, None), 0), 7)
+x.__getitem__((slice('a', None),))
+nn.utils.rnn.pack_padded_sequence(v, j, batch_first=False, enforce_sorted=True)
+m.as_tensor(1j, dtype=m.float64)
+run(m, t)
+p.is_nonzero()
+run(nn.ModuleDict(modules=nn.Linear(4, 4)), index)
+run(nn.ParameterDict([1, 2]), index)
+F.ctc_loss(F.log_softmax(sequence, 2), labels.flatten(), 2, label_lengths.flatten())
+m.autograd.set_detect_anomaly(mode='mean')
 """.strip().split("\n")
 
 
@@ -97,6 +108,14 @@ def test_the_covariance_of_one_variable_has_no_axes():
     np.testing.assert_allclose(x.cov().numpy(), np.cov(x.numpy()), rtol=1e-6)
     assert x.cov().shape == x.corrcoef().shape == ()
     assert x.T.cov().shape == (3, 3)
+
+
+def test_targets_do_not_widen_the_loss():
+    x, y = (clnet.ones(3, 4, dtype=clnet.bfloat16) for _ in range(2))
+    signs = clnet.tensor([1.0, -1.0, 1.0])
+    assert F.cosine_embedding_loss(x, y, signs).dtype is clnet.bfloat16
+    assert F.hinge_embedding_loss(x[:, 0], signs).dtype is clnet.bfloat16
+    assert F.hinge_embedding_loss(x[:, 0].float(), signs.long()).dtype is clnet.float32
 
 
 def test_iterables_are_looked_at_where_they_stay_whole():
