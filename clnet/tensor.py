@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +21,7 @@ from .ops.create import Full, MakeInto, held
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .values import mode
-from .values.arguments import checked, shown
+from .values.arguments import checked, require_tensors, shown
 from .values.dtypes import DType, from_numpy, of_scalar
 from .values.foreign import host_array
 from .values.shapes import Size, normalize_dim, size_of
@@ -411,6 +411,9 @@ class Tensor:
                 is given, or a saved tensor was freed or changed.
         """
         listed = [inputs] if isinstance(inputs, Tensor) else inputs
+        if listed is not None:
+            listed = tuple(listed) if isinstance(listed, Iterable) else (listed,)
+            require_tensors("backward", **{f"inputs[{k}]": x for k, x in enumerate(listed)})
         wanted = None if listed is None else {id(x) for x in listed}
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
         seen = set() if gradient is None else {id(gradient.array.storage)}

@@ -366,7 +366,8 @@ def typename(obj: Any) -> str:
     if isinstance(obj, Tensor):
         return type_(obj)
     kind = type(obj)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    place = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"{place}{kind.__qualname__}"
 
 
 _FLAGS = {"non_blocking", "memory_format", "copy"}

@@ -65,7 +65,7 @@ class Generator:
         """
         if not isinstance(state, Mapping) or not {"seed", "offset"} <= state.keys():
             law, kind = "a state is what get_state() gave", type(state).__name__
-            raise ArgumentError("set_state", law, state=kind)
+            raise ArgumentError("set_state", law, new_state=kind)
         seed, offset = int(state["seed"]), int(state["offset"])
         with _LOCK:
             self.seed, self.offset = seed, offset

@@ -18,6 +18,7 @@ __all__ = [
     "integers",
     "is_sequence",
     "is_tensor",
+    "named",
     "number",
     "number_or_no",
     "require_tensors",

@@ -77,6 +77,8 @@ class Worker:
             kind, detail = CRASH, f"the process ended with {process.wait(10)}"
         except BrokenPipeError:
             kind, detail = CRASH, "the process had ended"
+        except subprocess.TimeoutExpired:
+            kind, detail = HANG, "the process answers no more and does not end"
         except TimeoutError:
             kind, detail = HANG, f"more than {SECONDS:.0f} s"
         self.close()

@@ -41,7 +41,8 @@ KNOWN = (
         r"",
         r"must be Tensor, not (int|float|bool|numpy)|"
         r"received an invalid combination of arguments - got \((int|float|bool|"
-        r"numpy\.\w+), Tensor|got \(Tensor, (min|max)=Tensor, (min|max)=(float|int)",
+        r"numpy\.\w+), Tensor|got \(Tensor, (float|int), Tensor\)|got \(Tensor, (min|"
+        r"max)=Tensor, (min|max)=(float|int)",
         "x.fmax(2)",
     ),
     Known(
@@ -77,7 +78,7 @@ KNOWN = (
         ACCEPTED,
         r"np\.|\bint\b|\bfloat\b",
         r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|"
-        r"Expected|iteration over a 0-d|only integers",
+        r"Expected|iteration over a 0-d|only integers|has no len",
         "x.clamp(max=np.array(2))",
     ),
     Known(
@@ -90,8 +91,8 @@ KNOWN = (
     Known(
         "a NumPy array without axes is a number: it does not widen",
         DIFFERS,
-        r"[-+*/] np\.array\([\d.]+\)",
-        r"float32, not float64",
+        r"[-+*/%] np\.(array\([\d.]+|bool_\(\w+)\)",
+        r"float32, not float64|int64, not float32",
         "x + np.array(2)",
     ),
     Known(
@@ -216,6 +217,55 @@ KNOWN = (
         "m.linalg.cholesky(square[..., :0] @ square[..., :0].T + 2 ** 31)",
     ),
     Known(
+        "sizes come in any sequence",
+        ACCEPTED,
+        r"range\(",
+        r"must be tuple of ints, not range",
+        "m.tile(x, range(1, 3))",
+    ),
+    Known(
+        "the old constructor new() takes what clnet.tensor takes",
+        ACCEPTED,
+        r"\.new\(",
+        r"Legacy tensor|legacy|new\(\)",
+        "t.new(0.5)",
+    ),
+    Known(
+        "kinds of memory are named by any object",
+        ACCEPTED,
+        r"m\.(layout|memory_format)\(",
+        r"cannot create",
+        "m.layout(0.5)",
+    ),
+    Known(
+        "where a tensor lies has another number on each device",
+        DIFFERS,
+        r"data_ptr",
+        r"",
+        "x.data_ptr()",
+    ),
+    Known(
+        "PyTorch asks for a view of what lies otherwise",
+        ACCEPTED,
+        r"kron",
+        r"view size is not compatible",
+        "m.kron(lay(x, 'transposed'), lay(v, 'transposed'))",
+    ),
+    Known(
+        "a flag of to() is no dtype",
+        ACCEPTED,
+        r"\.to\((True|False)",
+        r"Bool|floating point",
+        "square.to(True).slogdet()",
+    ),
+    Known(
+        "a flag of to() is no dtype",
+        DIFFERS,
+        r"\.to\((True|False)",
+        r"not bool",
+        "x.to(True)",
+    ),
+    Known(
         "PyTorch fails an assertion of its own",
         ACCEPTED,
         r"",
@@ -240,7 +290,7 @@ KNOWN = (
         "packed sequences have fields of their own",
         DIFFERS,
         r"pack_",
-        r"results, not",
+        r"results, not|a tensor of int64",
         "nn.utils.rnn.pack_sequence([x, y])",
     ),
     Known(
@@ -261,8 +311,8 @@ KNOWN = (
     Known(
         "losses broadcast their operands",
         ACCEPTED,
-        r"(?i)soft_?margin_?loss",
-        r"doesn't match the broadcast shape",
+        r"(?i)margin_?(ranking_?)?loss",
+        r"doesn't match the broadcast shape|should have same dimension",
         "F.soft_margin_loss(x[0], signs)",
     ),
     Known(
@@ -310,7 +360,7 @@ KNOWN = (
     Known(
         "random numbers are others than PyTorch's",
         DIFFERS,
-        r"(?i)rand|normal|bernoulli|uniform|multinomial|dropout|rrelu|xavier|kaiming|"
+        r"(?i)rand|normal|bernoulli|uniform|multinomial|dropout|gumbel|rrelu|xavier|kaiming|"
         r"orthogonal|fractional",
         r"",
         "m.rand(2)",
