@@ -228,7 +228,9 @@ def is_signed(x: Tensor) -> bool:
 
 def is_nonzero(x: Tensor) -> bool:
     """Whether the only element is not 0; waits for the device."""
-    return bool(x._element("is_nonzero"))
+    if x.numel() != 1:
+        raise ShapeError("is_nonzero", "the tensor has one element", shape=x.shape)
+    return bool(x)
 
 
 def is_same_size(x: Tensor, other: Tensor) -> bool:

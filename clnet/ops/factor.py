@@ -117,6 +117,10 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """
     if len(tensors) < 2:
         raise ArgumentError("multi_dot", "there are two or more", tensors=len(tensors))
+    axes = [x.ndim for x in tensors]
+    if {*axes[1:-1]} - {2} or {axes[0], axes[-1]} - {1, 2}:
+        law = "matrices are multiplied; the first and the last may be vectors"
+        raise ShapeError("multi_dot", law, shapes=[x.shape for x in tensors])
     first, last = tensors[0], tensors[-1]
     chain = [unsqueeze(first, 0) if first.ndim == 1 else first, *tensors[1:-1]]
     chain.append(unsqueeze(last, 1) if last.ndim == 1 else last)

@@ -302,6 +302,7 @@ def soft_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> T
         ArgumentError: if ``reduction`` is no reduction.
         ShapeError: if the shapes do not broadcast.
     """
+    target = to_dtype(target, x.dtype) if x.dtype.is_floating_point else target
     return _broadcast("soft_margin_loss", _soft_margin, [x, target], [], reduction)
 
 

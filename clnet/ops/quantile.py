@@ -54,11 +54,11 @@ def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 def _middle(name: str, x: Tensor, dim: int | None, keepdim: bool, *, ignoring: bool) -> Any:
     if dim is None and x.numel() == 0 and x.dtype.is_floating_point:
         return x.new_full((), float("nan"))
+    axis = 0 if dim is None else normalize_dim(name, dim, x.ndim)
     if dim is None or x.ndim == 0:
         found = _middle_of_last(name, reshape(x, (x.numel(),)), ignoring=ignoring)
         values, indices = (reshape(y, ()) for y in found)
         return values if dim is None else Ordered(values, indices)
-    axis = normalize_dim(name, dim, x.ndim)
     found = _middle_of_last(name, movedim(x, axis, -1), ignoring=ignoring)
     return Ordered(*(movedim(y, -1, axis) if keepdim else squeeze(y, -1) for y in found))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Scan, scan
 from ..values.dtypes import DType, bool_, float32, int64
 from ..values.shapes import normalize_dim
@@ -254,6 +254,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     Returns:
         ``y``'s shape without the axis.
     """
+    if y.ndim == 0:
+        raise ShapeError("trapezoid", "y has an axis", y=y.shape)
     axis = normalize_dim("trapezoid", dim, y.ndim)
     size = y.shape[axis] - 1
     sums = narrow(y, axis, 1, size) + narrow(y, axis, 0, size)

@@ -111,7 +111,8 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple
     if dim is None:
         return tuple(range(ndim))
     if isinstance(dim, int):
-        return (normalize_dim(op, dim, ndim),) if ndim else ()
+        axis = normalize_dim(op, dim, ndim)
+        return (axis,) if ndim else ()
     dims = tuple(sorted(normalize_dim(op, d, ndim) for d in dim))
     if len(set(dims)) != len(dims):
         raise ShapeError(op, "a dim is named once", dim=tuple(dim))

@@ -192,7 +192,8 @@ def _slots(tree: ast.AST) -> Iterator[tuple[Any, Any]]:
         elif isinstance(node, ast.Subscript):
             yield node, "slice"
         elif isinstance(node, ast.BinOp):
-            yield node, "right"
+            if not isinstance(node.op, ast.Pow) or not isinstance(node.left, ast.Constant):
+                yield node, "right"  # a power of two numbers is Python's, and may take it years
         elif isinstance(node, ast.Compare):
             yield from ((node.comparators, k) for k in range(len(node.comparators)))
 

@@ -54,6 +54,11 @@ nn.utils.rnn.pack_padded_sequence(v, j, batch_first=False, enforce_sorted=True)
 m.as_tensor(1j, dtype=m.float64)
 run(m, t)
 p.is_nonzero()
+m.logsumexp(m.tensor(1.0), 1)
+m.sum(m.tensor(1), -2)
+m.median(m.tensor(1.0), 1)
+m.trapezoid(m.tensor(1))
+m.linalg.multi_dot((m.tensor(1), y.T))
 t.backward(create_graph=True, inputs=1)
 run(nn.ModuleDict(modules=nn.Linear(4, 4)), index)
 run(nn.ParameterDict([1, 2]), index)
@@ -116,6 +121,7 @@ def test_targets_do_not_widen_the_loss():
     signs = clnet.tensor([1.0, -1.0, 1.0])
     assert F.cosine_embedding_loss(x, y, signs).dtype is clnet.bfloat16
     assert F.hinge_embedding_loss(x[:, 0], signs).dtype is clnet.bfloat16
+    assert F.soft_margin_loss(x[:, 0], signs).dtype is clnet.bfloat16
     assert F.hinge_embedding_loss(x[:, 0].float(), signs.long()).dtype is clnet.float32
 
 
