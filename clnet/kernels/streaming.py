@@ -19,6 +19,17 @@ def aligned(outputs: Sequence[Array]) -> bool:
     return not any(a.offset * a.dtype.itemsize % LINE_BYTES for a in outputs)
 
 
+def streams(out: Array, lanes: int) -> bool:
+    """Whether an array, written a whole vector at a time, is stored past the caches.
+
+    Args:
+        out: dense.
+        lanes: elements of a vector, which have to fill a line.
+    """
+    whole = lanes * out.dtype.itemsize == LINE_BYTES
+    return whole and out.nbytes >= STREAM_BYTES and aligned([out])
+
+
 def streams_rows(out: Array, n: int, lanes: int) -> bool:
     """Whether rows of ``n`` elements, written a vector at a time, are stored past the caches.
 
@@ -27,8 +38,7 @@ def streams_rows(out: Array, n: int, lanes: int) -> bool:
         n: their length.
         lanes: elements of a vector, which have to fill a line.
     """
-    whole = n % lanes == 0 and lanes * out.dtype.itemsize == LINE_BYTES
-    return whole and out.nbytes >= STREAM_BYTES and aligned([out])
+    return n % lanes == 0 and streams(out, lanes)
 
 
 def streams_packed(packed: Array, lanes: int) -> bool:

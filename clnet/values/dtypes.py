@@ -57,6 +57,11 @@ class DType:
         return "ushort" if self.ctype == "half" else self.ctype
 
     @property
+    def stored(self) -> str:
+        """The type in memory as templates name it: of C, or ``"bfloat16"``, which C has not."""
+        return "bfloat16" if self.name == "bfloat16" else self.ctype
+
+    @property
     def eps(self) -> float:
         """Spacing of the floating type at 1.0 (0 for the others)."""
         return float(ml_dtypes.finfo(self.numpy).eps) if self.is_floating_point else 0.0

@@ -345,7 +345,7 @@ def test_parts_are_whole_taps_where_blocks_fit(room, taps, blocks, part):
 
 @pytest.mark.parametrize("direction", [Direction.FORWARD, Direction.INPUT_GRAD])
 def test_large_results_go_past_the_caches(direction, where, monkeypatch):
-    monkeypatch.setattr(conv_blocked_direct, "STREAM_BYTES", 0)
+    monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
     form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
     side = Side(where, target_of(where, 16), Reference(GEOMETRIES["1x1-stride"]), direction, form)
     assert side.launches()[1][-1].kernel.params["stream"]

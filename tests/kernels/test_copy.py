@@ -10,6 +10,7 @@ import pytest
 
 from clnet.array import Array
 from clnet.device import HostScalar, device
+from clnet.kernels import streaming
 from clnet.kernels.grid import lanes_of
 from clnet.kernels.moving.copy import arange, copy, fill
 from tests.kernels.launching import both_shapes, cpu_shaped, on_device, poisoned, run
@@ -70,8 +71,8 @@ def test_squares_turned_over_in_registers(shape, axes, past, dtype, monkeypatch)
     target = cpu_shaped(device())
     line = 4 * min(target.traits.simd_width, 16)
     if past:
-        monkeypatch.setattr(copy_module, "STREAM_BYTES", 0)
-        monkeypatch.setattr(copy_module, "LINE_BYTES", line)
+        monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
+        monkeypatch.setattr(streaming, "LINE_BYTES", line)
     values = RNG.integers(-(2**20), 2**20, shape).astype(dtype)
     y = poisoned(tuple(shape[axis] for axis in axes), dtype)
     launches = copy(target, y, permuted(on_device(values), axes))
@@ -128,9 +129,9 @@ def test_copy_repeats_a_broadcast_array(shaped):
 def test_elements_repeated_along_rows(shape, kept, past, dtype, monkeypatch):
     target = cpu_shaped(device())
     if past:
-        monkeypatch.setattr(repeat_module, "STREAM_BYTES", 0)
+        monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
         lanes = lanes_of(target, np.dtype(dtype).itemsize)
-        monkeypatch.setattr(repeat_module, "LINE_BYTES", lanes * np.dtype(dtype).itemsize)
+        monkeypatch.setattr(streaming, "LINE_BYTES", lanes * np.dtype(dtype).itemsize)
     values = RNG.integers(-(2**20), 2**20, [shape[axis] for axis in kept]).astype(dtype)
     x, y = on_device(values), poisoned(shape, dtype)
     steps = dict(zip(kept, x.strides, strict=True))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clnet.device import device
+from clnet.kernels import streaming
 from clnet.kernels.grid import lanes_of
 from clnet.kernels.moving.copy import copy
 from clnet.kernels.moving.place import place
@@ -23,9 +24,9 @@ RNG = np.random.default_rng(3)
 @pytest.fixture(params=[False, True], ids=["", "past the caches"])
 def past(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr(place_module, "STREAM_BYTES", 0)
+        monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
         lanes = lanes_of(cpu_shaped(device()), 4)
-        monkeypatch.setattr(place_module, "LINE_BYTES", 4 * lanes)
+        monkeypatch.setattr(streaming, "LINE_BYTES", 4 * lanes)
     return request.param
 
 

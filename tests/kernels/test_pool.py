@@ -236,8 +236,8 @@ def test_gradient_of_means_in_strips(window, size, out, include_pad, divisor, pa
     target, shape = cpu_shaped(device()), (3, 50, *size)
     how = {"window": window, "include_pad": include_pad, "divisor": divisor}
     if past:
-        monkeypatch.setattr(avg_pool_grad, "STREAM_BYTES", 0)
-        monkeypatch.setattr(avg_pool_grad, "LINE_BYTES", 4 * lanes_of(target, 4))
+        monkeypatch.setattr(streaming, "STREAM_BYTES", 0)
+        monkeypatch.setattr(streaming, "LINE_BYTES", 4 * lanes_of(target, 4))
     gy = RNG.normal(size=(3, 50, *out)).astype(np.float32)
     results = []
     for room in (2**15, 10_000):

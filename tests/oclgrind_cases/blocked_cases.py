@@ -115,7 +115,7 @@ def direct(target: Target) -> None:
     rows = ConvGeometry(3, 16, 4, 2 * width, 32, 2, 3, 2, width, sh=2, sw=2, pw=1)
     with constants(conv_blocked_direct, TURN_PIXELS=28):
         check(target, rows, BlockedAlgorithm.DIRECT, full=True)
-    with constants(conv_blocked_direct, LINE_BYTES=4 * target.traits.simd_width, STREAM_BYTES=0):
+    with constants(streaming, LINE_BYTES=4 * target.traits.simd_width, STREAM_BYTES=0):
         check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)
 
 

@@ -86,8 +86,8 @@ def laid_among_one_value(target: Target) -> None:
         x, y = normal(2, 3, 5, 19, dtype=dtype), output((2, 3, 7, 21), dtype)
         given_x, expected = given(x, before=1), np.full(y.shape, 0.5, dtype)
         expected[:, :, 1:6, 2:] = x
-        how = {"_LEAST": 0, "_ROOM": 64, "STREAM_BYTES": limit, "LINE_BYTES": line}
-        with constants(place_module, **how):
+        past = constants(streaming_module, STREAM_BYTES=limit, LINE_BYTES=line)
+        with past, constants(place_module, _LEAST=0, _ROOM=64):
             at = (0, 0, 1, 2)
             run(place(target, y, given_x, x.shape, given_x.strides, starts=at, value=0.5))
             near(y, expected)
@@ -103,7 +103,7 @@ def elements_repeated(target: Target) -> None:
         for shape, limit in product(((5, 3, 33), (1, 1, 200), (4, 2, 16)), (0, 2**20)):
             x, y = normal(*shape[:2], dtype=dtype), output(shape, dtype)
             given_x = given(x)
-            with constants(repeat_module, STREAM_BYTES=limit, LINE_BYTES=line):
+            with constants(streaming_module, STREAM_BYTES=limit, LINE_BYTES=line):
                 run(copy(target, y, given_x.view(shape, (*given_x.strides, 0))))
             near(y, np.broadcast_to(x[..., None], shape))
             y = output(shape, dtype)
@@ -121,7 +121,7 @@ def squares_turned_over(target: Target) -> None:
             stored = given(np.ascontiguousarray(shown))
             turned = stored.view((2, columns, rows), (rows * columns, 1, columns))
             y = output(turned.shape, dtype)
-            with constants(copy_module, STREAM_BYTES=limit, LINE_BYTES=line):
+            with constants(streaming_module, STREAM_BYTES=limit, LINE_BYTES=line):
                 run(copy(target, y, turned))
             near(y, shown.swapaxes(1, 2))
 

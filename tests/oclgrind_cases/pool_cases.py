@@ -195,7 +195,7 @@ def gradients_of_means_past_the_caches(target: Target) -> None:
         lanes = lanes_of(target, np.dtype(dtype).itemsize)
         line = {"LINE_BYTES": lanes * np.dtype(dtype).itemsize, "STREAM_BYTES": 0}
         gx, gy = output((3, *plane), dtype), normal(3, *out, dtype=dtype)
-        with constants(avg_grad_module, ROOM_BYTES=room, **line):
+        with constants(avg_grad_module, ROOM_BYTES=room), constants(streaming_module, **line):
             how = {"window": window, "include_pad": True}
             run(avg_pool_gradient(target, gx, given(gy, before=1), **how))
         expected = np.zeros(gx.shape)

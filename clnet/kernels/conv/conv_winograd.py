@@ -6,127 +6,25 @@ Transforms are kernels of their own around a batch of matrix products: 36 for fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
-from functools import cache
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..kernel import Constraint, Kernel, named
+from ..winograd import Transform, transforms
 from .conv_geometry import ConvGeometry, Direction
 from .conv_obstacle import ConvObstacle
 
 _TILE = 4
 _SIZES = (3, 5)
-_POINTS = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2")))
 _GROUP_SIZE = 128
 # What a device multiplies while a kernel starts, in operations, and while a byte passes: the
 # rough figures of GPUs that tile.py uses, for the whole device.
 _LAUNCH_FLOPS = 100_000_000
 _FLOPS_PER_BYTE = 12
 _MORE_LAUNCHES = 3
-
-
-class Transform(NamedTuple):
-    """A constant matrix that transforms tiles: ``d -> M d M^T``.
-
-    Attributes:
-        rows: its rows.
-    """
-
-    rows: tuple[tuple[float, ...], ...]
-
-    @property
-    def length(self) -> int:
-        """Number of rows."""
-        return len(self.rows)
-
-    @property
-    def columns(self) -> int:
-        """Number of columns."""
-        return len(self.rows[0])
-
-    def combine(self, row: int, names: list[str], ctype: str) -> str:
-        """C for a row times variables.
-
-        Args:
-            row: which.
-            names: the variables, one for each column.
-            ctype: their type.
-        """
-        suffix = "f" if ctype == "float" else ""
-        special = {1.0: "", -1.0: "-"}
-        terms = [
-            special.get(factor, f"{factor!r}{suffix} * ") + name
-            for factor, name in zip(self.rows[row], names, strict=True)
-            if factor != 0
-        ]
-        return " + ".join(terms).replace("+ -", "- ")
-
-
-class Transforms(NamedTuple):
-    """The matrices for filters of one size: ``y = results((filters w) * (pixels x))``.
-
-    Attributes:
-        pixels: of what a tile reads; the same for all three directions.
-        filters: of filters.
-        results: back, to the tile's results.
-        gradients: of a tile of gradients, which take the filters' place in a weight gradient.
-        weights: back, to the filters' elements.
-    """
-
-    pixels: Transform
-    filters: Transform
-    results: Transform
-    gradients: Transform
-    weights: Transform
-
-    @property
-    def numbers(self) -> int:
-        """Numbers of a transformed tile, and so products."""
-        return self.pixels.length**2
-
-
-@cache
-def transforms(size: int) -> Transforms:
-    """The matrices for filters of ``size`` by ``size``, by Toom's and Cook's construction.
-
-    A filter and a tile of pixels are polynomials; their values at some points and at infinity are
-    multiplied, and products give results back.
-    """
-    points = _POINTS[: size + _TILE - 2]
-    products = [prod(p - q for q in points if q != p) for p in points]
-    rows = [_coefficients([q for q in points if q != p]) for p in points]
-    pixels = (*((*row, Fraction(0)) for row in rows), _coefficients(points))
-
-    def evaluate(count: int) -> Transform:
-        finite = [[p**i / n for i in range(count)] for p, n in zip(points, products, strict=True)]
-        return _floats([*finite, [Fraction(i == count - 1) for i in range(count)]])
-
-    def interpolate(count: int) -> Transform:
-        return _floats([[*(p**i for p in points), Fraction(i == count - 1)] for i in range(count)])
-
-    return Transforms(
-        _floats(pixels), evaluate(size), interpolate(_TILE), evaluate(_TILE), interpolate(size)
-    )
-
-
-def _coefficients(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Of the polynomial with these roots, from the constant on."""
-    found = [Fraction(1)]
-    for root in roots:
-        found = [
-            a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)
-        ]
-    return tuple(found)
-
-
-def _floats(rows: Iterable[Iterable[Fraction]]) -> Transform:
-    return Transform(tuple(tuple(map(float, row)) for row in rows))
 
 
 _POINTS_ONLY = Constraint("matrix.length in (6, 8)", "filters of 3 or 5, and a tile of 4")
@@ -187,7 +85,7 @@ def input_grad(
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
-    matrices = transforms(g.kh)
+    matrices = transforms(g.kh, _TILE)
     memory = Scratch(gw.device)
     images = _images(target, g, Direction.WEIGHT_GRAD, gw.dtype.itemsize)
     grid = ceil_div(g.oh, _TILE), ceil_div(g.ow, _TILE)
@@ -233,7 +131,7 @@ def _convolve(
 
     So many ``images`` at a time.
     """
-    matrices = transforms(weight.shape[2])
+    matrices = transforms(weight.shape[2], _TILE)
     memory = Scratch(out.device)
     n, rows, h, w = out.shape
     channels = x.shape[1]

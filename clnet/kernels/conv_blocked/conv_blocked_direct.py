@@ -10,7 +10,7 @@ from ...device import DeviceTraits, Launch, Target
 from ...values.shapes import Shape, ceil_div
 from ..conv import ConvGeometry, ConvProblem, ConvTrial, Direction, Operands
 from ..kernel import Constraint, Kernel, named
-from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from ..streaming import streams
 from ..tuning import Tunable
 from . import conv_blocked_pack
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
@@ -190,7 +190,6 @@ def _convolve(
     shared = rows_turn(g, tile, x.shape, y.shape, sides, turn, room)
     if shared:
         turn, part = shared, (taps, x.shape[1])
-    streams = y.nbytes >= STREAM_BYTES and block * y.dtype.itemsize == LINE_BYTES and aligned([y])
     far = packed.nbytes > NEAR_BYTES
     straight = (
         g.taps == 1
@@ -203,7 +202,7 @@ def _convolve(
             **named("width pixels vectors", block, tile.pixels, tile.vectors),
             **named("room most", room, tile.most),
             **named("bias added activation", bias is not None, added is not None, activation),
-            "stream": streams and part == (taps, x.shape[1]),
+            "stream": streams(y, block) and part == (taps, x.shape[1]),
             **named("straight shared", straight, SHARED_TAPS if shared else 0),
         },
         {

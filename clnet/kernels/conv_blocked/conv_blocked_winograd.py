@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 from ...array import Array
@@ -11,6 +12,7 @@ from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction
 from ..kernel import Kernel, named
 from ..streaming import streams_packed
 from ..tuning import Tunable
+from ..winograd import transforms
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size, vectors_of
 
 __all__ = [
@@ -45,53 +47,14 @@ class Transforms(NamedTuple):
 WINOGRAD = Kernel("conv_winograd", "conv_blocked/conv_blocked_winograd.mako")
 PACK = Kernel("conv_winograd_pack", "conv_blocked/conv_blocked_winograd.mako")
 
-_TILE4 = ((1.0, 0.0, -1.0, 0.0), (0.0, 1.0, 1.0, 0.0), (0.0, -1.0, 1.0, 0.0), (0.0, 1.0, 0.0, -1.0))
-_TILE6 = (
-    (4.0, 0.0, -5.0, 0.0, 1.0, 0.0),
-    (0.0, -4.0, -4.0, 1.0, 1.0, 0.0),
-    (0.0, 4.0, -4.0, -1.0, 1.0, 0.0),
-    (0.0, -2.0, -1.0, 2.0, 1.0, 0.0),
-    (0.0, 2.0, -1.0, -2.0, 1.0, 0.0),
-    (0.0, 4.0, 0.0, -5.0, 0.0, 1.0),
-)
-# By the algorithm, whose tiles are as large for all filters, and the filters' side.
-_TRANSFORMS = {
-    (BlockedAlgorithm.WINOGRAD2, 3): Transforms(
-        _TILE4,
-        ((1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, -1.0)),
-        ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)),
-    ),
-    (BlockedAlgorithm.WINOGRAD4, 3): Transforms(
-        _TILE6,
-        (
-            (1.0, 1.0, 1.0, 1.0, 1.0, 0.0),
-            (0.0, 1.0, -1.0, 2.0, -2.0, 0.0),
-            (0.0, 1.0, 1.0, 4.0, 4.0, 0.0),
-            (0.0, 1.0, -1.0, 8.0, -8.0, 1.0),
-        ),
-        (
-            (1 / 4, 0.0, 0.0),
-            (-1 / 6, -1 / 6, -1 / 6),
-            (-1 / 6, 1 / 6, -1 / 6),
-            (1 / 24, 1 / 12, 1 / 6),
-            (1 / 24, -1 / 12, 1 / 6),
-            (0.0, 0.0, 1.0),
-        ),
-    ),
-    (BlockedAlgorithm.WINOGRAD4, 5): Transforms(
-        _TILE6,
-        ((1.0, 1.0, 1.0, 1.0, 1.0, 0.0), (0.0, 1.0, -1.0, 2.0, -2.0, 1.0)),
-        (
-            (1 / 4, 0.0, 0.0, 0.0, 0.0),
-            (-1 / 6, -1 / 6, -1 / 6, -1 / 6, -1 / 6),
-            (-1 / 6, 1 / 6, -1 / 6, 1 / 6, -1 / 6),
-            (1 / 24, 1 / 12, 1 / 6, 1 / 3, 2 / 3),
-            (1 / 24, -1 / 12, 1 / 6, -1 / 3, 2 / 3),
-            (0.0, 0.0, 0.0, 0.0, 1.0),
-        ),
-    ),
+# Results of a tile's side by the algorithm, whose tiles are as large for all filters, and the
+# filters' side.
+_RESULTS = {
+    (BlockedAlgorithm.WINOGRAD2, 3): 2,
+    (BlockedAlgorithm.WINOGRAD4, 3): 4,
+    (BlockedAlgorithm.WINOGRAD4, 5): 2,
 }
-ALGORITHMS = frozenset(algorithm for algorithm, _ in _TRANSFORMS)
+ALGORITHMS = frozenset(algorithm for algorithm, _ in _RESULTS)
 
 # Block -> tiles of a register block of two vectors each; as in the direct convolution, but for the
 # pointers: all of a block's inputs have one.
@@ -132,7 +95,7 @@ def obstacle(
 
 def misshapen(g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
     """What about a convolution's shape these transforms do not have."""
-    square = g.kh == g.kw and (form.algorithm, g.kh) in _TRANSFORMS
+    square = g.kh == g.kw and (form.algorithm, g.kh) in _RESULTS
     if not square or (g.sh, g.sw, g.dh, g.dw) != (1, 1, 1, 1):
         return ConvObstacle.FILTERS
     return ConvObstacle.CHANNELS if g.ic % form.block else None
@@ -140,7 +103,13 @@ def misshapen(g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
 
 def matrices_of(g: ConvGeometry, form: BlockedForm) -> Transforms:
     """The matrices for a convolution's filters."""
-    return _TRANSFORMS[form.algorithm, g.kh]
+    return _matrices(g.kh, _RESULTS[form.algorithm, g.kh])
+
+
+@cache
+def _matrices(size: int, tile: int) -> Transforms:
+    found = transforms(size, tile)
+    return Transforms(found.pixels.rows, found.results.rows, found.filters.rows)
 
 
 def cost(g: ConvGeometry, direction: Direction, form: BlockedForm, *, packing: bool) -> float:

@@ -13,7 +13,7 @@ from ...values.dtypes import DType, Kind, bool_
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import items
 from ..kernel import Constraint, Kernel, named
-from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from ..streaming import STREAM_BYTES, streams
 from .place import place
 from .repeat import repeat, repeats
 
@@ -213,9 +213,8 @@ def _transposed(
     item_bytes = y.dtype.itemsize
     tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)
     if y.dtype is x.dtype and item_bytes >= 4 and 2 <= tile <= min(rows, columns):
-        whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and aligned([y])
-        streams = whole and tile * item_bytes == LINE_BYTES and y.nbytes >= STREAM_BYTES
-        squares = named("ctype ndim tile stream", y.dtype.moved_as, params["ndim"], tile, streams)
+        whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and streams(y, tile)
+        squares = named("ctype ndim tile stream", y.dtype.moved_as, params["ndim"], tile, whole)
         share = tile * _SQUARES_EACH
         sizes = (ceil_div(columns, tile), ceil_div(rows, share), count), (1, 1, 1)
         return _launch(_SQUARES, squares, {"share": share, **args}, y, x, *sizes)

@@ -10,7 +10,7 @@ from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, named
-from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from ..streaming import streams
 
 
 class _Axis(NamedTuple):
@@ -71,13 +71,11 @@ def place(
     if last.x_stride != 1 or last.size < _LEAST_ROW:
         return []
     padded = any(axis.size != axis.x_size for axis in axes)
-    size = y.dtype.itemsize
-    lanes = lanes_of(target, size)
-    streams = lanes * size == LINE_BYTES and y.nbytes >= STREAM_BYTES and aligned([y])
+    lanes = lanes_of(target, y.dtype.itemsize)
     share = round_up(ceil_div(y.size, target.traits.compute_units * _ITEMS_PER_UNIT), _ROOM)
     params = {
         **named("ctype lanes padded", y.dtype.moved_as, lanes, padded),
-        **named("stream room ndim", streams, _ROOM, len(outer)),
+        **named("stream room ndim", streams(y, lanes), _ROOM, len(outer)),
     }
     launch = _PLACE.launch(
         params,

@@ -9,7 +9,7 @@ from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, named
-from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from ..streaming import streams
 
 _REPEAT = Kernel(
     "repeat", "moving/repeat.mako", (Constraint("lanes in (2, 4, 8, 16)", "vectors OpenCL has"),)
@@ -44,14 +44,13 @@ def repeat(
     """
     lanes, bytes_each = lanes_of(target, y.dtype.itemsize), y.dtype.itemsize
     n = y.size // prod(rows)
-    streams = lanes * bytes_each == LINE_BYTES and y.nbytes >= STREAM_BYTES and aligned([y])
     items = max(1, min(target.traits.compute_units * _ITEMS_PER_UNIT, y.size // _ITEM_ELEMENTS))
     share = round_up(ceil_div(y.size, items), lanes)
     whole = "int" if bytes_each == 4 else "long"
     divided = divisor != 1
     params = {
         **named("ctype whole lanes", y.dtype.moved_as, whole, lanes),
-        **named("divided stream ndim", divided, streams, max(len(rows), 1)),
+        **named("divided stream ndim", divided, streams(y, lanes), max(len(rows), 1)),
     }
     return _REPEAT.launch(
         params,

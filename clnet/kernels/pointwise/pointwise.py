@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import DeviceTraits, HostScalar, Launch, Target
 from ...expr import Expr, as_number, flops, print_c
-from ...values.dtypes import DType, bfloat16, bool_
+from ...values.dtypes import DType, bool_
 from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
 from ..kernel import Kernel, Rendered
 from ..streaming import aligned
@@ -221,7 +221,7 @@ def _params(
         inputs=[f"v_{j}" for j in range(len(dtypes) - num_outputs)],
         scalars=[f"s_{j}" for j in range(num_scalars)],
     )
-    operands = [(_stored(d), step, d is bool_) for d, step in zip(dtypes, inner, strict=True)]
+    operands = [(d.stored, step, d is bool_) for d, step in zip(dtypes, inner, strict=True)]
     return {
         **printed._asdict(),
         "compute": compute.ctype,
@@ -231,8 +231,3 @@ def _params(
         "outer": outer,
         "index": index,
     }
-
-
-def _stored(dtype: DType) -> str:
-    """The template's name of the type an operand is stored as."""
-    return "bfloat16" if dtype is bfloat16 else dtype.ctype

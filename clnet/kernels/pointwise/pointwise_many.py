@@ -9,7 +9,7 @@ from itertools import accumulate
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...expr import Expr, Printed, flops, print_c
-from ...values.dtypes import DType, bfloat16, bool_
+from ...values.dtypes import DType, bool_
 from ...values.shapes import ceil_div
 from ..kernel import Kernel
 
@@ -117,4 +117,4 @@ def _printed(exprs: tuple[Expr, ...], ctype: str, inputs: int, scalars: int) -> 
 
 
 def _kind(dtype: DType) -> tuple[str, bool]:
-    return ("bfloat16" if dtype is bfloat16 else dtype.ctype, dtype is bool_)
+    return (dtype.stored, dtype is bool_)

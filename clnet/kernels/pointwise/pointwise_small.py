@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ...expr import Expr, print_c
-from ...values.dtypes import DType, bfloat16, bool_
+from ...values.dtypes import DType, bool_
 from ...values.shapes import Shape, Strides, round_up
 from ..kernel import Kernel, Rendered
 
@@ -57,7 +57,7 @@ def small_recipe(
         inputs=[f"v_{j}" for j in range(len(dtypes) - outputs)],
         scalars=[f"s_{j}" for j in range(scalars)],
     )
-    stored = ["bfloat16" if d is bfloat16 else d.ctype for d in dtypes]
+    stored = [dtype.stored for dtype in dtypes]
     inputs = zip(stored[outputs:], dtypes[outputs:], strict=True)
     params = {
         **printed._asdict(),

@@ -9,7 +9,7 @@ from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import items, lanes_of
 from ..kernel import Kernel
-from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
+from ..streaming import streams
 from .avg_pool import LAWS
 from .window import Window, by_rows, plane_sizes, planes_of, real_type
 
@@ -56,9 +56,8 @@ def avg_pool_gradient(
     if strip:
         planes, units = planes_of(gx), target.traits.compute_units
         each = ceil_div(planes, units * _ITEMS_PER_UNIT)
-        lanes, size = lanes_of(target, gx.dtype.itemsize), gx.dtype.itemsize
-        streams = lanes * size == LINE_BYTES and gx.nbytes >= STREAM_BYTES and aligned([gx])
-        params |= {"lanes": lanes, "room": room, "stream": streams}
+        lanes = lanes_of(target, gx.dtype.itemsize)
+        params |= {"lanes": lanes, "room": room, "stream": streams(gx, lanes)}
         del args["rows"]
         return [
             _STRIPS.launch(

@@ -45,10 +45,9 @@ def axis_map(
     if y.size == 0:
         return []
     compute = from_name(x.dtype.compute)
-    stored = "bfloat16" if x.dtype.name == "bfloat16" else x.dtype.ctype
     params = {
         "ctype": x.dtype.ctype,
-        "stored": stored,
+        "stored": x.dtype.stored,
         "real": compute.ctype,
         "weighted": weight is not None,
     }

@@ -47,8 +47,9 @@ def window_max(target: Target, index: Array, x: Array, window: Window3 | None) -
     """
     if index.size == 0:
         return []
-    stored = "bfloat16" if x.dtype.name == "bfloat16" else x.dtype.ctype
-    params = named("ctype stored real", x.dtype.ctype, stored, from_name(x.dtype.compute).ctype)
+    params = named(
+        "ctype stored real", x.dtype.ctype, x.dtype.stored, from_name(x.dtype.compute).ctype
+    )
     sizes = named("count od oh ow d h w", index.size, *index.shape[-3:], *x.shape[-3:])
     settings: dict[str, int] = {}
     if window is not None:
