@@ -22,6 +22,11 @@ LEFT_OUT: dict[str, str] = {
 KNOWN = {
     "true_divide": "true_divide(input, other, *, out=None)",
     "where": "where(condition, input, other, *, out=None)",
+    "true_divide_": "true_divide_(self, other)",
+    "arctanh_": "arctanh_(self)",
+    "cumulative_trapezoid": "cumulative_trapezoid(y, x=None, *, dx=1, dim=-1)",
+    "compile": "compile(model=None, *, fullgraph=False, dynamic=None, backend='inductor', mode=None,"
+    " options=None, disable=False)",
     "type_as": "type_as(self, other)",
     "copy_": "copy_(self, src, non_blocking=False)",
     "split": "split(input, split_size_or_sections, dim=0)",

@@ -53,6 +53,7 @@ with paused_collector():
     from .device import set_memory_limit as set_memory_limit
     from .device import synchronize as synchronize
     from .face import attribute as _attribute
+    from .face import further as _further
     from .face.text import set_printoptions as set_printoptions
     from .inspection import broadcast_shapes as broadcast_shapes
     from .inspection import can_cast as can_cast
@@ -103,7 +104,9 @@ with paused_collector():
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
     from . import data as data
     from . import distributions as distributions
+    from . import func as func
     from . import io as io
+    from . import special as special
     from . import train as train
     from . import utils as utils
     from .compat import accelerator as accelerator
@@ -121,6 +124,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 globals().update(_attribute.WORDS)
+globals().update(_further.FUNCTIONS)
 nn.Module.compile = compile_module  # pyright: ignore[reportAttributeAccessIssue] - siblings
 
 # PyTorch's second names. They hide builtins here and nowhere else.
@@ -150,11 +154,16 @@ def __getattr__(name: str) -> Any:
 
         found = {"save": save, "load": load}
     elif name == "utils":
-        from .utils import data as _  # noqa: F401, PLC0415 - which makes utils a name
+        from .utils import data as _  # noqa: PLC0415 - which makes utils a name
     elif name.startswith("_foreach_"):
         from .compat.foreach import foreach  # noqa: PLC0415
 
         found = {name: function} if (function := foreach(name)) is not None else {}
+    elif name in ("func", "special", "vmap"):
+        from .func import vmap  # noqa: PLC0415 - importing them makes func and special names
+        from .special import entr as _  # noqa: F401, PLC0415
+
+        found = {"vmap": vmap}
     elif name in _attribute.TYPE_NAMES:
         found = {name: _attribute.typed_class(name)}
     elif not name.startswith("__") or name == "__version__":

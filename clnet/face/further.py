@@ -1,0 +1,401 @@
+"""Functions and methods that are a line or three of others: twins in place, windows, odd shapes."""
+
+# ruff: noqa: A002, FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations as chosen
+from itertools import combinations_with_replacement
+from math import pi, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import ops
+from ..array import Array
+from ..creation import arange, empty, linspace
+from ..errors import ArgumentError, ShapeError
+from ..ops.machinery.function import PUBLIC_OPS, Face
+from ..tensor import Tensor, tensor
+from ..values import mode
+from ..values.arguments import checked
+from ..values.dtypes import DType, as_dtype, float32, float64, int64
+from ..values.generator import Generator
+from ..values.shapes import normalize_dim
+from .attribute import empty_strided
+
+__all__ = ["FUNCTIONS", "METHODS"]
+
+
+class MinMax(NamedTuple):
+    """What :func:`aminmax` gives."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Histogram(NamedTuple):
+    """What :func:`histogram` gives."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """The least and the largest element, of all or along an axis."""
+    if dim is None:
+        least, most = ops.amin(input), ops.amax(input)
+        shape = (1,) * input.ndim if keepdim else ()
+        return MinMax(least.reshape(shape), most.reshape(shape))
+    return MinMax(ops.amin(input, dim, keepdim), ops.amax(input, dim, keepdim))
+
+
+def as_strided(
+    input: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """The elements of its memory at other strides: a view, on the tape a copy.
+
+    Raises:
+        ShapeError: if an element lies outside the memory, or there is not a stride for each size.
+    """
+    offset = input.array.offset if storage_offset is None else storage_offset
+    room = input.array.storage.nbytes // input.dtype.itemsize
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=False))
+    if len(size) != len(stride) or min((*stride, offset), default=0) < 0 or last >= room:
+        law = "elements lie inside the memory"
+        raise ShapeError("as_strided", law, size=tuple(size), stride=tuple(stride), elements=room)
+    if not (input.requires_grad and mode.current().grad):
+        array = Array(input.array.storage, tuple(size), tuple(stride), offset, input.dtype)
+        return Tensor(array)
+    places = np.full(tuple(size), offset - input.array.offset, np.int64)
+    for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
+        places += (np.arange(n) * step).reshape([-1 if k == axis else 1 for k in range(len(size))])
+    return ops.take(input, tensor(places, device=input.device))
+
+
+def bartlett_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``1 - |2 i / n - 1|``; arguments as :func:`hann_window`'s."""
+    i, n = _window(window_length, periodic)
+    return _made(1 - np.abs(2 * i / n - 1), dtype, device, requires_grad)
+
+
+def blackman_window(
+    window_length: int,
+    periodic: bool = True,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Blackman's window; arguments as :func:`hann_window`'s."""
+    i, n = _window(window_length, periodic)
+    values = 0.42 - 0.5 * np.cos(2 * pi * i / n) + 0.08 * np.cos(4 * pi * i / n)
+    return _made(values, dtype, device, requires_grad)
+
+
+def kaiser_window(
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Kaiser's window of a shape ``beta``; else as :func:`hann_window`."""
+    i, n = _window(window_length, periodic)
+    inside = np.sqrt(np.maximum(0, 1 - (2 * i / n - 1) ** 2))
+    return _made(np.i0(beta * inside) / np.i0(beta), dtype, device, requires_grad)
+
+
+def _window(length: int, periodic: bool) -> tuple[np.ndarray, float]:
+    n = length if periodic else length - 1
+    return (np.arange(length, dtype=np.float64), n) if length != 1 else (np.ones(1), 2.0)
+
+
+def _made(values: np.ndarray, dtype: DType | None, device: Any, requires_grad: bool) -> Tensor:
+    return tensor(values, dtype=dtype or float32, device=device, requires_grad=requires_grad)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of ``r`` elements of a vector, ``(count, r)``, in order."""
+    every = combinations_with_replacement if with_replacement else chosen
+    listed = np.array(list(every(range(input.numel()), r)), np.int64).reshape(-1, r)
+    picked = ops.index_select(input, 0, tensor(listed.reshape(-1), device=input.device))
+    return picked.reshape(listed.shape)
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
+) -> Tensor:
+    """Areas below ``y`` up to each point, by trapezoids; one element less along ``dim``."""
+    size = y.shape[normalize_dim("cumulative_trapezoid", dim, y.ndim)]
+    pairs = (y.narrow(dim, 1, size - 1) + y.narrow(dim, 0, size - 1)) / 2
+    if x is None:
+        return (pairs * dx).cumsum(dim)
+    steps = x.diff(dim=dim if x.ndim == y.ndim else -1)
+    if steps.ndim < y.ndim:
+        dim = normalize_dim("cumulative_trapezoid", dim, y.ndim)
+        steps = steps.reshape([-1 if axis == dim else 1 for axis in range(y.ndim)])
+    return (pairs * steps).cumsum(dim)
+
+
+def empty_permuted(
+    size: Sequence[int],
+    physical_layout: Sequence[int],
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor with elements of any value, whose axes lie in memory in another order."""
+    laid = empty(*(size[axis] for axis in physical_layout), dtype=dtype, device=device)
+    order = [list(physical_layout).index(axis) for axis in range(len(size))]
+    return laid.permute(order).requires_grad_(requires_grad)
+
+
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """``input ** exponent`` in float64."""
+    x, y = (v.to(float64) if isinstance(v, Tensor) else float(v) for v in (input, exponent))
+    return ops.pow(x, y)
+
+
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: DType,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A vector of the numbers in a buffer of bytes; a copy."""
+    host = np.frombuffer(buffer, dtype=as_dtype(dtype).numpy, count=count, offset=offset)
+    return tensor(host.copy(), dtype=dtype, requires_grad=requires_grad)
+
+
+def histogram(
+    input: Tensor,
+    bins: int | Tensor,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Histogram:
+    """How many elements (or what weight) lie in each interval, and the intervals' ends.
+
+    Args:
+        input: any shape.
+        bins: how many intervals of one width, or their ends, ascending.
+        range: the lowest and highest end; None: the least and largest element.
+        weight: of each element, else 1.
+        density: divide by the sum and the intervals' widths.
+    """
+    if isinstance(bins, Tensor):
+        edges = bins
+    else:
+        low, high = range if range is not None else (input.min().item(), input.max().item())
+        low, high = (low, high) if low != high else (low - 0.5, high + 0.5)
+        edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
+    count, flat = edges.numel() - 1, input.reshape(-1)
+    places = ops.bucketize(flat, edges, right=True) - 1
+    places = ops.where(flat == edges[-1], count - 1, places)
+    inside = (places >= 0) & (places < count)
+    weights = ops.ones_like(flat) if weight is None else weight.reshape(-1)
+    weights = ops.where(inside, weights, 0.0)
+    found = empty(count, dtype=weights.dtype, device=input.device).zero_()
+    found = found.index_add(0, places.clamp(0, count - 1), weights)
+    return Histogram(found / (found.sum() * edges.diff()) if density else found, edges)
+
+
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """``input`` with slices reduced with those of ``source``: prod, mean, amax or amin."""
+    axis = normalize_dim("index_reduce", dim, input.ndim)
+    shape = [-1 if k == axis else 1 for k in np.arange(input.ndim)]
+    places = index.reshape(shape).expand(source.shape)
+    return ops.scatter_reduce(input, dim, places, source, reduce, include_self=include_self)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first ``size`` places of elements that are not 0, ``(size, ndim)``, filled up."""
+    found = ops.nonzero(input)[:size]
+    rest = empty(size - found.shape[0], input.ndim, dtype=int64, device=input.device)
+    return ops.cat([found, rest.fill_(fill_value)])
+
+
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Slices along an axis scaled down to a norm of at most ``maxnorm``."""
+    axis = normalize_dim("renorm", dim, input.ndim)
+    others = [k for k in np.arange(input.ndim).tolist() if k != axis]
+    norm = ops.norm(input, p, dim=others, keepdim=True)
+    return input * ops.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1.0)
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Places in a shape, one tensor for each axis, of places in its elements in order."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    steps = [prod(sizes[k + 1 :]) for k in np.arange(len(sizes)).tolist()]
+    pairs = zip(steps, sizes, strict=True)
+    places: Any = indices
+    return tuple(places // n % size for n, size in pairs)
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """Powers of the elements of a vector, ``(len, N)``, the highest first."""
+    count = x.numel() if N is None else N
+    powers = arange(count, dtype=x.dtype, device=x.device)
+    found = x.reshape(-1, 1) ** powers
+    return found if increasing else found.flip(1)
+
+
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """A copy of ``input`` in which ``src`` stands at those strides."""
+    copied = ops.clone(input.detach() if not input.requires_grad else input)
+    with mode.using(grad=False):
+        as_strided(copied, size, stride, storage_offset).copy_(src)
+    return copied
+
+
+_OWN = (
+    *(aminmax, as_strided, bartlett_window, blackman_window, kaiser_window, combinations),
+    *(cumulative_trapezoid, empty_permuted, float_power, frombuffer, histogram, index_reduce),
+    *(nonzero_static, renorm, unravel_index, vander, as_strided_scatter),
+)
+_ALSO = (
+    *("conv2d", "conv_transpose2d", "batch_norm", "instance_norm", "embedding", "kl_div"),
+    *("embedding_bag", "poisson_nll_loss", "triplet_margin_loss", "margin_ranking_loss"),
+    *("hinge_embedding_loss", "cosine_embedding_loss", "binary_cross_entropy_with_logits"),
+    *("threshold_", "selu_", "celu_", "rrelu_"),
+)
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{f.__name__: checked(f) for f in _OWN},
+    **{n: PUBLIC_OPS[n][0] for n in _ALSO if Face.FUNCTION not in PUBLIC_OPS[n][1]},
+    "trapz": PUBLIC_OPS["trapezoid"][0],
+    "unsafe_chunk": PUBLIC_OPS["chunk"][0],
+    "unsafe_split": PUBLIC_OPS["split"][0],
+}
+"""Functions of ``clnet`` that no op declares."""
+
+METHODS = (
+    *("aminmax", "as_strided", "float_power", "histogram", "index_reduce", "nonzero_static"),
+    *("renorm", "unsafe_chunk", "unsafe_split", "as_strided_scatter"),
+)
+"""Those that are methods, too."""
+IN_PLACE = """
+    addbmm addmm addmv addr baddbmm arccos arccosh arcsin arcsinh arctan arctan2 arctanh cumprod
+    cumsum deg2rad rad2deg eq ge gt le lt ne greater greater_equal less less_equal not_equal erfinv
+    fix sgn sinc heaviside ldexp true_divide float_power renorm index_reduce put lgamma digamma
+    mvlgamma as_strided
+""".split()
+"""Ops whose results overwrite their tensor, in two passes."""
+
+
+def _overwriting(name: str) -> Callable[..., Tensor]:
+    function = FUNCTIONS[name] if name in FUNCTIONS else PUBLIC_OPS[name][0]
+
+    def overwrite(x: Tensor, *args: Any, **given: Any) -> Tensor:
+        # What backward reads must not be what is overwritten.
+        recorded = x.requires_grad and mode.current().grad
+        result = function(ops.clone(x) if recorded else x, *args, **given)
+        if result.shape != x.shape:
+            law = "what is overwritten has the result's shape"
+            raise ShapeError(f"{name}_", law, x=x.shape, result=result.shape)
+        return x.copy_(result)
+
+    overwrite.__name__ = overwrite.__qualname__ = f"{name}_"
+    overwrite.__doc__ = f"Overwrite ``x`` with its :func:`{name}`; returns ``x``."
+    overwrite.__door__ = getattr(function, "__door__", None)  # pyright: ignore[reportFunctionMemberAccess] - for who looks at it
+    return overwrite
+
+
+def _uniform(x: Tensor, generator: Generator | None) -> Tensor:
+    drawn = ops.uniform_(ops.empty_like(x.detach()), generator=generator)
+    return ops.clamp(drawn, min=float(np.finfo(np.float32).tiny))
+
+
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with numbers of density ``lambd exp(-lambd x)``."""
+    if lambd <= 0:
+        raise ArgumentError("exponential_", "lambd is above 0", lambd=lambd)
+    return self.copy_(-ops.log(_uniform(self, generator)) / lambd)
+
+
+def log_normal_(
+    self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Overwrite with numbers whose logarithm is normal, of that mean and deviation."""
+    drawn = ops.normal_(ops.empty_like(self.detach()), generator=generator)
+    return self.copy_(ops.exp(drawn * std + mean))
+
+
+def cauchy_(
+    self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Overwrite with numbers of Cauchy's density."""
+    return self.copy_(ops.tan((_uniform(self, generator) - 0.5) * pi) * sigma + median)
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Overwrite with how many trials it takes to the first success of probability ``p``."""
+    if not 0 < p < 1:
+        raise ArgumentError("geometric_", "p lies between 0 and 1", p=p)
+    like = ops.empty_like(self.detach(), dtype=float32)
+    drawn = ops.log(_uniform(like, generator)) / float(np.log1p(-p))
+    return self.copy_(ops.ceil(drawn).clamp(min=1))
+
+
+def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """A copy of :func:`narrow`."""
+    return ops.clone(ops.narrow(self, dim, start, length))
+
+
+def new_empty_strided(
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """:func:`empty_strided` of its dtype on its device."""
+    where = self.device if device is None else device
+    made = empty_strided(size, stride, dtype=dtype or self.dtype, device=where)
+    return made.requires_grad_(requires_grad)
+
+
+def record_stream(self: Tensor, stream: Any) -> None:
+    """Taken: work is done in the order in which it was asked for."""
+
+
+for _function in (exponential_, log_normal_, cauchy_, geometric_, narrow_copy, new_empty_strided):
+    setattr(Tensor, _function.__name__, checked(_function, skip=1))
+Tensor.record_stream = record_stream  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
+for _name in METHODS:
+    setattr(Tensor, _name, FUNCTIONS[_name])
+for _name in IN_PLACE:
+    if (_name in FUNCTIONS or _name in PUBLIC_OPS) and not hasattr(Tensor, f"{_name}_"):
+        setattr(Tensor, f"{_name}_", _overwriting(_name))

@@ -1,0 +1,292 @@
+"""``clnet.func``: gradients of functions as functions, by composition of :mod:`clnet.autograd`.
+
+:func:`vmap` calls the function once for each element of the batch and stacks what it gives: the
+same results as PyTorch's, without its speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from . import autograd, ops
+from .errors import ArgumentError, ShapeError
+from .tensor import Tensor
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "vjp",
+    "vmap",
+]
+
+Argnums = int | tuple[int, ...]
+
+
+def _with_leaves(args: tuple[Any, ...], argnums: tuple[int, ...]) -> tuple[list[Any], list[Tensor]]:
+    """The arguments, those of some places as tensors that gradients are asked of."""
+    given = list(args)
+    for k in argnums:
+        x = given[k]
+        on_tape = x.requires_grad
+        given[k] = x.view_as(x) if on_tape else x.detach().requires_grad_()
+    return given, [given[k] for k in argnums]
+
+
+def _places(argnums: Argnums) -> tuple[int, ...]:
+    return (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+
+def _zeros(found: Any, like: list[Tensor]) -> list[Tensor]:
+    return [ops.zeros_like(x) if g is None else g for g, x in zip(found, like, strict=True)]
+
+
+def grad_and_value(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> Callable[..., Any]:
+    """A function that gives ``(gradient, value)`` of one that gives a tensor of one element.
+
+    Args:
+        func: of tensors.
+        argnums: which arguments the gradient is of: a number, or a tuple of them.
+        has_aux: whether ``func`` gives ``(value, other)``; the result is then
+            ``(gradient, (value, other))``.
+    """
+
+    @wraps(func)
+    def found(*args: Any, **kwargs: Any) -> Any:
+        nested = any(isinstance(x, Tensor) and x.requires_grad for x in args)
+        with autograd.enable_grad():
+            given, leaves = _with_leaves(args, _places(argnums))
+            result = func(*given, **kwargs)
+            value = result[0] if has_aux else result
+            if value.numel() != 1:
+                raise ShapeError("grad", "the function gives one element", shape=value.shape)
+            grads = autograd.grad(
+                value, leaves, create_graph=nested, retain_graph=True, allow_unused=True
+            )
+        kept = tuple(_zeros(grads, leaves))
+        value = value if nested else value.detach()
+        return (
+            kept[0] if isinstance(argnums, int) else kept,
+            (value, result[1]) if has_aux else value,
+        )
+
+    return found
+
+
+def grad(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+) -> Callable[..., Any]:
+    """A function that gives the gradient; arguments as :func:`grad_and_value`'s."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @wraps(func)
+    def found(*args: Any, **kwargs: Any) -> Any:
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return found
+
+
+def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tuple[Any, ...]:
+    """What ``func`` gives, and a function from the gradient of that to those of the arguments."""
+    with autograd.enable_grad():
+        given, leaves = _with_leaves(primals, tuple(range(len(primals))))
+        result = func(*given)
+        value = result[0] if has_aux else result
+
+    def back(*cotangents: Any) -> tuple[Tensor, ...]:
+        outputs = list(value) if isinstance(value, tuple) else [value]
+        flat = cotangents[0] if len(cotangents) == 1 else cotangents
+        arrived = list(flat) if isinstance(flat, tuple) else [flat]
+        found = autograd.grad(outputs, leaves, arrived, retain_graph=True, allow_unused=True)
+        return tuple(_zeros(found, leaves))
+
+    plain = tuple(v.detach() for v in value) if isinstance(value, tuple) else value.detach()
+    return (plain, back, result[1]) if has_aux else (plain, back)
+
+
+def jvp(
+    func: Callable[..., Any],
+    primals: tuple[Tensor, ...],
+    tangents: tuple[Tensor, ...],
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> tuple[Any, ...]:
+    """What ``func`` gives, and how that changes along ``tangents``: two walks back.
+
+    Args:
+        func: of tensors, gives one.
+        primals: its arguments.
+        tangents: the direction, a tensor for each of them.
+        strict: taken.
+        has_aux: whether ``func`` gives ``(value, other)``.
+    """
+    with autograd.enable_grad():
+        given, leaves = _with_leaves(tuple(primals), tuple(range(len(primals))))
+        result = func(*given)
+        value = result[0] if has_aux else result
+        weight = ops.zeros_like(value.detach()).requires_grad_()
+        back = autograd.grad(value, leaves, weight, create_graph=True, allow_unused=True)
+        total = sum((g * t).sum() for g, t in zip(back, tangents, strict=True) if g is not None)
+        if not isinstance(total, Tensor) or not total.requires_grad:
+            along = ops.zeros_like(value.detach())
+        else:
+            (along,) = _zeros(autograd.grad(total, [weight], allow_unused=True), [weight])
+    found = (value.detach(), along.detach())
+    return (*found, result[1]) if has_aux else found
+
+
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that gives the Jacobian, ``(*output, *input)``: a walk back for each output.
+
+    Args:
+        func: of tensors, gives one.
+        argnums: which arguments: a number, or a tuple of them.
+        has_aux: whether ``func`` gives ``(value, other)``.
+        chunk_size: taken.
+    """
+
+    @wraps(func)
+    def found(*args: Any, **kwargs: Any) -> Any:
+        nested = any(isinstance(x, Tensor) and x.requires_grad for x in args)
+        with autograd.enable_grad():
+            given, leaves = _with_leaves(args, _places(argnums))
+            result = func(*given, **kwargs)
+            value = result[0] if has_aux else result
+            rows = [
+                _zeros(
+                    autograd.grad(
+                        y, leaves, create_graph=nested, retain_graph=True, allow_unused=True
+                    ),
+                    leaves,
+                )
+                for y in value.reshape(-1)
+            ]
+        every = tuple(
+            ops.stack([row[k] for row in rows]).reshape((*value.shape, *leaf.shape))
+            for k, leaf in enumerate(leaves)
+        )
+        jacobian = every[0] if isinstance(argnums, int) else every
+        return (jacobian, result[1]) if has_aux else jacobian
+
+    return found
+
+
+jacfwd = jacrev
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """A function that gives second derivatives, ``(*output, *input, *input)``."""
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function of batches: ``func`` is called once for each element, and results are stacked.
+
+    Args:
+        func: of tensors and plain values, gives a tensor or a tuple of them.
+        in_dims: the batch's axis of each argument, None where there is none; one number for all.
+        out_dims: where results have it.
+        randomness: taken: each call draws numbers of its own.
+        chunk_size: taken.
+
+    Raises:
+        ArgumentError: if no argument has a batch.
+        ShapeError: if batches differ.
+    """
+
+    @wraps(func)
+    def batched(*args: Any, **kwargs: Any) -> Any:
+        dims: tuple[Any, ...] = (
+            (in_dims,) * len(args) if isinstance(in_dims, int) else tuple(in_dims)
+        )
+        sizes = {x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None}
+        if len(sizes) != 1:
+            if sizes:
+                raise ShapeError("vmap", "batches have one size", sizes=sorted(sizes))
+            raise ArgumentError("vmap", "one argument has a batch", in_dims=in_dims)
+        results = [
+            func(
+                *(x if d is None else x.select(d, k) for x, d in zip(args, dims, strict=True)),
+                **kwargs,
+            )
+            for k in range(sizes.pop())
+        ]
+        if not isinstance(results[0], tuple | list):
+            return ops.stack(results, out_dims)
+        places = (out_dims,) * len(results[0]) if isinstance(out_dims, int) else out_dims
+        parts = zip(*results, strict=True)
+        return tuple(ops.stack(list(part), d) for part, d in zip(parts, places, strict=True))
+
+    return batched
+
+
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Mapping[str, Tensor] | tuple[Mapping[str, Tensor], ...],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other tensors in the place of its parameters and buffers.
+
+    Args:
+        module: the module; it is as before afterwards.
+        parameter_and_buffer_dicts: tensors by dotted name; gradients flow to them.
+        args: its arguments: a tuple, or one.
+        kwargs: further ones, by name.
+        tie_weights: taken.
+        strict: every parameter and buffer must be given.
+
+    Raises:
+        ArgumentError: if a name is none of the module's, or one is missing that must be there.
+    """
+    several = isinstance(parameter_and_buffer_dicts, tuple)
+    given: dict[str, Tensor] = {}
+    for part in parameter_and_buffer_dicts if several else (parameter_and_buffer_dicts,):
+        given.update(part)
+    known = {n for n, _ in (*module.named_parameters(), *module.named_buffers())}
+    if given.keys() - known or (strict and known - given.keys()):
+        wrong = sorted(given.keys() ^ known)
+        raise ArgumentError("functional_call", "names are the module's", names=wrong)
+    before: list[tuple[Any, str, Any]] = []
+    try:
+        for path, value in given.items():
+            place, _, name = path.rpartition(".")
+            owner = module.get_submodule(place)
+            table = owner._parameters if name in owner._parameters else owner._buffers
+            before.append((table, name, table[name]))
+            table[name] = value
+        listed = () if args is None else args if isinstance(args, tuple) else (args,)
+        return module(*listed, **(kwargs or {}))
+    finally:
+        for table, name, value in reversed(before):
+            table[name] = value

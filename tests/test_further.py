@@ -1,0 +1,146 @@
+"""Functions that are a line or three of others, against PyTorch on the same inputs."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, ShapeError
+
+pytestmark = pytest.mark.device
+
+CALLS = """
+m.aminmax(x)
+m.aminmax(x, dim=1, keepdim=True)
+m.as_strided(x, (2, 2), (1, 2), 1)
+(x * 1).as_strided((2, 2), (1, 1))
+m.bartlett_window(7)
+m.bartlett_window(7, False)
+m.blackman_window(6)
+m.kaiser_window(6, periodic=False, beta=3.0)
+m.combinations(v, 2)
+m.combinations(v, with_replacement=True)
+m.cumulative_trapezoid(x, dim=0)
+m.cumulative_trapezoid(x, v.cumsum(0).abs())
+m.trapz(x)
+m.frombuffer(bytearray(b"01234567"), dtype=m.int16)
+m.histogram(x, 4, range=(-1.0, 1.0))
+m.histogram(x, 3, weight=x.abs(), density=True)
+m.histogram(x, m.tensor([-1.0, 0.0, 0.5, 2.0]))
+m.index_reduce(x, 0, m.tensor([1, 1]), x[:2] * 2, "amax", include_self=False)
+m.nonzero_static(x > 0, size=20)
+m.renorm(x, 2, 0, 0.5)
+x.clone().renorm_(1, 1, 0.5)
+m.unravel_index(m.tensor([0, 5, 11]), (3, 4))
+m.vander(v)
+m.vander(v, 3, increasing=True)
+m.unsafe_chunk(x, 2, dim=1)
+x.narrow_copy(1, 1, 2)
+m.conv2d(x[None, None], x[None, None, :2, :2], padding=1)
+x.clone().addmm_(x, x[:, :3].repeat(1, 2)[:4, :4].new_ones(4, 4))
+x.clone().cumsum_(1)
+x.clone().eq_(x[0])
+x.clone().lt_(0.0)
+x.clone().sinc_()
+x.clone().clamp(-0.9, 0.9).erfinv_()
+x.clone().arcsinh_()
+x.clone().heaviside_(m.tensor(0.5))
+(x * 1).true_divide_(2)
+(x * 1).deg2rad_()
+m.special.entr(x.abs())
+m.special.ndtr(x)
+m.special.ndtri(m.sigmoid(x))
+m.special.xlog1py(x, x.abs())
+m.special.expit(x)
+m.special.gammaln(x.abs() + 0.5)
+m.func.grad(lambda y: (y ** 3).sum())(x)
+m.func.grad_and_value(lambda y, z: (y * z).sum(), argnums=(0, 1))(x, x + 1)
+m.func.grad(lambda y: (y.sum(), y * 2), has_aux=True)(x)
+m.func.vjp(lambda y: y.exp(), x)[1](x)[0]
+m.func.jvp(lambda y: y.sin(), (x,), (x,))
+m.func.jacrev(lambda y: y.cumsum(0))(v)
+m.func.jacfwd(lambda y, z: y * z, argnums=1)(v, v)
+m.func.hessian(lambda y: (y ** 3).sum() + y.prod())(v)
+m.vmap(lambda y, z: y @ z)(x, x)
+m.vmap(lambda y, z: y * z, in_dims=(1, None), out_dims=1)(x, x[:, 0])
+m.func.grad(lambda y: m.func.grad(lambda z: (z ** 3).sum())(y).sum())(x)
+m.func.functional_call(m.nn.Linear(4, 1), {"weight": x[:1], "bias": x[0, :1]}, (x,))
+""".strip().splitlines()
+
+
+def leaf(value):
+    """Tensors of a nested result."""
+    if isinstance(value, tuple | list):
+        return [t for part in value for t in leaf(part)]
+    return [value]
+
+
+def evaluated(text, package):
+    rng = np.random.default_rng(0)
+    x = package.tensor(rng.standard_normal((3, 4)).astype(np.float32))
+    v = package.tensor(rng.standard_normal(4).astype(np.float32))
+    return [t.detach() for t in leaf(eval(text, {"m": package, "x": x, "v": v}))]
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_it_gives_what_pytorch_gives(text):
+    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    importlib.import_module("torch.func")
+    ours = evaluated(text, clnet)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of betas and deprecations
+        theirs = evaluated(text, torch)
+    for a, b in zip(ours, theirs, strict=True):
+        assert str(a.dtype).partition(".")[2] == str(b.dtype).partition(".")[2]
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_flow_through_what_is_overwritten():
+    x = clnet.arange(1.0, 4.0).requires_grad_()
+    y = x * 2
+    y.cumsum_(0)
+    y.sinc_().sum().backward()
+    z = clnet.arange(1.0, 4.0).requires_grad_()
+    clnet.sinc((z * 2).cumsum(0)).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), z.grad.numpy(), rtol=1e-6)
+
+
+def test_gradients_flow_through_a_strided_copy():
+    x = clnet.arange(4.0).requires_grad_()
+    x.as_strided((2, 3), (1, 1)).sum().backward()
+    assert x.grad.tolist() == [1, 2, 2, 1]
+    with pytest.raises(ShapeError, match="elements lie inside the memory"):
+        clnet.ones(3).as_strided((4, 4), (4, 1))
+
+
+def test_numbers_are_drawn_in_place():
+    clnet.manual_seed(0)
+    x = clnet.empty(4000)
+    assert abs(x.exponential_(2.0).mean().item() - 0.5) < 0.05
+    assert abs(x.log_normal_(0.0, 0.5).log().std().item() - 0.5) < 0.05
+    assert abs(x.geometric_(0.25).mean().item() - 4) < 0.3
+    assert abs(x.cauchy_(1.0, 2.0).median().item() - 1) < 0.3
+    with pytest.raises(ArgumentError, match="p lies between 0 and 1"):
+        x.geometric_(1.5)
+
+
+def test_a_module_is_as_before_after_a_functional_call():
+    layer = clnet.nn.Linear(2, 1)
+    weight = layer.weight
+    given = clnet.ones(1, 2).requires_grad_()
+    clnet.func.functional_call(layer, {"weight": given}, clnet.ones(1, 2)).sum().backward()
+    assert layer.weight is weight
+    assert given.grad.tolist() == [[1, 1]]
+    with pytest.raises(ArgumentError, match="names are the module's"):
+        clnet.func.functional_call(layer, {"nothing": given}, clnet.ones(1, 2))
+
+
+def test_vmap_wants_a_batch():
+    with pytest.raises(ArgumentError, match="one argument has a batch"):
+        clnet.vmap(lambda x: x, in_dims=(None,))(clnet.ones(2))
+    with pytest.raises(ShapeError, match="batches have one size"):
+        clnet.vmap(lambda x, y: x + y)(clnet.ones(2), clnet.ones(3))
