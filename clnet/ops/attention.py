@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.softmax import Scores
+from ..kernels.softmax import Scores, read_views
 from ..kernels.softmax import attention as launch_attention
 from ..kernels.softmax import attention_grad as launch_attention_grad
 from ..values.dtypes import Kind, from_name
@@ -75,9 +75,9 @@ class Attention(Function):
     ) -> tuple[Any, ...]:
         """Two fused launches; the scores are computed again."""
         y, lse = saved.outputs[0].detach(), saved.outputs[1].detach()
-        gy = contiguous(grads[0])
-        delta = contiguous(to_dtype(gy * y, lse.dtype).sum(-1))
         inputs = [saved.inputs[i] for i in range(len(needs))]
+        gy = _as_read(grads[0], inputs[0], inputs[2])
+        delta = contiguous(to_dtype(gy * y, lse.dtype).sum(-1))
         found = apply(AttentionBackward(self.scores), gy, lse, delta, *inputs)
         return (*found, *[None] * (len(needs) - 3))
 
@@ -168,10 +168,12 @@ def scaled_dot_product_attention(
         weights = _weights(_scores(query, key, attn_mask, settings))
         return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
     lead = broadcast_shapes(name, *(x.shape[:-2] for x in (query, key, value)))
-    operands = [_four_axes(x, lead, x.shape[-2:]) for x in (query, key, value)]
+    operands = [
+        _as_read(_four_axes(x, lead, x.shape[-2:]), query, value) for x in (query, key, value)
+    ]
     if attn_mask is not None:
         mask = to_dtype(attn_mask, query.dtype) if _adds(attn_mask) else attn_mask
-        operands.append(_four_axes(mask, lead, (query.shape[-2], key.shape[-2]), dense=False))
+        operands.append(_four_axes(mask, lead, (query.shape[-2], key.shape[-2])))
     y = apply(Attention(settings), *operands)[0]
     return reshape(y, (*lead, query.shape[-2], value.shape[-1]))
 
@@ -205,14 +207,18 @@ def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Tensor:
     return reshape(repeated, (*x.shape[:-3], wanted, *x.shape[-2:]))
 
 
-def _four_axes(
-    x: Tensor, lead: tuple[int, ...], last: tuple[int, ...], *, dense: bool = True
-) -> Tensor:
-    """Over the common leading axes, all but the last of them joined; a mask may stay expanded."""
+def _four_axes(x: Tensor, lead: tuple[int, ...], last: tuple[int, ...]) -> Tensor:
+    """Over the common leading axes, all but the last of them joined; it may stay expanded."""
     full = expand(x, (*lead, *last))
     heads = lead[-1] if lead else 1
-    shaped = reshape(full, (prod(lead[:-1]), heads, *last)) if len(lead) != 2 else full
-    return contiguous(shaped) if dense else shaped
+    return reshape(full, (prod(lead[:-1]), heads, *last)) if len(lead) != 2 else full
+
+
+def _as_read(x: Tensor, query: Tensor, value: Tensor) -> Tensor:
+    """As the kernels read it: where it lies if they can and its rows are dense, else made dense."""
+    dense_rows = x.shape[-1] == 1 or x.array.strides[-1] == 1
+    views = dense_rows and read_views(query.device.target, query.array, value.array)
+    return x if views else contiguous(x)
 
 
 def _scores(query: Tensor, key: Tensor, mask: Tensor | None, settings: Scores) -> Tensor:

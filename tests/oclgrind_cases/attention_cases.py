@@ -12,12 +12,15 @@ import numpy as np
 from clnet.array import Array
 from clnet.device import Target
 from clnet.kernels.softmax.attention import Scores, attention, attention_grad
+from clnet.kernels.softmax.attention_tiles import Tiling
 
-from .harness import REALS, RNG, case, given, near, normal, output, run
+from .harness import REALS, RNG, case, constants, given, near, normal, output, run
 
 attention_module = import_module("clnet.kernels.softmax.attention")
 
-MODULES = (attention_module,)
+tiles_module = import_module("clnet.kernels.softmax.attention_tiles")
+
+MODULES = (attention_module, tiles_module)
 
 BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2
 # More rows than a group has, more keys than a tile has, neither a multiple of a block; and fewer.
@@ -98,3 +101,13 @@ def attentions_with_little_local_memory(target: Target) -> None:
         nbytes = 4 * blocks * (HEAD + VALUE_HEAD) * np.dtype(dtype).itemsize
         traits = replace(target.traits, max_group_size=4, local_memory_bytes=nbytes)
         check(replace(target, traits=traits), 6, 9, dtype, causal=blocks == 0, kind=None)
+
+
+@case("gpu")
+def attentions_in_tiles(target: Target) -> None:
+    """Tiles so small that the sizes take several, and rows that are no whole fours."""
+    small = {kernel: {4: (Tiling(4, 2, 4, 4),)} for kernel in tiles_module.TILINGS}
+    with constants(tiles_module, TILINGS=small):
+        check(target, *SIZES[0], np.float32, causal=False, kind=None)
+        check(target, *SIZES[0], np.float32, causal=True, kind="keep")
+        check(target, *SIZES[1], np.float64, causal=True, kind="add")

@@ -9,7 +9,9 @@ import pytest
 
 import clnet
 from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.kernels.softmax import attention_tiles
 from clnet.kernels.softmax.attention import Scores
+from clnet.kernels.softmax.attention_tiles import Tiling
 from clnet.nn import functional as F
 from clnet.ops.attention import Attention, AttentionBackward
 from tests.kernels.launching import cpu_shaped, gpu_shaped
@@ -176,3 +178,29 @@ def test_errors_name_what_is_wrong(device):
         F.scaled_dot_product_attention(x, x, x, dropout_p=2)
     with pytest.raises(ShapeError, match="multiple of the key's"):
         F.scaled_dot_product_attention(x, clnet.ones(3, 3, 4), clnet.ones(3, 3, 4), enable_gqa=True)
+
+
+def test_parts_of_a_projection_are_read_where_they_lie(monkeypatch):
+    """On a GPU queries, keys and values of one product, heads behind rows, are not copied."""
+    device = clnet.device()
+    small = {kernel: {8: (Tiling(4, 2, 4, 8),)} for kernel in attention_tiles.TILINGS}
+    monkeypatch.setattr(attention_tiles, "TILINGS", small)
+    monkeypatch.setattr(device, "target", gpu_shaped(device))
+    values = np.random.default_rng(0).standard_normal((2, 9, 48), np.float32)
+
+    def attended(x):
+        parts = x.reshape(2, 9, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+
+    x = clnet.tensor(values, requires_grad=True)
+    with clnet.profile() as seen:
+        y = attended(x)
+    assert [command.name for command in seen.commands] == ["attention_tiles"]
+    parts = values.astype(np.float64).reshape(2, 9, 3, 2, 8).transpose(2, 0, 3, 1, 4)
+    np.testing.assert_allclose(y.detach().numpy(), attention_ref(*parts, causal=True), atol=2e-6)
+    y.backward(clnet.ones_like(y))
+    monkeypatch.undo()
+    again = clnet.tensor(values.astype(np.float64), requires_grad=True)
+    exact = attended(again)
+    exact.backward(clnet.ones_like(exact))
+    np.testing.assert_allclose(x.grad.numpy(), again.grad.numpy(), atol=2e-5)

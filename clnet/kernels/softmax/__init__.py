@@ -1,13 +1,15 @@
 """What exponentiates scores: softmax along an axis, cross entropy over classes, attention.
 
 Each is one kernel a direction that keeps a running maximum, so that nothing overflows; the
-gradients are beside them. :class:`Settings` are a cross entropy's, :class:`Scores` an
+gradients are beside them. :func:`read_views` says of attention whether its operands may be views.
+:class:`Settings` are a cross entropy's, :class:`Scores` an
 attention's.
 """
 
 from .attention import Scores as Scores
 from .attention import attention as attention
 from .attention import attention_grad as attention_grad
+from .attention_tiles import read_views as read_views
 from .cross_entropy import Settings as Settings
 from .cross_entropy import cross_entropy as cross_entropy
 from .cross_entropy import cross_entropy_grad as cross_entropy_grad

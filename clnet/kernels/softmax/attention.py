@@ -10,7 +10,9 @@ from ...errors import ArgumentError
 from ...values.dtypes import Kind, from_name
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, longs
+from . import attention_tiles
+from .attention_tiles import TilesParams, Tiling
 
 
 class AttentionParams(NamedTuple):
@@ -73,9 +75,9 @@ def attention(
         target: the device's traits.
         y: dense ``(n, heads, rows, value_head)``.
         lse: dense ``(n, heads, rows)``, of the compute dtype: the logarithms of the sums.
-        q: dense ``(n, heads, rows, head)``.
-        k: dense ``(n, heads, keys, head)``.
-        v: dense ``(n, heads, keys, value_head)``.
+        q: ``(n, heads, rows, head)``, dense; in tiles its rows are.
+        k: ``(n, heads, keys, head)``, the same.
+        v: ``(n, heads, keys, value_head)``, the same.
         mask: ``(n, heads, rows, keys)`` with any strides: added to the scores, or, of booleans,
             which of them count; or None.
         scores: the other settings.
@@ -84,14 +86,14 @@ def attention(
         One launch, none if there are no outputs.
 
     Raises:
-        ArgumentError: if an array but the mask is not dense.
+        ArgumentError: if an array but the mask is not as dense.
     """
-    _require_dense(y, lse, q, k, v)
+    _require_dense(y, lse)
     if y.size == 0:
         return []
-    shape = _Shape.of(q, k, v)
-    operands = (y, lse, q, k, v, *_masking(mask))
-    return [_launch(target, FORWARD, shape, operands, mask, scores, over=shape.rows, products=2)]
+    work = _Work(target, _Shape.of(q, k, v), (q, k, v), mask, scores)
+    kernels = (FORWARD, attention_tiles.FORWARD)
+    return [work.launch(kernels, (y, lse, q, k, v), over=work.shape.rows, products=2)]
 
 
 def attention_grad(
@@ -112,7 +114,7 @@ def attention_grad(
     Args:
         target: the device's traits.
         grads: written, dense, shaped as ``q``, ``k`` and ``v``.
-        gy: dense, the result's gradient.
+        gy: the result's gradient, dense as q.
         lse: as :func:`attention` gave it.
         delta: dense ``(n, heads, rows)``, of the compute dtype: ``sum(gy y)`` of each row.
         q: as :func:`attention` got it.
@@ -125,22 +127,19 @@ def attention_grad(
         A launch for the queries' gradient and one for the keys' and values'.
 
     Raises:
-        ArgumentError: if an array but the mask is not dense.
+        ArgumentError: if an array but the mask is not as dense.
     """
-    _require_dense(*grads, gy, lse, delta, q, k, v)
-    shape, (gq, gk, gv) = _Shape.of(q, k, v), grads
-    inputs = (gy, lse, delta, q, k, v, *_masking(mask))
+    _require_dense(*grads, lse, delta)
+    gq, gk, gv = grads
+    work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores)
+    inputs = (gy, lse, delta, q, k, v)
     launches: list[Launch] = []
     if gq.size:
-        operands = (gq, *inputs)
-        launches.append(
-            _launch(target, GRAD_Q, shape, operands, mask, scores, over=shape.rows, products=3)
-        )
+        kernels = (GRAD_Q, attention_tiles.GRAD_Q)
+        launches.append(work.launch(kernels, (gq, *inputs), over=work.shape.rows, products=3))
     if gk.size or gv.size:
-        operands = (gk, gv, *inputs)
-        launches.append(
-            _launch(target, GRAD_KV, shape, operands, mask, scores, over=shape.keys, products=4)
-        )
+        kernels = (GRAD_KV, attention_tiles.GRAD_KV)
+        launches.append(work.launch(kernels, (gk, gv, *inputs), over=work.shape.keys, products=4))
     return launches
 
 
@@ -158,29 +157,72 @@ class _Shape(NamedTuple):
         return _Shape(n * heads, heads, rows, k.shape[2], head, v.shape[3])
 
 
-def _launch(
-    target: Target,
-    kernel: Kernel,
-    shape: _Shape,
-    operands: tuple[Any, ...],
-    mask: Array | None,
-    scores: Scores,
-    *,
-    over: int,
-    products: int,
-) -> Launch:
-    params = _params(target, operands[0], shape, mask, causal=scores.causal)
-    pairs = shape.batch * shape.rows * shape.keys // (1 + scores.causal)
-    arrays = [x for x in operands if isinstance(x, Array)]
-    blocks = round_up(ceil_div(over, params.lanes), params.group)
-    return kernel.launch(
-        params,
-        (shape.rows, shape.keys, shape.heads, scores.scale, *operands),
-        global_size=(blocks, shape.batch),
-        local_size=(params.group, 1),
-        flops=pairs * (products * (shape.head + shape.value_head) + _EXP_FLOPS),
-        bytes=sum(x.nbytes for x in arrays),
-    )
+class _Work(NamedTuple):
+    """What is computed, whichever kernel does it.
+
+    Attributes:
+        target: the device's traits.
+        shape: the sizes.
+        moved: q, k, v and, for gradients, gy.
+        mask: the mask or None.
+        scores: the other settings.
+    """
+
+    target: Target
+    shape: _Shape
+    moved: tuple[Array, ...]
+    mask: Array | None
+    scores: Scores
+
+    def launch(
+        self, kernels: tuple[Kernel, Kernel], operands: tuple[Any, ...], *, over: int, products: int
+    ) -> Launch:
+        """A launch: in tiles where they are for the device, else a row for a lane."""
+        plain, in_tiles = kernels
+        by = attention_tiles.tiling(self.target, in_tiles, self.moved[0], self.moved[2])
+        shape, scores, mask = self.shape, self.scores, self.mask
+        pairs = shape.batch * shape.rows * shape.keys // (1 + scores.causal)
+        cost = {
+            "flops": pairs * (products * (shape.head + shape.value_head) + _EXP_FLOPS),
+            "bytes": sum(x.nbytes for x in operands) + (0 if mask is None else mask.nbytes),
+        }
+        numbers = (shape.rows, shape.keys, shape.heads)
+        if by is None:
+            _require_dense(*self.moved)
+            params = _params(self.target, operands[0], shape, mask, causal=scores.causal)
+            blocks = round_up(ceil_div(over, params.lanes), params.group)
+            return plain.launch(
+                params,
+                (*numbers, scores.scale, *operands, *_masking(mask)),
+                global_size=(blocks, shape.batch),
+                local_size=(params.group, 1),
+                **cost,
+            )
+        _require_dense_rows(*self.moved)
+        return in_tiles.launch(
+            self._tiles(by),
+            (*numbers, self._strides(), scores.scale, *operands, *_masking(mask)[4:]),
+            global_size=(ceil_div(over, by.own) * by.group, shape.batch),
+            local_size=(by.group, 1),
+            **cost,
+        )
+
+    def _tiles(self, by: Tiling) -> TilesParams:
+        like, mask = self.moved[0], self.mask
+        return TilesParams(
+            like.dtype.ctype,
+            self.shape.head,
+            self.shape.value_head,
+            *by,
+            self.scores.causal,
+            _kind(mask),
+            like.dtype.ctype if mask is None else mask.dtype.ctype,
+        )
+
+    def _strides(self) -> bytes:
+        steps = [step for x in self.moved for step in x.strides[:3]]
+        steps += [0] * (12 - len(steps))
+        return longs(*steps, *(() if self.mask is None else self.mask.strides))
 
 
 def _params(
@@ -195,7 +237,6 @@ def _params(
         fitting = traits.local_memory_bytes // row_bytes // _BLOCK * _BLOCK
         # Rows too long for local memory are read from where they are.
         shared, tile = fitting > 0, min(_TILE, fitting) or _TILE
-    kind = None if mask is None else "keep" if mask.dtype.kind is Kind.BOOL else "add"
     return AttentionParams(
         like.dtype.ctype,
         acc.ctype,
@@ -206,9 +247,13 @@ def _params(
         shared,
         group,
         causal,
-        kind,
+        _kind(mask),
         like.dtype.ctype if mask is None else mask.dtype.ctype,
     )
+
+
+def _kind(mask: Array | None) -> str | None:
+    return None if mask is None else "keep" if mask.dtype.kind is Kind.BOOL else "add"
 
 
 def _masking(mask: Array | None) -> tuple[Any, ...]:
@@ -220,4 +265,12 @@ def _require_dense(*arrays: Array) -> None:
         if not array.contiguous:
             raise ArgumentError(
                 "attention", "arrays are dense", shape=array.shape, strides=array.strides
+            )
+
+
+def _require_dense_rows(*arrays: Array) -> None:
+    for array in arrays:
+        if array.shape[-1] > 1 and array.strides[-1] != 1:
+            raise ArgumentError(
+                "attention", "rows are dense", shape=array.shape, strides=array.strides
             )

@@ -1,0 +1,150 @@
+## lib attend_tiles: what attention in tiles is made of: rows in local memory, products in registers
+##
+## A group owns `own` rows of one operand and goes over the others' in tiles. Of each tile of scores,
+## item (down, across) of lanes x columns items has rows down + lanes * a and others across + columns * u,
+## and of its sums over the tile columns (u * columns + across) * width + i: neighbours read neighbouring
+## banks. In the tile of weights its rows are down * item + a.
+##
+## param name: str         of what is computed, or of the tile in local memory
+## param size: int         elements of a row
+## param rows: int         of a tile
+## param source: str       C expression, where row 0 lies
+## param step: str         C expression, elements from a row to the next
+## param first: str        C expression, number of the tile's first row
+## param limit: str        C expression, number of rows
+## param group: int        work-items of a group
+## param item: int         rows of an item, a multiple of 4
+## param lanes: int        items below each other
+## param columns: int      items that share a row
+## param tile: int         others gone through at once
+## param left: str         tile of the group's own rows
+## param right: str        tile of others
+## param weights: str      tile of scores, others down and own rows across
+## param own: int          rows of a group
+## param own_is_row: bool  rows of q are the group's own and keys gone through, not the other way round
+## param causal: bool      a key counts for its own row and later ones only
+## param mask: None|'add'|'keep'   added to the scores, or tells which count
+## param target: str       C expression, dense rows
+## param factor: str       C expression that results are multiplied by, of own row {}
+##
+## Rows are copied into local memory, eight elements under way at once; what lacks is 0.
+<%def name="stage(name, source, step, first, limit, rows, size, group)">
+<%
+    wide = (size + 3) // 4 * 4
+    each = -(-rows * wide // group)
+%>
+% for begin in range(0, each, 8):
+    {
+% for u in range(begin, min(begin + 8, each)):
+        const int i_${u} = get_local_id(0) + ${u * group}, r_${u} = i_${u} / ${wide}, e_${u} = i_${u} % ${wide};
+        const element x_${u} = ${f"i_{u} < {rows * wide} && " if rows * wide % group else ""}${f"e_{u} < {size} && " if wide > size else ""}${first} + r_${u} < ${limit} ? ${source}[(long)(${first} + r_${u}) * ${step} + e_${u}] : 0;
+% endfor
+% for u in range(begin, min(begin + 8, each)):
+        ${f"if (i_{u} < {rows * wide}) " if rows * wide % group else ""}${name}[r_${u} * ${wide + 4} + e_${u}] = x_${u};
+% endfor
+    }
+% endfor
+</%def>
+##
+## name_a_u: products of the item's own rows and others.
+<%def name="products(name, left, right, size, item, lanes, columns, tile)">
+<% step = (size + 3) // 4 * 4 + 4 %>
+    element ${", ".join(f"{name}_{a}_{u} = 0" for a in range(item) for u in range(tile // columns))};
+    for (int e = 0; e < ${step - 4}; e += 4) {
+% for u in range(tile // columns):
+        const four b_${u} = *(__local const four *)(${right} + (across + ${u * columns}) * ${step} + e);
+% endfor
+% for a in range(item):
+        {
+            const four x = *(__local const four *)(${left} + (down + ${a * lanes}) * ${step} + e);
+% for i in range(4):
+% for u in range(tile // columns):
+            ${name}_${a}_${u} += x.s${i} * b_${u}.s${i};
+% endfor
+% endfor
+        }
+% endfor
+    }
+</%def>
+##
+## Scores as exponents of 2, minus infinity where a key does not count. limit: of the others.
+<%def name="exponents(item, lanes, columns, tile, limit, own_is_row, causal, mask)">
+% for u in range(tile // columns):
+    {
+        const int other = first + across + ${u * columns};
+% for a in range(item):
+        {
+            const int row = ${f"own_first + {a * lanes}" if own_is_row else "other"}, key = ${"other" if own_is_row else f"own_first + {a * lanes}"};
+            s_${a}_${u} *= factor;
+            if (other >= ${limit}${" || key > row" if causal else ""})
+                s_${a}_${u} = -INFINITY;
+% if mask:
+            else if (row < rows && key < keys) {
+% if mask == "keep":
+                if (!mask[(long)row * mask_row + (long)key * mask_key])
+                    s_${a}_${u} = -INFINITY;
+% else:
+                s_${a}_${u} += LOG2E * mask[(long)row * mask_row + (long)key * mask_key];
+% endif
+            }
+% endif
+        }
+% endfor
+    }
+% endfor
+</%def>
+##
+## Values of the item, from registers to the tile of weights.
+<%def name="spread(name, weights, item, columns, tile, own)">
+% for u in range(tile // columns):
+% for a in range(0, item, 4):
+    *(__local four *)(${weights} + (across + ${u * columns}) * ${own + 4} + down * ${item} + ${a}) =
+        (four)(${", ".join(f"{name}_{a + i}_{u}" for i in range(4))});
+% endfor
+% endfor
+</%def>
+<%def name="sums(name, size, item, columns)">
+    element ${", ".join(f"{name}_{a}_{k} = 0" for a in range(item) for k in range(-(-size // columns)))};
+</%def>
+##
+## name_a_k += weights of the own rows and others, times the others' rows.
+<%def name="gathered(name, weights, right, size, item, columns, tile, own)">
+<%
+    each = -(-size // columns)
+    width = 4 if size % (4 * columns) == 0 else 2 if size % (2 * columns) == 0 else 1
+    step = (size + 3) // 4 * 4 + 4
+    lanes = "element" if width == 1 else "four" if width == 4 else "two"
+    of = lambda k: f"c_{k // width}" + (f".s{k % width}" if width > 1 else "")
+%>
+    for (int j = 0; j < ${tile}; j++) {
+% for k in range(each // width):
+        const ${lanes} c_${k} = ${f"{k * columns} + across < {step - 4} ? " if width == 1 and (k + 1) * columns > step - 4 else ""}*(__local const ${lanes} *)(${right} + j * ${step} + (${k * columns} + across) * ${width})${" : 0" if width == 1 and (k + 1) * columns > step - 4 else ""};
+% endfor
+% for a in range(0, item, 4):
+        {
+            const four w = *(__local const four *)(${weights} + j * ${own + 4} + down * ${item} + ${a});
+% for i in range(4):
+% for k in range(each):
+            ${name}_${a + i}_${k} += w.s${i} * ${of(k)};
+% endfor
+% endfor
+        }
+% endfor
+    }
+</%def>
+##
+## Rows of the item, dense.
+<%def name="release(target, name, size, item, lanes, columns, limit, factor)">
+<%
+    each = -(-size // columns)
+    width = 4 if size % (4 * columns) == 0 else 2 if size % (2 * columns) == 0 else 1
+%>
+% for a in range(item):
+    if (own_first + ${a * lanes} < ${limit}) {
+        __global element *to = ${target} + (long)(own_first + ${a * lanes}) * ${size};
+% for k in range(each):
+        ${f"if ({k * columns} + across < {size}) " if width == 1 and (k + 1) * columns > size else ""}to[(${k // width * columns} + across) * ${width} + ${k % width}] = ${name}_${a}_${k} * ${factor.format(a)};
+% endfor
+    }
+% endfor
+</%def>

@@ -1,0 +1,305 @@
+## kernel attention_tiles: attention.mako's three kernels for GPUs, in tiles of local memory and registers
+##
+## A group owns rows of one operand; tiles of the others come into local memory, their scores stay in
+## registers but for their way to the items that add them up.
+##
+## math     as in attention.mako, exponentials to the base 2
+## layout   rows of q, k, v and gy are dense, and lie anywhere; all others are dense
+## param    ctype: str                     element type
+## param    head: int                      elements of a row of q and k
+## param    value_head: int                elements of a row of v
+## param    item: int                      own rows of an item, a multiple of 4
+## param    lanes: int                     items below each other; own rows of a group are item * lanes
+## param    columns: int                   items beside each other, which share rows; a power of two
+## param    tile: int                      others gone through at once, a multiple of columns
+## param    causal: bool                   a key counts for its own row and later ones only
+## param    mask: None|'add'|'keep'        added to the scores, or tells which count
+## param    mask_ctype: str                its element type
+## def      attention_tiles
+## arg      rows: int
+## arg      keys: int
+## arg      heads: int
+## arg      strides: long16                of q, k, v and gy: batch, head, row; of the mask: all four
+## arg      scale: ctype
+## arg      y: out ctype[batch, rows, value_head]
+## arg      lse: out ctype[batch, rows]    logarithms of the sums of exponentials
+## arg      q: in ctype[batch, rows, head]
+## arg      k: in ctype[batch, keys, head]
+## arg      v: in ctype[batch, keys, value_head]
+## arg      mask: in mask_ctype[batch, heads, rows, keys]   only where there is one
+## def      attention_tiles_grad_q
+## arg      rows: int
+## arg      keys: int
+## arg      heads: int
+## arg      strides: long16
+## arg      scale: ctype
+## arg      gq: out ctype[batch, rows, head]
+## arg      gy: in ctype[batch, rows, value_head]
+## arg      lse: in ctype[batch, rows]
+## arg      delta: in ctype[batch, rows]
+## arg      q: in ctype[batch, rows, head]
+## arg      k: in ctype[batch, keys, head]
+## arg      v: in ctype[batch, keys, value_head]
+## arg      mask: in mask_ctype[batch, heads, rows, keys]
+## def      attention_tiles_grad_kv
+## arg      rows: int
+## arg      keys: int
+## arg      heads: int
+## arg      strides: long16
+## arg      scale: ctype
+## arg      gk: out ctype[batch, keys, head]
+## arg      gv: out ctype[batch, keys, value_head]
+## arg      gy: in ctype[batch, rows, value_head]
+## arg      lse: in ctype[batch, rows]
+## arg      delta: in ctype[batch, rows]
+## arg      q: in ctype[batch, rows, head]
+## arg      k: in ctype[batch, keys, head]
+## arg      v: in ctype[batch, keys, value_head]
+## arg      mask: in mask_ctype[batch, heads, rows, keys]
+## launch   (own rows in groups of lanes * columns items, batch)
+## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the order
+##          of the others, of exponentials by columns first
+<%namespace name="lib" file="/lib/attend_tiles.mako"/>
+<%def name="begin(item, lanes, columns, mask)">
+    const int across = get_local_id(0) % ${columns}, down = get_local_id(0) / ${columns};
+    const int batch = get_group_id(1), group_first = get_group_id(0) * ${item * lanes};
+    const int own_first = group_first + down;
+    const long image = batch / heads, h = batch % heads;
+    const element factor = scale * LOG2E;
+    q += q_offset + image * strides.s0 + h * strides.s1;
+    k += k_offset + image * strides.s3 + h * strides.s4;
+    v += v_offset + image * strides.s6 + h * strides.s7;
+    lse += lse_offset + (long)batch * rows;
+% if mask:
+    mask += mask_offset + image * strides.sc + h * strides.sd;
+    const long mask_row = strides.se, mask_key = strides.sf;
+% endif
+</%def>
+<%def name="types(ctype)">
+#pragma OPENCL FP_CONTRACT ON
+typedef ${ctype} element;
+typedef ${ctype}2 two;
+typedef ${ctype}4 four;
+#define LOG2E ((element)1.4426950408889634)
+#define LN2 ((element)0.6931471805599453)
+</%def>
+<%def name="attention_tiles(ctype, head, value_head, item, lanes, columns, tile, causal, mask, mask_ctype)">
+<%
+    group, own, each = lanes * columns, item * lanes, tile // columns
+    step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
+%>
+${types(ctype)}
+__attribute__((reqd_work_group_size(${group}, 1, 1)))
+__kernel void attention_tiles(
+    const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
+    __global ${ctype} *restrict y, const long y_offset,
+    __global ${ctype} *restrict lse, const long lse_offset,
+    __global const ${ctype} *restrict q, const long q_offset,
+    __global const ${ctype} *restrict k, const long k_offset,
+    __global const ${ctype} *restrict v, const long v_offset
+% if mask:
+    , __global const ${mask_ctype} *restrict mask, const long mask_offset
+% endif
+) {
+    ## The weights take the place of the keys, which are done with by then.
+    __local four q_four[${own * step // 4}], k_four[${max(tile * step, tile * (own + 4)) // 4}];
+    __local four v_four[${tile * value_step // 4}], top_four[${own * (columns + 4) // 4}];
+    __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
+    __local element *v_tile = (__local element *)v_four, *tops = (__local element *)top_four;
+    ${begin(item, lanes, columns, mask)}
+    y += y_offset + (long)batch * rows * ${value_head};
+    ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group)}
+    ${lib.sums("sum", value_head, item, columns)}
+    element ${", ".join(f"top_{a} = -INFINITY, total_{a} = 0" for a in range(item))};
+    const int limit = ${f"min(keys, group_first + {own})" if causal else "keys"};
+    for (int first = 0; first < limit; first += ${tile}) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.stage("k_tile", "k", "strides.s5", "first", "keys", tile, head, group)}
+        ${lib.stage("v_tile", "v", "strides.s8", "first", "keys", tile, value_head, group)}
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.products("s", "q_tile", "k_tile", head, item, lanes, columns, tile)}
+        ${lib.exponents(item, lanes, columns, tile, "keys", True, causal, mask)}
+% for a in range(item):
+        {
+            element m = s_${a}_0;
+% for u in range(1, each):
+            m = s_${a}_${u} > m ? s_${a}_${u} : m;
+% endfor
+            tops[(down + ${a * lanes}) * ${columns + 4} + across] = m;
+        }
+% endfor
+        barrier(CLK_LOCAL_MEM_FENCE);
+% for a in range(item):
+        {
+            element m = top_${a};
+% for c in range(0, columns, 4):
+            {
+                const four each = *(__local const four *)(tops + (down + ${a * lanes}) * ${columns + 4} + ${c});
+% for i in range(4):
+                m = each.s${i} > m ? each.s${i} : m;
+% endfor
+            }
+% endfor
+            const element base = m == -INFINITY ? 0 : m, kept = exp2(top_${a} - base);
+            top_${a} = m;
+% for u in range(each):
+            s_${a}_${u} = exp2(s_${a}_${u} - base);
+% endfor
+            total_${a} = total_${a} * kept + (${" + ".join(f"s_{a}_{u}" for u in range(each))});
+% for k in range(-(-value_head // columns)):
+            sum_${a}_${k} *= kept;
+% endfor
+        }
+% endfor
+        ${lib.spread("s", "k_tile", item, columns, tile, own)}
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.gathered("sum", "k_tile", "v_tile", value_head, item, columns, tile, own)}
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+% for a in range(item):
+    tops[(down + ${a * lanes}) * ${columns + 4} + across] = total_${a};
+% endfor
+    barrier(CLK_LOCAL_MEM_FENCE);
+% for a in range(item):
+    total_${a} = 0;
+    for (int i = 0; i < ${columns}; i++)
+        total_${a} += tops[(down + ${a * lanes}) * ${columns + 4} + i];
+    const element share_${a} = total_${a} == 0 ? 0 : 1 / total_${a};
+    if (across == 0 && own_first + ${a * lanes} < rows)
+        lse[own_first + ${a * lanes}] = total_${a} == 0 ? 0 : top_${a} * LN2 + log(total_${a});
+% endfor
+    ${lib.release("y", "sum", value_head, item, lanes, columns, "rows", "share_{}")}
+}
+</%def>
+<%def name="attention_tiles_grad_q(ctype, head, value_head, item, lanes, columns, tile, causal, mask, mask_ctype)">
+<%
+    group, own, each = lanes * columns, item * lanes, tile // columns
+    step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
+%>
+${types(ctype)}
+__attribute__((reqd_work_group_size(${group}, 1, 1)))
+__kernel void attention_tiles_grad_q(
+    const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
+    __global ${ctype} *restrict gq, const long gq_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset,
+    __global const ${ctype} *restrict lse, const long lse_offset,
+    __global const ${ctype} *restrict delta, const long delta_offset,
+    __global const ${ctype} *restrict q, const long q_offset,
+    __global const ${ctype} *restrict k, const long k_offset,
+    __global const ${ctype} *restrict v, const long v_offset
+% if mask:
+    , __global const ${mask_ctype} *restrict mask, const long mask_offset
+% endif
+) {
+    ## The weights take the place of the values, which are done with by then.
+    __local four q_four[${own * step // 4}], gy_four[${own * value_step // 4}];
+    __local four k_four[${tile * step // 4}], v_four[${max(tile * value_step, tile * (own + 4)) // 4}];
+    __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
+    __local element *v_tile = (__local element *)v_four, *gy_tile = (__local element *)gy_four;
+    ${begin(item, lanes, columns, mask)}
+    gq += gq_offset + (long)batch * rows * ${head};
+    gy += gy_offset + image * strides.s9 + h * strides.sa;
+    delta += delta_offset + (long)batch * rows;
+    ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group)}
+    ${lib.stage("gy_tile", "gy", "strides.sb", "group_first", "rows", own, value_head, group)}
+    ${lib.sums("sum", head, item, columns)}
+% for a in range(item):
+    const element base_${a} = own_first + ${a * lanes} < rows ? lse[own_first + ${a * lanes}] * LOG2E : 0;
+    const element delta_${a} = own_first + ${a * lanes} < rows ? delta[own_first + ${a * lanes}] : 0;
+% endfor
+    const int limit = ${f"min(keys, group_first + {own})" if causal else "keys"};
+    for (int first = 0; first < limit; first += ${tile}) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.stage("k_tile", "k", "strides.s5", "first", "keys", tile, head, group)}
+        ${lib.stage("v_tile", "v", "strides.s8", "first", "keys", tile, value_head, group)}
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.products("s", "q_tile", "k_tile", head, item, lanes, columns, tile)}
+        ${lib.exponents(item, lanes, columns, tile, "keys", True, causal, mask)}
+        ${lib.products("d", "gy_tile", "v_tile", value_head, item, lanes, columns, tile)}
+% for a in range(item):
+% for u in range(each):
+        d_${a}_${u} = (d_${a}_${u} - delta_${a}) * exp2(s_${a}_${u} - base_${a});
+% endfor
+% endfor
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.spread("d", "v_tile", item, columns, tile, own)}
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.gathered("sum", "v_tile", "k_tile", head, item, columns, tile, own)}
+    }
+    ${lib.release("gq", "sum", head, item, lanes, columns, "rows", "scale")}
+}
+</%def>
+<%def name="attention_tiles_grad_kv(ctype, head, value_head, item, lanes, columns, tile, causal, mask, mask_ctype)">
+<%
+    group, own, each = lanes * columns, item * lanes, tile // columns
+    step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
+%>
+${types(ctype)}
+__attribute__((reqd_work_group_size(${group}, 1, 1)))
+__kernel void attention_tiles_grad_kv(
+    const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
+    __global ${ctype} *restrict gk, const long gk_offset,
+    __global ${ctype} *restrict gv, const long gv_offset,
+    __global const ${ctype} *restrict gy, const long gy_offset,
+    __global const ${ctype} *restrict lse, const long lse_offset,
+    __global const ${ctype} *restrict delta, const long delta_offset,
+    __global const ${ctype} *restrict q, const long q_offset,
+    __global const ${ctype} *restrict k, const long k_offset,
+    __global const ${ctype} *restrict v, const long v_offset
+% if mask:
+    , __global const ${mask_ctype} *restrict mask, const long mask_offset
+% endif
+) {
+    __local four k_four[${own * step // 4}], v_four[${own * value_step // 4}];
+    __local four q_four[${tile * step // 4}], gy_four[${tile * value_step // 4}];
+    __local four weight_four[${tile * (own + 4) // 4}];
+    __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
+    __local element *v_tile = (__local element *)v_four, *gy_tile = (__local element *)gy_four;
+    __local element *weights = (__local element *)weight_four;
+    ${begin(item, lanes, columns, mask)}
+    gk += gk_offset + (long)batch * keys * ${head};
+    gv += gv_offset + (long)batch * keys * ${value_head};
+    gy += gy_offset + image * strides.s9 + h * strides.sa;
+    delta += delta_offset + (long)batch * rows;
+    ${lib.stage("k_tile", "k", "strides.s5", "group_first", "keys", own, head, group)}
+    ${lib.stage("v_tile", "v", "strides.s8", "group_first", "keys", own, value_head, group)}
+    ${lib.sums("k_sum", head, item, columns)}
+    ${lib.sums("v_sum", value_head, item, columns)}
+    for (int first = ${f"group_first / {tile} * {tile}" if causal else "0"}; first < rows; first += ${tile}) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.stage("q_tile", "q", "strides.s2", "first", "rows", tile, head, group)}
+        ${lib.stage("gy_tile", "gy", "strides.sb", "first", "rows", tile, value_head, group)}
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.products("s", "k_tile", "q_tile", head, item, lanes, columns, tile)}
+        ${lib.exponents(item, lanes, columns, tile, "rows", False, causal, mask)}
+% for u in range(each):
+        {
+            const int other = first + across + ${u * columns};
+            const element base = other < rows ? lse[other] * LOG2E : 0;
+% for a in range(item):
+            s_${a}_${u} = exp2(s_${a}_${u} - base);
+% endfor
+        }
+% endfor
+        ${lib.spread("s", "weights", item, columns, tile, own)}
+        ${lib.products("d", "v_tile", "gy_tile", value_head, item, lanes, columns, tile)}
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.gathered("v_sum", "weights", "gy_tile", value_head, item, columns, tile, own)}
+% for u in range(each):
+        {
+            const int other = first + across + ${u * columns};
+            const element less = other < rows ? delta[other] : 0;
+% for a in range(item):
+            d_${a}_${u} = (d_${a}_${u} - less) * s_${a}_${u};
+% endfor
+        }
+% endfor
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.spread("d", "weights", item, columns, tile, own)}
+        barrier(CLK_LOCAL_MEM_FENCE);
+        ${lib.gathered("k_sum", "weights", "q_tile", head, item, columns, tile, own)}
+    }
+    ${lib.release("gk", "k_sum", head, item, lanes, columns, "keys", "scale")}
+    ${lib.release("gv", "v_sum", value_head, item, lanes, columns, "keys", "1")}
+}
+</%def>

@@ -1,0 +1,113 @@
+"""Attention in tiles and its gradients, of operands where they lie, against NumPy in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clnet.array import Array
+from clnet.device import Target, device
+from clnet.errors import ArgumentError
+from clnet.kernels.softmax import Scores, attention_tiles, read_views
+from clnet.kernels.softmax.attention import attention, attention_grad
+from clnet.kernels.softmax.attention_tiles import Tiling
+from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
+
+pytestmark = pytest.mark.device
+
+BATCH, HEADS, ROWS, KEYS = 2, 3, 19, 13
+SMALL = Tiling(4, 2, 4, 8)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Target:
+    """A GPU with tiles of which the sizes take several, none of them whole."""
+    tilings = {kernel: {32: (SMALL,)} for kernel in attention_tiles.TILINGS}
+    monkeypatch.setattr(attention_tiles, "TILINGS", tilings)
+    return gpu_shaped(device())
+
+
+def between(values: np.ndarray) -> Array:
+    """``(n, heads, rows, head)`` as a part of ``(n, rows, three parts, heads, head)``."""
+    n, heads, rows, head = values.shape
+    whole = np.full((n, rows, 3, heads, head), np.nan, np.float32)
+    whole[:, :, 1] = values.transpose(0, 2, 1, 3)
+    row = 3 * heads * head
+    strides = (rows * row, head, row, 1)
+    return on_device(whole).view(values.shape, strides, heads * head)
+
+
+def expected(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, gy: np.ndarray, keep: np.ndarray, scale: float
+) -> list[np.ndarray]:
+    """The result, logarithms of sums, sums of ``gy y``, and the gradients; row 3 takes no key."""
+    q, k, v, gy = (x.astype(np.float64) for x in (q, k, v, gy))
+    s = np.where(keep, scale * q @ k.swapaxes(-1, -2), -np.inf)
+    p = np.exp(s - np.where(keep.any(-1, keepdims=True), s.max(-1, keepdims=True), 0))
+    total = p.sum(-1, keepdims=True)
+    lse = np.where(total > 0, s.max(-1, keepdims=True), 0) + np.log(np.where(total > 0, total, 1))
+    p = p / np.where(total > 0, total, 1)
+    y = p @ v
+    delta = (gy * y).sum(-1)
+    slope = scale * p * (gy @ v.swapaxes(-1, -2) - delta[..., None])
+    grads = [slope @ k, slope.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ gy]
+    return [y, lse[..., 0], delta, *grads]
+
+
+@pytest.mark.parametrize(
+    ("head", "value_head", "causal", "masked"),
+    [(20, 12, True, False), (16, 8, False, True)],
+    ids=["causal", "mask"],
+)
+def test_tiles_match_reference(
+    small: Target, head: int, value_head: int, *, causal: bool, masked: bool
+) -> None:
+    shapes = ((ROWS, head), (KEYS, head), (KEYS, value_head), (ROWS, value_head))
+    values = [normal(BATCH, HEADS, *s, seed=i) for i, s in enumerate(shapes)]
+    keep = np.ones((BATCH, HEADS, ROWS, KEYS), bool)
+    if causal:
+        keep &= np.tri(ROWS, KEYS, dtype=bool)
+    mask = None
+    if masked:
+        keep &= np.random.default_rng(5).random((HEADS, ROWS, KEYS)) < 0.5
+        keep[:, :, 3] = False
+        one = on_device(keep[0])
+        mask = one.view(keep.shape, (0, *one.strides), 0)
+    want = expected(*values, keep, 0.3)
+    q, k, v, gy = (between(x) for x in values)
+    scores = Scores(0.3, causal)
+    assert read_views(small, q, v)
+
+    y, lse = poisoned((BATCH, HEADS, ROWS, value_head)), poisoned((BATCH, HEADS, ROWS))
+    run(attention(small, y, lse, q, k, v, mask, scores=scores))
+    delta = on_device(want[2].astype(np.float32))
+    gq, gk, gv = (poisoned(x.shape) for x in values[:3])
+    run(attention_grad(small, (gq, gk, gv), gy, lse, delta, q, k, v, mask, scores=scores))
+    for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)
+
+
+def test_every_tiling_keeps_the_laws_and_devices_with_little_have_one() -> None:
+    """Where a GPU has 32 KB of local memory, heads of up to 64 elements still go in tiles."""
+    target = gpu_shaped(device())
+    for kernel, by_size in attention_tiles.TILINGS.items():
+        for size, tilings in by_size.items():
+            q = Array.abstract((1, 1, 5, size), poisoned((1,)).dtype, device())
+            found = attention_tiles.tiling(target, kernel, q, q)
+            assert (found is None) == (size > (128 if kernel is attention_tiles.FORWARD else 64))
+            assert all(t.tile % t.columns == 0 and t.item % 4 == 0 for t in tilings)
+            large = replace(target.traits, local_memory_bytes=232_000, max_group_size=1024)
+            assert attention_tiles.tiling(replace(target, traits=large), kernel, q, q) == tilings[0]
+
+
+def test_views_are_for_tiles_alone(small: Target) -> None:
+    q, y, lse = between(normal(1, 2, 4, 8)), poisoned((1, 2, 4, 8)), poisoned((1, 2, 4))
+    cpu = cpu_shaped(device())
+    assert not read_views(cpu, q, q)
+    with pytest.raises(ArgumentError, match=r"^attention: arrays are dense"):
+        attention(cpu, y, lse, q, q, q, None, scores=Scores(1.0, causal=False))
+    turned = on_device(normal(1, 2, 8, 4)).view((1, 2, 4, 8), (64, 32, 1, 4))
+    with pytest.raises(ArgumentError, match=r"^attention: rows are dense"):
+        attention(small, y, lse, turned, q, q, None, scores=Scores(1.0, causal=False))
