@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bench import (
+    attention,
     bandwidth,
     beside_tinygrad,
     cnn,
@@ -28,6 +29,7 @@ BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "limits": (limits.main, "the device's best rates"),
     "gemm": (gemm.main, "matrix products"),
     "conv": (conv.main, "convolutions and their gradients"),
+    "attention": (attention.main, "attention and its gradients"),
     "cnn": (cnn.main, "the small CNN on Fashion-MNIST: accuracy, seconds an epoch"),
     "bandwidth": (bandwidth.main, "ops that move memory, beside a copy"),
     "memory": (memory.main, "what early release saves"),

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from clnet.bench import bandwidth, beside_tinygrad, conv, gemm, profiler, start, step
+from clnet.bench import attention, bandwidth, beside_tinygrad, conv, gemm, profiler, start, step
 from clnet.cli import main
 from clnet.data.fashion_mnist import FOLDERS
 from clnet.data.source import places
@@ -148,6 +148,20 @@ def test_bandwidth_is_not_told_of_a_wrong_result(device):
     inexact = bandwidth.Case("sum", ((4, 5),), lambda lib, x: lambda: (x + 1e6) - 1e6)
     with pytest.raises(ArithmeticError, match="sum: deviates from float64"):
         bandwidth.measure(inexact, device, rounds=1, peer=None)
+
+
+def test_attention_is_compared_before_it_is_timed(capsys, device, monkeypatch):
+    monkeypatch.setattr(attention, "CASES", (attention.Case(2, 9, 4, causal=True),))
+    options = ["--rounds", "1", "--against", "nothing"]
+    assert main(["bench", "attention", *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["flops"] == 4 * 2 * 81 * 4 // 2 * found["batch"]
+    assert 0 < found["forward"] < 10
+    assert main(["bench", "attention", *options]) == 0
+    assert "2 x 9 x 4, causal" in capsys.readouterr().out
+    monkeypatch.setattr(attention, "_AGREE", 1e-12)
+    with pytest.raises(ArithmeticError, match=r"causal: deviates from float64; got error="):
+        attention.measure(attention.CASES[0], device, batch=1, rounds=1, peer=None)
 
 
 def test_a_tinygrad_that_is_not_there_is_named(tmp_path):

@@ -206,7 +206,7 @@ def test_strips_match_reference(geometry, where, monkeypatch):
     target = target_of(where, GPU)
     _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
     if case.g.oh > 1:
-        assert all(found[0].kernel.params.strip > 1 for found in launches)
+        assert all(found[0].kernel.params["strip"] > 1 for found in launches)
     check(run(where, target, case, Algorithm.DEPTHWISE), case)
 
 

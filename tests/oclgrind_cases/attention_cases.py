@@ -47,12 +47,20 @@ def mask_of(kind: str | None, rows: int, keys: int, dtype: Any) -> tuple[Array |
 
 
 def check(
-    target: Target, rows: int, keys: int, dtype: Any, *, causal: bool, kind: str | None
+    target: Target,
+    rows: int,
+    keys: int,
+    dtype: Any,
+    *,
+    causal: bool,
+    kind: str | None,
+    heads: tuple[int, int] = (HEAD, VALUE_HEAD),
+    before: int = 1,
 ) -> None:
-    scores = Scores(0.7, causal)
-    q = normal(BATCH, HEADS, rows, HEAD, dtype=dtype)
-    k = normal(BATCH, HEADS, keys, HEAD, dtype=dtype)
-    v = normal(BATCH, HEADS, keys, VALUE_HEAD, dtype=dtype)
+    scores, (head, value_head) = Scores(0.7, causal), heads
+    q = normal(BATCH, HEADS, rows, head, dtype=dtype)
+    k = normal(BATCH, HEADS, keys, head, dtype=dtype)
+    v = normal(BATCH, HEADS, keys, value_head, dtype=dtype)
     mask, added = mask_of(kind, rows, keys, dtype)
 
     s = scores.scale * np.einsum("nhre,nhke->nhrk", *(x.astype(np.float64) for x in (q, k))) + added
@@ -66,7 +74,7 @@ def check(
     lse = np.where(some, top + np.log(np.where(some, total, 1)), 0)[..., 0]
     y = p @ v.astype(np.float64)
 
-    inputs = (given(q, before=1), given(k, before=2), given(v, before=3), mask)
+    inputs = (given(q, before=before), given(k, before=2 * before), given(v, before=before), mask)
     y_, lse_ = output(y.shape, dtype), output(lse.shape, dtype)
     run(attention(target, y_, lse_, *inputs, scores=scores))
     near(y_, y, terms=128)
@@ -76,7 +84,7 @@ def check(
     delta = (gy * y).sum(-1)
     slope = p * (gy @ v.swapaxes(-1, -2) - delta[..., None]) * scores.scale
     grads = (output(q.shape, dtype), output(k.shape, dtype), output(v.shape, dtype))
-    gy_, delta_ = given(gy, before=1), given(delta.astype(dtype))
+    gy_, delta_ = given(gy, before=before), given(delta.astype(dtype))
     run(attention_grad(target, grads, gy_, lse_, delta_, *inputs, scores=scores))
     near(grads[0], slope @ k, terms=512)
     near(grads[1], slope.swapaxes(-1, -2) @ q, terms=512)
@@ -106,8 +114,9 @@ def attentions_with_little_local_memory(target: Target) -> None:
 @case("gpu")
 def attentions_in_tiles(target: Target) -> None:
     """Tiles so small that the sizes take several, and rows that are no whole fours."""
-    small = {kernel: {4: (Tiling(4, 2, 4, 4),)} for kernel in tiles_module.TILINGS}
+    small = {kernel: {8: (Tiling(4, 2, 4, 4),)} for kernel in tiles_module.TILINGS}
     with constants(tiles_module, TILINGS=small):
         check(target, *SIZES[0], np.float32, causal=False, kind=None)
         check(target, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[1], np.float64, causal=True, kind="add")
+        check(target, *SIZES[1], np.float32, causal=True, kind=None, heads=(4, 8), before=4)

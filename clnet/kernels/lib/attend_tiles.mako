@@ -5,6 +5,7 @@
 ## and of its sums over the tile columns (u * columns + across) * width + i: neighbours read neighbouring
 ## banks. In the tile of weights its rows are down * item + a.
 ##
+## param ctype: str        element type
 ## param name: str         of what is computed, or of the tile in local memory
 ## param size: int         elements of a row
 ## param rows: int         of a tile
@@ -13,6 +14,7 @@
 ## param first: str        C expression, number of the tile's first row
 ## param limit: str        C expression, number of rows
 ## param group: int        work-items of a group
+## param wide: bool        rows begin at whole fours, and are read in fours
 ## param item: int         rows of an item, a multiple of 4
 ## param lanes: int        items below each other
 ## param columns: int      items that share a row
@@ -27,29 +29,59 @@
 ## param target: str       C expression, dense rows
 ## param factor: str       C expression that results are multiplied by, of own row {}
 ##
-## Rows are copied into local memory, eight elements under way at once; what lacks is 0.
-<%def name="stage(name, source, step, first, limit, rows, size, group)">
+## The item's place, and its operands from their head's first element on.
+<%def name="begin(item, lanes, columns, mask)">
+    const int across = get_local_id(0) % ${columns}, down = get_local_id(0) / ${columns};
+    const int batch = get_group_id(1), group_first = get_group_id(0) * ${item * lanes};
+    const int own_first = group_first + down;
+    const long image = batch / heads, h = batch % heads;
+    const element factor = scale * LOG2E;
+    q += q_offset + image * strides.s0 + h * strides.s1;
+    k += k_offset + image * strides.s3 + h * strides.s4;
+    v += v_offset + image * strides.s6 + h * strides.s7;
+    lse += lse_offset + (long)batch * rows;
+% if mask:
+    mask += mask_offset + image * strides.sc + h * strides.sd;
+    const long mask_row = strides.se, mask_key = strides.sf;
+% endif
+</%def>
+##
+## Outside of kernels.
+<%def name="types(ctype)">
+#pragma OPENCL FP_CONTRACT ON
+typedef ${ctype} element;
+typedef ${ctype}2 two;
+typedef ${ctype}4 four;
+#define LOG2E ((element)1.4426950408889634)
+#define LN2 ((element)0.6931471805599453)
+</%def>
+##
+## Rows come into local memory, all reads of an item under way at once; what lacks is 0.
+<%def name="stage(name, source, step, first, limit, rows, size, group, wide)">
 <%
-    wide = (size + 3) // 4 * 4
-    each = -(-rows * wide // group)
+    width, padded = 4 if wide else 1, (size + 3) // 4 * 4
+    row = padded // width
+    count = rows * row
 %>
-% for begin in range(0, each, 8):
     {
-% for u in range(begin, min(begin + 8, each)):
-        const int i_${u} = get_local_id(0) + ${u * group}, r_${u} = i_${u} / ${wide}, e_${u} = i_${u} % ${wide};
-        const element x_${u} = ${f"i_{u} < {rows * wide} && " if rows * wide % group else ""}${f"e_{u} < {size} && " if wide > size else ""}${first} + r_${u} < ${limit} ? ${source}[(long)(${first} + r_${u}) * ${step} + e_${u}] : 0;
+% for u in range(-(-count // group)):
+        const int i_${u} = get_local_id(0) + ${u * group}, r_${u} = i_${u} / ${row}, e_${u} = i_${u} % ${row};
+        ${"four" if wide else "element"} read_${u} = 0;
+        if (${f"i_{u} < {count} && " if count % group else ""}${f"e_{u} < {size} && " if row * width > size else ""}${first} + r_${u} < ${limit})
+            read_${u} = *(__global const ${"four" if wide else "element"} *)(${source} + (long)(${first} + r_${u}) * ${step} + e_${u}${" * 4" if wide else ""});
 % endfor
-% for u in range(begin, min(begin + 8, each)):
-        ${f"if (i_{u} < {rows * wide}) " if rows * wide % group else ""}${name}[r_${u} * ${wide + 4} + e_${u}] = x_${u};
+% for u in range(-(-count // group)):
+        ${f"if (i_{u} < {count})" if count % group else ""}
+        *(__local ${"four" if wide else "element"} *)(${name} + r_${u} * ${padded + 4} + e_${u}${" * 4" if wide else ""}) = read_${u};
 % endfor
     }
-% endfor
 </%def>
 ##
 ## name_a_u: products of the item's own rows and others.
 <%def name="products(name, left, right, size, item, lanes, columns, tile)">
 <% step = (size + 3) // 4 * 4 + 4 %>
     element ${", ".join(f"{name}_{a}_{u} = 0" for a in range(item) for u in range(tile // columns))};
+    #pragma unroll 2
     for (int e = 0; e < ${step - 4}; e += 4) {
 % for u in range(tile // columns):
         const four b_${u} = *(__local const four *)(${right} + (across + ${u * columns}) * ${step} + e);
@@ -116,6 +148,7 @@
     lanes = "element" if width == 1 else "four" if width == 4 else "two"
     of = lambda k: f"c_{k // width}" + (f".s{k % width}" if width > 1 else "")
 %>
+    #pragma unroll 4
     for (int j = 0; j < ${tile}; j++) {
 % for k in range(each // width):
         const ${lanes} c_${k} = ${f"{k * columns} + across < {step - 4} ? " if width == 1 and (k + 1) * columns > step - 4 else ""}*(__local const ${lanes} *)(${right} + j * ${step} + (${k * columns} + across) * ${width})${" : 0" if width == 1 and (k + 1) * columns > step - 4 else ""};

@@ -214,6 +214,7 @@ class _Work(NamedTuple):
             self.shape.head,
             self.shape.value_head,
             *by,
+            all(map(attention_tiles.in_fours, self.moved)),
             self.scores.causal,
             _kind(mask),
             like.dtype.ctype if mask is None else mask.dtype.ctype,

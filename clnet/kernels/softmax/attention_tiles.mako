@@ -12,6 +12,7 @@
 ## param    lanes: int                     items below each other; own rows of a group are item * lanes
 ## param    columns: int                   items beside each other, which share rows; a power of two
 ## param    tile: int                      others gone through at once, a multiple of columns
+## param    wide: bool                     rows begin at whole fours, and are read in fours
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
 ## param    mask_ctype: str                its element type
@@ -60,35 +61,12 @@
 ## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the order
 ##          of the others, of exponentials by columns first
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
-<%def name="begin(item, lanes, columns, mask)">
-    const int across = get_local_id(0) % ${columns}, down = get_local_id(0) / ${columns};
-    const int batch = get_group_id(1), group_first = get_group_id(0) * ${item * lanes};
-    const int own_first = group_first + down;
-    const long image = batch / heads, h = batch % heads;
-    const element factor = scale * LOG2E;
-    q += q_offset + image * strides.s0 + h * strides.s1;
-    k += k_offset + image * strides.s3 + h * strides.s4;
-    v += v_offset + image * strides.s6 + h * strides.s7;
-    lse += lse_offset + (long)batch * rows;
-% if mask:
-    mask += mask_offset + image * strides.sc + h * strides.sd;
-    const long mask_row = strides.se, mask_key = strides.sf;
-% endif
-</%def>
-<%def name="types(ctype)">
-#pragma OPENCL FP_CONTRACT ON
-typedef ${ctype} element;
-typedef ${ctype}2 two;
-typedef ${ctype}4 four;
-#define LOG2E ((element)1.4426950408889634)
-#define LN2 ((element)0.6931471805599453)
-</%def>
-<%def name="attention_tiles(ctype, head, value_head, item, lanes, columns, tile, causal, mask, mask_ctype)">
+<%def name="attention_tiles(ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
 %>
-${types(ctype)}
+${lib.types(ctype)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
 __kernel void attention_tiles(
     const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
@@ -106,16 +84,16 @@ __kernel void attention_tiles(
     __local four v_four[${tile * value_step // 4}], top_four[${own * (columns + 4) // 4}];
     __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
     __local element *v_tile = (__local element *)v_four, *tops = (__local element *)top_four;
-    ${begin(item, lanes, columns, mask)}
+    ${lib.begin(item, lanes, columns, mask)}
     y += y_offset + (long)batch * rows * ${value_head};
-    ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group)}
+    ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group, wide)}
     ${lib.sums("sum", value_head, item, columns)}
     element ${", ".join(f"top_{a} = -INFINITY, total_{a} = 0" for a in range(item))};
     const int limit = ${f"min(keys, group_first + {own})" if causal else "keys"};
     for (int first = 0; first < limit; first += ${tile}) {
         barrier(CLK_LOCAL_MEM_FENCE);
-        ${lib.stage("k_tile", "k", "strides.s5", "first", "keys", tile, head, group)}
-        ${lib.stage("v_tile", "v", "strides.s8", "first", "keys", tile, value_head, group)}
+        ${lib.stage("k_tile", "k", "strides.s5", "first", "keys", tile, head, group, wide)}
+        ${lib.stage("v_tile", "v", "strides.s8", "first", "keys", tile, value_head, group, wide)}
         barrier(CLK_LOCAL_MEM_FENCE);
         ${lib.products("s", "q_tile", "k_tile", head, item, lanes, columns, tile)}
         ${lib.exponents(item, lanes, columns, tile, "keys", True, causal, mask)}
@@ -171,12 +149,12 @@ __kernel void attention_tiles(
     ${lib.release("y", "sum", value_head, item, lanes, columns, "rows", "share_{}")}
 }
 </%def>
-<%def name="attention_tiles_grad_q(ctype, head, value_head, item, lanes, columns, tile, causal, mask, mask_ctype)">
+<%def name="attention_tiles_grad_q(ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
 %>
-${types(ctype)}
+${lib.types(ctype)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
 __kernel void attention_tiles_grad_q(
     const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
@@ -196,12 +174,12 @@ __kernel void attention_tiles_grad_q(
     __local four k_four[${tile * step // 4}], v_four[${max(tile * value_step, tile * (own + 4)) // 4}];
     __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
     __local element *v_tile = (__local element *)v_four, *gy_tile = (__local element *)gy_four;
-    ${begin(item, lanes, columns, mask)}
+    ${lib.begin(item, lanes, columns, mask)}
     gq += gq_offset + (long)batch * rows * ${head};
     gy += gy_offset + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
-    ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group)}
-    ${lib.stage("gy_tile", "gy", "strides.sb", "group_first", "rows", own, value_head, group)}
+    ${lib.stage("q_tile", "q", "strides.s2", "group_first", "rows", own, head, group, wide)}
+    ${lib.stage("gy_tile", "gy", "strides.sb", "group_first", "rows", own, value_head, group, wide)}
     ${lib.sums("sum", head, item, columns)}
 % for a in range(item):
     const element base_${a} = own_first + ${a * lanes} < rows ? lse[own_first + ${a * lanes}] * LOG2E : 0;
@@ -210,8 +188,8 @@ __kernel void attention_tiles_grad_q(
     const int limit = ${f"min(keys, group_first + {own})" if causal else "keys"};
     for (int first = 0; first < limit; first += ${tile}) {
         barrier(CLK_LOCAL_MEM_FENCE);
-        ${lib.stage("k_tile", "k", "strides.s5", "first", "keys", tile, head, group)}
-        ${lib.stage("v_tile", "v", "strides.s8", "first", "keys", tile, value_head, group)}
+        ${lib.stage("k_tile", "k", "strides.s5", "first", "keys", tile, head, group, wide)}
+        ${lib.stage("v_tile", "v", "strides.s8", "first", "keys", tile, value_head, group, wide)}
         barrier(CLK_LOCAL_MEM_FENCE);
         ${lib.products("s", "q_tile", "k_tile", head, item, lanes, columns, tile)}
         ${lib.exponents(item, lanes, columns, tile, "keys", True, causal, mask)}
@@ -229,12 +207,12 @@ __kernel void attention_tiles_grad_q(
     ${lib.release("gq", "sum", head, item, lanes, columns, "rows", "scale")}
 }
 </%def>
-<%def name="attention_tiles_grad_kv(ctype, head, value_head, item, lanes, columns, tile, causal, mask, mask_ctype)">
+<%def name="attention_tiles_grad_kv(ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
 %>
-${types(ctype)}
+${lib.types(ctype)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
 __kernel void attention_tiles_grad_kv(
     const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
@@ -256,19 +234,19 @@ __kernel void attention_tiles_grad_kv(
     __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
     __local element *v_tile = (__local element *)v_four, *gy_tile = (__local element *)gy_four;
     __local element *weights = (__local element *)weight_four;
-    ${begin(item, lanes, columns, mask)}
+    ${lib.begin(item, lanes, columns, mask)}
     gk += gk_offset + (long)batch * keys * ${head};
     gv += gv_offset + (long)batch * keys * ${value_head};
     gy += gy_offset + image * strides.s9 + h * strides.sa;
     delta += delta_offset + (long)batch * rows;
-    ${lib.stage("k_tile", "k", "strides.s5", "group_first", "keys", own, head, group)}
-    ${lib.stage("v_tile", "v", "strides.s8", "group_first", "keys", own, value_head, group)}
+    ${lib.stage("k_tile", "k", "strides.s5", "group_first", "keys", own, head, group, wide)}
+    ${lib.stage("v_tile", "v", "strides.s8", "group_first", "keys", own, value_head, group, wide)}
     ${lib.sums("k_sum", head, item, columns)}
     ${lib.sums("v_sum", value_head, item, columns)}
     for (int first = ${f"group_first / {tile} * {tile}" if causal else "0"}; first < rows; first += ${tile}) {
         barrier(CLK_LOCAL_MEM_FENCE);
-        ${lib.stage("q_tile", "q", "strides.s2", "first", "rows", tile, head, group)}
-        ${lib.stage("gy_tile", "gy", "strides.sb", "first", "rows", tile, value_head, group)}
+        ${lib.stage("q_tile", "q", "strides.s2", "first", "rows", tile, head, group, wide)}
+        ${lib.stage("gy_tile", "gy", "strides.sb", "first", "rows", tile, value_head, group, wide)}
         barrier(CLK_LOCAL_MEM_FENCE);
         ${lib.products("s", "k_tile", "q_tile", head, item, lanes, columns, tile)}
         ${lib.exponents(item, lanes, columns, tile, "rows", False, causal, mask)}

@@ -19,6 +19,7 @@ class TilesParams(NamedTuple):
     lanes: int
     columns: int
     tile: int
+    wide: bool
     causal: bool
     mask: str | None
     mask_ctype: str
@@ -61,25 +62,24 @@ GRAD_KV = Kernel("attention_tiles_grad_kv", "softmax/attention_tiles.mako", cons
 # By kernel, and heads up to a size, in the order in which they are tried; the first was the fastest
 # on an H200 (docs/notes/attention.md), the last are for little local memory.
 _LESS = (Tiling(4, 8, 16, 32), Tiling(4, 8, 8, 16), Tiling(4, 4, 4, 16))
-_LONG = {256: (Tiling(4, 16, 16, 32), *_LESS)}
 TILINGS = {
     FORWARD: {
         32: (Tiling(8, 16, 8, 64), Tiling(8, 8, 16, 32), *_LESS),
         64: (Tiling(8, 16, 8, 32), Tiling(8, 8, 16, 32), *_LESS),
-        128: (Tiling(8, 16, 16, 32), Tiling(4, 16, 16, 32), *_LESS),
-        **_LONG,
+        128: (Tiling(8, 16, 8, 32), Tiling(4, 16, 16, 32), *_LESS),
+        256: (Tiling(8, 16, 16, 32), Tiling(4, 16, 16, 32), *_LESS),
     },
     GRAD_Q: {
         32: (Tiling(8, 16, 8, 64), Tiling(8, 8, 16, 32), *_LESS),
-        64: (Tiling(8, 16, 16, 64), Tiling(8, 8, 16, 32), *_LESS),
+        64: (Tiling(8, 16, 8, 32), Tiling(8, 8, 16, 32), *_LESS),
         128: (Tiling(8, 16, 16, 32), Tiling(4, 16, 16, 32), *_LESS),
-        **_LONG,
+        256: (Tiling(4, 16, 16, 32), *_LESS),
     },
     GRAD_KV: {
-        32: (Tiling(8, 8, 16, 64), Tiling(8, 8, 16, 32), *_LESS),
-        64: (Tiling(8, 8, 16, 32), *_LESS),
-        128: (Tiling(4, 16, 16, 32), *_LESS),
-        **_LONG,
+        32: (Tiling(8, 16, 16, 32), Tiling(8, 8, 16, 32), *_LESS),
+        64: (Tiling(8, 16, 8, 32), Tiling(8, 8, 16, 32), *_LESS),
+        128: (Tiling(8, 16, 16, 32), Tiling(4, 16, 16, 32), *_LESS),
+        256: (Tiling(4, 16, 16, 32), *_LESS),
     },
 }
 
@@ -103,6 +103,15 @@ def tiling(target: Target, kernel: Kernel, q: Array, v: Array) -> Tiling | None:
         if found.group <= traits.max_group_size and fits:
             return found
     return None
+
+
+def in_fours(x: Array) -> bool:
+    """Whether all rows are whole fours and begin at one.
+
+    Args:
+        x: of four axes, its rows dense.
+    """
+    return all(number % 4 == 0 for number in (x.shape[-1], x.offset, *x.strides[:-1]))
 
 
 def read_views(target: Target, q: Array, v: Array) -> bool:
