@@ -1,9 +1,9 @@
 ## lib attend_tiles: what attention in tiles is made of: rows in local memory, products in registers
 ##
-## A group owns `own` rows of one operand and goes over the others' in tiles. Of each tile of scores,
-## item (down, across) of lanes x columns items has rows down + lanes * a and others across + columns * u,
-## and of its sums over the tile columns (u * columns + across) * width + i: neighbours read neighbouring
-## banks. In the tile of weights its rows are down * item + a.
+## A group owns `own` rows of one operand and goes over the others' in tiles. Of each tile of
+## scores, item (down, across) of lanes x columns items has rows down + lanes * a and others
+## across + columns * u, and of its sums columns (u * columns + across) * width + i: neighbours read
+## neighbouring banks. In the tile of weights its rows are down * item + a.
 ##
 ## param ctype: str        element type
 ## param name: str         of what is computed, or of the tile in local memory
@@ -23,7 +23,7 @@
 ## param right: str        tile of others
 ## param weights: str      tile of scores, others down and own rows across
 ## param own: int          rows of a group
-## param own_is_row: bool  rows of q are the group's own and keys gone through, not the other way round
+## param own_is_row: bool  rows of q are the group's own and keys gone through; else the reverse
 ## param causal: bool      a key counts for its own row and later ones only
 ## param mask: None|'add'|'keep'   added to the scores, or tells which count
 ## param target: str       C expression, dense rows
@@ -65,14 +65,18 @@ typedef ${ctype}4 four;
 %>
     {
 % for u in range(-(-count // group)):
-        const int i_${u} = get_local_id(0) + ${u * group}, r_${u} = i_${u} / ${row}, e_${u} = i_${u} % ${row};
+        const int i_${u} = get_local_id(0) + ${u * group};
+        const int r_${u} = i_${u} / ${row}, e_${u} = i_${u} % ${row};
         ${"four" if wide else "element"} read_${u} = 0;
-        if (${f"i_{u} < {count} && " if count % group else ""}${f"e_{u} < {size} && " if row * width > size else ""}${first} + r_${u} < ${limit})
-            read_${u} = *(__global const ${"four" if wide else "element"} *)(${source} + (long)(${first} + r_${u}) * ${step} + e_${u}${" * 4" if wide else ""});
+        if (${first} + r_${u} < ${limit}${f" && i_{u} < {count}" if count % group else ""}
+            ${f"&& e_{u} < {size}" if row * width > size else ""})
+            read_${u} = *(__global const ${"four" if wide else "element"} *)(
+                ${source} + (long)(${first} + r_${u}) * ${step} + e_${u} * ${width});
 % endfor
 % for u in range(-(-count // group)):
         ${f"if (i_{u} < {count})" if count % group else ""}
-        *(__local ${"four" if wide else "element"} *)(${name} + r_${u} * ${padded + 4} + e_${u}${" * 4" if wide else ""}) = read_${u};
+        *(__local ${"four" if wide else "element"} *)(
+            ${name} + r_${u} * ${padded + 4} + e_${u} * ${width}) = read_${u};
 % endfor
     }
 </%def>
@@ -80,11 +84,14 @@ typedef ${ctype}4 four;
 ## name_a_u: products of the item's own rows and others.
 <%def name="products(name, left, right, size, item, lanes, columns, tile)">
 <% step = (size + 3) // 4 * 4 + 4 %>
-    element ${", ".join(f"{name}_{a}_{u} = 0" for a in range(item) for u in range(tile // columns))};
+% for a in range(item):
+    element ${", ".join(f"{name}_{a}_{u} = 0" for u in range(tile // columns))};
+% endfor
     #pragma unroll 2
     for (int e = 0; e < ${step - 4}; e += 4) {
 % for u in range(tile // columns):
-        const four b_${u} = *(__local const four *)(${right} + (across + ${u * columns}) * ${step} + e);
+        const four b_${u} = *(__local const four *)(
+            ${right} + (across + ${u * columns}) * ${step} + e);
 % endfor
 % for a in range(item):
         {
@@ -106,7 +113,9 @@ typedef ${ctype}4 four;
         const int other = first + across + ${u * columns};
 % for a in range(item):
         {
-            const int row = ${f"own_first + {a * lanes}" if own_is_row else "other"}, key = ${"other" if own_is_row else f"own_first + {a * lanes}"};
+            const int self = own_first + ${a * lanes};
+            const int row = ${"self" if own_is_row else "other"};
+            const int key = ${"other" if own_is_row else "self"};
             s_${a}_${u} *= factor;
             if (other >= ${limit}${" || key > row" if causal else ""})
                 s_${a}_${u} = -INFINITY;
@@ -136,7 +145,9 @@ typedef ${ctype}4 four;
 % endfor
 </%def>
 <%def name="sums(name, size, item, columns)">
-    element ${", ".join(f"{name}_{a}_{k} = 0" for a in range(item) for k in range(-(-size // columns)))};
+% for a in range(item):
+    element ${", ".join(f"{name}_{a}_{k} = 0" for k in range(-(-size // columns)))};
+% endfor
 </%def>
 ##
 ## name_a_k += weights of the own rows and others, times the others' rows.
@@ -151,11 +162,17 @@ typedef ${ctype}4 four;
     #pragma unroll 4
     for (int j = 0; j < ${tile}; j++) {
 % for k in range(each // width):
-        const ${lanes} c_${k} = ${f"{k * columns} + across < {step - 4} ? " if width == 1 and (k + 1) * columns > step - 4 else ""}*(__local const ${lanes} *)(${right} + j * ${step} + (${k * columns} + across) * ${width})${" : 0" if width == 1 and (k + 1) * columns > step - 4 else ""};
+        ${lanes} c_${k} = 0;
+% if (k + 1) * columns * width > step - 4:
+        if (${k * columns} + across < ${step - 4})
+% endif
+            c_${k} = *(__local const ${lanes} *)(
+                ${right} + j * ${step} + (${k * columns} + across) * ${width});
 % endfor
 % for a in range(0, item, 4):
         {
-            const four w = *(__local const four *)(${weights} + j * ${own + 4} + down * ${item} + ${a});
+            const four w = *(__local const four *)(
+                ${weights} + j * ${own + 4} + down * ${item} + ${a});
 % for i in range(4):
 % for k in range(each):
             ${name}_${a + i}_${k} += w.s${i} * ${of(k)};
@@ -176,7 +193,11 @@ typedef ${ctype}4 four;
     if (own_first + ${a * lanes} < ${limit}) {
         __global element *to = ${target} + (long)(own_first + ${a * lanes}) * ${size};
 % for k in range(each):
-        ${f"if ({k * columns} + across < {size}) " if width == 1 and (k + 1) * columns > size else ""}to[(${k // width * columns} + across) * ${width} + ${k % width}] = ${name}_${a}_${k} * ${factor.format(a)};
+% if (k // width + 1) * columns * width > size:
+        if (${k * columns} + across < ${size})
+% endif
+            to[(${k // width * columns} + across) * ${width} + ${k % width}] =
+                ${name}_${a}_${k} * ${factor.format(a)};
 % endfor
     }
 % endfor

@@ -1,6 +1,6 @@
-## kernel attention_tiles: attention.mako's three kernels for GPUs, in tiles of local memory and registers
+## kernel attention_tiles: attention.mako's three kernels in tiles of local memory and registers
 ##
-## A group owns rows of one operand; tiles of the others come into local memory, their scores stay in
+## A group owns rows of one operand; tiles of the others come into local memory, scores stay in
 ## registers but for their way to the items that add them up.
 ##
 ## math     as in attention.mako, exponentials to the base 2
@@ -9,7 +9,7 @@
 ## param    head: int                      elements of a row of q and k
 ## param    value_head: int                elements of a row of v
 ## param    item: int                      own rows of an item, a multiple of 4
-## param    lanes: int                     items below each other; own rows of a group are item * lanes
+## param    lanes: int                     items below each other; a group owns item * lanes rows
 ## param    columns: int                   items beside each other, which share rows; a power of two
 ## param    tile: int                      others gone through at once, a multiple of columns
 ## param    wide: bool                     rows begin at whole fours, and are read in fours
@@ -20,7 +20,7 @@
 ## arg      rows: int
 ## arg      keys: int
 ## arg      heads: int
-## arg      strides: long16                of q, k, v and gy: batch, head, row; of the mask: all four
+## arg      strides: long16                of q, k, v, gy: batch, head, row; of the mask: all
 ## arg      scale: ctype
 ## arg      y: out ctype[batch, rows, value_head]
 ## arg      lse: out ctype[batch, rows]    logarithms of the sums of exponentials
@@ -58,10 +58,11 @@
 ## arg      v: in ctype[batch, keys, value_head]
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## launch   (own rows in groups of lanes * columns items, batch)
-## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the order
-##          of the others, of exponentials by columns first
+## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
+##          order of the others, of exponentials by columns first
 <%namespace name="lib" file="/lib/attend_tiles.mako"/>
-<%def name="attention_tiles(ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
+<%def name="attention_tiles(
+    ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
@@ -112,7 +113,8 @@ __kernel void attention_tiles(
             element m = top_${a};
 % for c in range(0, columns, 4):
             {
-                const four each = *(__local const four *)(tops + (down + ${a * lanes}) * ${columns + 4} + ${c});
+                const four each = *(__local const four *)(
+                    tops + (down + ${a * lanes}) * ${columns + 4} + ${c});
 % for i in range(4):
                 m = each.s${i} > m ? each.s${i} : m;
 % endfor
@@ -149,7 +151,8 @@ __kernel void attention_tiles(
     ${lib.release("y", "sum", value_head, item, lanes, columns, "rows", "share_{}")}
 }
 </%def>
-<%def name="attention_tiles_grad_q(ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
+<%def name="attention_tiles_grad_q(
+    ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
@@ -171,7 +174,8 @@ __kernel void attention_tiles_grad_q(
 ) {
     ## The weights take the place of the values, which are done with by then.
     __local four q_four[${own * step // 4}], gy_four[${own * value_step // 4}];
-    __local four k_four[${tile * step // 4}], v_four[${max(tile * value_step, tile * (own + 4)) // 4}];
+    __local four k_four[${tile * step // 4}];
+    __local four v_four[${max(tile * value_step, tile * (own + 4)) // 4}];
     __local element *q_tile = (__local element *)q_four, *k_tile = (__local element *)k_four;
     __local element *v_tile = (__local element *)v_four, *gy_tile = (__local element *)gy_four;
     ${lib.begin(item, lanes, columns, mask)}
@@ -182,8 +186,9 @@ __kernel void attention_tiles_grad_q(
     ${lib.stage("gy_tile", "gy", "strides.sb", "group_first", "rows", own, value_head, group, wide)}
     ${lib.sums("sum", head, item, columns)}
 % for a in range(item):
-    const element base_${a} = own_first + ${a * lanes} < rows ? lse[own_first + ${a * lanes}] * LOG2E : 0;
-    const element delta_${a} = own_first + ${a * lanes} < rows ? delta[own_first + ${a * lanes}] : 0;
+    const int self_${a} = own_first + ${a * lanes};
+    const element base_${a} = self_${a} < rows ? lse[self_${a}] * LOG2E : 0;
+    const element delta_${a} = self_${a} < rows ? delta[self_${a}] : 0;
 % endfor
     const int limit = ${f"min(keys, group_first + {own})" if causal else "keys"};
     for (int first = 0; first < limit; first += ${tile}) {
@@ -207,7 +212,8 @@ __kernel void attention_tiles_grad_q(
     ${lib.release("gq", "sum", head, item, lanes, columns, "rows", "scale")}
 }
 </%def>
-<%def name="attention_tiles_grad_kv(ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
+<%def name="attention_tiles_grad_kv(
+    ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
@@ -243,7 +249,8 @@ __kernel void attention_tiles_grad_kv(
     ${lib.stage("v_tile", "v", "strides.s8", "group_first", "keys", own, value_head, group, wide)}
     ${lib.sums("k_sum", head, item, columns)}
     ${lib.sums("v_sum", value_head, item, columns)}
-    for (int first = ${f"group_first / {tile} * {tile}" if causal else "0"}; first < rows; first += ${tile}) {
+    int first = ${f"group_first / {tile} * {tile}" if causal else "0"};
+    for (; first < rows; first += ${tile}) {
         barrier(CLK_LOCAL_MEM_FENCE);
         ${lib.stage("q_tile", "q", "strides.s2", "first", "rows", tile, head, group, wide)}
         ${lib.stage("gy_tile", "gy", "strides.sb", "first", "rows", tile, value_head, group, wide)}
