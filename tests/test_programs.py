@@ -34,6 +34,14 @@ class Missing(Plain):
     def factor(self):
         return 1.0 if not hasattr(torch, "empty_cache") else torch.no_such_name
 
+class Net(torch.nn.Sequential):
+    def __init__(self, factor=1.0):
+        super().__init__(torch.nn.Linear(4, 3), torch.nn.GELU(), torch.nn.Linear(3, 2))
+        self.factor = 1.0 if not hasattr(torch, "empty_cache") else factor
+
+    def forward(self, x):
+        return super().forward(x) * self.factor
+
 class Broken(Plain):
     def factor(self):
         raise ValueError("it does not run")
@@ -67,6 +75,16 @@ def test_verdicts(script, name, verdict, why):
     assert why in found[1]
     assert sys.modules["torch"] is torch
     assert {n: sys.modules.get(n) for n in before} == before
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict", "why"), [(1.0, "right", ""), (1.01, "wrong", "output 0: differs by")]
+)
+def test_verdicts_of_models(script, factor, verdict, why):
+    program = script.model("planted_programs", "Net", (5, 4), factor=factor)
+    found = script.outcome(program, trace=False)
+    assert found[0] == verdict
+    assert why in found[1]
 
 
 def test_what_is_not_installed_is_absent(script):
