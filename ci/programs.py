@@ -196,7 +196,6 @@ _PYTORCH_OPTIMIZER = (
     *("AdamS", "AdamWSN", "Adan", "AggMo", "Aida", "Ano", "AvaGrad", "BCOS", "CAME", "Conda"),
     *("DAdaptAdaGrad", "DAdaptAdam", "DAdaptAdan", "DAdaptLion", "DAdaptSGD", "DiffGrad", "EXAdam"),
     *("EmoFact", "EmoLynx", "EmoNavi", "FAdam", "FOCUS", "FTRL", "Fromage", "GaLore", "Grams"),
-    *("Gravity", "GrokFastAdamW", "Kate", "Kron", "LARS", "LOMO", "LaProp", "Lamb", "Lion"),
     *("MADGRAD", "MARS", "MSVAG", "Nero", "NovoGrad", "PAdam", "PID", "PNM", "Prodigy"),
     *("QHAdam", "QHM", "RACS", "RAdam", "Ranger", "Ranger21", "SCION", "SCIONLight"),
     *("SGDP", "SGDSaI", "SGDW", "SM3", "SOAP", "SPAM", "SPlus", "SRMM", "SWATS", "ScalableShampoo"),
