@@ -23,7 +23,7 @@ from .compat.process import Version
 from .errors import ArgumentError
 from .values.importer import AttributeFinder
 
-__all__ = ["VERSION", "install", "uninstall"]
+__all__ = ["VERSION", "install", "uninstall", "use_einops"]
 
 VERSION = Version("2.13.0")
 """The version of PyTorch whose names clnet follows, which packages ask for."""
@@ -103,6 +103,30 @@ def install(*, device: Any = None) -> None:
     _FINDER.install(0)
     if device is not None:
         cuda.use(device)
+
+
+def use_einops() -> None:
+    """Let einops take clnet's tensors, without :func:`install`; with it that goes by itself.
+
+    Raises:
+        ArgumentError: if einops is not installed.
+    """
+    try:
+        from einops import _backends  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise ArgumentError(
+            "use_einops", "einops is installed", error=error, remedy="pip install einops"
+        ) from error
+    members: dict[str, Any] = {
+        "framework_name": "clnet",
+        "__init__": lambda self: setattr(self, "torch", sys.modules["clnet"]),
+    }
+    # Registered by being a subclass: that is how einops finds what it knows.
+    _KEPT["einops"] = type("ClnetBackend", (_backends.TorchBackend,), members)
+
+
+_KEPT: dict[str, Any] = {}
+"""Classes that others find among their subclasses."""
 
 
 def uninstall() -> None:

@@ -54,7 +54,7 @@ FORBIDDEN = {
 RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 
 # Packages of the extras: imported inside the function that needs them, with an install hint.
-OPTIONAL = {"PIL", "matplotlib", "pooch", "requests", "sklearn", "tensorboard"}
+OPTIONAL = {"PIL", "einops", "matplotlib", "pooch", "requests", "sklearn", "tensorboard"}
 OPTIONAL |= {"tinygrad", "torch"}  # peers of benchmarks
 MAY_BE_LAZY = OPTIONAL | {"mako", "tqdm"}
 OF_SOME_SYSTEMS = {"fcntl", "grp", "pwd"}  # not of Windows

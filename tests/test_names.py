@@ -168,6 +168,13 @@ def test_set_grad_enabled_holds_from_its_call_on():
     assert clnet.is_grad_enabled()
 
 
+def test_one_device_is_parallel_enough():
+    both = nn.DataParallel(nn.Linear(2, 1), device_ids=[0])
+    x = clnet.ones(3, 2)
+    assert [*both.state_dict()] == ["module.weight", "module.bias"]
+    assert nn.parallel.data_parallel(both.module, x).tolist() == both(x).tolist()
+
+
 def test_settings_without_effect_are_taken():
     clnet.backends.cudnn.benchmark = True
     clnet.backends.cuda.matmul.allow_tf32 = True

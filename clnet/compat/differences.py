@@ -35,5 +35,7 @@ def missing(module: str, name: str) -> AttributeError:
     """
     text = f"module {module!r} has no attribute {name!r}"
     if name in INSTEAD:
-        text += f". {INSTEAD[name]}. See {PAGE}"
+        text += f". {INSTEAD[name]}"
+    if name in INSTEAD or module.partition(".")[0] == "torch":
+        text += f". See {PAGE}"
     return AttributeError(text, name=name, obj=None)  # no guess of Python's beside it
