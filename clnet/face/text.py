@@ -9,6 +9,7 @@ import numpy as np
 from ..device import device as open_device
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import checked
 from ..values.dtypes import bool_, float32, int64
 
 __all__ = ["set_printoptions"]
@@ -34,6 +35,7 @@ _PROFILES: dict[str, dict[str, Any]] = {
 }
 
 
+@checked
 def set_printoptions(
     precision: int | None = None,
     threshold: float | None = None,

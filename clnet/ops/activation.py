@@ -143,7 +143,9 @@ def _hardsigmoid_gradient(g, y, x):
     return where(logical_and(x > -3, x < 3), g * (1 / 6), 0)
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_hardsigmoid_gradient)
+@pointwise(
+    face=Face.FUNCTIONAL, inplace=True, result=Result.floating, gradient=_hardsigmoid_gradient
+)
 def hardsigmoid(x):
     """``min(max(x + 3, 0), 6) / 6``."""
     return where(x <= -3, 0, where(x >= 3, 1, x * (1 / 6) + 0.5))
@@ -153,7 +155,7 @@ def _hardswish_gradient(g, y, x):
     return where(x <= -3, 0, where(x >= 3, g, g * (x * (1 / 3) + 0.5)))
 
 
-@pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_hardswish_gradient)
+@pointwise(face=Face.FUNCTIONAL, inplace=True, result=Result.floating, gradient=_hardswish_gradient)
 def hardswish(x):
     """``x * hardsigmoid(x)`` (Howard et al. 2019)."""
     # Below it is x times 0: PyTorch's -0, and NaN for -infinity.

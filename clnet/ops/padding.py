@@ -104,6 +104,9 @@ def pad(
         return _constant(x, ends, 0.0 if value is None else value)
     for axis, (before, after) in ends.items():
         if before or after:
+            rows = x.numel() // max(x.shape[axis], 1)  # before the host lays out the axis
+            wide = rows * (x.shape[axis] + before + after)
+            x.device.pool.check(max(wide, 0) * x.dtype.itemsize)
             _check_end(x, axis, before, after, mode)
             x = map_axis("pad", x, axis, _inside(x.shape[axis], before, after, mode))
     return x

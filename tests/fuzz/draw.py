@@ -183,7 +183,11 @@ def _replace(rng: random.Random, tree: ast.Expression) -> ast.Expression:
 
 
 def _slots(tree: ast.AST) -> Iterator[tuple[Any, Any]]:
-    for node in ast.walk(tree):
+    inside = {  # what a drawn function does wrong is its own
+        id(part) for node in ast.walk(tree) if isinstance(node, ast.Lambda)
+        for part in ast.walk(node)
+    }  # fmt: skip
+    for node in (n for n in ast.walk(tree) if id(n) not in inside):
         if isinstance(node, ast.Call):
             yield from ((node.args, k) for k in range(len(node.args)))
             yield from ((keyword, "value") for keyword in node.keywords)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...array import Array
 from ...device import HostScalar, Launch, Target
-from ...errors import DtypeError, ShapeError
+from ...errors import ArgumentError, DtypeError, ShapeError
 from ...expr import Const, Expr, Input, Scalar, as_number, inputs_of, substitute, vjp
 from ...kernels.pointwise import pointwise as launch_pointwise
 from ...values.arguments import number, require_tensors, shown
@@ -357,12 +357,22 @@ def evaluate(
             raise DtypeError(
                 name, law, dtype=returned, settings=options, remedy="Convert it with .float()"
             )
+        if not compute.is_floating_point:
+            _require_range(name, options, compute)
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
     if out is None:
         return apply(function, *tensors)
     require_tensors(name, out=out)
     type(out).__apply_function__(Overwrite(function), (out, *(apart(x, out) for x in tensors)))
     return out
+
+
+def _require_range(name: str, options: Sequence[Any], compute: DType) -> None:
+    """Refuse whole numbers that a dtype does not hold: a kernel's argument would not."""
+    limits = np.iinfo(np.uint8 if compute.kind is Kind.BOOL else compute.numpy)
+    for value in options:
+        if type(value) is int and not limits.min <= value <= limits.max:
+            raise ArgumentError(name, f"{compute!r} holds the settings", settings=list(options))
 
 
 def apart(x: Tensor, out: Tensor) -> Tensor:
