@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..array import Array
 from ..device import Device, current_device
-from ..errors import DeviceError, TraceError
+from ..errors import DeviceError, DtypeError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
 from ..values import mode
+from ..values.arguments import shown
 from ..values.collector import paused_collector
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -305,7 +306,13 @@ def compile(  # noqa: A001 - PyTorch's name
 
 
 def compile_module(module: Any, *args: Any, **given: Any) -> None:
-    """``module.compile()``: from now on its ``forward`` is compiled, as :func:`compile` does."""
+    """``module.compile()``: from now on its ``forward`` is compiled, as :func:`compile` does.
+
+    Raises:
+        DtypeError: if it is no module.
+    """
+    if not callable(getattr(module, "forward", None)):
+        raise DtypeError("compile_module", "a module has a forward", module=shown(module))
     vars(module)["forward"] = compile(module.forward, *args, **given)
 
 

@@ -299,7 +299,7 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 @op()
-def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
+def max(x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The largest element, the largest along an axis and where, or the larger of two tensors.
 
     Args:
@@ -319,7 +319,7 @@ def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> An
 
 
 @op()
-def min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
+def min(x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False) -> Any:  # noqa: A001 - PyTorch's name
     """The smallest element, along an axis with its index, or of two tensors; as :func:`max`."""
     return _extremes(Reduction.MIN, x, dim, keepdim=keepdim)
 

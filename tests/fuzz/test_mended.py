@@ -54,6 +54,7 @@ nn.utils.rnn.pack_padded_sequence(v, j, batch_first=False, enforce_sorted=True)
 m.as_tensor(1j, dtype=m.float64)
 run(m, t)
 p.is_nonzero()
+m.compile_module(w4, x)
 m.set_printoptions(precision=1.5)
 run(nn.LeakyReLU(2 ** 31), x.to(m.int32))
 run(nn.ReplicationPad2d((2 ** 40,) * 4), image)
@@ -117,6 +118,13 @@ def test_the_covariance_of_one_variable_has_no_axes():
     np.testing.assert_allclose(x.cov().numpy(), np.cov(x.numpy()), rtol=1e-6)
     assert x.cov().shape == x.corrcoef().shape == ()
     assert x.T.cov().shape == (3, 3)
+
+
+def test_a_tensor_without_axes_is_no_axis_of_max():
+    x = clnet.tensor([[1.0, 5.0], [7.0, 2.0]])
+    assert x.max(clnet.tensor(3)).tolist() == [[3, 5], [7, 3]]
+    assert clnet.min(x, clnet.tensor(3)).tolist() == [[1, 3], [3, 2]]
+    assert x.max(1)[1].tolist() == x.max(np.int64(1))[1].tolist() == [1, 0]
 
 
 def test_targets_do_not_widen_the_loss():
