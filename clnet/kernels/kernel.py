@@ -6,7 +6,7 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
@@ -77,8 +77,8 @@ class Rendered:
             self._text = render(self._kernel.template, self.name, self.params)
         return self._text
 
-    def ordered(self, args: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Arguments given by name, in the kernel's order; see :meth:`Kernel.launch`.
+    def ordered(self, args: Mapping[str, Any]) -> tuple[list[Any], Sequence[int]]:
+        """Arguments given by name, in the kernel's order, and which are pointers, the last first.
 
         Raises:
             TemplateError: if one is missing, or the kernel has none of that name.
@@ -87,7 +87,7 @@ class Rendered:
         if order is None:
             order = self._order = _order_of(self._kernel.declared, self.params)
         try:
-            values = order.pick(args)
+            values = list(order.pick(args))
         except (KeyError, IndexError):
             raise self._misfit(args, order) from None
         if len(args) != order.count and not order.bears(args):
@@ -95,7 +95,7 @@ class Rendered:
         for name, count in order.counts:
             if len(args[name]) != count:
                 raise self._misfit(args, order)
-        return values
+        return values, order.pointers
 
     def _misfit(self, args: Mapping[str, Any], order: _Order) -> TemplateError:
         known, absent = self._kernel.declared.names, order.present - set(args)
@@ -126,6 +126,7 @@ class _Order(NamedTuple):
         counts: the same, as pairs.
         names: what may be given, if only as None or an empty sequence.
         others: of arguments that were given together once, those that it has not.
+        pointers: where in the order pointers are, the last first.
     """
 
     pick: _Pick
@@ -135,6 +136,7 @@ class _Order(NamedTuple):
     counts: tuple[tuple[str, int], ...]
     names: Mapping[str, bool]
     others: dict[tuple[str, ...], tuple[str, ...]]
+    pointers: tuple[int, ...]
 
     def bears(self, args: Mapping[str, Any]) -> bool:
         """Whether what is given beside the kernel's arguments is none at all."""
@@ -173,7 +175,8 @@ def _order_of(declaration: Declaration, params: Mapping[str, Any]) -> _Order:
             return tuple([args[n] if at is None else args[n][at] for n, at in places])
 
     present, counts = frozenset(names), tuple(rounds.items())
-    return _Order(pick, present, len(present), rounds, counts, declaration.names, {})
+    pointers = tuple(at for at, name in enumerate(names) if declaration.names[name])[::-1]
+    return _Order(pick, present, len(present), rounds, counts, declaration.names, {}, pointers)
 
 
 def _picker(names: Iterable[str]) -> _Pick:
@@ -298,13 +301,18 @@ class Kernel:
             TemplateError: if a name is missing or unknown, or parameters break a constraint.
         """
         kernel = self.bind(params)
-        flat: list[Any] = []
-        for arg in kernel.ordered(args) if type(args) is dict else args:
-            if type(arg) is Array:
-                flat.append(arg.storage)
-                flat.append(arg.offset)
-            else:
-                flat.append(arg)
+        pointers: Sequence[int]
+        flat: list[Any]
+        if type(args) is dict:
+            flat, pointers = kernel.ordered(args)
+        else:
+            flat = list(args)
+            pointers = [at for at in range(len(flat) - 1, -1, -1) if type(flat[at]) is Array]
+        for at in pointers:  # the last first
+            array = flat[at]
+            if type(array) is Array:
+                flat[at] = array.storage
+                flat.insert(at + 1, array.offset)
         return Launch(kernel, global_size, local_size, tuple(flat), flops=flops, bytes=bytes)
 
 

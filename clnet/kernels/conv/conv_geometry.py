@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from functools import cache
+from operator import attrgetter
 from typing import NamedTuple
+
+from ..kernel import named
 
 
 class Direction(Enum):
@@ -60,7 +65,7 @@ class ConvGeometry(NamedTuple):
 
     def sizes(self, names: str) -> dict[str, int]:
         """Some of the sizes by their names, with spaces between them: arguments of kernels."""
-        return {name: getattr(self, name) for name in names.split()}
+        return named(names, *_reader(names)(self))
 
     @property
     def taps(self) -> int:
@@ -79,6 +84,11 @@ class ConvGeometry(NamedTuple):
             self.oh,
             self.ow,
         ) == (self.h, self.w)
+
+
+@cache
+def _reader(names: str) -> Callable[[ConvGeometry], tuple[int, ...]]:
+    return attrgetter(*names.split())
 
 
 class ConvProblem(NamedTuple):

@@ -47,6 +47,7 @@ def max_pool(
     lanes = lanes_inside(target, window, y, x)
     if lanes and index_type == "int":
         return [max_pool_vectors(target, y, x, index, window, lanes)]
+    positions = {} if index is None else {"index": index}
     params = {
         "ctype": y.dtype.ctype,
         "index_type": index_type,
@@ -58,7 +59,7 @@ def max_pool(
     return [
         _MAX_POOL.launch(
             params,
-            {**plane_sizes(y, y, x), "y": y, "index": index, "x": x},
+            {**plane_sizes(y, y, x), "y": y, "x": x, **positions},
             **plane_items(target, y),
             flops=y.size * window.kh * window.kw,
             bytes=x.nbytes + y.nbytes + (0 if index is None else index.nbytes),
