@@ -105,14 +105,6 @@ def test_a_compiled_module_stands_where_the_module_stood():
         assert twin.weight is not layer.weight
 
 
-def test_a_compiled_module_whose_gradients_are_wanted_says_that_it_is_not():
-    layer = clnet.compile(nn.Linear(3, 1))
-    with pytest.warns(UserWarning, match="runs op by op.*Compile the whole step"):
-        layer(clnet.ones(1, 3)).sum().backward()
-    assert layer.weight.grad.tolist() == [[1, 1, 1]]
-    assert layer.num_traces == 0
-
-
 def test_methods_are_compiled():
     class Doubling(nn.Module):
         factor = 2

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import wraps
 from itertools import count
 from threading import RLock
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Device, current_device
@@ -19,15 +18,17 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import shown
 from ..values.collector import paused_collector
+from .differentiable import Differentiable
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
 from .record import record
 from .regions import alive_bytes, memory_is_short
+from .trace import Trace
+from .tracer import Tracer
 
 _MOST_PLANS = 16
 _MOST_TURNS = 4
 _USES = count()
-_SAID: set[str] = set()
 
 
 class _Kept:
@@ -38,7 +39,7 @@ class _Kept:
         used: larger than that of plans that were used before.
     """
 
-    def __init__(self, entries: Sequence[tuple[Plan, Callable[[list[Array]], Any]]]) -> None:
+    def __init__(self, entries: Sequence[tuple[Plan, _Finish]]) -> None:
         self.entries = tuple(entries)
         self.used = next(_USES)
 
@@ -99,16 +100,15 @@ class Compiled:
             **kwargs: the same.
 
         Returns:
-            What the function returns: tensors, detached, or tuples, lists and dicts of them.
+            What the function returns: tensors, or tuples, lists and dicts of them. Those that are
+            on the tape inside are so outside: backward through them is compiled, too.
 
         Raises:
-            TraceError: if the function reads a value on the host, or returns a tensor on the tape.
+            TraceError: if the function reads a value on the host, or a tensor from outside that
+                has a graph.
         """
         now = mode.current()
         if now.tracer is not None:  # a part of what is being traced
-            return self._function(*args, **kwargs)
-        if self._module is not None and now.grad and self._wants_gradients(args):
-            _say_once(self.__name__)
             return self._function(*args, **kwargs)
         names = (*range(len(args)), *kwargs)
         values = (*args, *kwargs.values())
@@ -121,6 +121,7 @@ class Compiled:
             now.float32_precision,
             now.winograd,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
+            self._frozen() if now.grad else None,
         )
         given = [v for v in values if isinstance(v, Tensor)]
         done = self._replayed(key, device, tensors, given)
@@ -129,8 +130,7 @@ class Compiled:
                 done = self._replayed(key, device, tensors, given)  # another thread's new plan
                 if done is None:
                     done = self._traced(key, device, (args, kwargs), tensors, given)
-        arrays, rebuild = done
-        return rebuild(arrays)
+        return done.result
 
     # What a module or method is beside a function.
 
@@ -172,10 +172,11 @@ class Compiled:
     def __reduce__(self) -> tuple[Any, ...]:
         return Compiled, (self._function,)
 
-    def _wants_gradients(self, args: tuple[Any, ...]) -> bool:
-        """Whether what the module returns would stay on the tape, which a plan cannot."""
-        given = any(isinstance(v, Tensor) and v.requires_grad for v in args)
-        return given or any(p.requires_grad for p in self._module.parameters())
+    def _frozen(self) -> tuple[bool, ...]:
+        """Which parameters of the module require no gradient: another plan if others do."""
+        if self._module is None:
+            return ()
+        return tuple([not p.requires_grad for p in self._module.parameters()])
 
     def explain(self, form: str = "text") -> str:
         """The plan that ran last, for a reader.
@@ -210,10 +211,10 @@ class Compiled:
         if kept is None:
             return None
         with device.lock:  # what made a plan valid stays so until it has run
-            for plan, rebuild in kept.entries:
+            for plan, finish in kept.entries:
                 if plan.valid():
                     kept.used = next(_USES)
-                    return _run(plan, tensors, given), rebuild
+                    return _Done(finish(_run(plan, tensors, given), given))
         return None
 
     def _traced(
@@ -225,37 +226,55 @@ class Compiled:
         given: list[Tensor],
     ) -> _Done:
         """What a new plan gives."""
-        plan, rebuild = self._trace(*call, device)
+        plan, finish = self._trace(*call, device)
         with device.lock:
             # By another thread meanwhile: once more, undisturbed.
             if not plan.gradients_unchanged():
-                plan, rebuild = self._trace(*call, device)
+                plan, finish = self._trace(*call, device)
             # Plans that differ in gradients take turns when a step accumulates them.
             before = self._plans.get(key)
             kept = [e for e in (before.entries if before else ()) if not e[0].outdated()]
-            self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, rebuild)])
+            self._plans[key] = _Kept([*kept[1 - _MOST_TURNS :], (plan, finish)])
             while len(self._plans) > _MOST_PLANS:
                 self._plans.pop(min(self._plans, key=lambda key: self._plans[key].used))
-            return _run(plan, tensors, given), rebuild
+            return _Done(finish(_run(plan, tensors, given), given))
 
     def _trace(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
-    ) -> tuple[Plan, Callable[[list[Array]], Any]]:
+    ) -> tuple[Plan, _Finish]:
         with paused_collector():
             recorded = record(self._function, args, kwargs, device)
             for value in args:
                 if hasattr(value, "named_parameters"):  # of a method that is decorated
                     recorded.tracer.watch(value)
-            with device.arenas.expecting(alive_bytes(recorded.trace)):
-                trace = rewrite(recorded.trace, self._passes)
-                if memory_is_short(trace) if self._recompute is None else self._recompute:
-                    trace = rewrite(trace, SAVING)
-                plan = Plan(trace, recorded.tracer)
+            plan = self._planned(recorded.trace, recorded.tracer)
         self.num_traces += 1
-        return plan, recorded.rebuild
+        if recorded.backward is None:
+            return plan, lambda arrays, _: recorded.rebuild(map(Tensor, arrays))
+        on_tape = Differentiable(plan, recorded.backward, self._planned_backward)
+        return plan, lambda arrays, given: recorded.rebuild(on_tape.results(arrays, given))
+
+    def _planned(self, trace: Trace, tracer: Tracer) -> Plan:
+        """The plan of a trace, rewritten."""
+        with trace.device.arenas.expecting(alive_bytes(trace)):
+            trace = rewrite(trace, self._passes)
+            if memory_is_short(trace) if self._recompute is None else self._recompute:
+                trace = rewrite(trace, SAVING)
+            return Plan(trace, tracer)
+
+    def _planned_backward(self, trace: Trace) -> Plan:
+        with paused_collector():
+            return self._planned(trace, Tracer())
 
 
-_Done = tuple[list[Array], Callable[[list[Array]], Any]]
+class _Done(NamedTuple):
+    """What a call gave; it may be None."""
+
+    result: Any
+
+
+_Finish = Callable[[list[Array], list[Tensor]], Any]
+"""Makes what the function returns of a plan's results and the tensors it was called with."""
 
 
 def compile(  # noqa: A001 - PyTorch's name
@@ -288,9 +307,9 @@ def compile(  # noqa: A001 - PyTorch's name
 
     Returns:
         The compiled function; it gives the same results. Any thread may call it; see
-        :class:`Compiled`. A compiled module has the module's attributes, state and type. Where
-        gradients are asked for outside of it, it runs op by op, which is said once: what is
-        compiled then is the whole step.
+        :class:`Compiled`. A compiled module has the module's attributes, state and type. Backward
+        through what it returns is compiled, too; a step that is compiled as a whole, backward and
+        update included, is faster still.
 
     Example:
         >>> import clnet
@@ -314,16 +333,6 @@ def compile_module(module: Any, *args: Any, **given: Any) -> None:
     if not callable(getattr(module, "forward", None)):
         raise DtypeError("compile_module", "a module has a forward", module=shown(module))
     vars(module)["forward"] = compile(module.forward, *args, **given)
-
-
-def _say_once(name: str) -> None:
-    text = (
-        f"compile: {name} runs op by op, since gradients are asked for outside of it. Compile the "
-        "whole step (forward, backward and optimizer.step() in a function), or use no_grad()"
-    )
-    if text not in _SAID:
-        _SAID.add(text)
-        warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def _run(plan: Plan, tensors: list[Tensor], given: list[Tensor]) -> list[Array]:

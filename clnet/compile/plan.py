@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..array import Array
-from ..device import Launch, Scratch, Storage, size_class
+from ..device import HostScalar, Launch, Scratch, Storage, size_class
 from ..errors import ArgumentError
 from .explain import as_graphviz, as_mermaid, as_text
 from .explain_steps import reasons
@@ -19,7 +19,7 @@ class Plan:
     """The launches of one trace, bound to buffers the plan holds.
 
     Args:
-        trace: what to run, rewritten; its results are copied out after each replay.
+        trace: what to run, rewritten; each replay makes its results in memory that is the caller's.
         tracer: what the plan depends on, and which gradients it leaves.
 
     Attributes:
@@ -65,6 +65,12 @@ class Plan:
     def num_launches(self) -> int:
         """Kernels of one replay."""
         return len(self._replay.launches)
+
+    @property
+    def cells(self) -> list[HostScalar]:
+        """Numbers on the host that its kernels read at every replay."""
+        args = (arg for launch in self._replay.launches for arg in launch.args)
+        return list({id(arg): arg for arg in args if isinstance(arg, HostScalar)}.values())
 
     @property
     def held_bytes(self) -> int:
@@ -126,6 +132,7 @@ class Plan:
             apart = given.storage not in self._changed and given.storage.arena not in self._arenas
             argument.take(given, apart=apart)
             self._replay.rebind(argument.storage)
+        made = {storage: self._made_anew(storage) for storage in self._trace.returned}
         try:
             self._poison()
             self._replay.run()
@@ -134,7 +141,18 @@ class Plan:
                 storage.version += 1
         for leaf, grad in self._grads_after:
             leaf.grad = grad
-        return [self._copied(result) for result in self._results]
+        return [
+            self._copied(r) if (new := made.get(r.storage)) is None else _at(new, r)
+            for r in self._results
+        ]
+
+    def _made_anew(self, storage: Storage) -> Storage:
+        """Memory that is the caller's, for a result that launches write."""
+        new = Storage(self.device, storage.nbytes)
+        new.materialize()
+        storage.buffer = new.buffer
+        self._replay.rebind(storage)
+        return new
 
     def _poison(self) -> None:
         """Where ``CLNET_POISON`` asks for it, no value of the last replay is left for this one."""
@@ -143,17 +161,16 @@ class Plan:
                 self.device.poison(arena.buffer, size_class(arena.nbytes))
 
     def _copied(self, result: Array) -> Array:
-        copy = Array(
-            Storage(self.device, result.storage.nbytes),
-            result.shape,
-            result.strides,
-            result.offset,
-            result.dtype,
-        )
+        copy = _at(Storage(self.device, result.storage.nbytes), result)
         copy.storage.materialize()
         if result.storage.nbytes:
             self.device.queue.copy(copy.storage, result.storage, result.storage.nbytes)
         return copy
+
+
+def _at(storage: Storage, array: Array) -> Array:
+    """An array that lies in another storage as it lies in its own."""
+    return Array(storage, array.shape, array.strides, array.offset, array.dtype)
 
 
 def _sources(trace: Trace) -> list[Storage]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..array import Array
+from ..autodiff.tape import next_sequence
 from ..device import Device
 from ..errors import TraceError
 from ..tensor import Tensor
 from ..values import mode
+from .differentiable import Backward, record_backward
 from .trace import Trace
 from .tracer import Tracer
 
@@ -24,15 +26,17 @@ class Recorded:
         tracer: what the trace depends on, and which gradients it leaves.
         template: the structure of what the function returned, with ``Tensor`` in the place of
             tensors.
+        backward: of results that stay on the tape; what it saves are the trace's last results.
     """
 
     trace: Trace
     tracer: Tracer
     template: Any
+    backward: Backward | None = None
 
-    def rebuild(self, arrays: Sequence[Array]) -> Any:
-        """What the function returns, for arrays in the place of the trace's results."""
-        return _unflatten(self.template, iter(arrays))
+    def rebuild(self, tensors: Iterable[Tensor]) -> Any:
+        """What the function returns, for tensors in the place of the trace's results."""
+        return _unflatten(self.template, iter(tensors))
 
 
 def record(
@@ -50,7 +54,8 @@ def record(
         The recording; nothing was run, and gradients and versions are what they were.
 
     Raises:
-        TraceError: if the function reads a value on the host, or returns a tensor on the tape.
+        TraceError: if the function reads a value on the host, or returns a tensor made of one
+            outside that has a graph.
     """
     placeholders: list[Tensor] = []
 
@@ -61,7 +66,7 @@ def record(
         placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
         return placeholders[-1]
 
-    tracer = Tracer()
+    tracer, start = Tracer(), next_sequence()
     try:
         with mode.using(tracer=tracer, device=device):
             result = function(
@@ -69,6 +74,7 @@ def record(
             )
             results: list[Tensor] = []
             template = _flatten(result, results)
+            backward = record_backward(tracer, results, placeholders, start)
         if any(id(p) in tracer.grads_after for p in placeholders):
             raise TraceError(
                 "compile",
@@ -81,23 +87,16 @@ def record(
     trace = Trace(
         tuple(tracer.steps),
         tuple(p.array for p in placeholders),
-        tuple(t.array for t in results),
+        (*(t.array for t in results), *(backward.saved if backward is not None else ())),
         tuple(grad.array.storage for grad in grads),
         device,
     )
-    return Recorded(trace, tracer, template)
+    return Recorded(trace, tracer, template, backward)
 
 
 def _flatten(value: Any, tensors: list[Tensor]) -> Any:
     """The structure of a result, with the tensors' positions in place of tensors."""
     if isinstance(value, Tensor):
-        if value.node is not None and not value.node.released:
-            raise TraceError(
-                "compile",
-                "a returned tensor still has a graph, which cannot leave a compiled function",
-                shape=value.shape,
-                remedy="Call backward inside, return x.detach(), or run under clnet.no_grad()",
-            )
         tensors.append(value)
         return Tensor
     if isinstance(value, tuple | list):
@@ -107,11 +106,11 @@ def _flatten(value: Any, tensors: list[Tensor]) -> Any:
     return value
 
 
-def _unflatten(template: Any, arrays: Any) -> Any:
+def _unflatten(template: Any, tensors: Iterator[Tensor]) -> Any:
     if template is Tensor:
-        return Tensor(next(arrays))
+        return next(tensors)
     if isinstance(template, tuple | list):
-        return type(template)(_unflatten(v, arrays) for v in template)
+        return type(template)(_unflatten(v, tensors) for v in template)
     if isinstance(template, dict):
-        return {k: _unflatten(v, arrays) for k, v in template.items()}
+        return {k: _unflatten(v, tensors) for k, v in template.items()}
     return template

@@ -145,7 +145,7 @@ def plan_memory(trace: Trace, entries: Sequence[Lowered | Action], target: Targe
     homes: dict[Storage | int, int] = {}
     regions: list[Tenant] = []
     last_use = _last_uses(trace)
-    elsewhere = trace.given | frozenset(trace.constants)
+    elsewhere = trace.given | trace.returned | frozenset(trace.constants)
     kept = frozenset(trace.kept)
     residents: list[int] = []
     for position, entry in enumerate(entries):

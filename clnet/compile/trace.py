@@ -93,6 +93,12 @@ class Trace:
         return frozenset((*returned, *self.kept, *changed)) - self.outside
 
     @lazy
+    def returned(self) -> frozenset[Storage]:
+        """Values that are results: what the caller gets is made where he keeps it."""
+        storages = (r.storage for r in self.results)
+        return frozenset(s for s in storages if self.is_value(s) and s not in self.kept)
+
+    @lazy
     def constants(self) -> tuple[Storage, ...]:
         """What the setup makes, in order."""
         return tuple(dict.fromkeys(s for step in self.setup for s in step.made))

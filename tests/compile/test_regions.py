@@ -33,13 +33,13 @@ def planned(function, *args, **traits) -> MemoryPlan:
 def test_a_chain_of_pointwise_ops_stays_in_place():
     plan = planned(lambda x: ops.tanh(ops.exp(x * 2) + 1), batch(0, 50, 50))
     assert len(plan.regions) == 1
-    assert plan.num_in_place == 3
+    assert plan.num_in_place == 2  # the last one makes what the caller gets
     assert plan.arenas == (50 * 50 * 4 // 256 * 256 + 256,)
 
 
 def later(x):
     y = ops.exp(x)
-    return (y + 1) * y
+    return (y + 1) * y + 1
 
 
 def turned(x):
@@ -228,7 +228,7 @@ def test_arguments_are_read_where_they_are(device):
     x = batch(0, 6, 4)
     copies = Copies()
     with device.queue.observe(copies):
-        for view, expected in ((x, 1), (x[:3], 1), (x[3:], 2), (x, 1)):  # one is the result's
+        for view, expected in ((x, 0), (x[:3], 0), (x[3:], 1), (x, 0)):
             copies.seen = 0
             assert np.array_equal(double(view).numpy(), view.numpy() * 2)
             assert copies.seen == expected

@@ -1,0 +1,260 @@
+"""Results of a compiled function that stay on the tape: their backward is a trace of its own.
+
+The function is recorded once, and so is the walk back from its results. The forward trace ends
+where the walk begins; values that the walk reads leave it as further results, and come into the
+backward trace as arguments, beside the results' gradients. So the line between the two is the
+tape's: what an op saves in eager execution is saved here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..array import Array
+from ..autodiff.custom import Function
+from ..autodiff.tape import Node, run_backward
+from ..device import HostScalar, Storage
+from ..errors import GradientError, TraceError
+from ..ops import contiguous
+from ..tensor import Tensor
+from ..values import mode
+from .plan import Plan
+from .trace import Trace
+from .tracer import Action, Step, Tracer
+
+
+@dataclass(frozen=True)
+class Backward:
+    """How gradients of results become gradients of arguments and of tensors outside.
+
+    Attributes:
+        trace: its arguments are the gradients of the roots, what is saved, and what is read of the
+            call's tensors; its results the gradients of ``leaves`` and of ``wanted``.
+        roots: positions of the results that are on the tape.
+        saved: further results of the forward trace.
+        read: positions of the call's tensors that it reads.
+        leaves: tensors outside of the function, parameters above all.
+        wanted: positions of the call's tensors that get a gradient.
+    """
+
+    trace: Trace
+    roots: tuple[int, ...]
+    saved: tuple[Array, ...]
+    read: tuple[int, ...]
+    leaves: tuple[Tensor, ...]
+    wanted: tuple[int, ...]
+
+
+def record_backward(
+    tracer: Tracer, results: Sequence[Tensor], arguments: Sequence[Tensor], start: int
+) -> Backward | None:
+    """Walk back from a function's results, while it is traced.
+
+    Args:
+        tracer: the recording; the walk's steps are put behind the function's.
+        results: what the function returned.
+        arguments: the placeholders it was called with.
+        start: a sequence number older than the function's nodes.
+
+    Returns:
+        The backward, or None if no result is on the tape.
+
+    Raises:
+        TraceError: if a result was made of a tensor outside that has a graph of its own, or a value
+            to be saved has gaps.
+    """
+    roots = tuple(k for k, t in enumerate(results) if t.node is not None and not t.node.released)
+    if not roots:
+        return None
+    chosen = [results[k] for k in roots]
+    _refuse_outer_graphs(chosen, start)
+    device = chosen[0].device
+    forward = tuple(tracer.steps)
+    grads = [Tensor(Array.abstract(t.shape, t.dtype, device)) for t in chosen]
+    found = run_backward(
+        chosen,
+        grads,
+        targets=None,
+        retain_graph=False,
+        create_graph=False,
+        stop_at_targets=True,  # hooks of leaves are called by the walk that this becomes part of
+    )
+    steps = tracer.steps[len(forward) :]
+    place = {id(t): i for i, t in enumerate(arguments)}
+    leaves = [t for t, _ in found.values() if t.array.storage.buffer is not None]
+    wanted = [place[key] for key in found if key in place]
+    gradients = [found[id(t)][1].array for t in (*leaves, *(arguments[i] for i in wanted))]
+
+    needed = [s for step in steps if isinstance(step, Step) for s in step.reads]
+    needed = list(dict.fromkeys([*needed, *(a.storage for a in gradients)]))
+    made = {
+        y.storage: y for step in forward if isinstance(step, Step) for y in reversed(step.outputs)
+    }
+    position = {t.array.storage: i for i, t in enumerate(arguments)}
+    read = tuple(position[s] for s in needed if s in position)
+    saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)
+    # The forward plan gives these storages memory of its own; the backward has its own in turn.
+    own = [a.storage for a in (*saved, *(arguments[i].array for i in read))]
+    moved = {s: Storage(device, s.nbytes) for s in own}
+    trace = Trace(
+        tuple(_moved_step(step, moved) for step in steps),
+        (
+            *(g.array for g in grads),
+            *(_moved(a, moved) for a in saved),
+            *(_moved(arguments[i].array, moved) for i in read),
+        ),
+        tuple(_moved(a, moved) for a in gradients),
+        (),
+        device,
+    )
+    del tracer.steps[len(forward) :]
+    return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))
+
+
+class Differentiable:
+    """A forward plan whose results are put on the tape, and the plan of their backward.
+
+    Args:
+        forward: the plan; its last results are what is saved.
+        backward: what was recorded.
+        make: gives the plan of a trace; called when a backward first comes.
+
+    Attributes:
+        cells: numbers on the host that the forward's kernels read at every replay.
+    """
+
+    def __init__(self, forward: Plan, backward: Backward, make: Callable[[Trace], Plan]) -> None:
+        self.forward = forward
+        self.backward = backward
+        self.cells: list[HostScalar] = forward.cells
+        self._make = make
+        self._plan: Plan | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the backward."""
+        with self.forward.device.lock:
+            if self._plan is None:
+                self._plan = self._make(self.backward.trace)
+            return self._plan
+
+    def results(self, arrays: Sequence[Array], tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+        """What the forward plan gave, on the tape.
+
+        Args:
+            arrays: all its results.
+            tensors: those the function was called with.
+        """
+        return iter(_Played.apply(self, tuple(arrays), *self.backward.leaves, *tensors))
+
+
+class _Played(Function):
+    """A call of a compiled function, on the tape."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, owner: Differentiable, arrays: tuple[Array, ...], *tensors: Tensor
+    ) -> tuple[Tensor, ...]:
+        backward = owner.backward
+        count = len(arrays) - len(backward.saved)
+        results = tuple(Tensor(a) for a in arrays[:count])
+        saved = [contiguous(Tensor(a)) for a in arrays[count:]]
+        given = tensors[len(backward.leaves) :]
+        ctx.owner = owner
+        ctx.tensors = len(tensors)
+        # Numbers that kernels read from the host (where a dropout's random numbers begin) are those
+        # of this call, whatever calls come before its backward.
+        ctx.cells = [(cell, cell.value) for cell in owner.cells]
+        ctx.save_for_backward(*saved, *(given[i] for i in backward.read), *backward.leaves)
+        without = [r for k, r in enumerate(results) if k not in backward.roots]
+        ctx.mark_non_differentiable(*without)
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        now, backward = mode.current(), ctx.owner.backward
+        if now.tracer is not None:
+            raise TraceError(
+                "compile",
+                "backward runs through what a compiled function returned outside",
+                remedy="Call the function inside as well",
+            )
+        if now.grad:
+            raise GradientError(
+                "backward of a compiled function",
+                "its gradient is not differentiated once more",
+                remedy="Leave create_graph out, or call the function that was compiled",
+            )
+        count = len(backward.saved) + len(backward.read)
+        arguments = [contiguous(grads[k].detach()).array for k in backward.roots]
+        arguments += [contiguous(t.detach()).array for t in ctx.saved_tensors[:count]]
+        plan = ctx.owner.plan
+        with plan.device.lock:
+            for cell, value in ctx.cells:
+                cell.value = value
+            found = iter(plan.run(arguments))
+        gradients: list[Any] = [None] * ctx.tensors
+        inside = len(backward.leaves)
+        for place in (*range(inside), *(inside + i for i in backward.wanted)):
+            gradients[place] = Tensor(next(found))
+        return (None, None, *gradients)
+
+
+def _refuse_outer_graphs(roots: Sequence[Tensor], start: int) -> None:
+    """A walk would go on behind the function, into a graph that is not its own."""
+    seen: set[Node] = set()
+    waiting = [t.node for t in roots]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if node.sequence < start:
+            raise TraceError(
+                "compile",
+                "the function reads a tensor from outside that has a graph",
+                made_by=node.function.name,
+                remedy="Pass it as an argument",
+            )
+        waiting += [edge.node for edge in node.edges if edge is not None]
+
+
+def _dense(array: Array) -> Array:
+    """All elements of an array's storage, as they lie.
+
+    Raises:
+        TraceError: if the array does not fill it.
+    """
+    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    shape = tuple(array.shape[axis] for axis in order)
+    dense = Array(
+        array.storage, shape, tuple(array.strides[axis] for axis in order), 0, array.dtype
+    )
+    if array.offset or not dense.contiguous or dense.nbytes != array.storage.nbytes:
+        raise TraceError(
+            "compile",
+            "a value that backward reads does not fill its memory, so it cannot leave a plan",
+            shape=array.shape,
+            strides=array.strides,
+            remedy="Compile the whole step, backward included",
+        )
+    return dense
+
+
+def _moved(array: Array, moved: dict[Storage, Storage]) -> Array:
+    storage = moved.get(array.storage)
+    if storage is None:
+        return array
+    return Array(storage, array.shape, array.strides, array.offset, array.dtype)
+
+
+def _moved_step(step: Step | Action, moved: dict[Storage, Storage]) -> Step | Action:
+    if isinstance(step, Action):
+        return step
+    return replace(
+        step,
+        inputs=tuple(_moved(x, moved) for x in step.inputs),
+        outputs=tuple(_moved(y, moved) for y in step.outputs),
+    )

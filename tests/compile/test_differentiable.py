@@ -1,0 +1,180 @@
+"""Results of compiled functions stay on the tape: backward through them is compiled, too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import GradientError, TraceError
+from clnet.nn import functional as F
+from tests.threads import hasty, in_threads
+
+
+def network() -> nn.Module:
+    clnet.manual_seed(1)
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(2),
+        nn.GELU(),
+        nn.Flatten(),
+        nn.Dropout(0.3),
+        nn.Linear(64, 5),
+    )
+
+
+def batch(seed: int) -> tuple[clnet.Tensor, clnet.Tensor]:
+    rng = np.random.default_rng(seed)
+    images = rng.standard_normal((6, 3, 4, 4)).astype(np.float32)
+    return clnet.tensor(images), clnet.tensor(rng.integers(0, 5, 6))
+
+
+def near(found, expected) -> None:
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def train(net: nn.Module, model: nn.Module, steps: int) -> list[float]:
+    """A loop as it is written for eager execution."""
+    optimizer = clnet.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for step in range(steps):
+        x, y = batch(step)
+        clnet.manual_seed(10 + step)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_a_compiled_module_trains_as_it_does_eagerly():
+    eager, module = network(), network()
+    compiled = clnet.compile(module)
+    np.testing.assert_allclose(
+        train(compiled, module, 4), train(eager, eager, 4), rtol=1e-5, atol=1e-6
+    )
+    assert compiled.num_traces == 1
+    for name, parameter in eager.state_dict().items():
+        near(module.state_dict()[name], parameter)
+
+
+def test_calls_of_one_plan_keep_what_each_saved():
+    """Two calls before the first backward: activations, and the random numbers of dropout."""
+    eager, module = network(), network()
+    grads = []
+    for net in (eager, clnet.compile(module)):
+        clnet.manual_seed(3)
+        first, second = net(batch(0)[0]), net(batch(1)[0])
+        (first.sum() - 2 * (second * second).sum()).backward()
+        grads.append([p.grad for p in net.parameters()])
+    for found, expected in zip(*grads, strict=True):
+        near(found, expected)
+
+
+def test_arguments_results_of_all_kinds_and_gradients_by_grad():
+    @clnet.compile
+    def function(x, y):
+        product = x @ y
+        return {"product": product, "top": [product.argmax(1), (x.detach() + 1)], "flag": 3}
+
+    x = clnet.randn(3, 4, requires_grad=True)
+    y = clnet.randn(4, 5).T.contiguous().T.requires_grad_()  # not dense
+    for scale in (1.0, 2.0):
+        found = function(x * scale, y)
+        assert found["flag"] == 3
+        top, apart = found["top"]
+        assert not top.requires_grad
+        assert not apart.requires_grad
+        (gx, gy) = clnet.autograd.grad((found["product"] ** 2).sum(), (x, y))
+        wx, wy = clnet.autograd.grad((((x * scale) @ y) ** 2).sum(), (x, y))
+        near(gx, wx)
+        near(gy, wy)
+    assert function.num_traces == 1
+
+
+def test_gradients_accumulate_and_a_graph_may_be_kept():
+    layer = nn.Linear(3, 2)
+    compiled = clnet.compile(layer)
+    loss = compiled(clnet.ones(4, 3)).square().sum()
+    loss.backward(retain_graph=True)
+    once = layer.weight.grad.clone()
+    loss.backward()
+    near(layer.weight.grad, 2 * once)
+    with pytest.raises(GradientError, match="freed by an earlier backward"):
+        loss.backward()
+
+
+def test_hooks_of_parameters_are_called_once():
+    layer = nn.Linear(3, 2)
+    layer.weight.register_hook(lambda grad: grad + 1)
+    clnet.compile(layer)(clnet.ones(4, 3)).sum().backward()
+    assert layer.weight.grad.tolist() == [[5.0] * 3] * 2
+
+
+def test_a_parameter_that_is_frozen_or_thawed_makes_another_plan():
+    layer = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+    compiled = clnet.compile(layer)
+    layer[0].requires_grad_(False)
+    compiled(clnet.ones(4, 3)).sum().backward()
+    assert layer[0].weight.grad is None
+    layer[0].requires_grad_(True)
+    compiled(clnet.ones(4, 3)).sum().backward()
+    assert layer[0].weight.grad is not None
+    assert compiled.num_traces == 2
+
+
+def test_without_gradients_nothing_is_saved():
+    compiled = clnet.compile(network())
+    with clnet.no_grad():
+        assert not compiled(batch(0)[0]).requires_grad
+    assert len(compiled.plans) == 1
+
+
+def test_a_parameter_that_changed_before_backward_is_told():
+    layer = nn.Linear(3, 2)
+    x = clnet.ones(4, 3, requires_grad=True)
+    y = clnet.compile(layer)(x)
+    with clnet.no_grad():
+        layer.weight.add_(1)
+    with pytest.raises(GradientError, match="changed in place"):
+        y.sum().backward()
+
+
+def test_a_second_derivative_is_refused():
+    x = clnet.ones(3, requires_grad=True)
+    y = clnet.compile(lambda x: x**3)(x)
+    with pytest.raises(GradientError, match="not differentiated once more"):
+        clnet.autograd.grad(y.sum(), x, create_graph=True)
+
+
+def test_a_tensor_outside_with_a_graph_is_refused():
+    outside = clnet.ones(3, requires_grad=True) * 2
+    with pytest.raises(TraceError, match=r"from outside that has a graph.*Pass it as an argument"):
+        clnet.compile(lambda x: x * outside)(clnet.ones(3, requires_grad=True))
+
+
+def test_backward_inside_another_trace_is_refused():
+    x = clnet.ones(3, requires_grad=True)
+    y = clnet.compile(lambda x: x * 2)(x)
+    with pytest.raises(TraceError, match="Call the function inside as well"):
+        clnet.compile(lambda: clnet.autograd.grad(y.sum(), x))()
+
+
+def test_threads_share_a_compiled_module():
+    module = network().eval()
+    compiled = clnet.compile(module)
+
+    def work(number: int) -> list[np.ndarray]:
+        x = batch(number)[0].requires_grad_()
+        return [clnet.autograd.grad(compiled(x).square().sum(), x)[0].numpy() for _ in range(5)]
+
+    expected = [work(number)[0] for number in range(4)]
+    with hasty():
+        found = in_threads(work, 4)
+    for grads, grad in zip(found, expected, strict=True):
+        for each in grads:
+            np.testing.assert_array_equal(each, grad)
