@@ -104,7 +104,7 @@ def test_tracing_runs_nothing(device):
 
     with device.queue.observe(Watch()):
         result = clnet.compile(function)(x)
-    assert seen == ["exp", "copy"]
+    assert seen == ["exp"]
     assert np.array_equal(result.numpy(), ops.exp(x).numpy())
 
 
@@ -397,12 +397,10 @@ def test_the_error_leads_to_the_users_line():
     assert lines == ["if y.sum() > 0:  # the line"]
 
 
-def test_a_graph_cannot_leave():
+def test_a_graph_leaves():
     w = clnet.ones(2, requires_grad=True)
-    with pytest.raises(
-        TraceError, match=r"a returned tensor still has a graph, .* return x.detach\(\)"
-    ):
-        clnet.compile(lambda x: x * w)(clnet.ones(2))
+    clnet.compile(lambda x: x * w)(clnet.ones(2) * 3).sum().backward()
+    assert w.grad.tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("argument", [[clnet.float32], (clnet.float32, [1]), {"a": 1}])
@@ -484,7 +482,7 @@ def test_memory_does_not_grow_with_replays():
 def test_a_dropped_plan_gives_its_memory_back():
     gc.collect()  # else what other tests left in cycles may go in between
     before = clnet.memory_allocated()
-    double = clnet.compile(lambda x: ops.exp(x * 2) + x)
+    double = clnet.compile(lambda x: ops.exp(x * 2).sum() + x)  # the sum is the plan's
     double(clnet.ones(1000))
     assert clnet.memory_allocated() > before
     assert double.plans[0].held_bytes > 0
