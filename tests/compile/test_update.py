@@ -142,4 +142,4 @@ def test_parameters_that_part_company_keep_their_own_counts():
     for a, b in zip(eager, compiled, strict=True):
         assert a.detach().numpy().tobytes() == b.detach().numpy().tobytes()
     assert [entry["step"] for entry in optimizer.state_dict()["state"].values()] == [6, 4]
-    assert both.num_traces == 2
+    assert getattr(both, "num_traces") == 2  # noqa: B009 - to a type checker it is a function
