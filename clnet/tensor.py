@@ -484,7 +484,7 @@ def tensor(
         copied = ops.clone(copied) if copied.array is data.array else copied
         return copied.requires_grad_(requires_grad)
     try:
-        host = host_array(data)
+        host = host_array(data, typed=dtype is not None)
     except ValueError as error:
         raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
     kind = from_numpy(host.dtype) if dtype is None or host.dtype.kind == "c" else dtype

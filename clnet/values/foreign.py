@@ -16,16 +16,17 @@ def is_foreign(value: Any) -> bool:
     return hasattr(kind, "detach") and hasattr(kind, "numpy") and hasattr(kind, "__array__")
 
 
-def host_array(value: Any) -> np.ndarray:
+def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
     """A tensor's elements, in host memory; an array itself; Python's numbers, floats as float32.
 
     Args:
         value: what :func:`is_foreign` knows, or what NumPy makes an array of.
+        typed: whether the caller has a dtype for them: Python's floats keep all their digits.
     """
     if not is_foreign(value):
         host = np.asarray(value)
         untyped = not isinstance(value, np.ndarray | np.generic) and host.dtype == np.float64
-        return host.astype(np.float32) if untyped else host
+        return host.astype(np.float32) if untyped and not typed else host
     plain = value.detach().cpu()
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)

@@ -127,6 +127,12 @@ def test_a_tensor_without_axes_is_no_axis_of_max():
     assert x.max(1)[1].tolist() == x.max(np.int64(1))[1].tolist() == [1, 0]
 
 
+def test_python_numbers_keep_their_digits_in_float64():
+    for make in (clnet.tensor, clnet.as_tensor, clnet.asarray):
+        assert make([0.1, -1e39], dtype=clnet.float64).tolist() == [0.1, -1e39]
+        assert make([0.1]).dtype is clnet.float32
+
+
 def test_targets_do_not_widen_the_loss():
     x, y = (clnet.ones(3, 4, dtype=clnet.bfloat16) for _ in range(2))
     signs = clnet.tensor([1.0, -1.0, 1.0])
