@@ -30,6 +30,7 @@ from .harness import (
 )
 
 loss_module = import_module("clnet.kernels.softmax.cross_entropy")
+loss_mean_module = import_module("clnet.kernels.softmax.cross_entropy_mean")
 norm_module = import_module("clnet.kernels.norm.norm")
 row_module = import_module("clnet.kernels.norm.row_norm")
 row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
@@ -38,6 +39,7 @@ softmax_module = import_module("clnet.kernels.softmax.softmax")
 MODULES = (
     softmax_module,
     loss_module,
+    loss_mean_module,
     norm_module,
     runs_module,
     row_module,
