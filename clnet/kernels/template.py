@@ -90,7 +90,6 @@ def _lookup() -> TemplateLookup:
     return TemplateLookup(directories=[str(FOLDER)], strict_undefined=True, filesystem_checks=False)
 
 
-@lru_cache(maxsize=1)
 def texts_folder() -> tuple[str, str]:
     """Where texts are kept in the cache: no version of clnet reads another's templates'."""
     digest = hashlib.sha256(Path(__file__).with_name("declaration.py").read_bytes())

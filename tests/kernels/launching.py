@@ -28,6 +28,7 @@ def gpu_shaped(opened: Device) -> Target:
         simd_width=1,
         max_group_size=min(opened.traits.max_group_size, 256),
         local_memory_bytes=32768,
+        large_local_memory_bytes=0,
     )
     return replace(opened.target, traits=traits)
 
