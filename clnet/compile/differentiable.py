@@ -89,9 +89,12 @@ def record_backward(
 
     needed = [s for step in steps if isinstance(step, Step) for s in step.reads]
     needed = list(dict.fromkeys([*needed, *(a.storage for a in gradients)]))
-    made = {
-        y.storage: y for step in forward if isinstance(step, Step) for y in reversed(step.outputs)
-    }
+    made: dict[Storage, Array] = {}
+    for step in forward:
+        if isinstance(step, Step):  # whose outputs may also be views of what others made
+            for y in step.outputs:
+                if y.storage in step.made:
+                    made.setdefault(y.storage, y)
     position = {t.array.storage: i for i, t in enumerate(arguments)}
     read = tuple(position[s] for s in needed if s in position)
     saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)

@@ -96,6 +96,18 @@ def test_arguments_results_of_all_kinds_and_gradients_by_grad():
     assert function.num_traces == 1
 
 
+def test_parts_of_a_value_are_saved_with_all_of_it():
+    module = nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True)
+
+    def first(x):
+        return module(x)[:, 0] @ module.linear1.weight.T
+
+    x = clnet.randn(3, 5, 8, requires_grad=True)
+    (found,) = clnet.autograd.grad(clnet.compile(first)(x).square().sum(), x)
+    (expected,) = clnet.autograd.grad(first(x).square().sum(), x)
+    near(found, expected)
+
+
 def test_gradients_accumulate_and_a_graph_may_be_kept():
     layer = nn.Linear(3, 2)
     compiled = clnet.compile(layer)
