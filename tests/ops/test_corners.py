@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet import nn, ops
-from clnet.errors import ArgumentError, DtypeError, ShapeError
+from clnet.errors import ArgumentError, ShapeError
 from clnet.nn import functional as F
 from clnet.ops.machinery.update import update
 
@@ -39,7 +39,6 @@ CLASSES = clnet.tensor([0, 2])
         (lambda: F.huber_loss(X, X, delta=0), ArgumentError, "delta is above 0"),
         (lambda: F.adaptive_avg_pool2d(IMAGE[..., :0], 2), ShapeError, "the planes are not empty"),
         (lambda: ops.max(X[:, :0], 1), ArgumentError, "an extreme is among elements"),
-        (lambda: clnet.result_type(), DtypeError, "one operand is given"),
         (lambda: update(_added, [X, X[0]]), ShapeError, "operands have one shape"),
         (lambda: nn.RNN(3, 2)(X[:0]), ShapeError, "a sequence has one step or more"),
     ],
