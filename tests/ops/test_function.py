@@ -23,7 +23,7 @@ def test_functions_are_equal_where_class_and_settings_are():
 
 def test_a_function_says_what_it_is():
     assert repr(Permute((1, 0))) == "Permute(dims=(1, 0))"
-    assert repr(CopyInto()) == "CopyInto()"
+    assert repr(CopyInto()) == "CopyInto(op_name='copy_')"
 
 
 def test_settings_are_replaced_in_a_copy():
