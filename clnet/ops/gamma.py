@@ -5,7 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .. import expr as e
 from ..errors import ArgumentError
@@ -61,11 +61,12 @@ def _positive_lgamma(x):
 
 def _lgamma(x):
     mirrored = _positive_lgamma(e.where(x > 0, x, 1 - x))
-    off = x - e.rint(x)
-    sine = abs(e.sin(off * math.pi))
-    below = math.log(math.pi) - e.log(sine) - mirrored
-    pole = e.logical_and(x <= 0, e.eq(off, 0))
-    return e.where(x > 0, mirrored, e.where(e.logical_or(pole, e.isinf(x)), _INFINITY, below))
+    off = abs(e.where(x > 0, 0.25, x - e.rint(x)))
+    pole = e.logical_or(e.eq(off, 0), e.isinf(x))
+    off = e.where(pole, 0.25, off)
+    # sin(pi off) / pi; below float64's digits it is off, which may be subnormal
+    sine = e.where(off < 1e-9, off, e.sin(off * math.pi) * (1 / math.pi))
+    return e.where(x > 0, mirrored, e.where(pole, _INFINITY, -e.log(sine) - mirrored))
 
 
 def _positive_digamma(x):
@@ -79,11 +80,29 @@ def _positive_digamma(x):
 
 
 def _digamma(x):
-    mirrored = _positive_digamma(e.where(x > 0, x, 1 - x))
-    off = x - e.rint(x)
-    below = mirrored - math.pi / e.tan(off * math.pi)
     none = e.where(e.eq(x, 0), e.copysign(_INFINITY, -x), float("nan"))
-    return e.where(x > 0, mirrored, e.where(e.eq(off, 0), none, below))
+    return _reflected(0, _positive_digamma, x, none)
+
+
+def _reflected(n, positive, x, pole):
+    """``psi_n(x) = (-1)^n psi_n(1 - x) - (d/dx)^n pi cot(pi x)`` where x is not positive.
+
+    DLMF 5.15.6. Derivatives of the cotangent c are polynomials in it, since ``c' = -(1 + c^2)``.
+    """
+    mirrored = positive(e.where(x > 0, x, 1 - x))
+    off = e.where(x > 0, 0.25, x - e.rint(x))
+    whole = e.eq(off, 0)
+    near = e.logical_and(abs(off) < 0.25, e.logical_not(whole))
+    # The multiple of pi is rounded: the tangent is taken where it is small.
+    small = e.where(near, off, e.where(off > 0, 0.5, -0.5) - e.where(whole, 0.25, off))
+    tangent = e.tan(small * math.pi)
+    cotangent = e.where(near, 1 / e.where(near, tangent, 1), tangent)
+    powers = [0.0, 1.0]
+    for _ in range(n):
+        slope = [k * c for k, c in enumerate(powers)][1:]
+        powers = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    below = (-1.0) ** n * mirrored - math.pi ** (n + 1) * _polynomial(powers, cotangent)
+    return e.where(x > 0, mirrored, e.where(whole, pole, below))
 
 
 def _positive_polygamma(n):
@@ -106,11 +125,9 @@ def _positive_polygamma(n):
     return body
 
 
-def _trigamma(x):
-    mirrored = _positive_polygamma(1)(e.where(x > 0, x, 1 - x))
-    off = x - e.rint(x)
-    ratio = math.pi / e.sin(off * math.pi)
-    return e.where(x > 0, mirrored, e.where(e.eq(off, 0), _INFINITY, ratio * ratio - mirrored))
+def _polygamma(n):
+    positive, pole = _positive_polygamma(n), (-1.0) ** (n + 1) * _INFINITY
+    return lambda x: _reflected(n, positive, x, pole)
 
 
 @op(_BOTH)
@@ -147,17 +164,17 @@ def digamma(x: Tensor) -> Tensor:
         _digamma,
         [x],
         result=Result.floating,
-        gradient=lambda g, y, x: g * _trigamma(x),
+        gradient=lambda g, y, x: g * _polygamma(1)(x),
     )
 
 
 @op(Face.FUNCTION)
 def polygamma(n: int, x: Tensor) -> Tensor:
-    """The derivative of order ``n`` of :func:`digamma`.
+    """The derivative of order ``n`` of :func:`digamma`; infinite at 0 and below at whole numbers.
 
     Args:
         n: 0 or more, at most 20.
-        x: any shape; whole numbers become float32. Above 0 for ``n`` of 2 and more.
+        x: any shape; whole numbers become float32.
 
     Returns:
         The same shape.
@@ -169,19 +186,14 @@ def polygamma(n: int, x: Tensor) -> Tensor:
         raise ArgumentError("polygamma", "n lies between 0 and 20", n=n)
     if n == 0:
         return digamma(x)
-    body: Any = _trigamma if n == 1 else _above_zero(_positive_polygamma(n))
-    slope: Any = _above_zero(_positive_polygamma(n + 1))
-    if n == 1:
-        return evaluate(
-            "polygamma", body, [x], result=Result.floating, gradient=lambda g, y, x: g * slope(x)
-        )
+    slope = _polygamma(n + 1)
     return evaluate(
-        f"polygamma_{n}", body, [x], result=Result.floating, gradient=lambda g, y, x: g * slope(x)
+        f"polygamma_{n}",
+        _polygamma(n),
+        [x],
+        result=Result.floating,
+        gradient=lambda g, y, x: g * slope(x),
     )
-
-
-def _above_zero(body):
-    return lambda x: e.where(x > 0, body(e.where(x > 0, x, 1)), float("nan"))
 
 
 @op(_BOTH)

@@ -57,6 +57,8 @@ _KINKED = {
     "threshold": ["F.threshold(a, 0.5, 2.0)", "F.threshold(a, 0.0, -0.0)"],
     "rrelu": ["F.rrelu(a)", "F.rrelu(a, 0.5, 0.5)"],
     "logit": ["m.logit(a)", "m.logit(a, 0.25)"],
+    "mvlgamma": ["m.mvlgamma(a, 3)"],
+    "polygamma": ["m.polygamma(0, a)", "m.polygamma(1, a)", "m.polygamma(2, a)"],
     "round": ["m.round(a)", "m.round(a, decimals=1)", "m.round(a, decimals=-1)"],
     "nan_to_num": ["m.nan_to_num(a)", "m.nan_to_num(a, 1.0, 2.0, -2.0)"],
     "clamp": [

@@ -57,6 +57,10 @@ def _huge(*x: Any) -> Any:
     return np.any([~(np.abs(v) < 100) for v in x], axis=0)
 
 
+def _halves(x: Any) -> Any:
+    return (x <= 1) & (2 * x == np.round(2 * x))
+
+
 def _zero(*x: Any) -> Any:
     return np.any([v == 0 for v in x], axis=0)
 
@@ -64,6 +68,10 @@ def _zero(*x: Any) -> Any:
 FUSED = "PyTorch multiplies and adds in one rounding, where the processor can"
 OVERFLOW = "PyTorch's formula overflows on the way to a number that is in range"
 POSITION = "PyTorch's own answer for NaN depends on where in memory the element lies"
+TRIGAMMA = (
+    "the trigamma function: PyTorch's has nine digits in float64, and near a pole it divides by "
+    "the sine of a rounded multiple of pi"
+)
 UNDEFINED = "there is no second derivative there; each takes another side"
 SECOND = "PyTorch's second derivative is NaN there; clnet's is the limit, or 0"
 
@@ -114,6 +122,16 @@ DIFFERENCES = [
     Difference(r"logsumexp", "d.*",
                "the softmax; PyTorch's is of a logarithm that is rounded beside 1e30", _huge),
     Difference(r"prod\(", "d.*", "a product with infinity or NaN in it", _infinite),
+    Difference(r"digamma\(|polygamma\(", "daa",
+               "at poles and half-way between them: infinite in PyTorch, here the slope of a "
+               "constant; and rounding", _halves),
+    Difference(r"digamma\(|polygamma\(0", "da", TRIGAMMA, None),
+    Difference(r"polygamma\(1", "y", TRIGAMMA, None),
+    Difference(r"lgamma\(", "daa", TRIGAMMA, None),
+    Difference(r"digamma\(|lgamma\(|polygamma\(0", "y|da",
+               "beside a pole, where PyTorch rounds a multiple of pi",
+               lambda a: np.abs(a + 1) < 1e-12),
+    Difference(r"polygamma\([12]", "y|da", "0 at infinity, and NaN at minus infinity", _infinite),
     Difference(r"softmax|softmin|cosine|pairwise|triplet|norm", "d..",
                "differences of nearly equal numbers, by their rounding", None),
 ]  # fmt: skip
