@@ -1,38 +1,63 @@
-"""``nn.parallel``: a module on several devices. clnet uses one, so the module runs as it is."""
+"""``nn.parallel``: wrappers for several devices, of which a model here uses one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import DeviceError
 from .module import Module
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """The module in ``module``, called as it is; its state's names begin with ``module.``.
+    """A module as it is: all of a batch is computed on the module's device.
 
     Args:
         module: what is called.
-        device_ids: taken: there is one device.
-        output_device: taken.
-        dim: taken.
+        device_ids: one device, if any.
+        output_device: taken as PyTorch does.
+        dim: taken as PyTorch does.
+
+    Raises:
+        DeviceError: if there are several devices.
     """
 
     def __init__(
-        self,
-        module: Module,
-        device_ids: Sequence[Any] | None = None,
-        output_device: Any = None,
-        dim: int = 0,
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
     ) -> None:
+        del output_device, dim
         super().__init__()
+        if device_ids is not None and len(device_ids) > 1:
+            raise DeviceError(
+                "DataParallel",
+                "a model runs on one device",
+                device_ids=list(device_ids),
+                remedy="Pass one device, or leave the wrapper out",
+            )
         self.module = module
 
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
-        return self.module(*inputs, **kwargs)
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes."""
+        return self.module(*args, **kwargs)
+
+
+class DistributedDataParallel(Module):
+    """Training in several processes, which there is not.
+
+    Raises:
+        DeviceError: always.
+    """
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        del module, args, kwargs
+        super().__init__()
+        raise DeviceError(
+            "DistributedDataParallel",
+            "clnet trains on one device of one process",
+            remedy="Leave the wrapper out where distributed.is_initialized() is False",
+        )
 
 
 def data_parallel(
@@ -45,4 +70,4 @@ def data_parallel(
 ) -> Any:
     """What the module gives for ``inputs``: a tensor, or a tuple of arguments."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)
-    return module(*given, **(module_kwargs or {}))
+    return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))
