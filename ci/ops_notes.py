@@ -69,5 +69,4 @@ CORNERS = {
     "median-bool-empty": "as median of no int64",
     "median-uint8-empty": "as median of no int64",
     "linspace-(-3e+38, 3e+38, 3)": "the step is rounded once; PyTorch's overflows, and gives NaN",
-    "bincount-weights-[]": "of no elements the weights' dtype; PyTorch gives int64",
 }
