@@ -350,13 +350,6 @@ KNOWN = (
         "F.softsign(m.tensor([255, 1], dtype=m.uint8))",
     ),
     Known(
-        "polygamma of order 2 and up has no continuation below 0 yet",
-        DIFFERS,
-        r"polygamma",
-        r"float32\(nan\), not",
-        "m.polygamma(2, square)",
-    ),
-    Known(
         "PyTorch fails an assertion of its own",
         ACCEPTED,
         r"",
