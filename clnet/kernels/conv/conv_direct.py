@@ -6,6 +6,7 @@ convolutions take it is chosen in :mod:`.conv`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -106,6 +107,7 @@ class Tile(NamedTuple):
     height: int
 
 
+@lru_cache(maxsize=1024)  # asked for at every eager call
 def forward_layout(g: ConvGeometry) -> Layout:
     """The convolution itself, on the planes of ``x``."""
     rows = tuple((r, r * g.dh % g.sh, r * g.dh // g.sh) for r in range(g.kh))
@@ -119,6 +121,7 @@ def forward_layout(g: ConvGeometry) -> Layout:
     return Layout(g.ocg, g.icg, g.groups, planes, (part,), g.oh * g.ow, strides, g.kw)
 
 
+@lru_cache(maxsize=1024)
 def input_layout(g: ConvGeometry) -> Layout:
     """The input gradient, on planes of ``gy``: a dense part for each remainder of the stride."""
     rows = [_reaching(a, g.kh, g.sh, g.ph, g.dh) for a in range(min(g.sh, g.h))]
