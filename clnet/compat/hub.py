@@ -34,7 +34,7 @@ def load_state_dict_from_url(url: str, *args: Any, **kwargs: Any) -> Any:
         "hub.load_state_dict_from_url",
         "no weights are downloaded",
         url=url,
-        remedy="Download the file and read it, as safetensors with clnet.io.load_state",
+        remedy="Download the file and read it with clnet.load",
     )
 
 
