@@ -36,8 +36,6 @@ KERNELS = Path(__file__).parents[1] / "clnet" / "kernels"
 TEMPLATES = sorted(KERNELS.rglob("*.mako"))
 
 MOST_COLUMNS = 100
-# Templates that are still wider.
-WIDE = {"attention", "attend"}
 
 # Names a def may use beside its arguments: Python's, and Mako's for loops, <%call> and text.
 AMBIENT = {*dir(builtins), "loop", "caller", "capture"}
@@ -312,7 +310,7 @@ def check_template(path: Path) -> list[str]:
     bad += [
         f"line {number} has {len(line)} columns"
         for number, line in enumerate(text.splitlines(), 1)
-        if len(line) > MOST_COLUMNS and path.stem not in WIDE
+        if len(line) > MOST_COLUMNS
     ]
     return bad
 

@@ -1,4 +1,4 @@
-## lib attend: what attention and its gradients share: rows kept in lanes, others four at a time, scores
+## lib attend: what attention and its gradients share: rows kept in lanes, others four at a time
 ##
 ## param acc: str                    element type in registers
 ## param causal: bool                a key counts for its own row and later ones only
@@ -12,7 +12,7 @@
 ## param limit: str                  C expression, number of others
 ## param mask: None|'add'|'keep'     added to the scores, or tells which count
 ## param name: str                   of the variable declared
-## param own_is_row: bool            rows of q are kept and keys gone through, not the other way round
+## param own_is_row: bool            rows of q are kept and keys gone through, not the reverse
 ## param right: str                  the same
 ## param right_size: int             the same
 ## param shared: bool                they are copied to local memory first
@@ -22,9 +22,10 @@
 ## param target: str                 C expression, dense rows
 ## param tile: int                   others gone through at once
 ## param value: str                  vectors of an element of each kept row
+## param weight: str                 of four vectors
 ##
-## Names the kernels and these defs share: own (first kept row), own_last, first and j (of the others),
-## s_0 to s_3 (scores of the kept rows with others j to j + 3).
+## Names the kernels and these defs share: own (first kept row), own_last, first and j (of the
+## others), s_0 to s_3 (scores of the kept rows with others j to j + 3).
 <%def name="vectors(acc, lanes)">
 #pragma OPENCL FP_CONTRACT ON
 typedef ${acc}${lanes if lanes > 1 else ""} vector;
@@ -39,7 +40,8 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
     vector ${name}[${size}];
     for (int lane = 0; lane < ${lanes}; lane++)
         for (int e = 0; e < ${size}; e++)
-            ((${acc} *)&${name}[e])[lane] = ${source}[(long)min(own + lane, own_last) * ${size} + e];
+            ((${acc} *)&${name}[e])[lane] =
+                ${source}[(long)min(own + lane, own_last) * ${size} + e];
 </%def>
 <%def name="release(target, value, size, acc, ctype, lanes)">
     for (int lane = 0; lane < ${lanes} && own + lane <= own_last; lane++)
@@ -56,7 +58,8 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
         barrier(CLK_LOCAL_MEM_FENCE);
 % for name, size in sources:
         for (int i = get_local_id(0); i < ${tile * size}; i += ${group})
-            ${name}_tile[i] = first + i / ${size} < ${limit} ? ${name}[(long)first * ${size} + i] : 0;
+            ${name}_tile[i] =
+                first + i / ${size} < ${limit} ? ${name}[(long)first * ${size} + i] : 0;
 % endfor
         barrier(CLK_LOCAL_MEM_FENCE);
 % endif
@@ -96,10 +99,9 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
             for (int lane = 0; lane < ${lanes}; lane++) {
 % for u in range(4):
                 {
-                    const int row = ${(
-                        "min(own + lane, own_last)" if own_is_row else f"min(j + {u}, {limit} - 1)")};
-                    const int key = ${(
-                        f"min(j + {u}, {limit} - 1)" if own_is_row else "min(own + lane, own_last)")};
+<% mine, other = "min(own + lane, own_last)", f"min(j + {u}, {limit} - 1)" %>
+                    const int row = ${mine if own_is_row else other};
+                    const int key = ${other if own_is_row else mine};
                     ${acc} *s = (${acc} *)&s_${u} + lane;
                     if (j + ${u} >= ${limit}
 % if causal:
@@ -117,4 +119,10 @@ typedef ${acc}${lanes if lanes > 1 else ""} vector;
                 }
 % endfor
             }
+</%def>
+##
+## Element e of four others' rows, weighted and summed.
+<%def name="of_four(weight, name, acc)">
+((${weight}_0 * (${acc})${name}_0[e] + ${weight}_1 * (${acc})${name}_1[e])
+                    + (${weight}_2 * (${acc})${name}_2[e] + ${weight}_3 * (${acc})${name}_3[e]))
 </%def>

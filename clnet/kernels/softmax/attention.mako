@@ -1,7 +1,7 @@
-## kernel attention: y = softmax(scale q k^T + mask) v row by row, and its gradients, without storing scores
+## kernel attention: y = softmax(scale q k^T + mask) v and its gradients, without storing scores
 ##
-## layout   q (batch, rows, head), k (batch, keys, head), v (batch, keys, value_head), all dense; a lane
-##          keeps one row of q (or of k and v) in registers and goes over the others in blocks
+## layout   q (batch, rows, head), k (batch, keys, head), v (batch, keys, value_head), all dense; a
+##          lane keeps one row of q (or of k and v) in registers and goes over the others in blocks
 ## math     p = exp(s - lse), ds = p (gy v - delta) scale, delta = sum(gy y);
 ##          gq = ds k, gk = ds^T q, gv = p^T gy
 ## param    ctype: str                     element type
@@ -15,75 +15,40 @@
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
 ## param    mask_ctype: str                its element type
-## def      attention
-## arg      rows: int
-## arg      keys: int
-## arg      heads: int
+## def      attention, attention_grad_q, attention_grad_kv
+## arg      rows, keys, heads: int
 ## arg      scale: acc
+## def      attention
 ## arg      y: out ctype[batch, rows, value_head]
 ## arg      lse: out acc[batch, rows]      logarithms of the sums of exponentials
-## arg      q: in ctype[batch, rows, head]
-## arg      k: in ctype[batch, keys, head]
-## arg      v: in ctype[batch, keys, value_head]
-## arg      mask_batch: int                its strides; these and the mask only where there is one
-## arg      mask_head: int
-## arg      mask_row: int
-## arg      mask_key: int
-## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## def      attention_grad_q
-## arg      rows: int
-## arg      keys: int
-## arg      heads: int
-## arg      scale: acc
 ## arg      gq: out ctype[batch, rows, head]
-## arg      gy: in ctype[batch, rows, value_head]
-## arg      lse: in acc[batch, rows]
-## arg      delta: in acc[batch, rows]
-## arg      q: in ctype[batch, rows, head]
-## arg      k: in ctype[batch, keys, head]
-## arg      v: in ctype[batch, keys, value_head]
-## arg      mask_batch: int
-## arg      mask_head: int
-## arg      mask_row: int
-## arg      mask_key: int
-## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## def      attention_grad_kv
-## arg      rows: int
-## arg      keys: int
-## arg      heads: int
-## arg      scale: acc
 ## arg      gk: out ctype[batch, keys, head]
 ## arg      gv: out ctype[batch, keys, value_head]
+## def      attention_grad_q, attention_grad_kv
 ## arg      gy: in ctype[batch, rows, value_head]
 ## arg      lse: in acc[batch, rows]
 ## arg      delta: in acc[batch, rows]
+## def      attention, attention_grad_q, attention_grad_kv
 ## arg      q: in ctype[batch, rows, head]
 ## arg      k: in ctype[batch, keys, head]
 ## arg      v: in ctype[batch, keys, value_head]
-## arg      mask_batch: int
-## arg      mask_head: int
-## arg      mask_row: int
-## arg      mask_key: int
+## % if mask:
+## arg      mask_batch, mask_head, mask_row, mask_key: int   its strides
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
+## % endif
 ## launch   (blocks of lanes rounded up to groups, batch), local (group, 1)
-## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in key order
+## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
+##          order of keys
 <%namespace name="lib" file="/lib/attend.mako"/>
-<%def name="attention(ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
+<%def name="attention(
+    ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
 ${lib.vectors(acc, lanes)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
-__kernel void attention(
-    const int rows, const int keys, const int heads, const ${acc} scale,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global ${acc} *restrict lse, const long lse_offset,
-    __global const ${ctype} *restrict q, const long q_offset,
-    __global const ${ctype} *restrict k, const long k_offset,
-    __global const ${ctype} *restrict v, const long v_offset
-% if mask:
-    , const int mask_batch, const int mask_head, const int mask_row, const int mask_key,
-    __global const ${mask_ctype} *restrict mask, const long mask_offset
-% endif
-) {
+__kernel void attention(...)
+{
     ${lib.tiles("k", head, "v", value_head, acc, tile, shared)}
     ${lib.begin(lanes, group, "rows")}
 % if mask:
@@ -119,7 +84,7 @@ __kernel void attention(
             total = total * kept + ((p_0 + p_1) + (p_2 + p_3));
             for (int e = 0; e < ${value_head}; e++)
                 sums[e] = sums[e] * kept
-                    + ((p_0 * (${acc})v_0[e] + p_1 * (${acc})v_1[e]) + (p_2 * (${acc})v_2[e] + p_3 * (${acc})v_3[e]));
+                    + ${lib.of_four("p", "v", acc)};
         }
     }
     const vector share = total > 0 ? 1 / total : (vector)0;
@@ -130,24 +95,13 @@ __kernel void attention(
     ${lib.release("lse", "logs", 1, acc, acc, lanes)}
 }
 </%def>
-<%def name="attention_grad_q(ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
+<%def name="attention_grad_q(
+    ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
 ${lib.vectors(acc, lanes)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
-__kernel void attention_grad_q(
-    const int rows, const int keys, const int heads, const ${acc} scale,
-    __global ${ctype} *restrict gq, const long gq_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${acc} *restrict lse, const long lse_offset,
-    __global const ${acc} *restrict delta, const long delta_offset,
-    __global const ${ctype} *restrict q, const long q_offset,
-    __global const ${ctype} *restrict k, const long k_offset,
-    __global const ${ctype} *restrict v, const long v_offset
-% if mask:
-    , const int mask_batch, const int mask_head, const int mask_row, const int mask_key,
-    __global const ${mask_ctype} *restrict mask, const long mask_offset
-% endif
-) {
+__kernel void attention_grad_q(...)
+{
     ${lib.tiles("k", head, "v", value_head, acc, tile, shared)}
     ${lib.begin(lanes, group, "rows")}
 % if mask:
@@ -174,7 +128,8 @@ __kernel void attention_grad_q(
             ${lib.other("k", head, "keys", shared)}
             ${lib.other("v", value_head, "keys", shared)}
             ${lib.scores(acc, lanes, head, "keys", causal, mask, True)}
-            ## Delta comes last: Intel's CPU runtime mixes up work-items in (-own + shared * shared) behind a barrier.
+            ## Delta comes last: Intel's CPU runtime mixes up work-items in (-own + shared * shared)
+            ## behind a barrier.
             vector d_0 = 0, d_1 = 0, d_2 = 0, d_3 = 0;
             for (int e = 0; e < ${value_head}; e++) {
                 const vector x = gy_own[e];
@@ -186,31 +141,19 @@ __kernel void attention_grad_q(
             d_${u} = (d_${u} - delta_own[0]) * (scale * exp(s_${u} - lse_own[0]));
 % endfor
             for (int e = 0; e < ${head}; e++)
-                sums[e] += (d_0 * (${acc})k_0[e] + d_1 * (${acc})k_1[e]) + (d_2 * (${acc})k_2[e] + d_3 * (${acc})k_3[e]);
+                sums[e] += ${lib.of_four("d", "k", acc)};
         }
     }
     ${lib.release("gq", "sums", head, acc, ctype, lanes)}
 }
 </%def>
-<%def name="attention_grad_kv(ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
+<%def name="attention_grad_kv(
+    ctype, acc, lanes, head, value_head, tile, shared, group, causal, mask, mask_ctype)">
 ${lib.vectors(acc, lanes)}
 typedef ${ctype} element;
 typedef ${acc} float_type;
-__kernel void attention_grad_kv(
-    const int rows, const int keys, const int heads, const ${acc} scale,
-    __global ${ctype} *restrict gk, const long gk_offset,
-    __global ${ctype} *restrict gv, const long gv_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${acc} *restrict lse, const long lse_offset,
-    __global const ${acc} *restrict delta, const long delta_offset,
-    __global const ${ctype} *restrict q, const long q_offset,
-    __global const ${ctype} *restrict k, const long k_offset,
-    __global const ${ctype} *restrict v, const long v_offset
-% if mask:
-    , const int mask_batch, const int mask_head, const int mask_row, const int mask_key,
-    __global const ${mask_ctype} *restrict mask, const long mask_offset
-% endif
-) {
+__kernel void attention_grad_kv(...)
+{
     ${lib.tiles("q", head, "gy", value_head, acc, tile, shared)}
     ${lib.begin(lanes, group, "keys")}
 % if mask:
@@ -231,7 +174,8 @@ __kernel void attention_grad_kv(
         k_sums[e] = 0;
     for (int e = 0; e < ${value_head}; e++)
         v_sums[e] = 0;
-    for (int first = ${f"group_first / {tile} * {tile}" if causal else "0"}; first < rows; first += ${tile}) {
+    int first = ${f"group_first / {tile} * {tile}" if causal else "0"};
+    for (; first < rows; first += ${tile}) {
         ${lib.fetch((("q", head), ("gy", value_head)), "rows", tile, shared, group)}
         for (int j = first; j < min(first + ${tile}, rows); j += 4) {
             ${lib.other("q", head, "rows", shared)}
@@ -246,13 +190,13 @@ __kernel void attention_grad_kv(
 % for u in range(4):
                 d_${u} += x * (${acc})gy_${u}[e];
 % endfor
-                v_sums[e] += (p_0 * (${acc})gy_0[e] + p_1 * (${acc})gy_1[e]) + (p_2 * (${acc})gy_2[e] + p_3 * (${acc})gy_3[e]);
+                v_sums[e] += ${lib.of_four("p", "gy", acc)};
             }
 % for u in range(4):
             d_${u} *= scale * p_${u};
 % endfor
             for (int e = 0; e < ${head}; e++)
-                k_sums[e] += (d_0 * (${acc})q_0[e] + d_1 * (${acc})q_1[e]) + (d_2 * (${acc})q_2[e] + d_3 * (${acc})q_3[e]);
+                k_sums[e] += ${lib.of_four("d", "q", acc)};
         }
     }
     ${lib.release("gk", "k_sums", head, acc, ctype, lanes)}

@@ -10,26 +10,8 @@ from ...errors import ArgumentError
 from ...values.dtypes import Kind, from_name
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel, longs
+from ..kernel import Constraint, Kernel, longs, named
 from . import attention_tiles
-from .attention_tiles import TilesParams, Tiling
-
-
-class AttentionParams(NamedTuple):
-    """Parameters of every def; the template's header says what they are."""
-
-    ctype: str
-    acc: str
-    lanes: int
-    head: int
-    value_head: int
-    tile: int
-    shared: bool
-    group: int
-    causal: bool
-    mask: str | None
-    mask_ctype: str
-
 
 _LAWS = (
     Constraint("tile % 4 == 0", "keys are taken four at a time"),
@@ -93,7 +75,8 @@ def attention(
         return []
     work = _Work(target, _Shape.of(q, k, v), (q, k, v), mask, scores)
     kernels = (FORWARD, attention_tiles.FORWARD)
-    return [work.launch(kernels, (y, lse, q, k, v), over=work.shape.rows, products=2)]
+    operands = named("y lse q k v", y, lse, q, k, v)
+    return [work.launch(kernels, operands, over=work.shape.rows, products=2)]
 
 
 def attention_grad(
@@ -132,14 +115,16 @@ def attention_grad(
     _require_dense(*grads, lse, delta)
     gq, gk, gv = grads
     work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores)
-    inputs = (gy, lse, delta, q, k, v)
+    inputs = named("gy lse delta q k v", gy, lse, delta, q, k, v)
     launches: list[Launch] = []
     if gq.size:
         kernels = (GRAD_Q, attention_tiles.GRAD_Q)
-        launches.append(work.launch(kernels, (gq, *inputs), over=work.shape.rows, products=3))
+        operands = {"gq": gq, **inputs}
+        launches.append(work.launch(kernels, operands, over=work.shape.rows, products=3))
     if gk.size or gv.size:
         kernels = (GRAD_KV, attention_tiles.GRAD_KV)
-        launches.append(work.launch(kernels, (gk, gv, *inputs), over=work.shape.keys, products=4))
+        operands = {"gk": gk, "gv": gv, **inputs}
+        launches.append(work.launch(kernels, operands, over=work.shape.keys, products=4))
     return launches
 
 
@@ -175,7 +160,12 @@ class _Work(NamedTuple):
     scores: Scores
 
     def launch(
-        self, kernels: tuple[Kernel, Kernel], operands: tuple[Any, ...], *, over: int, products: int
+        self,
+        kernels: tuple[Kernel, Kernel],
+        operands: dict[str, Array],
+        *,
+        over: int,
+        products: int,
     ) -> Launch:
         """A launch: in tiles where they are for the device, else a row for a lane."""
         plain, in_tiles = kernels
@@ -184,41 +174,56 @@ class _Work(NamedTuple):
         pairs = shape.batch * shape.rows * shape.keys // (1 + scores.causal)
         cost = {
             "flops": pairs * (products * (shape.head + shape.value_head) + _EXP_FLOPS),
-            "bytes": sum(x.nbytes for x in operands) + (0 if mask is None else mask.nbytes),
+            "bytes": sum(x.nbytes for x in operands.values())
+            + (0 if mask is None else mask.nbytes),
         }
-        numbers = (shape.rows, shape.keys, shape.heads)
+        args: dict[str, Any] = {
+            **named("rows keys heads", shape.rows, shape.keys, shape.heads),
+            **named("scale mask", scores.scale, mask),
+            **operands,
+        }
         if by is None:
             _require_dense(*self.moved)
-            params = _params(self.target, operands[0], shape, mask, causal=scores.causal)
-            blocks = round_up(ceil_div(over, params.lanes), params.group)
+            rows, params = self._lanes()
+            steps = (None,) * 4 if mask is None else mask.strides
             return plain.launch(
-                params,
-                (*numbers, scores.scale, *operands, *_masking(mask)),
-                global_size=(blocks, shape.batch),
-                local_size=(params.group, 1),
+                {**self._params(), **params},
+                {**args, **named("mask_batch mask_head mask_row mask_key", *steps)},
+                global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
+                local_size=(params["group"], 1),
                 **cost,
             )
         _require_dense_rows(*self.moved)
+        wide = all(map(attention_tiles.in_fours, self.moved))
         return in_tiles.launch(
-            self._tiles(by),
-            (*numbers, self._strides(), scores.scale, *operands, *_masking(mask)[4:]),
+            {**self._params(), **by._asdict(), "wide": wide},
+            {**args, "strides": self._strides()},
             global_size=(ceil_div(over, by.own) * by.group, shape.batch),
             local_size=(by.group, 1),
             **cost,
         )
 
-    def _tiles(self, by: Tiling) -> TilesParams:
-        like, mask = self.moved[0], self.mask
-        return TilesParams(
-            like.dtype.ctype,
-            self.shape.head,
-            self.shape.value_head,
-            *by,
-            all(map(attention_tiles.in_fours, self.moved)),
-            self.scores.causal,
-            _kind(mask),
-            like.dtype.ctype if mask is None else mask.dtype.ctype,
-        )
+    def _params(self) -> dict[str, Any]:
+        """Parameters that the kernels of both kinds have."""
+        ctype, mask = self.moved[0].dtype.ctype, self.mask
+        kind = ctype if mask is None else mask.dtype.ctype
+        return {
+            **named("ctype head value_head", ctype, self.shape.head, self.shape.value_head),
+            **named("causal mask mask_ctype", self.scores.causal, _kind(mask), kind),
+        }
+
+    def _lanes(self) -> tuple[int, dict[str, Any]]:
+        """Rows of a work-item and the further parameters of kernels that keep rows in lanes."""
+        acc = from_name(self.moved[0].dtype.compute)
+        traits = self.target.traits
+        lanes, group, tile, shared = lanes_of(self.target, acc.itemsize), 1, _TILE, False
+        if traits.dedicated_local_memory:
+            lanes, group = 1, min(_GROUP, traits.max_group_size)
+            row_bytes = max(1, (self.shape.head + self.shape.value_head) * acc.itemsize)
+            fitting = traits.local_memory_bytes // row_bytes // _BLOCK * _BLOCK
+            # Rows too long for local memory are read from where they are.
+            shared, tile = fitting > 0, min(_TILE, fitting) or _TILE
+        return lanes, named("acc lanes tile shared group", acc.ctype, lanes, tile, shared, group)
 
     def _strides(self) -> bytes:
         steps = [step for x in self.moved for step in x.strides[:3]]
@@ -226,39 +231,8 @@ class _Work(NamedTuple):
         return longs(*steps, *(() if self.mask is None else self.mask.strides))
 
 
-def _params(
-    target: Target, like: Array, shape: _Shape, mask: Array | None, *, causal: bool
-) -> AttentionParams:
-    acc = from_name(like.dtype.compute)
-    traits = target.traits
-    lanes, group, tile, shared = lanes_of(target, acc.itemsize), 1, _TILE, False
-    if traits.dedicated_local_memory:
-        lanes, group = 1, min(_GROUP, traits.max_group_size)
-        row_bytes = max(1, (shape.head + shape.value_head) * acc.itemsize)
-        fitting = traits.local_memory_bytes // row_bytes // _BLOCK * _BLOCK
-        # Rows too long for local memory are read from where they are.
-        shared, tile = fitting > 0, min(_TILE, fitting) or _TILE
-    return AttentionParams(
-        like.dtype.ctype,
-        acc.ctype,
-        lanes,
-        shape.head,
-        shape.value_head,
-        tile,
-        shared,
-        group,
-        causal,
-        _kind(mask),
-        like.dtype.ctype if mask is None else mask.dtype.ctype,
-    )
-
-
 def _kind(mask: Array | None) -> str | None:
     return None if mask is None else "keep" if mask.dtype.kind is Kind.BOOL else "add"
-
-
-def _masking(mask: Array | None) -> tuple[Any, ...]:
-    return () if mask is None else (*mask.strides, mask)
 
 
 def _require_dense(*arrays: Array) -> None:

@@ -16,47 +16,29 @@
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
 ## param    mask_ctype: str                its element type
-## def      attention_tiles
-## arg      rows: int
-## arg      keys: int
-## arg      heads: int
+## def      attention_tiles, attention_tiles_grad_q, attention_tiles_grad_kv
+## arg      rows, keys, heads: int
 ## arg      strides: long16                of q, k, v, gy: batch, head, row; of the mask: all
 ## arg      scale: ctype
+## def      attention_tiles
 ## arg      y: out ctype[batch, rows, value_head]
 ## arg      lse: out ctype[batch, rows]    logarithms of the sums of exponentials
-## arg      q: in ctype[batch, rows, head]
-## arg      k: in ctype[batch, keys, head]
-## arg      v: in ctype[batch, keys, value_head]
-## arg      mask: in mask_ctype[batch, heads, rows, keys]   only where there is one
 ## def      attention_tiles_grad_q
-## arg      rows: int
-## arg      keys: int
-## arg      heads: int
-## arg      strides: long16
-## arg      scale: ctype
 ## arg      gq: out ctype[batch, rows, head]
-## arg      gy: in ctype[batch, rows, value_head]
-## arg      lse: in ctype[batch, rows]
-## arg      delta: in ctype[batch, rows]
-## arg      q: in ctype[batch, rows, head]
-## arg      k: in ctype[batch, keys, head]
-## arg      v: in ctype[batch, keys, value_head]
-## arg      mask: in mask_ctype[batch, heads, rows, keys]
 ## def      attention_tiles_grad_kv
-## arg      rows: int
-## arg      keys: int
-## arg      heads: int
-## arg      strides: long16
-## arg      scale: ctype
 ## arg      gk: out ctype[batch, keys, head]
 ## arg      gv: out ctype[batch, keys, value_head]
+## def      attention_tiles_grad_q, attention_tiles_grad_kv
 ## arg      gy: in ctype[batch, rows, value_head]
 ## arg      lse: in ctype[batch, rows]
 ## arg      delta: in ctype[batch, rows]
+## def      attention_tiles, attention_tiles_grad_q, attention_tiles_grad_kv
 ## arg      q: in ctype[batch, rows, head]
 ## arg      k: in ctype[batch, keys, head]
 ## arg      v: in ctype[batch, keys, value_head]
+## % if mask:
 ## arg      mask: in mask_ctype[batch, heads, rows, keys]
+## % endif
 ## launch   (own rows in groups of lanes * columns items, batch)
 ## numerics the running maximum is subtracted; a row for which no key counts gives 0; sums in the
 ##          order of the others, of exponentials by columns first
@@ -69,17 +51,8 @@
 %>
 ${lib.types(ctype)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
-__kernel void attention_tiles(
-    const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
-    __global ${ctype} *restrict y, const long y_offset,
-    __global ${ctype} *restrict lse, const long lse_offset,
-    __global const ${ctype} *restrict q, const long q_offset,
-    __global const ${ctype} *restrict k, const long k_offset,
-    __global const ${ctype} *restrict v, const long v_offset
-% if mask:
-    , __global const ${mask_ctype} *restrict mask, const long mask_offset
-% endif
-) {
+__kernel void attention_tiles(...)
+{
     ## The weights take the place of the keys, which are done with by then.
     __local four q_four[${own * step // 4}], k_four[${max(tile * step, tile * (own + 4)) // 4}];
     __local four v_four[${tile * value_step // 4}], top_four[${own * (columns + 4) // 4}];
@@ -159,19 +132,8 @@ __kernel void attention_tiles(
 %>
 ${lib.types(ctype)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
-__kernel void attention_tiles_grad_q(
-    const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
-    __global ${ctype} *restrict gq, const long gq_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict lse, const long lse_offset,
-    __global const ${ctype} *restrict delta, const long delta_offset,
-    __global const ${ctype} *restrict q, const long q_offset,
-    __global const ${ctype} *restrict k, const long k_offset,
-    __global const ${ctype} *restrict v, const long v_offset
-% if mask:
-    , __global const ${mask_ctype} *restrict mask, const long mask_offset
-% endif
-) {
+__kernel void attention_tiles_grad_q(...)
+{
     ## The weights take the place of the values, which are done with by then.
     __local four q_four[${own * step // 4}], gy_four[${own * value_step // 4}];
     __local four k_four[${tile * step // 4}];
@@ -220,20 +182,8 @@ __kernel void attention_tiles_grad_q(
 %>
 ${lib.types(ctype)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
-__kernel void attention_tiles_grad_kv(
-    const int rows, const int keys, const int heads, const long16 strides, const ${ctype} scale,
-    __global ${ctype} *restrict gk, const long gk_offset,
-    __global ${ctype} *restrict gv, const long gv_offset,
-    __global const ${ctype} *restrict gy, const long gy_offset,
-    __global const ${ctype} *restrict lse, const long lse_offset,
-    __global const ${ctype} *restrict delta, const long delta_offset,
-    __global const ${ctype} *restrict q, const long q_offset,
-    __global const ${ctype} *restrict k, const long k_offset,
-    __global const ${ctype} *restrict v, const long v_offset
-% if mask:
-    , __global const ${mask_ctype} *restrict mask, const long mask_offset
-% endif
-) {
+__kernel void attention_tiles_grad_kv(...)
+{
     __local four k_four[${own * step // 4}], v_four[${own * value_step // 4}];
     __local four q_four[${tile * step // 4}], gy_four[${tile * value_step // 4}];
     __local four weight_four[${tile * (own + 4) // 4}];

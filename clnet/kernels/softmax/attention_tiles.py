@@ -9,22 +9,6 @@ from ...device import Target
 from ..kernel import Constraint, Kernel
 
 
-class TilesParams(NamedTuple):
-    """Parameters of every def; the template's header says what they are."""
-
-    ctype: str
-    head: int
-    value_head: int
-    item: int
-    lanes: int
-    columns: int
-    tile: int
-    wide: bool
-    causal: bool
-    mask: str | None
-    mask_ctype: str
-
-
 class Tiling(NamedTuple):
     """How a kernel cuts up its work.
 
