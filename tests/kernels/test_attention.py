@@ -61,9 +61,27 @@ def expected(
     [(20, 12, True, False), (16, 8, False, True)],
     ids=["causal", "mask"],
 )
+@pytest.mark.parametrize("parts", [0, 1, 2, 4])
 def test_tiles_match_reference(
-    small: Target, head: int, value_head: int, *, causal: bool, masked: bool
+    small: Target,
+    head: int,
+    value_head: int,
+    parts: int,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    causal: bool,
+    masked: bool,
 ) -> None:
+    """Gradients by two kernels, and by stored gradients of scores, of so many parts of the heads.
+
+    Of the causal ones the product with the keys takes blocks of rows.
+    """
+    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if parts else 1e9)
+    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+    fitting = {0: 6, 1: 6, 2: 3, 4: 2}[parts]  # heads of the six
+    room = 2 * fitting * KEYS * attention_tiles.slope_step(ROWS) * 4
+    traits = replace(small.traits, compute_units=1)
+    small = replace(small, traits=traits, workspace_limit=room)
     shapes = ((ROWS, head), (KEYS, head), (KEYS, value_head), (ROWS, value_head))
     values = [normal(BATCH, HEADS, *s, seed=i) for i, s in enumerate(shapes)]
     keep = np.ones((BATCH, HEADS, ROWS, KEYS), bool)
@@ -79,6 +97,7 @@ def test_tiles_match_reference(
     q, k, v, gy = (between(x) for x in values)
     scores = Scores(0.3, causal)
     assert read_views(small, q, v)
+    assert len(attention_tiles.parts_with_slopes(small, q, v)) == parts
 
     y, lse = poisoned((BATCH, HEADS, ROWS, value_head)), poisoned((BATCH, HEADS, ROWS))
     run(attention(small, y, lse, q, k, v, mask, scores=scores))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...array import Array
-from ...device import Launch, Target
+from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import Kind, from_name
 from ...values.shapes import ceil_div, round_up
+from ..gemm import gemm
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, longs, named
 from . import attention_tiles
+from .attention_tiles import Part
 
 _LAWS = (
     Constraint("tile % 4 == 0", "keys are taken four at a time"),
@@ -20,6 +22,7 @@ _LAWS = (
 FORWARD = Kernel("attention", "softmax/attention.mako", constraints=_LAWS)
 GRAD_Q = Kernel("attention_grad_q", "softmax/attention.mako", constraints=_LAWS)
 GRAD_KV = Kernel("attention_grad_kv", "softmax/attention.mako", constraints=_LAWS)
+_KERNELS_KV = (GRAD_KV, attention_tiles.GRAD_KV)
 
 _GROUP = 64
 _TILE = 32
@@ -107,24 +110,64 @@ def attention_grad(
         scores: the same.
 
     Returns:
-        A launch for the queries' gradient and one for the keys' and values'.
+        A launch for the queries' gradient and one for the keys' and values'; or, where memory for
+        the scores' gradients pays, launches for parts of the heads: one for the keys' and values',
+        and the products that give the queries'.
 
     Raises:
         ArgumentError: if an array but the mask is not as dense.
     """
     _require_dense(*grads, lse, delta)
     gq, gk, gv = grads
-    work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores)
     inputs = named("gy lse delta q k v", gy, lse, delta, q, k, v)
+    work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores)
+    if gq.size and gk.size and (parts := attention_tiles.parts_with_slopes(target, q, v)):
+        memory = Scratch(gq.device)
+        return [
+            launch for part in parts for launch in _by_slopes(work, grads, inputs, part, memory)
+        ]
     launches: list[Launch] = []
     if gq.size:
         kernels = (GRAD_Q, attention_tiles.GRAD_Q)
         operands = {"gq": gq, **inputs}
         launches.append(work.launch(kernels, operands, over=work.shape.rows, products=3))
     if gk.size or gv.size:
-        kernels = (GRAD_KV, attention_tiles.GRAD_KV)
         operands = {"gk": gk, "gv": gv, **inputs}
-        launches.append(work.launch(kernels, operands, over=work.shape.keys, products=4))
+        launches.append(work.launch(_KERNELS_KV, operands, over=work.shape.keys, products=4))
+    return launches
+
+
+def _by_slopes(
+    whole: _Work,
+    grads: tuple[Array, Array, Array],
+    inputs: dict[str, Array],
+    part: Part,
+    memory: Scratch,
+) -> list[Launch]:
+    """Gradients of a part of the heads: the scores' are stored, and multiplied by the keys."""
+    gq, gk, gv = (part.of(x) for x in grads)
+    arrays = {name: part.of(x) for name, x in inputs.items()}
+    moved = (arrays["q"], arrays["k"], arrays["v"], arrays["gy"])
+    mask = None if whole.mask is None else part.of(whole.mask)
+    work = _Work(whole.target, _Shape.of(*moved[:3]), moved, mask, whole.scores)
+    n, heads, rows, _ = gq.shape
+    keys, step = gk.shape[2], attention_tiles.slope_step(rows)
+    mark = memory.mark()
+    store = Array.scratch(memory, (n, heads, keys, step), gq.dtype)
+    block = attention_tiles.causal_block(rows) if whole.scores.causal else rows
+    operands = {"gk": gk, "gv": gv, "store": store, **arrays}
+    launches = [work.launch(_KERNELS_KV, operands, over=keys, products=4, block=block)]
+    batches = (heads * keys * step, keys * step)
+    for first in range(0, rows, block):
+        count = min(block, rows - first)
+        most = min(keys, first + count) if whole.scores.causal else keys
+        out = gq.view((n, heads, count, gq.shape[3]), gq.strides, gq.offset + first * gq.strides[2])
+        slopes = store.view((n, heads, count, most), (*batches, 1, step), store.offset + first)
+        others = moved[1].view((n, heads, most, gq.shape[3]), moved[1].strides)
+        inner = memory.mark()
+        launches += gemm(whole.target, out, slopes, others, alpha=whole.scores.scale)
+        memory.rewind(inner)
+    memory.rewind(mark)
     return launches
 
 
@@ -166,8 +209,12 @@ class _Work(NamedTuple):
         *,
         over: int,
         products: int,
+        block: int = 0,
     ) -> Launch:
-        """A launch: in tiles where they are for the device, else a row for a lane."""
+        """A launch: in tiles where they are for the device, else a row for a lane.
+
+        Gradients of scores are stored if there is a ``block`` of rows.
+        """
         plain, in_tiles = kernels
         by = attention_tiles.tiling(self.target, in_tiles, self.moved[0], self.moved[2])
         shape, scores, mask = self.shape, self.scores, self.mask
@@ -194,9 +241,13 @@ class _Work(NamedTuple):
                 **cost,
             )
         _require_dense_rows(*self.moved)
-        wide = all(map(attention_tiles.in_fours, self.moved))
+        params = {**self._params(), **by._asdict()}
+        params["wide"] = all(map(attention_tiles.in_fours, self.moved))
+        if in_tiles is attention_tiles.GRAD_KV:
+            params |= {"slopes": block > 0, "block": block if scores.causal else 0}
+            args["step"] = attention_tiles.slope_step(shape.rows) if block else None
         return in_tiles.launch(
-            {**self._params(), **by._asdict(), "wide": wide},
+            params,
             {**args, "strides": self._strides()},
             global_size=(ceil_div(over, by.own) * by.group, shape.batch),
             local_size=(by.group, 1),

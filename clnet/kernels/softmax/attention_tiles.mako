@@ -16,6 +16,9 @@
 ## param    causal: bool                   a key counts for its own row and later ones only
 ## param    mask: None|'add'|'keep'        added to the scores, or tells which count
 ## param    mask_ctype: str                its element type
+## param    slopes: bool                   gradients of the scores are stored, for a product with k
+## param    block: int                     rows that the product takes at once; where causal, those
+##                                         before a key in its block are stored, too, as 0
 ## def      attention_tiles, attention_tiles_grad_q, attention_tiles_grad_kv
 ## arg      rows, keys, heads: int
 ## arg      strides: long16                of q, k, v, gy: batch, head, row; of the mask: all
@@ -28,6 +31,10 @@
 ## def      attention_tiles_grad_kv
 ## arg      gk: out ctype[batch, keys, head]
 ## arg      gv: out ctype[batch, keys, value_head]
+## % if slopes:
+## arg      store: out ctype[batch, keys, step]    gradients of scores, divided by scale
+## arg      step: int                      rows, rounded up
+## % endif
 ## def      attention_tiles_grad_q, attention_tiles_grad_kv
 ## arg      gy: in ctype[batch, rows, value_head]
 ## arg      lse: in ctype[batch, rows]
@@ -175,7 +182,8 @@ __kernel void attention_tiles_grad_q(...)
 }
 </%def>
 <%def name="attention_tiles_grad_kv(
-    ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype)">
+    ctype, head, value_head, item, lanes, columns, tile, wide, causal, mask, mask_ctype, slopes,
+    block)">
 <%
     group, own, each = lanes * columns, item * lanes, tile // columns
     step, value_step = (head + 3) // 4 * 4 + 4, (value_head + 3) // 4 * 4 + 4
@@ -200,6 +208,19 @@ __kernel void attention_tiles_grad_kv(...)
     ${lib.sums("k_sum", head, item, columns)}
     ${lib.sums("v_sum", value_head, item, columns)}
     int first = ${f"group_first / {tile} * {tile}" if causal else "0"};
+% if slopes:
+    ## Neighbouring items store neighbouring rows.
+    store += store_offset + ((long)batch * keys + own_first) * step;
+% if causal:
+    for (int other = group_first / ${block} * ${block} + across; other < min(first, rows);
+        other += ${columns}) {
+% for a in range(item):
+        if (own_first + ${a * lanes} < keys)
+            store[(long)${a * lanes} * step + other] = 0;
+% endfor
+    }
+% endif
+% endif
     for (; first < rows; first += ${tile}) {
         barrier(CLK_LOCAL_MEM_FENCE);
         ${lib.stage("q_tile", "q", "strides.s2", "first", "rows", tile, head, group, wide)}
@@ -226,6 +247,10 @@ __kernel void attention_tiles_grad_kv(...)
             const element less = other < rows ? delta[other] : 0;
 % for a in range(item):
             d_${a}_${u} = (d_${a}_${u} - less) * s_${a}_${u};
+% if slopes:
+            if (other < rows && own_first + ${a * lanes} < keys)
+                store[(long)${a * lanes} * step + other] = d_${a}_${u};
+% endif
 % endfor
         }
 % endfor

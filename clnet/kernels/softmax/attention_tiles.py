@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ...array import Array
 from ...device import Target
+from ...values.shapes import ceil_div, round_up
 from ..kernel import Constraint, Kernel
 
 
@@ -66,6 +67,80 @@ TILINGS = {
         256: (Tiling(4, 16, 16, 32), *_LESS),
     },
 }
+
+
+# A group's share of a unit, and what storing and reading a score's gradient costs, in operations:
+# 8 bytes at the 14 operations a byte of today's large GPUs.
+_GROUPS_OF_A_UNIT = 2
+_SLOPE_FLOPS = 112
+# Of the scratch memory, what the scores' gradients may take; the product with them wants some, too.
+_SLOPES_SHARE = 2
+_CAUSAL_BLOCKS, _CAUSAL_LEAST = 4, 256
+
+
+class Part(NamedTuple):
+    """Some heads of some images.
+
+    Attributes:
+        image: the first.
+        images: how many.
+        head: the first of each.
+        heads: how many.
+    """
+
+    image: int
+    images: int
+    head: int
+    heads: int
+
+    def of(self, x: Array) -> Array:
+        """The part of an array ``(n, heads, ...)``."""
+        image, head = x.strides[:2]
+        offset = x.offset + self.image * image + self.head * head
+        return x.view((self.images, self.heads, *x.shape[2:]), x.strides, offset)
+
+
+def parts_with_slopes(target: Target, q: Array, v: Array) -> list[Part]:
+    """The heads in parts for which gradients of the scores are stored; none if that does not pay.
+
+    Without them the queries' gradient takes three products; with them it takes one, and memory.
+
+    Args:
+        target: the device's traits.
+        q: the queries.
+        v: the values.
+    """
+    n, heads, rows, head = q.shape
+    keys, value_head = v.shape[2:]
+    by = tiling(target, GRAD_KV, q, v)
+    if by is None or 2 * (head + value_head) < _SLOPE_FLOPS:
+        return []
+    room = target.workspace_limit // _SLOPES_SHARE
+    fitting = room // (keys * slope_step(rows) * q.dtype.itemsize)
+    if fitting >= n * heads:
+        return [Part(0, n, 0, heads)]
+    # Fewer groups than that leave units without work, in every part.
+    if fitting * ceil_div(keys, by.own) < _GROUPS_OF_A_UNIT * target.traits.compute_units:
+        return []
+    if fitting < heads:
+        count = ceil_div(heads, ceil_div(heads, fitting))
+        return [
+            Part(image, 1, first, min(count, heads - first))
+            for image in range(n)
+            for first in range(0, heads, count)
+        ]
+    count = ceil_div(n, ceil_div(n, fitting // heads))
+    return [Part(first, min(count, n - first), 0, heads) for first in range(0, n, count)]
+
+
+def slope_step(rows: int) -> int:
+    """Elements from a key's gradients of scores to the next's: whole fours."""
+    return round_up(rows, 4)
+
+
+def causal_block(rows: int) -> int:
+    """Rows whose gradients a product gives at once, of the keys up to the last of them."""
+    return max(_CAUSAL_LEAST, round_up(ceil_div(rows, _CAUSAL_BLOCKS), 128))
 
 
 def tiling(target: Target, kernel: Kernel, q: Array, v: Array) -> Tiling | None:
