@@ -13,6 +13,7 @@ from clnet.errors import ArgumentError
 from clnet.kernels import tile
 from clnet.kernels.conv import (
     conv_depthwise_strip,
+    conv_depthwise_tile,
     conv_implicit,
     conv_implicit_weight,
     conv_winograd,
@@ -210,6 +211,46 @@ def test_strips_match_reference(geometry, where, monkeypatch):
     if case.g.oh > 1:
         assert all(found[0].kernel.params["strip"] > 1 for found in launches)
     check(run(where, target, case, Algorithm.DEPTHWISE), case)
+
+
+TILES = {
+    "same": ConvGeometry(7, 3, 10, 11, 3, 5, 5, 10, 11, 1, 1, 2, 2, 1, 1, 3),
+    "dilated": ConvGeometry(3, 2, 13, 17, 2, 3, 6, 15, 7, 1, 1, 5, 0, 2, 2, 2),
+}
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    """Depthwise convolutions in tiles of few columns, filters in parts."""
+    sizes = {"_LONGEST": 4, "_WIDEST": 6, "_SUMS": 12, "_GROUPS_PER_UNIT": 1}
+    for name, value in {**sizes, "_WEIGHT_GROUPS_PER_UNIT": 1}.items():
+        monkeypatch.setattr(conv_depthwise_tile, name, value)
+    conv_depthwise_tile._cut.cache_clear()
+    yield
+    conv_depthwise_tile._cut.cache_clear()
+
+
+@pytest.mark.parametrize("geometry", TILES)
+def test_tiles_of_planes_match_reference(geometry, where, small_tiles):
+    """Tiles of several strips and planes, of which the last lack some."""
+    case = Reference(TILES[geometry])
+    target = target_of(where, {**GPU, "compute_units": 2, "max_group_size": 64})
+    _, launches = launches_of(where, target, case, Algorithm.DEPTHWISE)
+    names = ["conv_depthwise_tile", "conv_depthwise_tile", "conv_depthwise_tile_weight"]
+    assert [found[0].kernel.name for found in launches] == names
+    if geometry == "same":
+        assert all(found[0].kernel.params["planes"] > 1 for found in launches)
+    check(run(where, target, case, Algorithm.DEPTHWISE), case)
+    y, *_ = run(where, target, case, Algorithm.DEPTHWISE, "relu")
+    np.testing.assert_allclose(y, np.maximum(case.forward(), 0), rtol=0, atol=1e-4)
+
+
+def test_planes_too_large_for_local_memory_are_computed_in_strips(where):
+    g = ConvGeometry(1, 1, 90, 3, 1, 5, 4, 2, 3, 1, 1, 0, 1, 22, 1, 1)
+    few = dataclasses.replace(target_of(where, GPU).traits, local_memory_bytes=1024)
+    assert conv_depthwise_tile.suits(target_of(where, GPU), g, 4)
+    assert not conv_depthwise_tile.suits(Target(few, 0), g, 4)
+    assert not conv_depthwise_tile.suits(target_of(where, GPU), g._replace(sh=2), 4)
 
 
 def test_filters_too_tall_for_strips_are_computed_without_them(where):

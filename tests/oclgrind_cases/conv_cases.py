@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from clnet.kernels import tile
 from clnet.kernels.conv import (
     conv_depthwise,
     conv_depthwise_strip,
+    conv_depthwise_tile,
     conv_direct,
     conv_im2col,
     conv_implicit,
@@ -29,6 +31,7 @@ from .harness import REALS, case, constants, given, near, normal, output, run
 MODULES = (
     conv_depthwise,
     conv_depthwise_strip,
+    conv_depthwise_tile,
     conv_direct,
     conv_implicit,
     conv_implicit_weight,
@@ -44,6 +47,7 @@ LARGE_FILTER = ConvGeometry(1, 2, 6, 5, 3, 4, 3, 3, 3)
 POINTWISE = ConvGeometry(2, 5, 3, 3, 4, 1, 1, 3, 3)
 CHANNELS = ConvGeometry(1, 9, 4, 4, 8, 3, 3, 4, 4, ph=1, pw=1)
 SKIPPING = ConvGeometry(1, 2, 5, 5, 2, 1, 1, 2, 2, sh=3, sw=3)
+LARGE_DEPTHWISE = ConvGeometry(3, 2, 7, 8, 2, 4, 5, 8, 9, ph=2, pw=3, groups=2)
 DEPTHWISE = ConvGeometry(1, 4, 5, 4, 8, 3, 3, 5, 4, ph=1, pw=1, groups=4)
 
 
@@ -163,3 +167,16 @@ def depthwise_in_strips(target: Target) -> None:
         for dtype in REALS:
             check(target, DEPTHWISE, Algorithm.DEPTHWISE, dtype, full=True)
         check(target, STRIDED, Algorithm.DEPTHWISE, np.float32, full=False)
+
+
+@case("gpu")
+def depthwise_in_tiles(target: Target) -> None:
+    few = {"_LONGEST": 3, "_WIDEST": 5, "_SUMS": 12}
+    with constants(conv_depthwise_tile, **few):
+        for dtype in REALS:
+            check(target, LARGE_DEPTHWISE, Algorithm.DEPTHWISE, dtype, full=True)
+    whole = LARGE_DEPTHWISE._replace(h=4, oh=5, w=4, ow=5, n=5)
+    traits = replace(target.traits, compute_units=1)
+    with constants(conv_depthwise_tile, _GROUPS_PER_UNIT=1, _WEIGHT_GROUPS_PER_UNIT=1):
+        one = replace(target, traits=traits)
+        check(one, whole, Algorithm.DEPTHWISE, np.float32, full=False)

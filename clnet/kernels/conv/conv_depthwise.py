@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import round_up
 from ..kernel import Kernel, named
-from . import conv_depthwise_strip
+from . import conv_depthwise_strip, conv_depthwise_tile
 from .conv_geometry import ConvGeometry
 
 _GROUP_SIZE = 64
@@ -30,8 +31,8 @@ def forward(
     activation: str | None,
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    if _in_strips(target, g):
-        return conv_depthwise_strip.forward(target, y, x, weight, bias, g, activation=activation)
+    if way := _way(target, g, y):
+        return way.forward(target, y, x, weight, bias, g, activation=activation)
     params = {**_params(y, g), "bias": bias is not None, "activation": activation}
     offsets = weight if bias is None else bias
     args = {**named("y x weight offsets", y, x, weight, offsets), **_sizes(g)}
@@ -51,8 +52,8 @@ def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    if _in_strips(target, g):
-        return conv_depthwise_strip.input_grad(target, gx, gy, weight, g)
+    if way := _way(target, g, gx):
+        return way.input_grad(target, gx, gy, weight, g)
     return [
         INPUT.launch(
             _params(gx, g),
@@ -67,8 +68,8 @@ def input_grad(
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
-    if _in_strips(target, g):
-        return conv_depthwise_strip.weight_grad(target, gw, gy, x, g)
+    if way := _way(target, g, gw):
+        return way.weight_grad(target, gw, gy, x, g)
     return [
         WEIGHT.launch(
             _params(gw, g),
@@ -81,9 +82,16 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     ]
 
 
-def _in_strips(target: Target, g: ConvGeometry) -> bool:
-    """Sums of nothing, which the strips' grids would not reach, are for the kernels here."""
-    return g.flops > 0 and conv_depthwise_strip.suits(target, g)
+def _way(target: Target, g: ConvGeometry, out: Array) -> ModuleType | None:
+    """The module whose kernels suit better than those here, or None.
+
+    Sums of nothing, which their grids would not reach, are for the kernels here.
+    """
+    if g.flops == 0:
+        return None
+    if conv_depthwise_tile.suits(target, g, out.dtype.itemsize):
+        return conv_depthwise_tile
+    return conv_depthwise_strip if conv_depthwise_strip.suits(target, g) else None
 
 
 def _params(result: Array, g: ConvGeometry) -> dict[str, Any]:

@@ -57,6 +57,7 @@
 ## numerics sums in the order channel, column, row; weight gradient: an item sums its strips in
 ##          order, those of a group and the parts are added up as trees of one shape
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
+<%namespace name="taps" file="/lib/taps.mako"/>
 <%def name="conv_depthwise_strip(
     ctype, kh, kw, sh, sw, dh, dw, strip, group_size, gradient, bias, activation)">
 <%
@@ -119,29 +120,21 @@ __kernel void conv_depthwise_strip(...)
 </%def>
 <%def name="conv_depthwise_strip_weight(ctype, kh, kw, sh, sw, dh, dw, strip, group_size, span)">
 <%
-    taps = []
-    for r in range(kh):
-        for q in range(span):
-            taps.append((r, q))
     readers = {}
     for a in range(strip):
         for r in range(kh):
             readers.setdefault(a * sh + r * dh, []).append((a, r))
-    # Taps that are added up at once, and items that share one.
-    together = min(8, group_size)
-    pieces = group_size // together
 %>
 __attribute__((reqd_work_group_size(${group_size}, 1, 1)))
 __kernel void conv_depthwise_strip_weight(...)
 {
-    __local ${ctype} partial[${together * group_size}];
     const int lane = get_local_id(0), parts = get_num_groups(0);
     const int o = get_group_id(1) / icg, c = get_group_id(1) % icg,
         first = get_group_id(2) * ${span};
     const int source = o / (oc / groups) * icg + c;
     gy += gy_offset + (long)o * oh * ow;
     x += x_offset + (long)source * h * w;
-    ${ctype} ${", ".join("sum_%d_%d = 0" % tap for tap in taps)};
+    ${ctype} ${", ".join(f"sum_{r}_{q} = 0" for r in range(kh) for q in range(span))};
     for (long item = get_global_id(0); item < items; item += get_global_size(0)) {
         const int column = item % ow, begin = item / ow % strips * ${strip},
             top = begin * ${sh} - ph;
@@ -168,30 +161,6 @@ __kernel void conv_depthwise_strip_weight(...)
 % endfor
     }
     gw += gw_offset + ((long)get_group_id(0) * oc * icg + get_group_id(1)) * ${kh * kw};
-% for begin in range(0, len(taps), together):
-    barrier(CLK_LOCAL_MEM_FENCE);
-% for u, tap in enumerate(taps[begin:begin + together]):
-    partial[${u * group_size} + lane] = sum_${tap[0]}_${tap[1]};
-% endfor
-    barrier(CLK_LOCAL_MEM_FENCE);
-    {
-        const int tap = lane / ${pieces}, piece = lane % ${pieces}, number = ${begin} + tap;
-        __local ${ctype} *row = partial + tap * ${group_size};
-        ${ctype} sum = 0;
-        if (number < ${len(taps)})
-            for (int i = piece; i < ${group_size}; i += ${pieces})
-                sum += row[i];
-        barrier(CLK_LOCAL_MEM_FENCE);
-        row[piece] = sum;
-% for share in [pieces >> i for i in range(1, pieces.bit_length())]:
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (piece < ${share})
-            row[piece] += row[piece + ${share}];
-% endfor
-        const int s = first + number % ${span};
-        if (piece == 0 && number < ${len(taps)} && s < ${kw})
-            gw[number / ${span} * ${kw} + s] = row[0];
-    }
-% endfor
+    ${taps.add_up(ctype, kh, kw, span, group_size)}
 }
 </%def>

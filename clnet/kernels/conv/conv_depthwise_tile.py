@@ -1,0 +1,231 @@
+"""Depthwise convolution with large filters on GPUs: tiles of planes in local memory."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ...array import Array
+from ...device import DeviceTraits, Launch, Scratch, Target
+from ...errors import ArgumentError
+from ...values.shapes import ceil_div, round_up
+from ..kernel import Constraint, Kernel, named
+from ..reduce import Reduction, reduce
+from .conv_geometry import ConvGeometry
+
+_ENOUGH = Constraint("group_size >= columns * strips * planes", "an item has one strip")
+_POWER = Constraint("group_size & (group_size - 1) == 0", "sums are halved")
+TILE = Kernel("conv_depthwise_tile", "conv/conv_depthwise_tile.mako", (_ENOUGH,))
+WEIGHT = Kernel("conv_depthwise_tile_weight", "conv/conv_depthwise_tile.mako", (_ENOUGH, _POWER))
+
+# Smaller filters read a value so few times that strips without local memory do as well.
+_LEAST_TAPS = 16
+# Rows of a filter that an item has in registers, sums of taps, results of an item at most.
+_TALLEST = 15
+_SUMS = 56
+_LONGEST = 14
+_WIDEST = 64
+_GROUP_SIZE = 256
+_WARP = 32
+# Several groups share a unit's local memory.
+_LOCAL_BYTES = 32768
+_GROUPS_PER_UNIT = 4
+_WEIGHT_GROUPS_PER_UNIT = 8
+
+
+class Cut(NamedTuple):
+    """How planes are cut up.
+
+    Attributes:
+        strip: results of an item.
+        strips: strips of a tile, below each other.
+        columns: columns of a tile.
+        planes: of which a group has a tile each.
+        pad: elements between their tiles.
+    """
+
+    strip: int
+    strips: int
+    columns: int
+    planes: int
+    pad: int
+
+    @property
+    def items(self) -> int:
+        """Of a group, that have a strip."""
+        return self.strips * self.columns * self.planes
+
+
+class _Planes(NamedTuple):
+    """What is computed: the sizes of its results and of what lies around them.
+
+    Attributes:
+        count: planes, of which any may share a group.
+        oh, ow: sizes of a plane of results.
+        kh, kw: columns and rows of the filter that a group sees.
+        dh, dw: their distances.
+        further: elements of local memory beside the tiles.
+        least: groups that are wanted.
+        power: groups are powers of two.
+    """
+
+    count: int
+    oh: int
+    ow: int
+    kh: int
+    kw: int
+    dh: int
+    dw: int
+    further: int
+    least: int
+    power: bool
+
+
+def suits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
+    """Whether tiles are for the device and the convolution, in all three directions.
+
+    Args:
+        target: the device's traits.
+        g: the sizes.
+        itemsize: bytes of an element.
+    """
+    single = (g.sh, g.sw, g.icg, g.ocg) == (1, 1, 1, 1)
+    if not target.traits.dedicated_local_memory or not single:
+        return False
+    if g.taps < _LEAST_TAPS or g.kh > _TALLEST:
+        return False
+    traits = target.traits
+    problems = (_results(traits, g, g.oh, g.ow), _results(traits, g, g.h, g.w), _sums(traits, g))
+    return all(_cut(traits, problem, itemsize) is not None for problem in problems)
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    g: ConvGeometry,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    args = {
+        **named("y x weight offsets", y, x, weight, weight if bias is None else bias),
+        **g.sizes("h w oh ow ph pw"),
+    }
+    made = named("flip bias activation", False, bias is not None, activation)
+    return [_launch(target, args, made, g)]
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
+) -> list[Launch]:
+    """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    args = {
+        **named("y x weight offsets", gx, gy, weight, weight),
+        **named("h w oh ow", g.oh, g.ow, g.h, g.w),
+        **named("ph pw", (g.kh - 1) * g.dh - g.ph, (g.kw - 1) * g.dw - g.pw),
+    }
+    return [_launch(target, args, named("flip bias activation", True, False, None), g)]
+
+
+def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
+    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
+    cut = _cut(target.traits, _sums(target.traits, g), gw.dtype.itemsize)
+    if cut is None:
+        raise _unfit(g)
+    spans = _spans(g)
+    across, down = ceil_div(g.ow, cut.columns), ceil_div(g.oh, cut.strip * cut.strips)
+    blocks = ceil_div(g.n, cut.planes) * across * down
+    wanted = ceil_div(target.traits.compute_units * _WEIGHT_GROUPS_PER_UNIT, g.oc * spans)
+    parts = max(1, min(wanted, blocks, target.workspace_limit // gw.nbytes))
+    memory = Scratch(gw.device)
+    out = gw if parts == 1 else Array.scratch(memory, (parts, *gw.shape), gw.dtype)
+    group = 1 << (cut.items - 1).bit_length()
+    launch = WEIGHT.launch(
+        {**_params(gw, g, cut), "group_size": group, "span": ceil_div(g.kw, spans)},
+        {
+            **named("gw gy x channels parts", out, gy, x, g.oc, parts),
+            **named("down across", down, across),
+            **g.sizes("n h w oh ow ph pw"),
+        },
+        global_size=(parts * group, g.oc, spans),
+        local_size=(group, 1, 1),
+        flops=g.flops,
+        bytes=out.nbytes + gy.nbytes + x.nbytes,
+    )
+    if parts == 1:
+        return [launch]
+    return [launch, *reduce(target, gw, out, dims=(0,), kind=Reduction.SUM, memory=memory)]
+
+
+def _launch(
+    target: Target, args: dict[str, Any], params: dict[str, Any], g: ConvGeometry
+) -> Launch:
+    y = args["y"]
+    oh, ow = args["oh"], args["ow"]
+    cut = _cut(target.traits, _results(target.traits, g, oh, ow), y.dtype.itemsize)
+    if cut is None:
+        raise _unfit(g)
+    across, down = ceil_div(ow, cut.columns), ceil_div(oh, cut.strip * cut.strips)
+    group = min(round_up(cut.items, _WARP), target.traits.max_group_size)
+    groups = ceil_div(g.n * g.oc, cut.planes) * across * down
+    return TILE.launch(
+        {**_params(y, g, cut), "group_size": group, **params},
+        {**args, **named("all channels down across", g.n * g.oc, g.oc, down, across)},
+        global_size=(groups * group,),
+        local_size=(group,),
+        flops=g.flops,
+        bytes=sum(args[name].nbytes for name in ("y", "x", "weight")),
+    )
+
+
+def _params(like: Array, g: ConvGeometry, cut: Cut) -> dict[str, Any]:
+    return {"ctype": like.dtype.ctype, **g.sizes("kh kw dh dw"), **cut._asdict()}
+
+
+def _results(traits: DeviceTraits, g: ConvGeometry, oh: int, ow: int) -> _Planes:
+    """Forward, and the input's gradient."""
+    least = traits.compute_units * _GROUPS_PER_UNIT
+    return _Planes(g.n * g.oc, oh, ow, g.kh, g.kw, g.dh, g.dw, g.taps, least, power=False)
+
+
+def _sums(traits: DeviceTraits, g: ConvGeometry) -> _Planes:
+    """The weight's gradient."""
+    least = ceil_div(traits.compute_units * _WEIGHT_GROUPS_PER_UNIT, g.oc)
+    span = ceil_div(g.kw, _spans(g))
+    return _Planes(g.n, g.oh, g.ow, g.kh, span, g.dh, g.dw, 0, least, power=True)
+
+
+def _spans(g: ConvGeometry) -> int:
+    """Groups that share the columns of a filter."""
+    return ceil_div(g.kw, max(1, _SUMS // g.kh))
+
+
+@lru_cache(maxsize=512)
+def _cut(traits: DeviceTraits, planes: _Planes, itemsize: int) -> Cut | None:
+    """How to cut up planes; None if not even one tile of a strip fits local memory."""
+    most = min(_GROUP_SIZE, traits.max_group_size)
+    room = min(traits.static_local_bytes, _LOCAL_BYTES) // itemsize
+    if planes.power:
+        most = 1 << (most.bit_length() - 1)
+        room -= 8 * most  # sums of eight taps
+    columns = min(most, ceil_div(planes.ow, ceil_div(planes.ow, _WIDEST)))
+    below = ceil_div(planes.oh, _LONGEST)
+    strip = ceil_div(planes.oh, below)
+    row = columns + (planes.kw - 1) * planes.dw
+    for strips in range(min(below, most // columns), 0, -1):
+        size = (strip * strips + (planes.kh - 1) * planes.dh) * row
+        # Where a tile is one strip, the next plane's follows in the banks that come next.
+        pad = (columns - size) % _WARP if strips == 1 else 0
+        fitting = room // (size + pad + planes.further)
+        if fitting > 0:
+            wanted = max(1, planes.count // planes.least)
+            together = min(most // (columns * strips), fitting, wanted, planes.count)
+            return Cut(strip, strips, columns, together, pad)
+    return None
+
+
+def _unfit(g: ConvGeometry) -> ArgumentError:
+    return ArgumentError("conv_depthwise_tile", "a tile fits local memory", geometry=g)
