@@ -1,7 +1,5 @@
 """Activation layers: no parameters, one op each."""
 
-# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
-
 from __future__ import annotations
 
 from typing import Any
@@ -11,6 +9,7 @@ from ..errors import ShapeError
 from ..tensor import Tensor, full
 from ..values.dtypes import DType, float32
 from .module import Module, Parameter
+from .op_layer import OpLayer
 
 __all__ = [
     "CELU",
@@ -44,79 +43,52 @@ __all__ = [
 ]
 
 
-class _Inplace(Module):
-    """A layer that may overwrite its input."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def extra_repr(self) -> str:
-        """Whether it was asked to work in place."""
-        return "inplace=True" if self.inplace else ""
-
-
-class ReLU(_Inplace):
+class ReLU(OpLayer):
     """``max(x, 0)``.
 
     Args:
         inplace: whether to overwrite the input, and give it back.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.relu(x, inplace=self.inplace)
+    op = ops.relu
+    inplace: bool = False
 
 
-class Tanh(Module):
+class Tanh(OpLayer):
     """The hyperbolic tangent."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.tanh(x)
+    op = ops.tanh
 
 
-class Sigmoid(Module):
+class Sigmoid(OpLayer):
     """``1 / (1 + exp(-x))``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.sigmoid(x)
+    op = ops.sigmoid
 
 
-class SiLU(_Inplace):
+class SiLU(OpLayer):
     """``x * sigmoid(x)``.
 
     Args:
         inplace: as for :class:`ReLU`.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.silu(x, inplace=self.inplace)
+    op = ops.silu
+    inplace: bool = False
 
 
-class GELU(Module):
+class GELU(OpLayer):
     """``x`` times the normal distribution function.
 
     Args:
         approximate: ``"none"``, or ``"tanh"`` for Hendrycks and Gimpel's approximation.
     """
 
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.gelu(x, approximate=self.approximate)
-
-    def extra_repr(self) -> str:
-        """The approximation."""
-        return f"approximate={self.approximate!r}"
+    op = ops.gelu
+    approximate: str = "none"
 
 
-class LeakyReLU(Module):
+class LeakyReLU(OpLayer):
     """``x`` above 0, ``negative_slope * x`` elsewhere.
 
     Args:
@@ -124,21 +96,12 @@ class LeakyReLU(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__()
-        self.negative_slope = negative_slope
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.leaky_relu(x, negative_slope=self.negative_slope, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The slope."""
-        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
+    op = ops.leaky_relu
+    negative_slope: float = 1e-2
+    inplace: bool = False
 
 
-class ELU(Module):
+class ELU(OpLayer):
     """``x`` above 0, ``alpha * (exp(x) - 1)`` elsewhere.
 
     Args:
@@ -146,21 +109,12 @@ class ELU(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.elu(x, alpha=self.alpha, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The limit."""
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+    op = ops.elu
+    alpha: float = 1.0
+    inplace: bool = False
 
 
-class Softplus(Module):
+class Softplus(OpLayer):
     """``log(1 + exp(beta * x)) / beta``, stable for large ``|x|``.
 
     Args:
@@ -168,153 +122,109 @@ class Softplus(Module):
         threshold: ``x`` itself is taken where ``beta * x`` is above it.
     """
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta = beta
-        self.threshold = threshold
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.softplus(x, self.beta, self.threshold)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"beta={self.beta}, threshold={self.threshold}"
+    op = ops.softplus
+    beta: float = 1.0
+    threshold: float = 20.0
 
 
-class Softmax(Module):
+class Softmax(OpLayer):
     """Exponentials along an axis, divided by their sum.
 
     Args:
         dim: the axis.
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``; sums to 1 along ``dim``."""
-        return ops.softmax(x, dim=self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
+    op = ops.softmax
+    dim: int | None = None
 
 
-class LogSoftmax(Module):
+class LogSoftmax(OpLayer):
     """The logarithm of the softmax along an axis.
 
     Args:
         dim: the axis.
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.log_softmax(x, dim=self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
+    op = ops.log_softmax
+    dim: int | None = None
 
 
-class ReLU6(_Inplace):
+class ReLU6(OpLayer):
     """``min(max(x, 0), 6)``.
 
     Args:
         inplace: as for :class:`ReLU`.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.relu6(x, inplace=self.inplace)
+    op = ops.relu6
+    inplace: bool = False
 
 
-class SELU(_Inplace):
+class SELU(OpLayer):
     """A scaled :class:`ELU` that keeps mean 0 and variance 1.
 
     Args:
         inplace: as for :class:`ReLU`.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.selu(x, inplace=self.inplace)
+    op = ops.selu
+    inplace: bool = False
 
 
-class Mish(_Inplace):
+class Mish(OpLayer):
     """``x * tanh(softplus(x))``.
 
     Args:
         inplace: as for :class:`ReLU`.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.mish(x, inplace=self.inplace)
+    op = ops.mish
+    inplace: bool = False
 
 
-class Softsign(Module):
+class Softsign(OpLayer):
     """``x / (1 + |x|)``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.softsign(x)
+    op = ops.softsign
 
 
-class Tanhshrink(Module):
+class Tanhshrink(OpLayer):
     """``x - tanh(x)``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.tanhshrink(x)
+    op = ops.tanhshrink
 
 
-class LogSigmoid(Module):
+class LogSigmoid(OpLayer):
     """``log(1 / (1 + exp(-x)))``."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.logsigmoid(x)
+    op = ops.logsigmoid
 
 
-class Hardsigmoid(Module):
+class Hardsigmoid(OpLayer):
     """``min(max(x + 3, 0), 6) / 6``.
 
     Args:
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.hardsigmoid(x, inplace=self.inplace)
+    op = ops.hardsigmoid
+    inplace: bool = False
+    _shown = ()
 
 
-class Hardswish(Module):
+class Hardswish(OpLayer):
     """``x * hardsigmoid(x)``.
 
     Args:
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.hardswish(x, inplace=self.inplace)
+    op = ops.hardswish
+    inplace: bool = False
+    _shown = ()
 
 
-class CELU(Module):
+class CELU(OpLayer):
     """``x`` above 0, ``alpha * (exp(x / alpha) - 1)`` elsewhere.
 
     Args:
@@ -322,21 +232,12 @@ class CELU(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.celu(x, alpha=self.alpha, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The limit."""
-        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+    op = ops.celu
+    alpha: float = 1.0
+    inplace: bool = False
 
 
-class Hardtanh(Module):
+class Hardtanh(OpLayer):
     """``min(max(x, min_val), max_val)``.
 
     Args:
@@ -345,59 +246,43 @@ class Hardtanh(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
-        self.min_val = min_val
-        self.max_val = max_val
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.hardtanh(x, self.min_val, self.max_val, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The bounds."""
-        bounds = f"min_val={self.min_val}, max_val={self.max_val}"
-        return bounds + (", inplace=True" if self.inplace else "")
+    op = ops.hardtanh
+    min_val: float = -1.0
+    max_val: float = 1.0
+    inplace: bool = False
 
 
-class _Shrink(Module):
-    """A layer with a bound ``lambd`` below which elements are 0."""
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
-
-    def extra_repr(self) -> str:
-        """The bound."""
-        return str(self.lambd)
-
-
-class Hardshrink(_Shrink):
+class Hardshrink(OpLayer):
     """0 where ``|x| <= lambd``, else ``x``.
 
     Args:
         lambd: the bound.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.hardshrink(x, self.lambd)
+    op = ops.hardshrink
+    lambd: float = 0.5
+
+    def extra_repr(self) -> str:
+        """The bound alone, as PyTorch has it."""
+        return str(self.lambd)
 
 
-class Softshrink(_Shrink):
+class Softshrink(OpLayer):
     """``x`` drawn towards 0 by ``lambd``.
 
     Args:
         lambd: by how much.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.softshrink(x, self.lambd)
+    op = ops.softshrink
+    lambd: float = 0.5
+
+    def extra_repr(self) -> str:
+        """The bound alone, as PyTorch has it."""
+        return str(self.lambd)
 
 
-class Threshold(Module):
+class Threshold(OpLayer):
     """``x`` above ``threshold``, ``value`` elsewhere.
 
     Args:
@@ -406,40 +291,21 @@ class Threshold(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
-        self.threshold = threshold
-        self.value = value
-        self.inplace = inplace
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.threshold(x, self.threshold, self.value, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        text = f"threshold={self.threshold}, value={self.value}"
-        return text + (", inplace=True" if self.inplace else "")
+    op = ops.threshold
+    threshold: float
+    value: float
+    inplace: bool = False
 
 
-class GLU(Module):
+class GLU(OpLayer):
     """``a * sigmoid(b)`` for the halves ``a`` and ``b`` of an axis.
 
     Args:
         dim: the axis.
     """
 
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x`` with half of ``dim``."""
-        return ops.glu(x, self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
+    op = ops.glu
+    dim: int = -1
 
 
 class PReLU(Module):
@@ -482,7 +348,7 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class RReLU(Module):
+class RReLU(OpLayer):
     """``x`` above 0, else times a slope: in training a random one for each element.
 
     Args:
@@ -491,40 +357,25 @@ class RReLU(Module):
         inplace: as for :class:`ReLU`.
     """
 
-    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
-        super().__init__()
-        self.lower = lower
-        self.upper = upper
-        self.inplace = inplace
+    op = ops.rrelu
+    lower: float = 1 / 8
+    upper: float = 1 / 3
+    inplace: bool = False
 
     def forward(self, x: Tensor) -> Tensor:
         """The shape of ``x``."""
-        return ops.rrelu(x, self.lower, self.upper, self.training, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The slopes."""
-        slopes = f"lower={self.lower}, upper={self.upper}"
-        return slopes + (", inplace=True" if self.inplace else "")
+        return ops.rrelu(x, training=self.training, **self._settings())
 
 
-class Softmin(Module):
+class Softmin(OpLayer):
     """The softmax of ``-x`` along an axis.
 
     Args:
         dim: the axis.
     """
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``; sums to 1 along ``dim``."""
-        return ops.softmin(x, self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
+    op = ops.softmin
+    dim: int | None = None
 
 
 class Softmax2d(Module):

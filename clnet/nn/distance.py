@@ -7,11 +7,12 @@ from __future__ import annotations
 from .. import ops
 from ..tensor import Tensor
 from .module import Module
+from .op_layer import OpLayer
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
-class CosineSimilarity(Module):
+class CosineSimilarity(OpLayer):
     """The cosine of the angle between two tensors along an axis.
 
     Args:
@@ -19,10 +20,10 @@ class CosineSimilarity(Module):
         eps: the least length of a vector.
     """
 
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
+    op = ops.cosine_similarity
+    dim: int = 1
+    eps: float = 1e-8
+    _shown = ()
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """The broadcast shape without the axis."""

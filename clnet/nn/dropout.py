@@ -1,26 +1,28 @@
 """Dropout: of elements, of whole channels, and such that mean and variance stay."""
 
-# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
-
 from __future__ import annotations
 
 from .. import ops
 from ..errors import ArgumentError
 from ..tensor import Tensor
-from .module import Module
+from .op_layer import OpLayer
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _Dropout(Module):
+class _Dropout(OpLayer):
     """What the layers of this file share."""
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ArgumentError(type(self).__name__, "p lies in [0, 1]", p=p)
-        self.p = p
-        self.inplace = inplace
+    p: float = 0.5
+    inplace: bool = False
+
+    def _check_settings(self) -> None:
+        if not 0 <= self.p <= 1:
+            raise ArgumentError(type(self).__name__, "p lies in [0, 1]", p=self.p)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``."""
+        return type(self).op(x, self.p, training=self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
         """The settings."""
@@ -38,9 +40,7 @@ class Dropout(_Dropout):
         ArgumentError: if ``p`` is no probability.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.dropout(x, self.p, training=self.training, inplace=self.inplace)
+    op = ops.dropout
 
 
 class Dropout1d(_Dropout):
@@ -54,9 +54,7 @@ class Dropout1d(_Dropout):
         ArgumentError: if ``p`` is no probability.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.dropout1d(x, self.p, training=self.training, inplace=self.inplace)
+    op = ops.dropout1d
 
 
 class Dropout2d(_Dropout):
@@ -70,9 +68,7 @@ class Dropout2d(_Dropout):
         ArgumentError: if ``p`` is no probability.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.dropout2d(x, self.p, training=self.training, inplace=self.inplace)
+    op = ops.dropout2d
 
 
 class Dropout3d(_Dropout):
@@ -86,9 +82,7 @@ class Dropout3d(_Dropout):
         ArgumentError: if ``p`` is no probability.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.dropout3d(x, self.p, training=self.training, inplace=self.inplace)
+    op = ops.dropout3d
 
 
 class AlphaDropout(_Dropout):
@@ -102,9 +96,7 @@ class AlphaDropout(_Dropout):
         ArgumentError: if ``p`` is no probability.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.alpha_dropout(x, self.p, training=self.training, inplace=self.inplace)
+    op = ops.alpha_dropout
 
 
 class FeatureAlphaDropout(_Dropout):
@@ -118,6 +110,4 @@ class FeatureAlphaDropout(_Dropout):
         ArgumentError: if ``p`` is no probability.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.feature_alpha_dropout(x, self.p, training=self.training, inplace=self.inplace)
+    op = ops.feature_alpha_dropout

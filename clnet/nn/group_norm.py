@@ -15,6 +15,7 @@ from ..values.dtypes import DType, float32
 from . import init
 from .module import Module, Parameter
 from .norm import Normalization
+from .op_layer import OpLayer
 
 __all__ = [
     "GroupNorm",
@@ -199,7 +200,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, {affine}"
 
 
-class LocalResponseNorm(Module):
+class LocalResponseNorm(OpLayer):
     """``x / (k + alpha * mean(x * x)) ** beta`` over neighbouring channels.
 
     Args:
@@ -209,16 +210,11 @@ class LocalResponseNorm(Module):
         k: what is added.
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
+    op = ops.local_response_norm
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def extra_repr(self) -> str:
         """The settings."""

@@ -14,6 +14,7 @@ from ..tensor import Tensor
 from ..values.dtypes import DType, float32
 from . import init
 from .module import Module, Parameter
+from .op_layer import OpLayer
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
 
@@ -137,7 +138,7 @@ class Identity(Module):
         return x
 
 
-class Flatten(Module):
+class Flatten(OpLayer):
     """Axes ``start_dim`` to ``end_dim`` joined into one.
 
     Args:
@@ -145,21 +146,12 @@ class Flatten(Module):
         end_dim: the last.
     """
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
-
-    def forward(self, x: Tensor) -> Tensor:
-        """A view where the strides allow it, else a copy."""
-        return ops.flatten(x, self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        """The axes."""
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+    op = ops.flatten
+    start_dim: int = 1
+    end_dim: int = -1
 
 
-class Unflatten(Module):
+class Unflatten(OpLayer):
     """An axis split into several.
 
     Args:
@@ -167,15 +159,13 @@ class Unflatten(Module):
         unflattened_size: the new sizes; one may be -1.
     """
 
-    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
-        super().__init__()
-        self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
+    op = ops.unflatten
+    dim: int
+    unflattened_size: Sequence[int]
+
+    def _check_settings(self) -> None:
+        self.unflattened_size = tuple(self.unflattened_size)
 
     def forward(self, x: Tensor) -> Tensor:
         """A view where the strides allow it, else a copy."""
         return ops.unflatten(x, self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        """The axis and its sizes."""
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

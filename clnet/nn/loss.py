@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
+from typing import ClassVar
+
 from .. import ops
 from ..errors import ArgumentError
 from ..tensor import Tensor
-from .module import Module
+from .op_layer import OpLayer
 
 __all__ = [
     "BCELoss",
@@ -19,8 +22,16 @@ __all__ = [
 ]
 
 
-class _Loss(Module):
-    """What is done with the losses of the elements, which all losses are asked.
+def check_reduction(layer: OpLayer, *known: str) -> None:
+    """Refuse a loss's way to reduce that is none of those known."""
+    if layer.reduction not in known:
+        *others, last = map(repr, known)
+        law = f"reduction is {', '.join(others)} or {last}"
+        raise ArgumentError(type(layer).__name__, law, reduction=repr(layer.reduction))
+
+
+class Loss(OpLayer):
+    """A loss of each element of ``x``, and what is done with them.
 
     Args:
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
@@ -29,19 +40,23 @@ class _Loss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, *, reduction: str = "mean") -> None:
-        super().__init__()
-        if reduction not in ("mean", "sum", "none"):
-            raise ArgumentError(
-                type(self).__name__,
-                "reduction is 'mean', 'sum' or 'none'",
-                reduction=repr(reduction),
-            )
-        self.reduction = reduction
+    _: KW_ONLY
+    reduction: str = "mean"
+    _reductions: ClassVar[tuple[str, ...]] = ("mean", "sum", "none")
+    _shown = ()
+
+    def _check_settings(self) -> None:
+        check_reduction(self, *self._reductions)
+
+    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+        """``()``, or the loss of each element without reduction."""
+        return type(self).op(x, target, **self._settings())
 
 
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(Loss):
     """Minus the logarithm of the probability that the softmax of ``x`` gives to the target class.
+
+    ``x`` is ``(n, classes, ...)``.
 
     Args:
         weight: of the classes, ``(classes,)``, or None.
@@ -50,33 +65,17 @@ class CrossEntropyLoss(_Loss):
         label_smoothing: the part of every target that is spread over all classes.
     """
 
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        *,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of the targets; ``x`` is ``(n, classes, ...)``."""
-        return ops.cross_entropy(
-            x,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
+    op = ops.cross_entropy
+    weight: Tensor | None = None
+    _: KW_ONLY
+    ignore_index: int = -100
+    label_smoothing: float = 0.0
 
 
-class NLLLoss(_Loss):
+class NLLLoss(Loss):
     """Minus the element of ``x``, logarithms of probabilities, of the target class.
+
+    ``x`` is ``(n, classes, ...)``.
 
     Args:
         weight: of the classes, ``(classes,)``, or None.
@@ -84,41 +83,25 @@ class NLLLoss(_Loss):
         reduction: ``"mean"`` (weighted), ``"sum"`` or ``"none"``.
     """
 
-    def __init__(
-        self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of the targets; ``x`` is ``(n, classes, ...)``."""
-        return ops.nll_loss(
-            x,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-        )
+    op = ops.nll_loss
+    weight: Tensor | None = None
+    _: KW_ONLY
+    ignore_index: int = -100
 
 
-class MSELoss(_Loss):
+class MSELoss(Loss):
     """``(x - target) ** 2``."""
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of ``x`` without reduction."""
-        return ops.mse_loss(x, target, reduction=self.reduction)
+    op = ops.mse_loss
 
 
-class L1Loss(_Loss):
+class L1Loss(Loss):
     """``|x - target|``."""
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of ``x`` without reduction."""
-        return ops.l1_loss(x, target, reduction=self.reduction)
+    op = ops.l1_loss
 
 
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(Loss):
     """``d**2 / (2 beta)`` where ``d = |x - target|`` is below ``beta``, else ``d - beta / 2``.
 
     Args:
@@ -126,16 +109,12 @@ class SmoothL1Loss(_Loss):
         beta: where the square ends, 0 or more.
     """
 
-    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.beta = beta
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of ``x`` without reduction."""
-        return ops.smooth_l1_loss(x, target, reduction=self.reduction, beta=self.beta)
+    op = ops.smooth_l1_loss
+    _: KW_ONLY
+    beta: float = 1.0
 
 
-class HuberLoss(_Loss):
+class HuberLoss(Loss):
     """``d**2 / 2`` where ``d = |x - target|`` is below ``delta``, else ``delta (d - delta / 2)``.
 
     Args:
@@ -143,16 +122,12 @@ class HuberLoss(_Loss):
         delta: where the square ends, above 0.
     """
 
-    def __init__(self, *, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of ``x`` without reduction."""
-        return ops.huber_loss(x, target, reduction=self.reduction, delta=self.delta)
+    op = ops.huber_loss
+    _: KW_ONLY
+    delta: float = 1.0
 
 
-class BCELoss(_Loss):
+class BCELoss(Loss):
     """``-(target log(x) + (1 - target) log(1 - x))`` of probabilities ``x``.
 
     Args:
@@ -160,16 +135,11 @@ class BCELoss(_Loss):
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
-    def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.register_buffer("weight", weight)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of ``x`` without reduction."""
-        return ops.binary_cross_entropy(x, target, weight=self.weight, reduction=self.reduction)
+    op = ops.binary_cross_entropy
+    weight: Tensor | None = None
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(Loss):
     """:class:`BCELoss` of ``sigmoid(x)``, stable for large ``|x|``.
 
     Args:
@@ -178,19 +148,7 @@ class BCEWithLogitsLoss(_Loss):
         pos_weight: of the targets that are 1, broadcast, or None.
     """
 
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        *,
-        reduction: str = "mean",
-        pos_weight: Tensor | None = None,
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.register_buffer("weight", weight)
-        self.register_buffer("pos_weight", pos_weight)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """``()``, or the shape of ``x`` without reduction."""
-        return ops.binary_cross_entropy_with_logits(
-            x, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
-        )
+    op = ops.binary_cross_entropy_with_logits
+    weight: Tensor | None = None
+    _: KW_ONLY
+    pos_weight: Tensor | None = None

@@ -1,15 +1,14 @@
 """Losses of likelihoods, pairs, triplets and margins as modules."""
 
-# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
-
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 
 from .. import ops
-from ..errors import ArgumentError
 from ..tensor import Tensor
-from .module import Module
+from .loss import Loss, check_reduction
+from .op_layer import OpLayer
 
 __all__ = [
     "CTCLoss",
@@ -27,18 +26,24 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
 ]
 
-_REDUCTIONS = ("mean", "sum", "none")
+
+class _PairLoss(Loss):
+    """A loss of pairs, whose target is 1 or -1."""
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """``()``, or the loss of each pair without reduction."""
+        return type(self).op(input1, input2, target, **self._settings())
 
 
-def _checked(name: str, reduction: str, allowed: tuple[str, ...] = _REDUCTIONS) -> str:
-    if reduction not in allowed:
-        raise ArgumentError(
-            name, f"reduction is one of {', '.join(allowed)}", reduction=repr(reduction)
-        )
-    return reduction
+class _TripletLoss(Loss):
+    """A loss of triplets."""
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """``()``, or the loss of each triplet without reduction."""
+        return type(self).op(anchor, positive, negative, **self._settings())
 
 
-class KLDivLoss(Module):
+class KLDivLoss(Loss):
     """The divergence ``target * (log(target) - x)`` of log-probabilities ``x``.
 
     Args:
@@ -49,17 +54,13 @@ class KLDivLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, *, log_target: bool = False, reduction: str = "mean") -> None:
-        super().__init__()
-        self.log_target = log_target
-        self.reduction = _checked("KLDivLoss", reduction, ("batchmean", *_REDUCTIONS))
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.kl_div(x, target, log_target=self.log_target, reduction=self.reduction)
+    op = ops.kl_div
+    _: KW_ONLY
+    log_target: bool = False
+    _reductions = ("batchmean", "mean", "sum", "none")
 
 
-class PoissonNLLLoss(Module):
+class PoissonNLLLoss(Loss):
     """``exp(x) - target * x``, of a Poisson distribution.
 
     Args:
@@ -72,33 +73,14 @@ class PoissonNLLLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        *,
-        eps: float = 1e-8,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
-        self.reduction = _checked("PoissonNLLLoss", reduction)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.poisson_nll_loss(
-            x,
-            target,
-            log_input=self.log_input,
-            full=self.full,
-            eps=self.eps,
-            reduction=self.reduction,
-        )
+    op = ops.poisson_nll_loss
+    log_input: bool = True
+    full: bool = False
+    _: KW_ONLY
+    eps: float = 1e-8
 
 
-class GaussianNLLLoss(Module):
+class GaussianNLLLoss(Loss):
     """``(log(var) + (x - target) ** 2 / var) / 2``, of a normal distribution.
 
     Args:
@@ -110,20 +92,17 @@ class GaussianNLLLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__()
-        self.full = full
-        self.eps = eps
-        self.reduction = _checked("GaussianNLLLoss", reduction)
+    op = ops.gaussian_nll_loss
+    _: KW_ONLY
+    full: bool = False
+    eps: float = 1e-6
 
-    def forward(self, x: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.gaussian_nll_loss(
-            x, target, var, full=self.full, eps=self.eps, reduction=self.reduction
-        )
+    def forward(self, x: Tensor, target: Tensor, var: Tensor | float) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride] - of three
+        """``()``, or the loss of each element without reduction."""
+        return ops.gaussian_nll_loss(x, target, var, **self._settings())
 
 
-class HingeEmbeddingLoss(Module):
+class HingeEmbeddingLoss(Loss):
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1.
 
     Args:
@@ -134,17 +113,11 @@ class HingeEmbeddingLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
-        super().__init__()
-        self.margin = margin
-        self.reduction = _checked("HingeEmbeddingLoss", reduction)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.hinge_embedding_loss(x, target, margin=self.margin, reduction=self.reduction)
+    op = ops.hinge_embedding_loss
+    margin: float = 1.0
 
 
-class MarginRankingLoss(Module):
+class MarginRankingLoss(_PairLoss):
     """``max(0, margin - target * (input1 - input2))``.
 
     Args:
@@ -155,19 +128,11 @@ class MarginRankingLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
-        super().__init__()
-        self.margin = margin
-        self.reduction = _checked("MarginRankingLoss", reduction)
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+    op = ops.margin_ranking_loss
+    margin: float = 0.0
 
 
-class SoftMarginLoss(Module):
+class SoftMarginLoss(Loss):
     """``log(1 + exp(-target * x))`` with ``target`` 1 or -1.
 
     Args:
@@ -177,16 +142,10 @@ class SoftMarginLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, *, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = _checked("SoftMarginLoss", reduction)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.soft_margin_loss(x, target, reduction=self.reduction)
+    op = ops.soft_margin_loss
 
 
-class CosineEmbeddingLoss(Module):
+class CosineEmbeddingLoss(_PairLoss):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1.
 
     Args:
@@ -197,19 +156,11 @@ class CosineEmbeddingLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
-        super().__init__()
-        self.margin = margin
-        self.reduction = _checked("CosineEmbeddingLoss", reduction)
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction
-        )
+    op = ops.cosine_embedding_loss
+    margin: float = 0.0
 
 
-class TripletMarginLoss(Module):
+class TripletMarginLoss(_TripletLoss):
     """``max(0, d(anchor, positive) - d(anchor, negative) + margin)``.
 
     Args:
@@ -223,37 +174,14 @@ class TripletMarginLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        *,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
-        self.reduction = _checked("TripletMarginLoss", reduction)
-
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.triplet_margin_loss(
-            anchor,
-            positive,
-            negative,
-            margin=self.margin,
-            p=self.p,
-            eps=self.eps,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+    op = ops.triplet_margin_loss
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
 
 
-class MultiMarginLoss(Module):
+class MultiMarginLoss(Loss):
     """The mean over other classes ``j`` of ``max(0, margin - x[target] + x[j]) ** p``.
 
     Args:
@@ -266,28 +194,13 @@ class MultiMarginLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(
-        self,
-        p: int = 1,
-        margin: float = 1.0,
-        weight: Tensor | None = None,
-        *,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.p = p
-        self.margin = margin
-        self.register_buffer("weight", weight)
-        self.reduction = _checked("MultiMarginLoss", reduction)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.multi_margin_loss(
-            x, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
-        )
+    op = ops.multi_margin_loss
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
 
 
-class MultiLabelMarginLoss(Module):
+class MultiLabelMarginLoss(Loss):
     """The sum over labels and other classes of ``max(0, 1 - x[label] + x[other]) / classes``.
 
     Args:
@@ -297,16 +210,10 @@ class MultiLabelMarginLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, *, reduction: str = "mean") -> None:
-        super().__init__()
-        self.reduction = _checked("MultiLabelMarginLoss", reduction)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.multilabel_margin_loss(x, target, reduction=self.reduction)
+    op = ops.multilabel_margin_loss
 
 
-class MultiLabelSoftMarginLoss(Module):
+class MultiLabelSoftMarginLoss(Loss):
     """The mean over classes of binary cross entropies of ``sigmoid(x)``.
 
     Args:
@@ -317,19 +224,11 @@ class MultiLabelSoftMarginLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:
-        super().__init__()
-        self.register_buffer("weight", weight)
-        self.reduction = _checked("MultiLabelSoftMarginLoss", reduction)
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.multilabel_soft_margin_loss(
-            x, target, weight=self.weight, reduction=self.reduction
-        )
+    op = ops.multilabel_soft_margin_loss
+    weight: Tensor | None = None
 
 
-class TripletMarginWithDistanceLoss(Module):
+class TripletMarginWithDistanceLoss(_TripletLoss):
     """:class:`TripletMarginLoss` with a distance of one's own.
 
     Args:
@@ -342,34 +241,14 @@ class TripletMarginWithDistanceLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(
-        self,
-        *,
-        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-        margin: float = 1.0,
-        swap: bool = False,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__()
-        self.distance_function = distance_function
-        self.margin = margin
-        self.swap = swap
-        self.reduction = _checked("TripletMarginWithDistanceLoss", reduction)
-
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """One element, or the loss of each without reduction."""
-        return ops.triplet_margin_with_distance_loss(
-            anchor,
-            positive,
-            negative,
-            distance_function=self.distance_function,
-            margin=self.margin,
-            swap=self.swap,
-            reduction=self.reduction,
-        )
+    op = ops.triplet_margin_with_distance_loss
+    _: KW_ONLY
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None
+    margin: float = 1.0
+    swap: bool = False
 
 
-class CTCLoss(Module):
+class CTCLoss(OpLayer):
     """Minus the logarithm of the probability of all alignments of a target to a sequence.
 
     Args:
@@ -381,24 +260,18 @@ class CTCLoss(Module):
         ArgumentError: if ``reduction`` is none of these.
     """
 
-    def __init__(
-        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
-    ) -> None:
-        super().__init__()
-        self.blank = blank
-        self.reduction = _checked("CTCLoss", reduction)
-        self.zero_infinity = zero_infinity
+    op = ops.ctc_loss
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False
+    _shown = ()
+
+    def _check_settings(self) -> None:
+        check_reduction(self, "mean", "sum", "none")
 
     def forward(
         self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor
     ) -> Tensor:
-        """One element, or the loss of each sequence without reduction."""
-        return ops.ctc_loss(
-            log_probs,
-            targets,
-            input_lengths,
-            target_lengths,
-            blank=self.blank,
-            reduction=self.reduction,
-            zero_infinity=self.zero_infinity,
-        )
+        """``()``, or the loss of each sequence without reduction."""
+        settings = self._settings()
+        return ops.ctc_loss(log_probs, targets, input_lengths, target_lengths, **settings)

@@ -9,7 +9,7 @@ from .. import ops
 from ..errors import ShapeError
 from ..tensor import Tensor
 from ..values.shapes import each
-from .module import Module
+from .op_layer import OpLayer
 
 __all__ = [
     "CircularPad1d",
@@ -32,15 +32,16 @@ __all__ = [
 Padding = int | Sequence[int]
 
 
-class _Pad(Module):
+class _Pad(OpLayer):
     """What the layers of this file share; ``axes`` are padded, by ``mode``."""
 
     axes: ClassVar[int]
     mode: ClassVar[str]
+    op = ops.pad
+    padding: Padding
 
-    def __init__(self, padding: Padding) -> None:
-        super().__init__()
-        self.padding = each(padding, 2 * self.axes, type(self).__name__, "padding")
+    def _check_settings(self) -> None:
+        self.padding = each(self.padding, 2 * self.axes, type(self).__name__, "padding")
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` with longer last axes.
@@ -51,7 +52,7 @@ class _Pad(Module):
         if x.ndim not in (self.axes + 1, self.axes + 2):
             law = f"x has {self.axes + 1} or {self.axes + 2} axes"
             raise ShapeError(type(self).__name__, law, x=x.shape)
-        return ops.pad(x, self.padding, self.mode)
+        return type(self).op(x, self.padding, self.mode)
 
     def extra_repr(self) -> str:
         """The sizes."""
@@ -61,28 +62,27 @@ class _Pad(Module):
 class _ConstantPad(_Pad):
     """What the constant ones share: ``x`` may have any axes."""
 
-    def __init__(self, padding: Padding, value: float) -> None:
-        super().__init__(padding)
-        self.value = value
+    value: float
 
     def forward(self, x: Tensor) -> Tensor:
         """``x`` with longer last axes."""
-        return ops.pad(x, self.padding, "constant", self.value)
+        return type(self).op(x, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
         """The sizes and the value."""
         return f"padding={self.padding}, value={self.value}"
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad(_Pad):
     """A constant of 0."""
 
-    def __init__(self, padding: Padding) -> None:
-        super().__init__(padding, 0.0)
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        self.value = 0.0
 
-    def extra_repr(self) -> str:
-        """The sizes."""
-        return str(self.padding)
+    def forward(self, x: Tensor) -> Tensor:
+        """``x`` with longer last axes."""
+        return type(self).op(x, self.padding)
 
 
 class ConstantPad1d(_ConstantPad):

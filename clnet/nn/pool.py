@@ -1,7 +1,5 @@
 """Pooling layers: maxima, means and powers over windows of rows, images and volumes."""
 
-# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,7 +8,7 @@ from typing import Any, ClassVar
 from .. import ops
 from ..tensor import Tensor
 from ..values.shapes import each
-from .module import Module
+from .op_layer import OpLayer
 
 __all__ = [
     "AdaptiveAvgPool1d",
@@ -39,52 +37,33 @@ Sizes = int | tuple[int, ...]
 OptionalSizes = int | tuple[int | None, ...] | None
 
 
-class _MaxPool(Module):
-    """What the maxima share; ``axes`` is how many the windows move along."""
+def _each(layer: Any, axes: int) -> None:
+    """Write sizes as one for each axis; windows without a stride lie side by side."""
+    if layer.stride is None:
+        layer.stride = layer.kernel_size
+    for name in ("kernel_size", "stride", "padding"):
+        setattr(layer, name, each(getattr(layer, name), axes, type(layer).__name__, name))
 
-    axes: ClassVar[int]
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        dilation: Sizes = 1,
-        return_indices: bool = False,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.dilation = dilation
-        self.return_indices = return_indices
-        self.ceil_mode = ceil_mode
+class _MaxPool(OpLayer):
+    """What the maxima share."""
 
-    def forward(self, x: Tensor) -> Any:
-        """The maxima, with their positions if asked for."""
-        return (ops.max_pool1d, ops.max_pool2d, ops.max_pool3d)[self.axes - 1](
-            x,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    dilation: Sizes = 1
+    return_indices: bool = False
+    ceil_mode: bool = False
+    _shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
-    def extra_repr(self) -> str:
-        """The settings."""
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
-            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
-        )
+    def _check_settings(self) -> None:
+        self.stride = self.kernel_size if self.stride is None else self.stride
 
 
 class MaxPool1d(_MaxPool):
     """As :class:`MaxPool2d`, over rows."""
 
-    axes = 1
+    op = ops.max_pool1d
 
 
 class MaxPool2d(_MaxPool):
@@ -99,55 +78,31 @@ class MaxPool2d(_MaxPool):
         ceil_mode: whether a window that starts inside the image may reach beyond its end.
     """
 
-    axes = 2
+    op = ops.max_pool2d
 
 
 class MaxPool3d(_MaxPool):
     """As :class:`MaxPool2d`, over volumes."""
 
-    axes = 3
+    op = ops.max_pool3d
 
 
-class _AvgPool(Module):
+class _AvgPool(OpLayer):
     """What the means over images and volumes share."""
 
-    axes: ClassVar[int]
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    divisor_override: int | None = None
+    _shown = ("kernel_size", "stride", "padding")
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-        self.divisor_override = divisor_override
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The means."""
-        return (ops.avg_pool2d, ops.avg_pool3d)[self.axes - 2](
-            x,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-        )
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+    def _check_settings(self) -> None:
+        self.stride = self.kernel_size if self.stride is None else self.stride
 
 
-class AvgPool1d(Module):
+class AvgPool1d(OpLayer):
     """The mean of each window of rows.
 
     Args:
@@ -158,30 +113,16 @@ class AvgPool1d(Module):
         count_include_pad: whether the zeros count.
     """
 
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = each(kernel_size, 1, "AvgPool1d", "kernel_size")
-        steps = kernel_size if stride is None else stride
-        self.stride = each(steps, 1, "AvgPool1d", "stride")
-        self.padding = each(padding, 1, "AvgPool1d", "padding")
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
+    op = ops.avg_pool1d
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+    _shown = ("kernel_size", "stride", "padding")
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The means."""
-        settings = (self.padding, self.ceil_mode, self.count_include_pad)
-        return ops.avg_pool1d(x, self.kernel_size, self.stride, *settings)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+    def _check_settings(self) -> None:
+        _each(self, 1)
 
 
 class AvgPool2d(_AvgPool):
@@ -196,38 +137,25 @@ class AvgPool2d(_AvgPool):
         divisor_override: what sums are divided by instead of their number of elements.
     """
 
-    axes = 2
+    op = ops.avg_pool2d
 
 
 class AvgPool3d(_AvgPool):
     """As :class:`AvgPool2d`, over volumes."""
 
-    axes = 3
+    op = ops.avg_pool3d
 
 
-class _AdaptiveAvgPool(Module):
+class _AdaptiveAvgPool(OpLayer):
     """What the adaptive means share."""
 
-    axes: ClassVar[int]
-
-    def __init__(self, output_size: OptionalSizes) -> None:
-        super().__init__()
-        self.output_size: Any = output_size
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The means."""
-        pools = (ops.adaptive_avg_pool1d, ops.adaptive_avg_pool2d, ops.adaptive_avg_pool3d)
-        return pools[self.axes - 1](x, self.output_size)
-
-    def extra_repr(self) -> str:
-        """The size."""
-        return f"output_size={self.output_size}"
+    output_size: OptionalSizes
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """As :class:`AdaptiveAvgPool2d`, over rows."""
 
-    axes = 1
+    op = ops.adaptive_avg_pool1d
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
@@ -237,39 +165,27 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
         output_size: the size, an int or a pair ``(vertical, horizontal)``; None keeps an axis.
     """
 
-    axes = 2
+    op = ops.adaptive_avg_pool2d
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """As :class:`AdaptiveAvgPool2d`, over volumes."""
 
-    axes = 3
+    op = ops.adaptive_avg_pool3d
 
 
-class _AdaptiveMaxPool(Module):
+class _AdaptiveMaxPool(OpLayer):
     """What the adaptive maxima share."""
 
-    axes: ClassVar[int]
-
-    def __init__(self, output_size: OptionalSizes, return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size: Any = output_size
-        self.return_indices = return_indices
-
-    def forward(self, x: Tensor) -> Any:
-        """The maxima, with their positions if asked for."""
-        pools = (ops.adaptive_max_pool1d, ops.adaptive_max_pool2d, ops.adaptive_max_pool3d)
-        return pools[self.axes - 1](x, self.output_size, self.return_indices)
-
-    def extra_repr(self) -> str:
-        """The size."""
-        return f"output_size={self.output_size}"
+    output_size: OptionalSizes
+    return_indices: bool = False
+    _shown = ("output_size",)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     """As :class:`AdaptiveMaxPool2d`, over rows."""
 
-    axes = 1
+    op = ops.adaptive_max_pool1d
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
@@ -280,44 +196,37 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
         return_indices: whether the places of the maxima in their planes are given as well.
     """
 
-    axes = 2
+    op = ops.adaptive_max_pool2d
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """As :class:`AdaptiveMaxPool2d`, over volumes."""
 
-    axes = 3
+    op = ops.adaptive_max_pool3d
 
 
-class _MaxUnpool(Module):
+class _MaxUnpool(OpLayer):
     """What the inverses of maxima share."""
 
     axes: ClassVar[int]
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    padding: Sizes = 0
 
-    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
-        super().__init__()
-        name = type(self).__name__
-        self.kernel_size = each(kernel_size, self.axes, name, "kernel_size")
-        steps = kernel_size if stride is None else stride
-        self.stride = each(steps, self.axes, name, "stride")
-        self.padding = each(padding, self.axes, name, "padding")
+    def _check_settings(self) -> None:
+        _each(self, self.axes)
 
     def forward(
         self, x: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
     ) -> Tensor:
         """The maxima where they were, among zeros."""
-        unpools = (ops.max_unpool1d, ops.max_unpool2d, ops.max_unpool3d)
-        settings = (self.kernel_size, self.stride, self.padding)
-        return unpools[self.axes - 1](x, indices, *settings, output_size)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+        return type(self).op(x, indices, **self._settings(), output_size=output_size)
 
 
 class MaxUnpool1d(_MaxUnpool):
     """As :class:`MaxUnpool2d`, over rows."""
 
+    op = ops.max_unpool1d
     axes = 1
 
 
@@ -330,50 +239,30 @@ class MaxUnpool2d(_MaxUnpool):
         padding: the same.
     """
 
+    op = ops.max_unpool2d
     axes = 2
 
 
 class MaxUnpool3d(_MaxUnpool):
     """As :class:`MaxUnpool2d`, over volumes."""
 
+    op = ops.max_unpool3d
     axes = 3
 
 
-class _LPPool(Module):
+class _LPPool(OpLayer):
     """What the powers share."""
 
-    axes: ClassVar[int]
-
-    def __init__(
-        self,
-        norm_type: float,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        ceil_mode: bool = False,
-    ) -> None:
-        super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size: Any = kernel_size
-        self.stride = stride
-        self.ceil_mode = ceil_mode
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The powers."""
-        pool = (ops.lp_pool1d, ops.lp_pool2d, ops.lp_pool3d)[self.axes - 1]
-        return pool(x, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
+    norm_type: float
+    kernel_size: Sizes
+    stride: Sizes | None = None
+    ceil_mode: bool = False
 
 
 class LPPool1d(_LPPool):
     """As :class:`LPPool2d`, over rows."""
 
-    axes = 1
+    op = ops.lp_pool1d
 
 
 class LPPool2d(_LPPool):
@@ -386,42 +275,23 @@ class LPPool2d(_LPPool):
         ceil_mode: whether a window that starts inside the image may reach beyond its end.
     """
 
-    axes = 2
+    op = ops.lp_pool2d
 
 
 class LPPool3d(_LPPool):
     """As :class:`LPPool2d`, over volumes."""
 
-    axes = 3
+    op = ops.lp_pool3d
 
 
-class _FractionalMaxPool(Module):
+class _FractionalMaxPool(OpLayer):
     """What the fractional ones share."""
 
-    axes: ClassVar[int]
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        output_size: Sizes | None = None,
-        output_ratio: float | Sequence[float] | None = None,
-        return_indices: bool = False,
-        _random_samples: Tensor | None = None,
-    ) -> None:
-        super().__init__()
-        self.kernel_size: Any = kernel_size
-        self.output_size = output_size
-        self.output_ratio = output_ratio
-        self.return_indices = return_indices
-        self.register_buffer("_random_samples", _random_samples)
-
-    def forward(self, x: Tensor) -> Any:
-        """The maxima; with ``return_indices`` their positions too."""
-        pool = ops.fractional_max_pool2d if self.axes == 2 else ops.fractional_max_pool3d
-        return pool(
-            x, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
-            self._random_samples,
-        )  # fmt: skip
+    kernel_size: Sizes
+    output_size: Sizes | None = None
+    output_ratio: float | Sequence[float] | None = None
+    return_indices: bool = False
+    _random_samples: Tensor | None = None
 
     def extra_repr(self) -> str:
         """The window and the size of the result."""
@@ -441,10 +311,10 @@ class FractionalMaxPool2d(_FractionalMaxPool):
         _random_samples: what is drawn otherwise, ``(n, c, 2)`` in [0, 1).
     """
 
-    axes = 2
+    op = ops.fractional_max_pool2d
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
     """As :class:`FractionalMaxPool2d`, over volumes."""
 
-    axes = 3
+    op = ops.fractional_max_pool3d

@@ -1,14 +1,11 @@
 """Layers that change the size of images, or exchange channels and pixels."""
 
-# ruff: noqa: FBT001 - PyTorch's signatures
-
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from .. import ops
-from ..tensor import Tensor
-from .module import Module
+from .op_layer import OpLayer
 
 __all__ = [
     "ChannelShuffle",
@@ -20,7 +17,7 @@ __all__ = [
 ]
 
 
-class Upsample(Module):
+class Upsample(OpLayer):
     """Rows, images or volumes in another size.
 
     Args:
@@ -31,33 +28,18 @@ class Upsample(Module):
         recompute_scale_factor: take the ratio of the rounded sizes instead of ``scale_factor``.
     """
 
-    def __init__(
-        self,
-        size: int | Sequence[int] | None = None,
-        scale_factor: float | Sequence[float] | None = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ) -> None:
-        super().__init__()
-        self.size = size
-        several = isinstance(scale_factor, Sequence)
-        factors = tuple(map(float, scale_factor)) if several else scale_factor
-        self.scale_factor = float(factors) if isinstance(factors, int) else factors
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+    op = ops.interpolate
+    size: int | Sequence[int] | None = None
+    scale_factor: float | Sequence[float] | None = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        """``(n, c, ...)`` in the new size."""
-        return ops.interpolate(
-            x,
-            self.size,
-            self.scale_factor,
-            self.mode,
-            self.align_corners,
-            self.recompute_scale_factor,
-        )
+    def _check_settings(self) -> None:
+        factor = self.scale_factor
+        if factor is not None:
+            several = isinstance(factor, Sequence)
+            self.scale_factor = tuple(map(float, factor)) if several else float(factor)
 
     def extra_repr(self) -> str:
         """The size and the mode."""
@@ -98,61 +80,34 @@ class UpsamplingBilinear2d(Upsample):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
 
 
-class PixelShuffle(Module):
-    """Channels spread over finer pixels.
+class PixelShuffle(OpLayer):
+    """Channels spread over finer pixels: ``(..., c, h r, w r)`` from ``(..., c r r, h, w)``.
 
     Args:
         upscale_factor: how many times as large a side becomes.
     """
 
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``(..., c, h r, w r)`` from ``(..., c r r, h, w)``."""
-        return ops.pixel_shuffle(x, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        """The factor."""
-        return f"upscale_factor={self.upscale_factor}"
+    op = ops.pixel_shuffle
+    upscale_factor: int
 
 
-class PixelUnshuffle(Module):
+class PixelUnshuffle(OpLayer):
     """The inverse of :class:`PixelShuffle`.
 
     Args:
         downscale_factor: by how much a side shrinks.
     """
 
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = downscale_factor
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``(..., c r r, h, w)`` from ``(..., c, h r, w r)``."""
-        return ops.pixel_unshuffle(x, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        """The factor."""
-        return f"downscale_factor={self.downscale_factor}"
+    op = ops.pixel_unshuffle
+    downscale_factor: int
 
 
-class ChannelShuffle(Module):
+class ChannelShuffle(OpLayer):
     """Channels of all groups dealt out in turn.
 
     Args:
         groups: divides the channels.
     """
 
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        return ops.channel_shuffle(x, self.groups)
-
-    def extra_repr(self) -> str:
-        """The groups."""
-        return f"groups={self.groups}"
+    op = ops.channel_shuffle
+    groups: int

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -246,7 +247,8 @@ def _first(alternatives: list[Convert]) -> Convert:
 
 @functools.cache
 def _kind(annotation: str, function: Callable[..., Any]) -> Kind | None:
-    names = getattr(inspect.unwrap(function), "__globals__", {})
+    # Of its module, and not its globals: a declared constructor's are those of its maker.
+    names = vars(sys.modules[inspect.unwrap(function).__module__])
     try:
         found = _parse(ast.parse(annotation, mode="eval").body, names)
     except SyntaxError:
@@ -261,6 +263,7 @@ class Door:
         op: the name in errors.
         function: what is called.
         skip: how many parameters come before the user's.
+        key: the name in ``signatures.txt``, if not the same.
 
     Attributes:
         later: parameters of PyTorch's that are no parameters here; the class sees to them.
@@ -268,10 +271,13 @@ class Door:
 
     later: Collection[str] = ()
 
-    def __init__(self, op: str, function: Callable[..., Any], *, skip: int = 0) -> None:
+    def __init__(
+        self, op: str, function: Callable[..., Any], *, skip: int = 0, key: str | None = None
+    ) -> None:
         self.op = op
         self.function = function
         self.skip = skip
+        self.key = key or op
 
     @lazy
     def signature(self) -> inspect.Signature:
@@ -287,7 +293,7 @@ class Door:
     def spelling(self) -> Spelling:
         """How PyTorch spells calls of it."""
         module = self.function.__module__.rpartition(".")[2]
-        key = f"{module}.{self.op}" if module == "init" else self.op
+        key = f"{module}.{self.op}" if module == "init" else self.key
         return Spelling(key, self.signature, self.skip, self.later)
 
     @lazy
@@ -414,13 +420,13 @@ def _the_default(default: Any) -> Convert:
     return lambda op, name, value: value if value is default else NO
 
 
-def checked(function: F, name: str | None = None, *, skip: int = 0) -> F:
+def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | None = None) -> F:
     """A function whose arguments, but for the first ``skip``, are checked before it runs.
 
     Types that were found to fit are remembered: a call whose arguments have such types costs a look
     at each, no more.
     """
-    door = Door(name or function.__name__, function, skip=skip)
+    door = Door(name or function.__name__, function, skip=skip, key=key)
     known: list[set[type]] = []
     by_name: dict[str, set[type]] = {}
 
@@ -439,7 +445,9 @@ def checked(function: F, name: str | None = None, *, skip: int = 0) -> F:
             if by_name:
                 for key, value in given.items():
                     kind = type(value)
-                    if kind not in by_name.get(key, _NONE) or kind is int:
+                    if kind not in by_name.get(key, _NONE):
+                        break
+                    if kind is int and not LEAST <= value <= MOST:
                         break
                 else:
                     try:
@@ -487,7 +495,9 @@ def checked_class(cls: type, later: Collection[str] = ()) -> None:
     """
     forward = vars(cls).get("forward")
     if forward is not None and "Tensor" in forward.__annotations__.values():
-        cls.forward = checked(forward, cls.__name__.strip("_"), skip=1)  # pyright: ignore[reportAttributeAccessIssue] - it has one
+        name = cls.__name__.strip("_")
+        # Its key is none of the file's: what stands there under the class's name is __init__.
+        cls.forward = checked(forward, name, skip=1, key=f"{name}.forward")  # pyright: ignore[reportAttributeAccessIssue] - it has one
     own = vars(cls).get("__init__")
     if own is None:
         return
