@@ -24,6 +24,8 @@ from .tracer import Action, Step
 
 _MOST_OPERANDS = 8
 _MOST_NODES = 64
+# What reading another array at the end of a product costs, in instructions.
+_READ = 32
 
 
 def fuse_into_products(trace: Trace) -> Trace:
@@ -101,10 +103,16 @@ def _finished(trace: Trace, actions: list[int], at: int, reader: int) -> _Finish
         product.inputs,
         operands=len(others) + len(form.written),
         light=form.light,
+        effort=_effort(form, len(others)),
     ):
         return FusionObstacle.UNSUITED
     kept = trace.outlives(x.storage) or len(trace.readers[x.storage]) > 1
     return _Finish(_joined(product, function, form, kept=kept), form.cells)
+
+
+def _effort(form: PointwiseStep, reads: int) -> int:
+    """Instructions for one element that wait for the product; an update's are worth it anyhow."""
+    return 0 if form.changed else form.effort + _READ * reads
 
 
 def _obstacle(trace: Trace, x: Array, form: PointwiseStep) -> FusionObstacle | None:

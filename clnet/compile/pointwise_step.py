@@ -34,6 +34,9 @@ from .fusion_obstacle import FusionObstacle
 from .tracer import Step
 
 _DIVISIONS = {"fmod", "remainder", "floor_divide", "trunc_divide"}
+# Instructions that a GPU takes for a function, roughly; any other of floating numbers is like erf.
+_INSTRUCTIONS = {"exp": 8, "exp2": 8, "log": 8, "div": 8, "sqrt": 8, "rsqrt": 8, "sigmoid": 18}
+_FUNCTION = 24
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,13 @@ class PointwiseStep:
     def work(self) -> int:
         """Operations for one element."""
         return flops(*self.exprs)
+
+    @property
+    def effort(self) -> int:
+        """Instructions for one element, roughly."""
+        calls = [n.primitive for n in topological(self.exprs) if isinstance(n, Call)]
+        dear = {p.name: _FUNCTION for p in calls if p.domain is Domain.FLOATING} | _INSTRUCTIONS
+        return sum(dear.get(p.name, p.flops) for p in calls)
 
     @property
     def light(self) -> bool:

@@ -101,7 +101,9 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
     return ([], None) if found is None else ([found[0]], found[1])
 
 
-def finishes(target: Target, out: Array, a: Array, b: Array, *, operands: int, light: bool) -> bool:
+def finishes(
+    target: Target, out: Array, a: Array, b: Array, *, operands: int, light: bool, effort: int
+) -> bool:
     """Whether the kernel that multiplies should apply expressions, not one behind it.
 
     Args:
@@ -111,10 +113,11 @@ def finishes(target: Target, out: Array, a: Array, b: Array, *, operands: int, l
         b: as there.
         operands: arrays that are read, and arrays that are written.
         light: there is nothing but arithmetic to do.
+        effort: instructions for one element, roughly.
     """
     parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
     return _finishes(target, parts) and finish_pays(
-        target, parts[0], operands=operands, light=light
+        target, parts[0], operands=operands, light=light, effort=effort
     )
 
 

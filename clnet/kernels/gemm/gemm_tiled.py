@@ -60,6 +60,9 @@ DTYPES = {dtype.name: dtype for dtype in (float32, float64)}
 SLICE_K = 256
 # What decides whether a group finishes its results: sums of an item, steps of k, arrays.
 MANY_SUMS, SHORT_K, FEW_OPERANDS = 64, 256, 2
+# Steps of k that hide an instruction behind them, and what a launch costs, in instructions of one
+# element: measured on an H200 (docs/notes/products-gpu.md).
+HIDING_K, LAUNCH_INSTRUCTIONS = 8, 50_000_000
 
 
 def tiles_fit(target: Target, problem: Problem) -> bool:
@@ -68,18 +71,24 @@ def tiles_fit(target: Target, problem: Problem) -> bool:
     return any(tile.fits(target.traits, item_bytes) for tile, _ in TILINGS)
 
 
-def finish_pays(target: Target, problem: Problem, *, operands: int, light: bool) -> bool:
+def finish_pays(
+    target: Target, problem: Problem, *, operands: int, light: bool, effort: int
+) -> bool:
     """Whether a product's groups should compute more of its result, not a launch of its own.
 
-    Items with many sums are few, and wait where they load and compute what is not part of the sums:
-    that pays for short sums, which are bound by memory, and where little is done.
+    Nothing multiplies while a group finishes but other groups, the less the shorter the sums are:
+    that has to cost less than a launch. Items with many sums are few, and wait where they load and
+    compute what is not part of the sums: that pays for short sums, and where little is done.
 
     Args:
         target: what the device is like.
         problem: the product.
         operands: arrays that are read, and arrays that are written.
         light: there is nothing but arithmetic to do.
+        effort: instructions for one element, roughly.
     """
+    if effort > problem.k / HIDING_K + LAUNCH_INSTRUCTIONS / problem.out.size:
+        return False
     tiling = TILING.choose(target, problem.product)
     many = tiling.item_m * tiling.item_n > MANY_SUMS and tiling.slices == 1
     return not many or problem.k <= SHORT_K or (light and operands <= FEW_OPERANDS)

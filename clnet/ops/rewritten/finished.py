@@ -72,6 +72,7 @@ def should_finish(
     *,
     operands: int,
     light: bool,
+    effort: int,
 ) -> bool:
     """Whether a product's kernel should apply expressions to its result.
 
@@ -82,6 +83,7 @@ def should_finish(
         inputs: its inputs.
         operands: arrays that are read, and arrays that are written.
         light: there is nothing but arithmetic to do.
+        effort: instructions for one element, roughly.
     """
     a, b = product.operands(out, inputs)
-    return finishes(target, out, a, b, operands=operands, light=light)
+    return finishes(target, out, a, b, operands=operands, light=light, effort=effort)
