@@ -40,7 +40,7 @@ class OpLayer(Module):
     def __init_subclass__(cls, **given: Any) -> None:
         if cls.__module__.startswith(f"{__package__}."):  # else it is a user's, with own __init__
             if "__init__" not in vars(cls):
-                declare(cls, OpLayer._assign)
+                declare(cls)
             if "forward" not in vars(cls):
                 # A function of the class's own: what checks its arguments names the class.
                 cls.forward = inspect.unwrap(cls.forward)

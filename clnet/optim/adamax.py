@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from .. import expr as e
 from ..ops.machinery.update import Body
-from ..tensor import Tensor
-from .optimizer import Group, Optimizer, require_betas, require_rates
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decays
 
 
-class Adamax(Optimizer):
+class Adamax(DeclaredOptimizer):
     """``p -= lr * m' / u`` with ``u = max(beta2 * u, |g| + eps)`` (Kingma, Ba 2015), as PyTorch's.
 
     ``m = beta1 * m + (1 - beta1) * g``, in step ``t`` ``m' = m / (1 - beta1 ** t)``.
@@ -29,46 +28,30 @@ class Adamax(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Group) -> None:
-        """Rates are 0 or more, betas lie in [0, 1)."""
-        require_rates("Adamax", group, "lr", "eps", "weight_decay")
-        require_betas("Adamax", group)
+    params: ParamsT
+    lr: float = 2e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    _: KW_ONLY
+    maximize: bool = False
+    rates = ("lr", "eps", "weight_decay")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The moment and the largest gradient."""
         return ("exp_avg", "exp_inf")
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Step size, the moment's weight, decay of the largest gradient, eps, weight decay."""
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """Step size, the moment's weight, decay of the largest gradient."""
         beta1, beta2 = group["betas"]
-        step = group["lr"] / (1 - beta1**num_steps)
-        return (step, 1 - beta1, beta2, group["eps"], group["weight_decay"])
+        return {"step": group["lr"] / (1 - beta1**num_steps), "part1": 1 - beta1, "beta2": beta2}
 
     def body(self, group: Group) -> Body:
         """The only one."""
         return _adamax
 
 
-class RAdam(Optimizer):
+class RAdam(DeclaredOptimizer):
     """Adam with a rectified step size (Liu et al. 2020), as PyTorch's.
 
     The first steps, in which the second moment tells too little, are SGD's with momentum.
@@ -86,50 +69,31 @@ class RAdam(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        *,
-        decoupled_weight_decay: bool = False,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Group) -> None:
-        """Rates are 0 or more, betas lie in [0, 1)."""
-        require_rates("RAdam", group, "lr", "eps", "weight_decay")
-        require_betas("RAdam", group)
+    params: ParamsT
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    _: KW_ONLY
+    decoupled_weight_decay: bool = False
+    maximize: bool = False
+    rates = ("lr", "eps", "weight_decay")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The two moments."""
         return ("exp_avg", "exp_avg_sq")
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Step size, the moments' weights, factor of the quotient (0: no quotient), eps, decays."""
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """Step size, the moments' weights, factor of the quotient (0: no quotient), decays."""
         beta1, beta2 = group["betas"]
-        decoupled = group["decoupled_weight_decay"]
-        return (
-            group["lr"] / (1 - beta1**num_steps),
-            1 - beta1,
-            beta2,
-            1 - beta2,
-            _rectification(beta2, num_steps) * math.sqrt(1 - beta2**num_steps),
-            group["eps"],
-            0.0 if decoupled else group["weight_decay"],
-            1 - group["lr"] * group["weight_decay"] if decoupled else 1.0,
-        )
+        return {
+            "step": group["lr"] / (1 - beta1**num_steps),
+            "part1": 1 - beta1,
+            "beta2": beta2,
+            "part2": 1 - beta2,
+            "factor": _rectification(beta2, num_steps) * math.sqrt(1 - beta2**num_steps),
+            **decays(group),
+        }
 
     def body(self, group: Group) -> Body:
         """The only one: that the steps become Adam's is no other update, but another factor."""
@@ -150,9 +114,10 @@ def _rectification(beta2: float, num_steps: int) -> float:
 
 
 def _adamax(
-    p: Any, m: Any, top: Any, g: Any, step: Any, part1: Any, beta2: Any, eps: Any, decay: Any
-) -> tuple[Any, ...]:
-    g = g + decay * p
+    p: Any, m: Any, top: Any, g: Any, step: Any, part1: Any, beta2: Any, eps: Any,
+    weight_decay: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    g = g + weight_decay * p
     m = m + part1 * (g - m)
     top = e.maximum(beta2 * top, abs(g) + eps)
     return (p - step * (m / top), m, top)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from .. import expr as e
 from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from ..tensor import Tensor
-from .optimizer import Group, Optimizer, require_betas, require_rates
+from .optimizer import DeclaredOptimizer, Group, ParamsT, decays
 
 
-class Adagrad(Optimizer):
+class Adagrad(DeclaredOptimizer):
     """``p -= lr' * g / (sqrt(s) + eps)`` with ``s += g * g`` (Duchi et al. 2011), as PyTorch's.
 
     Args:
@@ -30,26 +29,15 @@ class Adagrad(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-2,
-        lr_decay: float = 0.0,
-        weight_decay: float = 0.0,
-        initial_accumulator_value: float = 0.0,
-        eps: float = 1e-10,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+    params: ParamsT
+    lr: float = 1e-2
+    lr_decay: float = 0.0
+    weight_decay: float = 0.0
+    initial_accumulator_value: float = 0.0
+    eps: float = 1e-10
+    _: KW_ONLY
+    maximize: bool = False
+    rates = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, whose sums begin with the initial value."""
@@ -59,26 +47,20 @@ class Adagrad(Optimizer):
             for p in added["params"]:
                 self.state[p]["sum"].fill_(float(added["initial_accumulator_value"]))
 
-    def check(self, group: Group) -> None:
-        """Settings are 0 or more."""
-        keys = ("lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps")
-        require_rates("Adagrad", group, *keys)
-
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The sum of squares."""
         return ("sum",)
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Decayed learning rate, eps, weight decay."""
-        rate = group["lr"] / (1 + (num_steps - 1) * group["lr_decay"])
-        return (rate, group["eps"], group["weight_decay"])
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """The decayed learning rate."""
+        return {"rate": group["lr"] / (1 + (num_steps - 1) * group["lr_decay"])}
 
     def body(self, group: Group) -> Body:
         """The only one."""
         return _adagrad
 
 
-class Adadelta(Optimizer):
+class Adadelta(DeclaredOptimizer):
     """``p -= lr * d`` with ``d = g * sqrt(u + eps) / sqrt(s + eps)`` (Zeiler 2012), as PyTorch's.
 
     ``s`` and ``u`` are running means of ``g * g`` and ``d * d``.
@@ -95,28 +77,18 @@ class Adadelta(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1.0,
-        rho: float = 0.9,
-        eps: float = 1e-6,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+    params: ParamsT
+    lr: float = 1.0
+    rho: float = 0.9
+    eps: float = 1e-6
+    weight_decay: float = 0.0
+    _: KW_ONLY
+    maximize: bool = False
+    rates = ("lr", "eps", "weight_decay")
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more, rho lies in [0, 1]."""
-        require_rates("Adadelta", group, "lr", "eps", "weight_decay")
+        super().check(group)
         if not 0 <= group["rho"] <= 1:
             raise ArgumentError("Adadelta", "rho lies in [0, 1]", rho=group["rho"])
 
@@ -124,17 +96,16 @@ class Adadelta(Optimizer):
         """The two means."""
         return ("square_avg", "acc_delta")
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Learning rate, the means' weights, eps, weight decay."""
-        rho = group["rho"]
-        return (group["lr"], rho, 1 - rho, group["eps"], group["weight_decay"])
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """What the means do not keep."""
+        return {"part": 1 - group["rho"]}
 
     def body(self, group: Group) -> Body:
         """The only one."""
         return _adadelta
 
 
-class NAdam(Optimizer):
+class NAdam(DeclaredOptimizer):
     """Adam with Nesterov's momentum (Dozat 2016), as PyTorch's.
 
     Args:
@@ -151,56 +122,39 @@ class NAdam(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 2e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum_decay: float = 4e-3,
-        *,
-        decoupled_weight_decay: bool = False,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-        }
-        self._products: dict[tuple[float, float], tuple[int, float]] = {}
-        super().__init__(params, defaults)
+    params: ParamsT
+    lr: float = 2e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    momentum_decay: float = 4e-3
+    _: KW_ONLY
+    decoupled_weight_decay: bool = False
+    maximize: bool = False
+    rates = ("lr", "eps", "weight_decay", "momentum_decay")
 
-    def check(self, group: Group) -> None:
-        """Rates are 0 or more, betas lie in [0, 1)."""
-        require_rates("NAdam", group, "lr", "eps", "weight_decay", "momentum_decay")
-        require_betas("NAdam", group)
+    def _assign(self, values: dict[str, Any]) -> None:
+        self._products: dict[tuple[float, float], tuple[int, float]] = {}
+        super()._assign(values)
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The two moments."""
         return ("exp_avg", "exp_avg_sq")
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Step sizes of gradient and momentum, the moments' weights, root, eps, decays."""
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """Step sizes of gradient and momentum, the moments' weights, root, decays."""
         beta1, beta2 = group["betas"]
         product = self._product_of_momenta(group, num_steps)
         now, following = (_momentum(group, t) for t in (num_steps, num_steps + 1))
-        decoupled = group["decoupled_weight_decay"]
-        return (
-            group["lr"] * (1 - now) / (1 - product),
-            group["lr"] * following / (1 - product * following),
-            1 - beta1,
-            beta2,
-            1 - beta2,
-            math.sqrt(1 - beta2**num_steps),
-            group["eps"],
-            0.0 if decoupled else group["weight_decay"],
-            1 - group["lr"] * group["weight_decay"] if decoupled else 1.0,
-        )
+        return {
+            "by_g": group["lr"] * (1 - now) / (1 - product),
+            "by_m": group["lr"] * following / (1 - product * following),
+            "part1": 1 - beta1,
+            "beta2": beta2,
+            "part2": 1 - beta2,
+            "root": math.sqrt(1 - beta2**num_steps),
+            **decays(group),
+        }
 
     def body(self, group: Group) -> Body:
         """The only one."""
@@ -222,16 +176,16 @@ def _momentum(group: Group, step: int) -> float:
     return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
 
 
-def _adagrad(p: Any, s: Any, g: Any, rate: Any, eps: Any, decay: Any) -> tuple[Any, ...]:
-    g = g + decay * p
+def _adagrad(p: Any, s: Any, g: Any, rate: Any, eps: Any, weight_decay: Any) -> tuple[Any, ...]:
+    g = g + weight_decay * p
     s = s + g * g
     return (p - rate * (g / (e.sqrt(s) + eps)), s)
 
 
 def _adadelta(
-    p: Any, s: Any, u: Any, g: Any, lr: Any, rho: Any, part: Any, eps: Any, decay: Any
+    p: Any, s: Any, u: Any, g: Any, lr: Any, rho: Any, part: Any, eps: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    g = g + decay * p
+    g = g + weight_decay * p
     s = rho * s + part * (g * g)
     step = g * (e.sqrt(u + eps) / e.sqrt(s + eps))
     return (p - lr * step, s, rho * u + part * (step * step))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from ..ops.machinery.update import Body
-from ..tensor import Tensor
-from .optimizer import Group, Optimizer, require_rates
+from .optimizer import DeclaredOptimizer, Group, ParamsT
 
 
-class ASGD(Optimizer):
+class ASGD(DeclaredOptimizer):
     """``p -= lr' * (g + lambd * p)`` with a falling rate (Polyak, Juditsky 1992), as PyTorch's.
 
     ``lr' = lr / (1 + lambd * lr * (t - 1)) ** alpha`` in step ``t``. ``state[p]["ax"]`` is the
@@ -30,41 +29,26 @@ class ASGD(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-2,
-        lambd: float = 1e-4,
-        alpha: float = 0.75,
-        t0: float = 1e6,
-        weight_decay: float = 0.0,
-        *,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
-
-    def check(self, group: Group) -> None:
-        """Rates are 0 or more."""
-        require_rates("ASGD", group, "lr", "lambd", "weight_decay")
+    params: ParamsT
+    lr: float = 1e-2
+    lambd: float = 1e-4
+    alpha: float = 0.75
+    t0: float = 1e6
+    weight_decay: float = 0.0
+    _: KW_ONLY
+    maximize: bool = False
+    rates = ("lr", "lambd", "weight_decay")
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """The mean of the parameter."""
         return ("ax",)
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Rate, what its decay leaves of the parameter, the mean's weights, weight decay."""
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """Rate, what its decay leaves of the parameter, the mean's weights."""
         lr, lambd, before = group["lr"], group["lambd"], num_steps - 1
         rate = lr / (1 + lambd * lr * before) ** group["alpha"]
         part = 1 / max(1, before - group["t0"])
-        return (rate, 1 - lambd * rate, part, 1 - part, group["weight_decay"])
+        return {"rate": rate, "kept": 1 - lambd * rate, "part": part, "rest": 1 - part}
 
     def body(self, group: Group) -> Body:
         """The only one."""
@@ -72,7 +56,7 @@ class ASGD(Optimizer):
 
 
 def _asgd(
-    p: Any, mean: Any, g: Any, rate: Any, kept: Any, part: Any, rest: Any, decay: Any
+    p: Any, mean: Any, g: Any, rate: Any, kept: Any, part: Any, rest: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    p = kept * p - rate * (g + decay * p)
+    p = kept * p - rate * (g + weight_decay * p)
     return (p, part * p + rest * mean)

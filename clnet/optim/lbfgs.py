@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from ..nn.parameters import parameters_to_vector, vector_to_parameters
 from ..tensor import Tensor, tensor
 from ..values import mode
 from .line_search import Point, strong_wolfe
-from .optimizer import Group, Optimizer, require_rates
+from .optimizer import DeclaredOptimizer, Group, ParamsT
 
 # A change of the gradient along the step smaller than this says nothing about the curvature.
 _LEAST_CURVATURE = 1e-10
@@ -42,7 +42,7 @@ class _Progress:
     pairs: deque[_Pair] = field(default_factory=deque[_Pair])
 
 
-class LBFGS(Optimizer):
+class LBFGS(DeclaredOptimizer):
     """``p += t * d`` with ``d`` from the last gradients (Liu, Nocedal 1989), as PyTorch's.
 
     One :meth:`step` makes up to ``max_iter`` iterations, each of which reads numbers from the
@@ -76,32 +76,25 @@ class LBFGS(Optimizer):
         True
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1.0,
-        max_iter: int = 20,
-        max_eval: int | None = None,
-        tolerance_grad: float = 1e-7,
-        tolerance_change: float = 1e-9,
-        history_size: int = 100,
-        line_search_fn: str | None = None,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
+    params: ParamsT
+    lr: float = 1.0
+    max_iter: int = 20
+    max_eval: int | None = None
+    tolerance_grad: float = 1e-7
+    tolerance_change: float = 1e-9
+    history_size: int = 100
+    line_search_fn: str | None = None
+    rates = ("lr", "tolerance_grad", "tolerance_change")
+
+    def _assign(self, values: dict[str, Any]) -> None:
         self._progress = _Progress()
-        super().__init__(params, defaults)
+        if values["max_eval"] is None:
+            values["max_eval"] = values["max_iter"] * 5 // 4
+        super()._assign(values)
 
     def check(self, group: Group) -> None:
         """There is one group; rates are 0 or more, counts 1 or more, the line search is known."""
-        require_rates("LBFGS", group, "lr", "tolerance_grad", "tolerance_change")
+        super().check(group)
         counts = {key: group[key] for key in ("max_iter", "max_eval", "history_size")}
         if min(counts.values()) < 1:
             raise ArgumentError("LBFGS", "counts are 1 or more", **counts)
@@ -113,14 +106,6 @@ class LBFGS(Optimizer):
             )
         if self.param_groups:
             raise ArgumentError("LBFGS", "all parameters are in one group")
-
-    def state_names(self, group: Group) -> tuple[str, ...]:
-        """None: what it keeps is of all parameters together."""
-        return ()
-
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """None: the numbers are read by the host."""
-        return ()
 
     @no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor:

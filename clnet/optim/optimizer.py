@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from typing_extensions import dataclass_transform
 
 from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
@@ -18,9 +21,12 @@ from ..ops.multi_tensor import update_many
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked_class, require_tensors
+from ..values.declared import declare
 from .written import Hook, StepHandle, around, load_state, numbers, state_of
 
 Group = dict[str, Any]
+Cells = dict[str, HostScalar]
+"""The numbers that updates read at each enqueue, by the names of their parameters."""
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[Group]"
 _params_t = ParamsT
 """PyTorch's old name, which packages still import."""
@@ -36,53 +42,45 @@ class _Required:
 required = _Required()
 
 
-def require_rates(name: str, group: Group, *keys: str) -> None:
-    """Refuse settings below 0.
+@cache
+def scalar_names(body: Body, operands: int) -> tuple[str, ...]:
+    """The names of the scalars of an update: of its parameters behind those of its operands."""
+    return tuple(inspect.signature(body).parameters)[operands:]
 
-    Args:
-        name: the optimiser's, for the message.
-        group: the settings.
-        keys: those that are 0 or more.
 
-    Raises:
-        ArgumentError: if one is not.
+def scalars_of(body: Body, operands: int, cells: Cells) -> list[HostScalar]:
+    """The cells that an update of so many operands reads, in its parameters' order."""
+    return [cells[name] for name in scalar_names(body, operands)]
+
+
+def decays(group: Group) -> dict[str, float]:
+    """``decay``, by which the parameter is added to the gradient, and ``kept``, what remains of it.
+
+    One of both does the work of ``weight_decay``, as ``decoupled_weight_decay`` says.
     """
-    rates = {key: group[key] for key in keys}
-    if min(rates.values()) < 0:
-        raise ArgumentError(name, "settings are 0 or more", **rates)
-
-
-def require_betas(name: str, group: Group) -> None:
-    """Refuse decays of moments outside [0, 1).
-
-    Args:
-        name: the optimiser's, for the message.
-        group: the settings.
-
-    Raises:
-        ArgumentError: if one is not inside.
-    """
-    if not all(0 <= beta < 1 for beta in group["betas"]):
-        raise ArgumentError(name, "betas lie in [0, 1)", betas=group["betas"])
+    if group["decoupled_weight_decay"]:
+        return {"decay": 0.0, "kept": 1 - group["lr"] * group["weight_decay"]}
+    return {"decay": group["weight_decay"], "kept": 1.0}
 
 
 @cache
-def _climbing(body: Body, position: int) -> Body:
+def _maximized(body: Body, position: int) -> Body:
     """An update that gets its gradient, the operand at a position, with the other sign."""
 
-    def climbing(*symbols: Any) -> tuple[Any, ...]:
+    def maximized(*symbols: Any) -> tuple[Any, ...]:
         gradient = symbols[position]
         return body(*symbols[:position], -gradient, *symbols[position + 1 :])
 
-    climbing.__name__ = f"{body.__name__}_maximize"
-    return climbing
+    maximized.__name__ = f"{body.__name__}_maximize"
+    maximized.__signature__ = inspect.signature(body)  # pyright: ignore[reportFunctionMemberAccess] - inspect reads it
+    return maximized
 
 
 class _Alike(NamedTuple):
     """Parameters of a group that have made the same steps, and so share their scalars."""
 
     group: Group
-    cells: list[HostScalar]
+    cells: Cells
     operands: list[Sequence[Tensor]]
 
 
@@ -99,6 +97,7 @@ class Optimizer:
         defaults: settings of groups that give none.
 
     Attributes:
+        rates: names of the settings that are 0 or more.
         param_groups: dicts of ``"params"`` and settings.
         state: for each parameter what is kept of it by name; declared tensors are there from the
             start.
@@ -106,6 +105,9 @@ class Optimizer:
     Raises:
         ArgumentError: if there are no parameters, one is given twice, or a setting is out of range.
     """
+
+    rates: ClassVar[tuple[str, ...]] = ()
+    _named_numbers: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -124,7 +126,7 @@ class Optimizer:
         self._after: OrderedDict[int, Hook] = OrderedDict()
         self._stepping = False
         self._num_steps: dict[int, int] = {}
-        self._cells: dict[int, list[HostScalar]] = {}
+        self._cells: dict[int, Cells] = {}
         self._num_changes = 0
         given = [params] if isinstance(params, Tensor) else list(params)
         if given and isinstance(given[0], tuple):  # named_parameters()
@@ -136,44 +138,60 @@ class Optimizer:
             self.add_param_group(group)  # pyright: ignore[reportArgumentType] - either form of groups
 
     def check(self, group: Group) -> None:
-        """Check a group's settings; raises :class:`~clnet.errors.ArgumentError`."""
+        """Check a group's settings.
+
+        Raises:
+            ArgumentError: if one of ``rates`` is below 0, or a beta outside [0, 1).
+        """
+        rates = {name: group[name] for name in self.rates}
+        if rates and min(rates.values()) < 0:
+            raise ArgumentError(type(self).__name__, "settings are 0 or more", **rates)
+        if not all(0 <= beta < 1 for beta in group.get("betas", ())):
+            raise ArgumentError(type(self).__name__, "betas lie in [0, 1)", betas=group["betas"])
 
     def state_names(self, group: Group) -> tuple[str, ...]:
         """Names of the tensors that are kept for each parameter of a group, zeros at first."""
         return ()
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """The numbers that :meth:`body` gets as scalars.
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """Numbers that follow from the settings, for scalars of :meth:`body`.
 
         Args:
             group: the settings as they stand.
             num_steps: updates of the parameter, with the one now made (1, 2, ...).
+
+        Returns:
+            The numbers by the names of the body's parameters.
         """
-        return ()
+        return {}
 
     def body(self, group: Group) -> Body:
         """The update, a function of symbols: of parameter, state, gradient, scalars.
 
-        It returns new values of the parameter and of each state tensor, in order.
+        It returns new values of the parameter and of each state tensor, in order. A scalar is the
+        setting of its name, or the number of :meth:`settings`.
         """
         raise NotImplementedError(f"{type(self).__name__}.body")
 
-    def apply(
-        self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Sequence[HostScalar]
-    ) -> None:
+    def apply(self, group: Group, operands: Sequence[Sequence[Tensor]], cells: Cells) -> None:
         """Update parameters: :meth:`body` in one pass, unless a subclass needs several.
 
         Args:
             group: their group.
             operands: for each the parameter, its state in order, its gradient.
-            cells: the :meth:`settings`, the same for all of them.
+            cells: the numbers by name, the same for all of them.
         """
-        update_many(self._rule(group), operands, cells)
+        rule = self._rule(group)
+        update_many(rule, operands, scalars_of(rule, len(operands[0]), cells))
+
+    def _numbers(self, group: Group, num_steps: int) -> dict[str, float]:
+        """All numbers that a body may ask for."""
+        return {n: group[n] for n in self._named_numbers} | self.settings(group, num_steps)
 
     def _rule(self, group: Group) -> Body:
         """The update of a group that is minimised or maximised."""
         body = self.body(group)
-        return _climbing(body, 1 + len(self.state_names(group))) if group.get("maximize") else body
+        return _maximized(body, 1 + len(self.state_names(group))) if group.get("maximize") else body
 
     @property
     def written(self) -> bool:
@@ -243,7 +261,7 @@ class Optimizer:
         self._num_changes += 1
         if self.written:
             return
-        cells = [HostScalar(value) for value in self.settings(complete, 1)]
+        cells = {name: HostScalar(v) for name, v in self._numbers(complete, 1).items()}
         for p in params:
             self.state[p] = {name: zeros_like(p.detach()) for name in self.state_names(complete)}
             self._num_steps[id(p)] = 0
@@ -274,7 +292,7 @@ class Optimizer:
         updated = [
             (group, p) for group in self.param_groups for p in group["params"] if p.grad is not None
         ]
-        self._part_company(updated)
+        self._unshare_cells(updated)
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
@@ -323,14 +341,13 @@ class Optimizer:
         groups, saved = self._checked(state)
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update({k: v for k, v in settings.items() if k != "num_params"})
-        cells: dict[tuple[int, int], list[HostScalar]] = {}
+        cells: dict[tuple[int, int], Cells] = {}
         with no_grad():
             for p, entry in zip(self._params(), saved, strict=True):
                 self._num_steps[id(p)] = int(entry["step"])
                 key = (int(entry["step"]), id(self._cells[id(p)]))
-                self._cells[id(p)] = cells.setdefault(
-                    key, [HostScalar(0.0) for _ in self._cells[id(p)]]
-                )
+                fresh = {name: HostScalar(0.0) for name in self._cells[id(p)]}
+                self._cells[id(p)] = cells.setdefault(key, fresh)
                 for name, own in self.state[p].items():
                     value = entry[name]
                     given = isinstance(value, Tensor)
@@ -352,7 +369,7 @@ class Optimizer:
             )
         return [own[name] for name in names]
 
-    def _part_company(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
+    def _unshare_cells(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
         """Give parameters cells of their own that go on without those they shared them with.
 
         Parameters of a group share cells as long as they have made the same steps.
@@ -362,12 +379,12 @@ class Optimizer:
         parted = {key for key, count in going.items() if count < sharing[key]}
         if not parted:
             return
-        fresh: dict[int, list[HostScalar]] = {}
+        fresh: dict[int, Cells] = {}
         for _, p in updated:
             before = self._cells[id(p)]
             if id(before) in parted:
-                own = fresh.setdefault(id(before), [HostScalar(cell.value) for cell in before])
-                self._cells[id(p)] = own
+                own = {name: HostScalar(cell.value) for name, cell in before.items()}
+                self._cells[id(p)] = fresh.setdefault(id(before), own)
         self._num_changes += 1
 
     def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
@@ -378,8 +395,8 @@ class Optimizer:
             cells = self._cells[id(p)]
             if id(cells) not in known:
                 known.add(id(cells))
-                for cell, value in zip(cells, self.settings(group, count), strict=True):
-                    cell.value = value
+                for name, value in self._numbers(group, count).items():
+                    cells[name].value = value
 
     def _checked_groups(self, state: Mapping[str, Any]) -> list[Group]:
         """The groups of a state whose groups fit."""
@@ -416,3 +433,31 @@ class Optimizer:
                     name, f"the state of parameter {i} does not fit", state=found, optimiser=shapes
                 )
         return groups, saved  # pyright: ignore[reportReturnType] - checked above
+
+
+@dataclass_transform()
+class DeclaredOptimizer(Optimizer):
+    """An optimiser whose settings are fields: constructor, defaults and scalars follow.
+
+    ::
+
+        class SGD(DeclaredOptimizer):
+            params: ParamsT
+            lr: float = 1e-3
+
+    is made as ``SGD(params, lr=1e-3)``. A field that is a float is a scalar of its name to
+    ``body``.
+    """
+
+    __fields__: ClassVar[dict[str, inspect.Parameter]] = {}
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        if cls.__module__.startswith(f"{__package__}."):  # else it is a user's
+            declare(cls)
+            fields = cls.__fields__.values()
+            cls._named_numbers = tuple(f.name for f in fields if f.annotation == "float")
+        super().__init_subclass__(**given)
+
+    def _assign(self, values: dict[str, Any]) -> None:
+        params = values.pop("params")
+        super().__init__(params, values)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from .. import expr as e
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from ..tensor import Tensor
-from .optimizer import Group, Optimizer, require_rates
+from .optimizer import DeclaredOptimizer, Group, ParamsT
 
 
-class RMSprop(Optimizer):
+class RMSprop(DeclaredOptimizer):
     """``p -= lr * g / (sqrt(s) + eps)`` with ``s = alpha * s + (1 - alpha) * g * g``, as PyTorch's.
 
     Args:
@@ -29,32 +28,20 @@ class RMSprop(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-2,
-        *,
-        alpha: float = 0.99,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        momentum: float = 0.0,
-        centered: bool = False,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "alpha": alpha,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "centered": centered,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+    params: ParamsT
+    lr: float = 1e-2
+    _: KW_ONLY
+    alpha: float = 0.99
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    momentum: float = 0.0
+    centered: bool = False
+    maximize: bool = False
+    rates = ("lr", "eps", "weight_decay", "momentum")
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more, alpha lies in [0, 1]."""
-        require_rates("RMSprop", group, "lr", "eps", "weight_decay", "momentum")
+        super().check(group)
         if not 0 <= group["alpha"] <= 1:
             raise ArgumentError("RMSprop", "alpha lies in [0, 1]", alpha=group["alpha"])
 
@@ -64,17 +51,9 @@ class RMSprop(Optimizer):
         momentum = ("momentum_buffer",) if group["momentum"] else ()
         return ("square_avg", *mean, *momentum)
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Learning rate, the mean square's weights, eps, weight decay, momentum."""
-        alpha = group["alpha"]
-        return (
-            group["lr"],
-            alpha,
-            1 - alpha,
-            group["eps"],
-            group["weight_decay"],
-            group["momentum"],
-        )
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """What the mean square does not keep."""
+        return {"part": 1 - group["alpha"]}
 
     def body(self, group: Group) -> Body:
         """One of four: centred or not, with momentum or without."""
@@ -84,28 +63,27 @@ class RMSprop(Optimizer):
 
 
 def _rmsprop(
-    p: Any, s: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, decay: Any, momentum: Any
+    p: Any, s: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, weight_decay: Any
 ) -> tuple[Any, ...]:
-    g = g + decay * p
+    g = g + weight_decay * p
     s = alpha * s + part * (g * g)
     return (p - lr * (g / (e.sqrt(s) + eps)), s)
 
 
 def _rmsprop_momentum(
-    p: Any, s: Any, v: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, decay: Any,
+    p: Any, s: Any, v: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, weight_decay: Any,
     momentum: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    g = g + decay * p
+    g = g + weight_decay * p
     s = alpha * s + part * (g * g)
     v = momentum * v + g / (e.sqrt(s) + eps)
     return (p - lr * v, s, v)
 
 
 def _rmsprop_centered(
-    p: Any, s: Any, mean: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, decay: Any,
-    momentum: Any,
-) -> tuple[Any, ...]:  # fmt: skip
-    g = g + decay * p
+    p: Any, s: Any, mean: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any, weight_decay: Any
+) -> tuple[Any, ...]:
+    g = g + weight_decay * p
     s = alpha * s + part * (g * g)
     mean = mean + part * (g - mean)
     return (p - lr * (g / (e.sqrt(s - mean * mean) + eps)), s, mean)
@@ -113,9 +91,9 @@ def _rmsprop_centered(
 
 def _rmsprop_centered_momentum(
     p: Any, s: Any, mean: Any, v: Any, g: Any, lr: Any, alpha: Any, part: Any, eps: Any,
-    decay: Any, momentum: Any,
+    weight_decay: Any, momentum: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    g = g + decay * p
+    g = g + weight_decay * p
     s = alpha * s + part * (g * g)
     mean = mean + part * (g - mean)
     v = momentum * v + g / (e.sqrt(s - mean * mean) + eps)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from .. import expr as e
 from ..autograd import no_grad
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from ..tensor import Tensor
-from .optimizer import Group, Optimizer, require_rates
+from .optimizer import DeclaredOptimizer, Group, ParamsT
 
 
-class Rprop(Optimizer):
+class Rprop(DeclaredOptimizer):
     """``p -= s * sign(g)``, a step size for each element (Riedmiller, Braun 1993), as PyTorch's.
 
     ``s`` grows while the gradient keeps its sign. Where the sign changes, ``s`` shrinks and the
@@ -30,18 +29,13 @@ class Rprop(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-2,
-        etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50.0),
-        *,
-        maximize: bool = False,
-    ) -> None:
-        super().__init__(
-            params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize}
-        )
+    params: ParamsT
+    lr: float = 1e-2
+    etas: tuple[float, float] = (0.5, 1.2)
+    step_sizes: tuple[float, float] = (1e-6, 50.0)
+    _: KW_ONLY
+    maximize: bool = False
+    rates = ("lr",)
 
     def add_param_group(self, group: Group) -> None:
         """More parameters, whose step sizes begin with the learning rate."""
@@ -53,7 +47,7 @@ class Rprop(Optimizer):
 
     def check(self, group: Group) -> None:
         """The rate is 0 or more, the factors lie on both sides of 1."""
-        require_rates("Rprop", group, "lr")
+        super().check(group)
         shrink, grow = group["etas"]
         if not 0 < shrink < 1 < grow:
             raise ArgumentError("Rprop", "0 < etas[0] < 1 < etas[1]", etas=group["etas"])
@@ -62,9 +56,11 @@ class Rprop(Optimizer):
         """The last gradient, 0 where its sign had changed, and the step sizes."""
         return ("prev", "step_size")
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
         """The two factors, the two bounds."""
-        return (*group["etas"], *group["step_sizes"])
+        shrink, grow = group["etas"]
+        least, most = group["step_sizes"]
+        return {"shrink": shrink, "grow": grow, "least": least, "most": most}
 
     def body(self, group: Group) -> Body:
         """The only one."""

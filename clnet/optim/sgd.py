@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from typing import Any
 
 from ..errors import ArgumentError
 from ..ops.machinery.update import Body
-from ..tensor import Tensor
-from .optimizer import Group, Optimizer, require_rates
+from .optimizer import DeclaredOptimizer, Group, ParamsT
 
 
-class SGD(Optimizer):
+class SGD(DeclaredOptimizer):
     """``p -= lr * v``, as PyTorch's.
 
     ``v = momentum * v + (1 - dampening) * (g + weight_decay * p)``. The first step is
@@ -31,30 +30,19 @@ class SGD(Optimizer):
         ArgumentError: if a setting is out of range.
     """
 
-    def __init__(
-        self,
-        params: Iterable[Tensor] | Iterable[Group],
-        lr: float = 1e-3,
-        *,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        maximize: bool = False,
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+    params: ParamsT
+    lr: float = 1e-3
+    _: KW_ONLY
+    momentum: float = 0.0
+    dampening: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+    maximize: bool = False
+    rates = ("lr", "momentum", "weight_decay")
 
     def check(self, group: Group) -> None:
         """Rates are 0 or more; Nesterov's momentum needs momentum and no dampening."""
-        require_rates("SGD", group, "lr", "momentum", "weight_decay")
+        super().check(group)
         if group["nesterov"] and (group["momentum"] == 0 or group["dampening"] != 0):
             raise ArgumentError(
                 "SGD",
@@ -67,10 +55,9 @@ class SGD(Optimizer):
         """The momentum, if there is any."""
         return ("momentum_buffer",) if group["momentum"] else ()
 
-    def settings(self, group: Group, num_steps: int) -> tuple[float, ...]:
-        """Learning rate, weight decay, momentum and the gradient's part in it."""
-        part = 1.0 if num_steps == 1 else 1.0 - group["dampening"]
-        return (group["lr"], group["weight_decay"], group["momentum"], part)
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """The gradient's part in the momentum."""
+        return {"part": 1.0 if num_steps == 1 else 1.0 - group["dampening"]}
 
     def body(self, group: Group) -> Body:
         """Without momentum, with it, or with Nesterov's."""
@@ -79,20 +66,20 @@ class SGD(Optimizer):
         return _sgd_nesterov if group["nesterov"] else _sgd_momentum
 
 
-def _sgd(p: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any) -> tuple[Any, ...]:
-    return (p - lr * (g + decay * p),)
+def _sgd(p: Any, g: Any, lr: Any, weight_decay: Any) -> tuple[Any, ...]:
+    return (p - lr * (g + weight_decay * p),)
 
 
 def _sgd_momentum(
-    p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any
+    p: Any, v: Any, g: Any, lr: Any, weight_decay: Any, momentum: Any, part: Any
 ) -> tuple[Any, ...]:
-    v = momentum * v + part * (g + decay * p)
+    v = momentum * v + part * (g + weight_decay * p)
     return (p - lr * v, v)
 
 
 def _sgd_nesterov(
-    p: Any, v: Any, g: Any, lr: Any, decay: Any, momentum: Any, part: Any
+    p: Any, v: Any, g: Any, lr: Any, weight_decay: Any, momentum: Any, part: Any
 ) -> tuple[Any, ...]:
-    g = g + decay * p
+    g = g + weight_decay * p
     v = momentum * v + part * g
     return (p - lr * (g + momentum * v), v)

@@ -9,7 +9,6 @@ classes at import, and leave the defaults on the class, where they hide buffers 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 __all__ = ["declare"]
@@ -18,15 +17,14 @@ _Parameter = inspect.Parameter
 _SELF = _Parameter("self", _Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def declare(cls: type, assign: Callable[[Any, dict[str, Any]], None]) -> None:
+def declare(cls: type) -> None:
     """Give a class the constructor that its fields, and its bases', ask for.
 
     The defaults leave the class's body; ``cls.__fields__`` has the fields by name, in the
     constructor's order.
 
     Args:
-        cls: the class.
-        assign: called with a new object and the values of all fields by name.
+        cls: the class. Its method ``_assign`` takes the values of all fields by name.
     """
     fields: dict[str, inspect.Parameter] = dict(getattr(cls, "__fields__", {}))
     kind = _Parameter.POSITIONAL_OR_KEYWORD
@@ -43,7 +41,7 @@ def declare(cls: type, assign: Callable[[Any, dict[str, Any]], None]) -> None:
     defaults = {p.name: p.default for p in ordered if p.default is not _Parameter.empty}
 
     def construct(self: Any, *args: Any, **given: Any) -> None:
-        assign(self, {**defaults, **dict(zip(names, args, strict=False)), **given})
+        self._assign({**defaults, **dict(zip(names, args, strict=False)), **given})
 
     made: Any = construct
     made.__name__, made.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
