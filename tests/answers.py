@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 ORACLE = 'the oracle is PyTorch: make test TORCH=1, or pip install "clnet[torch]"'
+ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).parent / "answers.npz"
 WRITE = "python -m tests.answers"
 
@@ -42,6 +44,15 @@ class _Oracle:
 
 
 torch: Any = _Oracle()
+
+
+def pinned_torch() -> Any:
+    """PyTorch for what is kept of one version (pages, lists of differences); skips with another."""
+    found = pytest.importorskip("torch", reason=ORACLE)
+    (pinned,) = re.findall(r'"torch==([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    if found.__version__.partition("+")[0] != pinned:
+        pytest.skip(f"what is kept is of PyTorch {pinned}; this is {found.__version__}")
+    return found
 
 
 class Answers:

@@ -12,6 +12,7 @@ from clnet import nn, optim
 from clnet.errors import ArgumentError, DtypeError
 from clnet.nn import functional as F
 from clnet.values.spelling import Spelling
+from tests.answers import pinned_torch
 
 pytestmark = pytest.mark.device
 
@@ -115,7 +116,7 @@ def test_a_spelling_renames_and_drops():
 
 @pytest.fixture(scope="module")
 def script():
-    pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    pinned_torch()
     return importlib.import_module("ci.signatures")
 
 

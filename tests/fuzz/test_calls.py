@@ -8,6 +8,7 @@ import re
 import pytest
 
 import clnet
+from tests.answers import pinned_torch
 
 from . import calls, draw, known
 from .evaluate import ACCEPTED, DIFFERS, Outcome, clnet_outcome, difference, is_named, settled
@@ -108,7 +109,7 @@ def test_reasons_are_of_findings_alone():
 @pytest.mark.parametrize("entry", known.KNOWN, ids=[entry.why[:60] for entry in known.KNOWN])
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_listed_still_differs(entry):
-    torch = pytest.importorskip("torch")
+    torch = pinned_torch()
     found = [settled(entry.example, torch, grad=grad) for grad in (False, True)]
     assert any(
         outcome.kind == entry.kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,22 @@ def cpu_shaped(opened: Device) -> Target:
         opened.traits, dedicated_local_memory=False, simd_width=lanes if lanes > 1 else 16
     )
     return replace(opened.target, traits=traits)
+
+
+def groups_compile_rightly(opened: Device) -> None:
+    """Skip what multiplies tiles in local memory where the driver is known to compile it wrongly.
+
+    PoCL 5.0 (LLVM 16) for AVX-512 gives wrong numbers, always the same ones, where work-items are
+    run as loops between barriers and a tile has 32 rows; with POCL_WORK_GROUP_METHOD=cbs, where
+    these tests are not skipped, all of them pass. No CPU is given such a kernel but by tests.
+    """
+    as_loops = os.environ.get("POCL_WORK_GROUP_METHOD") != "cbs"
+    if (
+        "PoCL 5.0" in opened.identity.platform_version
+        and opened.traits.simd_width == 16
+        and as_loops
+    ):
+        pytest.skip("PoCL 5.0 miscompiles tiles for AVX-512; POCL_WORK_GROUP_METHOD=cbs runs them")
 
 
 def gpu_shaped(opened: Device) -> Target:

@@ -13,7 +13,15 @@ from clnet.errors import ArgumentError
 from clnet.kernels.softmax import Scores, attention_tiles, read_views
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
-from tests.kernels.launching import cpu_shaped, gpu_shaped, normal, on_device, poisoned, run
+from tests.kernels.launching import (
+    cpu_shaped,
+    gpu_shaped,
+    groups_compile_rightly,
+    normal,
+    on_device,
+    poisoned,
+    run,
+)
 
 pytestmark = pytest.mark.device
 
@@ -26,6 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Target:
     """A GPU with tiles of which the sizes take several, none of them whole."""
     tilings = {kernel: {32: (SMALL,)} for kernel in attention_tiles.TILINGS}
     monkeypatch.setattr(attention_tiles, "TILINGS", tilings)
+    groups_compile_rightly(device())
     return gpu_shaped(device())
 
 

@@ -22,6 +22,7 @@ from clnet.kernels.tile import Work as TileWork
 from clnet.kernels.tile import choose
 from clnet.values.dtypes import float32
 from clnet.values.shapes import ceil_div, round_up
+from tests.kernels.launching import groups_compile_rightly
 
 GPU = {
     "dedicated_local_memory": True,
@@ -45,6 +46,8 @@ def where():
 
 @pytest.fixture(params=SHAPES.values(), ids=SHAPES.keys())
 def target(request, where):
+    if request.param.get("dedicated_local_memory"):
+        groups_compile_rightly(where)
     return Target(dataclasses.replace(where.traits, **request.param), where.target.workspace_limit)
 
 

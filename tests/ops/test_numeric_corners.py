@@ -10,6 +10,7 @@ import pytest
 
 import clnet
 from tests import cornercases
+from tests.answers import pinned_torch
 
 pytestmark = pytest.mark.device
 
@@ -65,7 +66,7 @@ def difference(ours, theirs):
 @pytest.mark.filterwarnings("ignore")  # PyTorch warns of corners
 @pytest.mark.parametrize("family", cornercases.FAMILIES, ids=lambda f: f.__name__)
 def test_corners(family):
-    torch = pytest.importorskip("torch", reason="the oracle is PyTorch, of the torch extra")
+    torch = pinned_torch()
     known = listed()
     cases = list(family())
     names = [name for name, _ in cases]
