@@ -14,9 +14,9 @@ from clnet.kernels.softmax import Scores, attention_tiles, read_views
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
 from tests.kernels.launching import (
+    compiled_rightly,
     cpu_shaped,
     gpu_shaped,
-    groups_compile_rightly,
     normal,
     on_device,
     poisoned,
@@ -34,8 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Target:
     """A GPU with tiles of which the sizes take several, none of them whole."""
     tilings = {kernel: {32: (SMALL,)} for kernel in attention_tiles.TILINGS}
     monkeypatch.setattr(attention_tiles, "TILINGS", tilings)
-    groups_compile_rightly(device())
-    return gpu_shaped(device())
+    return compiled_rightly(gpu_shaped(device()), device())
 
 
 def between(values: np.ndarray) -> Array:

@@ -22,7 +22,7 @@ from clnet.kernels.tile import Work as TileWork
 from clnet.kernels.tile import choose
 from clnet.values.dtypes import float32
 from clnet.values.shapes import ceil_div, round_up
-from tests.kernels.launching import groups_compile_rightly
+from tests.kernels.launching import compiled_rightly
 
 GPU = {
     "dedicated_local_memory": True,
@@ -46,9 +46,8 @@ def where():
 
 @pytest.fixture(params=SHAPES.values(), ids=SHAPES.keys())
 def target(request, where):
-    if request.param.get("dedicated_local_memory"):
-        groups_compile_rightly(where)
-    return Target(dataclasses.replace(where.traits, **request.param), where.target.workspace_limit)
+    traits = dataclasses.replace(where.traits, **request.param)
+    return compiled_rightly(Target(traits, where.target.workspace_limit), where)
 
 
 def place(values, where, order=None, gap=0):

@@ -28,7 +28,7 @@ from clnet.kernels.tunables import TUNABLES, Measuring
 from clnet.kernels.tuning import tunable as tunable_module
 from clnet.kernels.tuning.race import Race
 from clnet.kernels.tuning.tuner import Tuner
-from tests.kernels.launching import cpu_shaped, gpu_shaped, groups_compile_rightly
+from tests.kernels.launching import compiled_rightly, cpu_shaped, gpu_shaped
 from tests.kernels.planted import DEADLY, PRODUCT, REFUSED, RIGHT, WRONG
 
 PLANTED = (
@@ -114,10 +114,8 @@ ALL = [(name, problem) for name, problems in PROBLEMS.items() for problem in pro
 
 def shaped_for(name: str, device: Device) -> Target:
     """The device's target, as of a device that uses such a kernel."""
-    if name not in ("gemm_tiled", "conv_implicit", "conv_implicit_weight"):
-        return cpu_shaped(device)
-    groups_compile_rightly(device)
-    return gpu_shaped(device)
+    tiled = name in ("gemm_tiled", "conv_implicit", "conv_implicit_weight")
+    return compiled_rightly(gpu_shaped(device) if tiled else cpu_shaped(device), device)
 
 
 def computed_here(name: str, problem: Any, target: Target) -> None:
