@@ -11,8 +11,9 @@ functions launch from (none of a view's); an op that is composed of others shows
 What holds for all of them, beside PyTorch's documentation:
 
 - Results have PyTorch's shapes and dtypes. Floats of 16 bits are stored in 16 and added up in 32,
-  also on devices without `cl_khr_fp16`. float64 needs a device that has it. There are no complex
-  numbers.
+  also on devices without `cl_khr_fp16`. float64 needs a device that has it. Complex
+  numbers (complex64, complex128) are taken where PyTorch takes them and no order is asked for;
+  conjugates are computed at once.
 - The first tensor is given by position; it is called `x`, not `input`.
 - Everything is deterministic: the same inputs give the same bits on the same device.
 - What depends on elements is checked by kernels, and raised when the host next waits for the
@@ -37,7 +38,7 @@ What holds for all of them, beside PyTorch's documentation:
 """
 
 NOTES = {
-    "cdist": "`compute_mode` changes nothing: differences one by one",
+    "cdist": "`compute_mode` is without effect",
     "cross_entropy": "settings are given by name",
     "ctc_loss": "reads lengths",
     "cumprod": "second derivatives only where no factor is 0",

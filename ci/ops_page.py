@@ -57,7 +57,11 @@ CALLS: dict[str, Callable[..., Any]] = {
 KINDS = {
     "all": set(ALL),
     "floating": {d for d in ALL if d.kind is Kind.FLOATING},
-    "whole numbers, bool": {d for d in ALL if d.kind is not Kind.FLOATING},
+    "floating, complex": {d for d in ALL if d.differentiable},
+    "complex": {d for d in ALL if d.is_complex},
+    "real": {d for d in ALL if not d.is_complex},
+    "real but bool": {d for d in ALL if d.kind not in (Kind.BOOL, Kind.COMPLEX)},
+    "whole numbers, bool": {d for d in ALL if d.kind < Kind.FLOATING},
     "whole numbers": {d for d in ALL if d.kind is Kind.INTEGER},
     "all but bool": {d for d in ALL if d.kind is not Kind.BOOL},
 }

@@ -89,6 +89,8 @@ with paused_collector():
     from .values.dtypes import DType as dtype  # noqa: F401, N813 # pyright: ignore[reportUnusedImport]
     from .values.dtypes import bfloat16 as bfloat16
     from .values.dtypes import bool_ as bool  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .values.dtypes import complex64 as complex64
+    from .values.dtypes import complex128 as complex128
     from .values.dtypes import float16 as float16
     from .values.dtypes import float32 as float32
     from .values.dtypes import float64 as float64
@@ -130,6 +132,7 @@ nn.Module.compile = compile_module  # pyright: ignore[reportAttributeAccessIssue
 # PyTorch's second names. They hide builtins here and nowhere else.
 long, short, half, double = int64, int16, float16, float64
 int, float = int32, float32  # noqa: A001
+cfloat, cdouble = complex64, complex128
 newaxis = None
 layout, memory_format = _attribute.Layout, _attribute.MemoryFormat
 empty_strided, typename = _attribute.empty_strided, _attribute.typename

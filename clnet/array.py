@@ -50,7 +50,7 @@ class Array:
         Raises:
             DtypeError: if the device has no such type.
         """
-        if dtype.name == "float64" and not device.traits.float64:
+        if dtype.compute == "float64" and not device.traits.float64:
             raise DtypeError(f"device {device.name!r}", "it has no double precision", dtype=dtype)
         storage = Storage(device, prod(shape) * dtype.itemsize)
         return Array(storage, shape, contiguous_strides(shape), 0, dtype)
@@ -106,6 +106,16 @@ class Array:
         """Another look at the same storage; ``offset`` in elements, this array's when None."""
         start = self.offset if offset is None else offset
         return Array(self.storage, shape, strides, start, self.dtype)
+
+    def part(self, which: int) -> Array:
+        """The real (0) or imaginary (1) parts of a complex array, as a view of their dtype."""
+        strides = tuple(2 * s for s in self.strides)
+        return Array(self.storage, self.shape, strides, 2 * self.offset + which, self.dtype.real)
+
+    @property
+    def parts(self) -> tuple[Array, ...]:
+        """Both parts of a complex array; another array itself."""
+        return (self.part(0), self.part(1)) if self.dtype.is_complex else (self,)
 
     @property
     def repeated(self) -> bool:

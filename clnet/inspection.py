@@ -71,8 +71,8 @@ def is_floating_point(x: Tensor) -> bool:
 
 @checked
 def is_complex(x: Tensor) -> bool:
-    """False: there are no complex numbers."""
-    return False
+    """Whether the elements are complex numbers."""
+    return x.dtype.is_complex
 
 
 @checked
@@ -101,11 +101,12 @@ class IntegerLimits(NamedTuple):
 
 @checked
 def finfo(dtype: DType) -> FloatLimits:
-    """The limits of a floating dtype.
+    """The limits of a floating dtype, or of a complex one's parts.
 
     Raises:
-        DtypeError: if it is not floating.
+        DtypeError: if it is neither.
     """
+    dtype = dtype.real
     if not dtype.is_floating_point:
         raise DtypeError("finfo", "the dtype is floating", dtype=dtype, remedy="Use iinfo")
     found = ml_dtypes.finfo(dtype.numpy)

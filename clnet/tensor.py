@@ -22,11 +22,11 @@ from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .values import mode
 from .values.arguments import checked, require_tensors, shown
-from .values.dtypes import DType, from_numpy, of_scalar
+from .values.dtypes import DType, Kind, from_numpy, of_scalar
 from .values.foreign import host_array
 from .values.shapes import Size, normalize_dim, size_of
 
-Number = bool | int | float
+Number = bool | int | float | complex
 
 
 class _First(int):
@@ -91,6 +91,9 @@ class Tensor:
                 )
             if x.version < x.array.storage.recorded:
                 refresh(function, x)
+            if x.array.dtype.kind is Kind.COMPLEX and not function.takes_complex:
+                found = function.of_complex(*inputs)
+                return found if isinstance(found, tuple) else (found,)
         recording = mode.current().grad
         needs = tuple([recording and (x._requires_grad or x.node is not None) for x in inputs])
         needed = True in needs
@@ -103,7 +106,7 @@ class Tensor:
             flows = function.differentiable
             made = tuple(
                 Tensor(a, node, k)
-                if a.dtype.is_floating_point and (flows is None or k in flows)
+                if a.dtype.differentiable and (flows is None or k in flows)
                 else Tensor(a)
                 for k, a in enumerate(arrays)
             )
@@ -166,9 +169,11 @@ class Tensor:
             raise GradientError(
                 "requires_grad_", "only a leaf stops requiring gradients", remedy="Use detach()"
             )
-        if requires_grad and not self.dtype.is_floating_point:
+        if requires_grad and not self.dtype.differentiable:
             raise GradientError(
-                "requires_grad_", "only floating tensors have gradients", dtype=self.dtype
+                "requires_grad_",
+                "only floating and complex tensors have gradients",
+                dtype=self.dtype,
             )
         self._requires_grad = requires_grad and self.node is None
         return self
@@ -186,6 +191,10 @@ class Tensor:
         return self.array.size
 
     ndimension, nelement = dim, numel
+
+    def is_complex(self) -> bool:
+        """Whether its elements are complex numbers."""
+        return self.dtype.is_complex
 
     def is_floating_point(self) -> bool:
         """Whether its elements are floating."""
@@ -293,18 +302,31 @@ class Tensor:
         return self._read("tolist").numpy().tolist()
 
     def __float__(self) -> float:
-        return float(self._element("float"))
+        return float(self._real("float"))
 
     def __int__(self) -> int:
-        return int(self._element("int"))
+        return int(self._real("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._element("complex"))
+
+    def _real(self, name: str) -> Any:
+        """The only element, a real number (or a complex one whose imaginary part is 0)."""
+        found = self._element(name)
+        if isinstance(found, complex):
+            if found.imag:
+                law, hint = "the number is real", "Take x.real or x.abs()"
+                raise DtypeError(name, law, value=found, remedy=hint)
+            return found.real
+        return found
 
     def __bool__(self) -> bool:
         return bool(self._element("bool"))
 
     def __index__(self) -> int:
-        if self.dtype.is_floating_point:
+        if self.dtype.differentiable:
             raise DtypeError("index", "an index is an integer", dtype=self.dtype)
-        return int(self._element("index"))
+        return int(self._real("index"))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -487,7 +509,10 @@ def tensor(
         host = host_array(data, typed=dtype is not None)
     except ValueError as error:
         raise ShapeError("tensor", "nested sequences have equal lengths", error=error) from None
-    kind = from_numpy(host.dtype) if dtype is None or host.dtype.kind == "c" else dtype
+    kind = from_numpy(host.dtype) if dtype is None else dtype
+    if host.dtype.kind == "c" and not kind.is_complex:
+        hint = "Take its real part, or give a complex dtype"
+        raise DtypeError("tensor", "the dtype holds the data", dtype=kind, remedy=hint)
     target = current_device() if device is None else open_device(device)
     try:
         host = host.astype(kind.numpy, copy=False)

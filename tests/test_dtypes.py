@@ -75,6 +75,9 @@ def test_scalars_only_raise_the_kind():
     assert promote_scalar(dtypes.int8, 3.0) is dtypes.float32
     assert promote_scalar(dtypes.float16, 3.0) is dtypes.float16
     assert promote_scalar(dtypes.bool_, 3) is dtypes.int64
+    assert promote_scalar(dtypes.int8, 1j) is dtypes.complex64
+    assert promote_scalar(dtypes.float64, 1j) is dtypes.complex128
+    assert promote_scalar(dtypes.complex64, 3.0) is dtypes.complex64
 
 
 def test_what_has_no_dtype_is_refused():
@@ -83,10 +86,8 @@ def test_what_has_no_dtype_is_refused():
     ):
         from_name("float8")
     with pytest.raises(
-        DtypeError, match=r"^dtype: NumPy's dtype has no counterpart; got dtype=complex64. convert"
+        DtypeError, match=r"^dtype: NumPy's dtype has no counterpart; got dtype=uint16. convert"
     ):
-        from_numpy(np.dtype(np.complex64))
-    with pytest.raises(
-        DtypeError, match=r"^dtype: a scalar is a bool, an int or a float; got type=str$"
-    ):
+        from_numpy(np.dtype(np.uint16))
+    with pytest.raises(DtypeError, match=r"^dtype: a scalar is a bool or a number; got type=str$"):
         of_scalar("3")

@@ -159,7 +159,7 @@ def _on_tape(
     without, ctx.non_differentiable = {id(x) for x in ctx.non_differentiable}, ()
     return [
         Tensor(x.array, node, k)
-        if x.dtype.is_floating_point and id(x) not in without
+        if x.dtype.differentiable and id(x) not in without
         else Tensor(x.array)
         for k, x in enumerate(outputs)
     ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, GradcheckError
+from ..ops.parts import view_as_complex, view_as_real
 from ..tensor import Tensor, tensor
 from ..values.dtypes import DType, float32, float64
 from .gradient import grad
@@ -91,7 +92,9 @@ def gradcheck(
         True
     """
     settings = _Settings(eps, atol, rtol, raise_exception, samples)
-    return _check("gradcheck", fn, _sequence(inputs), settings, dtype, _parameters(fn))
+    own = _parameters(fn)
+    fn, given = _over_parts(fn, _sequence(inputs))
+    return _check("gradcheck", fn, given, settings, dtype, own)
 
 
 def gradgradcheck(
@@ -106,7 +109,8 @@ def gradgradcheck(
     dtype: DType | None = None,
 ) -> bool:
     """As :func:`gradcheck`, of the gradients: as functions of the inputs and of what arrives."""
-    given, own = _sequence(inputs), _parameters(fn)
+    own = _parameters(fn)
+    fn, given = _over_parts(fn, _sequence(inputs))
     dtype = _dtype_of(given, own, dtype)
     first = [_leaf(x, dtype) for x in given]
     arriving = [
@@ -242,7 +246,25 @@ def _again(x: Any, like: Any) -> Any:
 def _outputs(fn: Callable[..., Any], arguments: list[Any]) -> list[Tensor]:
     result = fn(*arguments)
     results = [result] if isinstance(result, Tensor) else list(result)
-    return [y for y in results if y.dtype.is_floating_point]
+    parts = [view_as_real(y) if y.dtype.is_complex else y for y in results]
+    return [y for y in parts if y.dtype.is_floating_point]
+
+
+def _over_parts(fn: Callable[..., Any], given: list[Any]) -> tuple[Callable[..., Any], list[Any]]:
+    """A function of complex inputs as one of their parts, and these."""
+    wide = [isinstance(x, Tensor) and x.dtype.is_complex for x in given]
+    if not any(wide):
+        return fn, given
+
+    def of_parts(*arguments: Any) -> Any:
+        pairs = zip(arguments, [*wide, *(False for _ in arguments[len(wide) :])], strict=True)
+        return fn(*(view_as_complex(a.contiguous()) if w else a for a, w in pairs))
+
+    parts = [
+        view_as_real(x.detach().clone()).requires_grad_(x.requires_grad) if w else x
+        for x, w in zip(given, wide, strict=True)
+    ]
+    return of_parts, parts
 
 
 def _weighted(outputs: list[Tensor]) -> list[tuple[Tensor, np.ndarray]]:

@@ -118,7 +118,7 @@ def _check_target(function: Function, target: Any) -> None:
 def _copied(function: CopyInto, target: Any, source: Any) -> tuple[Node | None, int]:
     """Copy; what was there is forgotten, and the tensor is the source, broadcast and converted."""
     function.infer(target.array, source.array)
-    if not source.requires_grad or not target.dtype.is_floating_point:
+    if not source.requires_grad or not target.dtype.differentiable:
         execute(function, (target.array, source.array))
         return None, 0
     value = alias(expand(to_dtype(source, target.dtype), target.shape))
@@ -128,7 +128,7 @@ def _copied(function: CopyInto, target: Any, source: Any) -> tuple[Node | None, 
 
 def _computed(function: Overwrite, target: Any, operands: list[Any]) -> tuple[Node, int]:
     """Compute in place; operands in that memory which backward reads are copied first."""
-    if not target.dtype.is_floating_point:
+    if not target.dtype.differentiable:
         raise DtypeError(
             function.name, "what is overwritten on the tape is floating", dtype=target.dtype
         )

@@ -167,6 +167,8 @@ class _Segment:
 class Recomputed(Function):
     """A checkpointed function on the tape: tensors it was given, then leaves that it uses."""
 
+    takes_complex = True
+
     segment: _Segment
     num_tensors: int
     __eq__ = object.__eq__

@@ -15,8 +15,6 @@ INSTEAD = {
     "xpu": "Devices are named: clnet.device('gpu')",
     "mps": "Devices are named: clnet.device('gpu')",
     "mtia": "Devices are named: clnet.device('gpu')",
-    "complex64": "There are no complex numbers",
-    "complex128": "There are no complex numbers",
     "export": "clnet.compile makes a function faster; nothing is exported",
     "_dynamo": "clnet.compile has no settings of its own kind",
     "_C": "clnet has no such module: it is Python and OpenCL",

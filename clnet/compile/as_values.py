@@ -30,7 +30,7 @@ def as_values(trace: Trace) -> Trace:
         new = moved(step, places)
         if isinstance(new.function, Overwrite | MakeInto) and _is_whole(new.inputs[0]):
             overwritten = step.inputs[0].storage
-            if overwritten not in lasting:
+            if overwritten not in lasting and not _widens(new):
                 new = _out_of_place(new, new.function)
                 places[overwritten] = (_made(new), 0)
         steps.append(new)
@@ -39,6 +39,13 @@ def as_values(trace: Trace) -> Trace:
 
 def _is_whole(array: Array) -> bool:
     return array.contiguous and array.nbytes == array.storage.nbytes
+
+
+def _widens(step: Step) -> bool:
+    """Whether a real result overwrites complex numbers."""
+    of = step.function
+    wide = step.inputs[0].dtype.is_complex
+    return isinstance(of, Overwrite) and wide and not of.function.dtypes[0].is_complex
 
 
 def _out_of_place(step: Step, function: Overwrite | MakeInto) -> Step:

@@ -120,6 +120,8 @@ def as_pointwise(step: Step) -> PointwiseStep | None:
     """A pointwise step in common form, None for another."""
     function, inputs, outputs = step.function, step.inputs, step.outputs
     name = (function.name,)
+    if any(a.dtype.is_complex for a in (*inputs, *outputs)):
+        return None  # its expressions are of parts
     if isinstance(function, Pointwise):
         return PointwiseStep(
             name, function.exprs, function.scalars, function.compute, inputs, (), outputs

@@ -39,6 +39,7 @@ _SCALARS = {
     "float": np.float32,
     "double": np.float64,
 }
+_PAIRS = {"float2": 8, "double2": 16}  # bytes of what pointers lead to: complex numbers
 _VECTORS = {"int16": 64, "long16": 128}  # bytes; a launch gives them as such
 _DECLARATION = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^)]*)\)")
 _LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
@@ -99,14 +100,14 @@ def parse_signature(text: str, name: str) -> Signature:
             writes.append(False)
             item_bytes.append(_VECTORS[vector])
             continue
-        scalar = next((w for w in words if w in _SCALARS), None)
+        scalar = next((w for w in words if w in _SCALARS or (pointer and w in _PAIRS)), None)
         if scalar is None:
             raise BuildError(
                 name, "a parameter is no number and no pointer to one", found=parameter
             )
         types.append(None if pointer else _SCALARS[scalar])
         writes.append(pointer and "const" not in words[: words.index("*")])
-        item_bytes.append(np.dtype(_SCALARS[scalar]).itemsize)
+        item_bytes.append(_PAIRS.get(scalar) or np.dtype(_SCALARS[scalar]).itemsize)
     return Signature(tuple(types), tuple(writes), tuple(item_bytes))
 
 

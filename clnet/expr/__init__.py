@@ -89,6 +89,9 @@ from .nodes import (
     substitute,
     topological,
 )
+from .pair import Pair, Unpaired, pair
+from .pair import angle as pair_angle
+from .pair import sgn as pair_sgn
 from .printing import (
     PRAGMA,
     Printed,
@@ -104,9 +107,11 @@ __all__ = [
     "Expr",
     "Input",
     "Operand",
+    "Pair",
     "Primitive",
     "Printed",
     "Scalar",
+    "Unpaired",
     "acos",
     "acosh",
     "as_boolean",
@@ -159,6 +164,9 @@ __all__ = [
     "maximum",
     "minimum",
     "ne",
+    "pair",
+    "pair_angle",
+    "pair_sgn",
     "print_c",
     "remainder",
     "rint",

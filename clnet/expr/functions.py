@@ -7,6 +7,7 @@ are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from .nodes import Expr, Operand, as_boolean, as_expr, bitwise, call
 
@@ -84,16 +85,21 @@ logical_xor = _binary("logical_xor", "Whether exactly one is not 0.")
 logical_not = _unary("logical_not", "Whether it is 0.")
 
 
+def _both_boolean(a: Operand, b: Operand) -> bool:
+    """Whether both are truth values, and neither is a complex number."""
+    return not any(hasattr(x, "of_primitive") or not as_expr(x).boolean for x in (a, b))
+
+
 def eq(a: Operand, b: Operand) -> Expr:
     """Whether the values are equal (``==`` compares the structure of expressions)."""
-    if as_expr(a).boolean and as_expr(b).boolean:
+    if _both_boolean(a, b):
         return logical_not(logical_xor(a, b))
     return call("eq", a, b)
 
 
 def ne(a: Operand, b: Operand) -> Expr:
     """Whether the values differ (``!=`` compares the structure of expressions)."""
-    if as_expr(a).boolean and as_expr(b).boolean:
+    if _both_boolean(a, b):
         return logical_xor(a, b)
     return call("ne", a, b)
 
@@ -120,7 +126,7 @@ def ge(a: Operand, b: Operand) -> Expr:
 
 def where(condition: Operand, a: Operand, b: Operand) -> Expr:
     """``a`` where the condition holds, else ``b``; a boolean if both are."""
-    if as_expr(a).boolean and as_expr(b).boolean:
+    if _both_boolean(a, b):
         chosen = as_boolean(condition)
         return logical_or(logical_and(chosen, a), logical_and(logical_not(chosen), b))
     return call("where", condition, a, b)
@@ -131,9 +137,9 @@ def fma(a: Operand, b: Operand, c: Operand) -> Expr:
     return call("fma", a, b, c)
 
 
-def cast_boolean(x: Operand) -> Expr:
+def cast_boolean(x: Any) -> Expr:
     """``x != 0``, a boolean; true for NaN."""
-    return as_boolean(x)
+    return ne(x, 0) if hasattr(x, "of_primitive") else as_boolean(x)
 
 
 def bitwise_and(a: Operand, b: Operand) -> Expr:

@@ -357,6 +357,9 @@ def call(primitive: str, *args: Operand) -> Expr:
     Returns:
         The expression.
     """
+    for a in args:
+        if hasattr(a, "of_primitive"):  # a complex number, of which nothing here knows
+            return a.of_primitive(primitive, args)  # pyright: ignore[reportAttributeAccessIssue]
     takes = PRIMITIVES[primitive].takes
     if len(args) != len(takes):
         raise ArgumentError(primitive, f"takes {len(takes)} operands", operands=len(args))
@@ -370,6 +373,9 @@ def call(primitive: str, *args: Operand) -> Expr:
 
 def bitwise(name: str, *args: Operand) -> Expr:
     """``and``, ``or``, ``xor`` or ``not``: logical if all operands are booleans, else by bits."""
+    for a in args:
+        if hasattr(a, "of_primitive"):
+            return a.of_primitive(f"bitwise_{name}", args)  # pyright: ignore[reportAttributeAccessIssue]
     exprs = [as_expr(a) for a in args]
     kind = "logical" if all(e.boolean for e in exprs) else "bitwise"
     return call(f"{kind}_{name}", *exprs)

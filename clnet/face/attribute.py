@@ -157,8 +157,10 @@ def _matrix_transposed(x: Tensor) -> Tensor:
 
 _PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "mT": (_transposed, "The last two axes exchanged, without a copy."),
-    "mH": (_transposed, "As ``mT``; of complex numbers the conjugates."),
-    "H": (_matrix_transposed, "A matrix transposed, without a copy."),
+    "mH": (lambda x: ops.conj(_transposed(x)), "As ``mT``; of complex numbers the conjugates."),
+    "H": (lambda x: ops.conj(_matrix_transposed(x)), "As ``mH``, of a matrix."),
+    "real": (ops.real, "Real parts, a view; a real tensor itself."),
+    "imag": (ops.imag, "Imaginary parts of complex numbers, a view."),
     "is_cuda": (_is_on_cuda, "Whether it is on the device that is called ``cuda``."),
     "is_cpu": (lambda x: x.device.type == "cpu", "Whether it is on a CPU."),
     "layout": (lambda x: WORDS["strided"], "``clnet.strided``."),

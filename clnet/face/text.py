@@ -10,11 +10,11 @@ from ..device import device as open_device
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
-from ..values.dtypes import bool_, float32, int64
+from ..values.dtypes import bool_, complex64, float32, int64
 
 __all__ = ["set_printoptions"]
 
-_UNSAID = (float32, int64, bool_)
+_UNSAID = (float32, int64, bool_, complex64)
 """Dtypes that the numbers show."""
 
 
@@ -80,13 +80,32 @@ def _element(host: np.ndarray) -> Any:
     return lambda x: f"{x:.{digits}f}" if np.isfinite(x) else str(x)
 
 
+def _complex_element(host: Any) -> Any:
+    """How a complex number is written: both parts, each in the one way of all such parts."""
+    writes = [_element(part) or str for part in (host.real, host.imag)]
+    wide = [
+        max((len(write(v)) for v in part.reshape(-1) if np.isfinite(v)), default=0)
+        for write, part in zip(writes, (host.real, host.imag), strict=True)
+    ]
+
+    def write(z: Any) -> str:
+        first = writes[0](z.real).rjust(wide[0])
+        second = writes[1](z.imag).rjust(wide[1]).lstrip()
+        return f"{first}{'' if second[0] in '+-' else '+'}{second}j"
+
+    return write
+
+
 def _elements(x: Tensor) -> str:
     host = x.array.numpy()
     if host.dtype.kind not in "biufc":  # bfloat16 is none of NumPy's own
         host = host.astype(np.float32)
     write = _element(_shown_part(host))
     texts: Any = None
-    if write is not None:
+    if host.dtype.kind == "c":
+        write = _complex_element(_shown_part(host))
+        texts = {"complex_kind": write}
+    elif write is not None:
         finite = [v for v in _shown_part(host).reshape(-1) if np.isfinite(v)]
         width = max((len(write(v)) for v in finite), default=0)
         texts = {"float_kind": lambda v: write(v).rjust(width)}

@@ -31,6 +31,7 @@ _MOST_AXES = 64
 _PICKLE_BYTES = 2**28  # of names and sizes: a thousand times what the largest models have
 _NAMES = {
     "float64 float32 float16 bfloat16": "Double Float Half BFloat16",
+    "complex64 complex128": "ComplexFloat ComplexDouble",
     "int64 int32 int16 int8 uint8 bool uint8": "Long Int Short Char Byte Bool Untyped",
 }
 _STORAGES = {
@@ -39,7 +40,7 @@ _STORAGES = {
     for kind, dtype in zip(theirs.split(), ours.split(), strict=True)
 }
 """PyTorch's classes of storages, and the dtypes of their elements."""
-_OTHER_DTYPES = ("complex64", "complex128", "complex32", "uint16", "uint32", "uint64")
+_OTHER_DTYPES = ("complex32", "uint16", "uint32", "uint64")
 
 
 @dataclass

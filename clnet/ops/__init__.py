@@ -33,6 +33,7 @@ from .mathematics import *
 from .matmul import *
 from .norm import *
 from .padding import *
+from .parts import *
 from .patches import *
 from .pixel import *
 from .placing import *

@@ -332,7 +332,7 @@ def pow(  # noqa: A001 - PyTorch's name
     """
     dtype = result_type(x, exponent)
     fixed = _multiplied_out(exponent)
-    whole = dtype.kind is not Kind.FLOATING
+    whole = not dtype.differentiable
     if whole and not (fixed and exponent >= 0):
         return _power_of_whole_numbers(x, exponent, dtype, out)
     if fixed:

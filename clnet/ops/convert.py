@@ -9,6 +9,8 @@ from ..values.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -42,6 +44,8 @@ to_char = _conversion("char", int8)
 to_short = _conversion("short", int16)
 to_int = _conversion("int", int32)
 to_long = _conversion("long", int64)
+to_cfloat = _conversion("cfloat", complex64)
+to_cdouble = _conversion("cdouble", complex128)
 to_byte = _conversion("byte", uint8)
 to_bool = _conversion("bool", bool_)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
+from numbers import Complex
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -17,7 +18,7 @@ from ..expr import Scalar
 from ..kernels import moving as kernels
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values import mode
-from ..values.arguments import number, require_tensors, shown
+from ..values.arguments import is_tensor, number, require_tensors, shown
 from ..values.dtypes import DType, Kind, from_name, int64
 from ..values.shapes import Shape
 from .machinery.function import Face, Function, op
@@ -45,18 +46,27 @@ class Full(Function):
     ) -> list[Launch]:
         """One launch."""
         compute = from_name(self.dtype.compute)
+        value = self.value
+        values = (value.real, value.imag) if self.dtype.is_complex else (value,)  # pyright: ignore[reportAttributeAccessIssue] - a number
+        exprs = tuple(Scalar(k) for k in range(len(values)))
         return launch_pointwise(
-            target, outputs, (), (Scalar(0),), scalars=(self.value,), compute=compute
+            target, outputs[0].parts, (), exprs, scalars=values, compute=compute
         )
 
 
-def held(name: str, value: Any, dtype: DType) -> float:
+def held(name: str, value: Any, dtype: DType) -> Any:
     """A number that a dtype can hold, as Python's; unsigned types count below 0 from their end.
 
     Raises:
         ArgumentError: if it cannot.
     """
+    if dtype.is_complex and isinstance(value, Complex | np.complexfloating):
+        return complex(value)
+    if dtype.is_complex and is_tensor(value) and value.dtype.is_complex:
+        return complex(value.item())
     found = number(name, "fill_value", value)
+    if dtype.is_complex:
+        return complex(found)
     if dtype.kind is Kind.BOOL:
         return bool(found)
     if dtype.kind is Kind.FLOATING:
@@ -110,7 +120,9 @@ class Eye(Function):
         (y,) = outputs
         diagonal = y.view((min(y.shape),), (self.columns + 1,))
         compute = from_name(self.dtype.compute)
-        ones = launch_pointwise(target, [diagonal], (), (Scalar(0),), scalars=(1,), compute=compute)
+        ones = launch_pointwise(
+            target, diagonal.parts[:1], (), (Scalar(0),), scalars=(1,), compute=compute
+        )
         return kernels.fill(target, y, 0) + ones
 
 
@@ -121,6 +133,8 @@ class MakeInto(Function):
         op_name: the public op.
         function: its output has the input's shape and dtype, and may have its strides.
     """
+
+    takes_complex = True
 
     op_name: str
     function: Function
@@ -176,7 +190,7 @@ def _check_sizes(name: str, shape: Shape) -> None:
 @op(Face.FUNCTION)
 def full_like(
     x: Tensor,
-    fill_value: float,
+    fill_value: complex,
     *,
     dtype: DType | None = None,
     device: Any = None,
@@ -228,7 +242,7 @@ def empty_like(
 def new_full(
     x: Tensor,
     size: Sequence[int],
-    fill_value: float,
+    fill_value: complex,
     *,
     dtype: DType | None = None,
     device: Any = None,

@@ -21,6 +21,7 @@ from .create import positions
 from .index import gather_within
 from .machinery.function import Face, op, require_floating
 from .matmul import matmul
+from .parts import conj
 from .rearrange import diag, diagonal, triu
 from .reduce import argmax, mean, prod
 from .reduce import sum as total
@@ -52,14 +53,14 @@ def trace(x: Tensor) -> Tensor:
 
 @op(name="linalg.vecdot", face=Face.LINALG)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """``sum(x * y)`` along an axis; both are broadcast together."""
-    return total(x * y, dim)
+    """``sum(conj(x) * y)`` along an axis; both are broadcast together."""
+    return total(conj(x) * y, dim)
 
 
 @op()
 def vdot(x: Tensor, other: Tensor) -> Tensor:
-    """The product of two vectors, as :func:`dot`."""
-    return x.dot(other)
+    """As :func:`dot`, of the conjugate of the first vector."""
+    return conj(x).dot(other)
 
 
 @op()
@@ -381,7 +382,7 @@ def cov(x: Tensor, *, correction: int = 1) -> Tensor:
         raise ShapeError("cov", "x has two axes at most", x=x.shape)
     rows = reshape(x, (-1, x.shape[-1] if x.ndim else 1))
     apart = rows - mean(rows, 1, keepdim=True)
-    y = matmul(apart, apart.transpose(0, 1)) / (rows.shape[1] - correction)
+    y = matmul(apart, conj(apart.transpose(0, 1))) / (rows.shape[1] - correction)
     return y if y.shape[0] != 1 else reshape(y, ())
 
 

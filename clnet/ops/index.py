@@ -15,6 +15,7 @@ from ..values.shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ge, logical_and, lt, ne, where
 from .check import of_index
 from .machinery.function import Function, Saved, apply, op
+from .parts import by_parts
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ Grads = tuple[Any, ...]
 
 class GatherRows(Function):
     """``y[o, i] = x[o, index[i]]`` for ``x`` of ``(outer, rows, inner)``."""
+
+    takes_complex = True
 
     wrap: bool
     check: Check | None = None
@@ -52,6 +55,8 @@ class GatherRows(Function):
 
 class GatherRowsBackward(Function):
     """``y[o, r]``: the sum of ``x[o, i]`` with ``index[i] == r``; 0 for the row ``skip``."""
+
+    of_complex = by_parts
 
     rows: int
     wrap: bool
@@ -87,6 +92,8 @@ class GatherRowsBackward(Function):
 
 class PutRows(Function):
     """``x[o, index[i]] = value[o, i]`` in place; of equal indices the last one stays."""
+
+    takes_complex = True
 
     wrap: bool
     check: Check | None = None
@@ -124,6 +131,8 @@ class FoldIndices(Function):
 class Gather(Function):
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` at ``dim``."""
 
+    takes_complex = True
+
     dim: int
     check: Check | None = None
 
@@ -149,6 +158,8 @@ class Gather(Function):
 
 class GatherBackward(Function):
     """The transpose of :class:`Gather`; ``shape`` is that of what was gathered from."""
+
+    of_complex = by_parts
 
     dim: int
     shape: Shape
@@ -177,12 +188,14 @@ class GatherBackward(Function):
 
 def added_up(function: GatherRowsBackward | GatherBackward, x: Tensor, index: Tensor) -> Tensor:
     """The sums of ``x`` that a function makes; those of 16-bit floats in float32."""
-    wide = to_dtype(x, from_name(x.dtype.compute))
+    wide = x if x.dtype.is_complex else to_dtype(x, from_name(x.dtype.compute))
     return to_dtype(apply(function, contiguous(wide), index), x.dtype)
 
 
 class Scatter(Function):
     """The first input with the second at ``index`` along ``dim``; of equal indices the last."""
+
+    of_complex = by_parts
 
     dim: int
     check: Check | None = None
@@ -218,6 +231,8 @@ class Scatter(Function):
 
 class ReplaceRows(Function):
     """As :class:`PutRows`, in a copy."""
+
+    takes_complex = True
 
     wrap: bool
     check: Check | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import activation, arithmetic, mathematics  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import activation, arithmetic, mathematics, parts  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from .machinery.function import PUBLIC_OPS, Face, op
 from .rearrange import tril, triu
 from .shape import settled
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 OVERWRITING = (
-    *("abs", "neg", "sign", "square", "reciprocal", "sqrt", "rsqrt", "exp", "exp2", "expm1"),
+    *("abs", "neg", "sign", "sgn", "square", "reciprocal", "sqrt", "rsqrt", "exp", "exp2", "expm1"),
     *("log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh"),
     *("cosh", "asinh", "acosh", "atanh", "erf", "erfc", "floor", "ceil", "round", "trunc"),
     *("frac", "logit", "nan_to_num", "relu", "sigmoid", "tanh", "bitwise_not"),

@@ -11,6 +11,7 @@ from ..values.shapes import broadcast_shapes
 from .create import meshgrid
 from .machinery.function import Face, op
 from .machinery.pointwise import result_type
+from .parts import conj
 from .rearrange import diag, split, tensor_split
 from .shape import cat, expand, permute, reshape, stack, to_dtype, unsqueeze
 
@@ -98,10 +99,10 @@ def t(x: Tensor) -> Tensor:
 
 @op()
 def adjoint(x: Tensor) -> Tensor:
-    """The last two axes exchanged: there are no complex numbers to conjugate."""
+    """The last two axes exchanged; of complex numbers the conjugates."""
     if x.ndim < 2:
         raise ShapeError("adjoint", "x has two axes or more", x=x.shape)
-    return x.transpose(-2, -1)
+    return conj(x.transpose(-2, -1))
 
 
 @op(Face.FUNCTION)

@@ -11,7 +11,8 @@ from ..errors import ShapeError
 from ..kernels.gemm import Finish, gemm
 from ..values.shapes import broadcast_shapes, broadcast_strides
 from .machinery.function import Face, Function, Saved, apply, op, require_same_dtype
-from .shape import reshape, unsqueeze
+from .parts import view_as_complex, view_as_real
+from .shape import contiguous, reshape, stack, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -57,6 +58,16 @@ class MatMul(Function):
         """The gemm's operands."""
         a, b = (_repeated(x, out.shape[:-2]) for x in inputs)
         return a, b
+
+    def of_complex(self, a: Tensor, b: Tensor) -> Tensor:
+        """One real product: rows of parts side by side, times ``[[re, im], [-im, re]]``."""
+        require_same_dtype(self.op_name, a=a.array, b=b.array)
+        left = view_as_real(contiguous(a))
+        turned = view_as_real(stack([b, b * 1j], -2))  # (..., k, 2, n, 2)
+        *rest, k, _, n, _ = turned.shape
+        rows = reshape(left, (*a.shape[:-1], 2 * a.shape[-1]))
+        y = apply(self, rows, reshape(turned, (*rest, 2 * k, 2 * n)))
+        return view_as_complex(reshape(y, (*y.shape[:-1], n, 2)))
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""
@@ -114,6 +125,11 @@ class Linear(Function):
         """The gemm's operands."""
         x, weight = inputs[:2]
         return x, weight.view(weight.shape[::-1], weight.strides[::-1])
+
+    def of_complex(self, x: Tensor, weight: Tensor, *bias: Tensor) -> Tensor:
+        """A product, and a sum."""
+        y = apply(MatMul("linear"), x, _transposed(weight))
+        return y + bias[0] if bias else y
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""

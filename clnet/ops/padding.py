@@ -18,6 +18,7 @@ from ..values.dtypes import from_name
 from ..values.shapes import Shape
 from .axis_map import Table, map_axis
 from .machinery.function import Face, Function, Saved, apply, op
+from .parts import complex_of, imag, real
 from .shape import Slice, copy_launches, narrow, slice_view
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ class ConstantPad(Function):
     def infer(self, x: Array) -> tuple[Array, ...]:
         """A dense output."""
         return (Array.abstract(self.shape, x.dtype, x.device),)
+
+    def of_complex(self, x: Tensor) -> Any:
+        """Parts padded with those of the value."""
+        value = complex(self.value)
+        parts = (real(x), value.real), (imag(x), value.imag)
+        return complex_of(*(apply(ConstantPad(self.starts, self.shape, v), y) for y, v in parts))
 
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]

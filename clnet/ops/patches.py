@@ -11,6 +11,7 @@ from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import ConvGeometry, col2im, im2col
 from ..values.shapes import pair, window_size
 from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .parts import by_parts
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ Pair = int | Sequence[int]
 
 class Unfold(Function):
     """``(n, c, h, w)`` to ``(n, c, kh, kw, oh, ow)``; of the geometry ``n`` does not matter."""
+
+    of_complex = by_parts
 
     sixteen_bit = False
 
@@ -46,6 +49,8 @@ class Unfold(Function):
 
 class Fold(Function):
     """The adjoint of :class:`Unfold`."""
+
+    of_complex = by_parts
 
     sixteen_bit = False
 

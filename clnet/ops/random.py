@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -17,6 +17,7 @@ from ..values.generator import Generator
 from ..values.shapes import Shape
 from .create import MakeInto, made
 from .machinery.function import Face, Function, Saved, apply, host_action, op, require_floating
+from .parts import view_as_real
 from .shape import contiguous, overwrite, settled
 
 if TYPE_CHECKING:
@@ -203,6 +204,9 @@ def uniform_(
     """
     if low > high:
         raise ArgumentError("uniform_", "low is at most high", low=low, high=high)
+    if x.dtype.is_complex:
+        uniform_(view_as_real(x), low, high, generator=generator)
+        return x
     require_floating("uniform_", x.array)
     return _overwrite("uniform_", x, kernels.uniform, {"low": low, "high": high}, generator)
 
@@ -219,6 +223,11 @@ def normal_(
     """
     if std < 0:
         raise ArgumentError("normal_", "std is 0 or more", std=std)
+    if x.dtype.is_complex:  # of the number, not of each part
+        if isinstance(mean, complex) and mean.imag:
+            raise ArgumentError("normal_", "the mean is real", mean=mean)
+        normal_(view_as_real(x), 0.0, std / sqrt(2), generator=generator)
+        return x.add_(mean) if mean else x
     require_floating("normal_", x.array)
     return _overwrite("normal_", x, kernels.normal, {"mean": mean, "std": std}, generator)
 

@@ -28,6 +28,8 @@ Grads = tuple[Any, ...]
 class Flip(Function):
     """Axes read backwards."""
 
+    takes_complex = True
+
     dims: tuple[int, ...]
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -52,6 +54,8 @@ class Flip(Function):
 class Diagonal(Function):
     """The diagonal of two axes as the last axis."""
 
+    takes_complex = True
+
     offset: int
     dims: tuple[int, int]
 
@@ -67,6 +71,8 @@ class Diagonal(Function):
 
 class DiagonalBackward(Function):
     """Zeros of ``shape`` with the input on the diagonal of two axes."""
+
+    takes_complex = True
 
     offset: int
     dims: tuple[int, int]

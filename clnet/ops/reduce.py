@@ -16,9 +16,11 @@ from ..errors import ArgumentError
 from ..kernels.reduce import Reduction, arg_reduce, reduce
 from ..values.dtypes import DType, bool_, from_name, int64, uint8
 from ..values.shapes import Shape, normalize_dim, normalize_dims
-from .arithmetic import clamp, eq, log, maximum, minimum, where
+from .arithmetic import abs as magnitude
+from .arithmetic import clamp, eq, log, maximum, minimum, ne, where
 from .create import positions
 from .machinery.function import Function, Saved, apply, op, require_floating
+from .parts import view_as_complex, view_as_real
 from .shape import cat, expand, narrow, permute, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -99,6 +101,20 @@ class Reduce(Function):
         found = to_dtype(eq(x, y), g.dtype)
         return (found * (g / found.sum(self.dims, keepdim=True)),)
 
+    def of_complex(self, x: Tensor) -> Any:
+        """Sums part by part, products in pairs, truth of what is not 0, lengths of lengths."""
+        if self.kind in (Reduction.SUM, Reduction.MEAN):
+            return view_as_complex(apply(self, view_as_real(x)))
+        if self.kind is Reduction.PROD:
+            return self._in_pairs(x)
+        if self.kind in (Reduction.ANY, Reduction.ALL):
+            return apply(self, ne(x, 0))
+        return (
+            apply(self, magnitude(x))
+            if self.kind is Reduction.SUM_SQUARES
+            else (super().of_complex(x))
+        )
+
     @property
     def decompose(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride] - of products alone
         """A product in products of two, whose gradients of any order are right beside zeros."""
@@ -114,7 +130,9 @@ class Reduce(Function):
             over = narrow(rest, -1, 2 * half, rest.shape[-1] - 2 * half)
             rest = cat((pairs, over), -1) if over.numel() else pairs
         shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
-        return (reshape(rest, shape) if x.numel() else apply(self, x),)
+        if not x.numel():
+            return (x.new_ones(shape) if x.dtype.is_complex else apply(self, x),)
+        return (reshape(rest, shape),)
 
     def _spread(self, result: Tensor, shape: Shape) -> Tensor:
         """A result with the reduced axes put back, of size 1."""

@@ -12,12 +12,12 @@ import numpy as np
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..expr import Input, ne
+from ..expr import Const, Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import copy, fill
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.arguments import integers, shown
-from ..values.dtypes import DType, from_name, promote
+from ..values.dtypes import DType, bool_, from_name, promote
 from ..values.shapes import (
     Shape,
     broadcast_shapes,
@@ -28,6 +28,7 @@ from ..values.shapes import (
     resolve_reshape,
 )
 from .machinery.function import Face, Function, Saved, apply, op
+from .machinery.paired import Paired
 from .machinery.pointwise import Pointwise, apart
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _INT_BYTES = 2**31
 
 class Reshape(Function):
     """The same memory in another shape; the input's strides allow it."""
+
+    takes_complex = True
 
     shape: Shape
 
@@ -70,6 +73,8 @@ class Reshape(Function):
 class Permute(Function):
     """Axes in another order."""
 
+    takes_complex = True
+
     dims: tuple[int, ...]
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -90,6 +95,8 @@ class Permute(Function):
 class Expand(Function):
     """Repeated along axes of size 1, without a copy."""
 
+    takes_complex = True
+
     shape: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -103,6 +110,8 @@ class Expand(Function):
 
 class Slice(Function):
     """Every ``step``-th element from ``start`` along each axis; steps are positive."""
+
+    takes_complex = True
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]
@@ -119,6 +128,8 @@ class Slice(Function):
 
 class SliceBackward(Function):
     """Zeros of ``shape`` with the input at the places that a slice takes."""
+
+    takes_complex = True
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]
@@ -148,6 +159,8 @@ class SliceBackward(Function):
 class PutSlice(Function):
     """The first input with the second, converted, at the places that a slice takes."""
 
+    takes_complex = True
+
     starts: tuple[int, ...]
     steps: tuple[int, ...]
 
@@ -175,6 +188,8 @@ class PutSlice(Function):
 
 class Cat(Function):
     """Inputs one after another along an axis."""
+
+    takes_complex = True
 
     dim: int
 
@@ -229,6 +244,8 @@ class CopyInto(Function):
         op_name: the public op.
     """
 
+    takes_complex = True
+
     op_name: str = "copy_"
     mutates = (0,)
 
@@ -263,6 +280,8 @@ class CopyInto(Function):
 class Copy(Function):
     """The same elements, dense."""
 
+    takes_complex = True
+
     def infer(self, x: Array) -> tuple[Array, ...]:
         """A dense output."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
@@ -289,7 +308,9 @@ def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
     small = max(y.storage.nbytes, x.storage.nbytes) < _INT_BYTES
     if y.dtype is x.dtype and small:
         return copy(target, y, x.view(y.shape, broadcast_strides(x.shape, x.strides, y.shape)))
-    return launch_pointwise(target, [y], [x], (Input(0),), compute=from_name(x.dtype.compute))
+    compute = from_name((y if y.dtype.is_complex else x).dtype.compute)
+    exprs = (Input(0), Input(1) if x.dtype.is_complex else Const(0))[: len(y.parts)]
+    return launch_pointwise(target, y.parts, x.parts[: len(exprs)], exprs, compute=compute)
 
 
 def settled(x: Tensor, y: Tensor, *, inplace: bool) -> Tensor:
@@ -340,9 +361,22 @@ def to_dtype(x: Tensor, dtype: DType) -> Tensor:
     """``x`` converted to ``dtype``; itself if it has it."""
     if x.dtype is dtype:
         return x
+    if x.dtype.is_complex or dtype.is_complex:
+        return _to_complex(x, dtype)
     source = Input(0, x.dtype.name == "bool")
     expr = ne(source, 0) if dtype.name == "bool" else source
     return apply(Pointwise("to", (expr,), (), from_name(x.dtype.compute), (dtype,)), x)
+
+
+def _to_complex(x: Tensor, dtype: DType) -> Tensor:
+    """From or to a complex dtype: without an imaginary part, as PyTorch, where there is none."""
+    parts = Pair(Input(0), Input(1)) if x.dtype.is_complex else Pair(Input(0, x.dtype is bool_))
+    if dtype is bool_:
+        exprs: tuple[Expr, ...] = (cast_boolean(parts),)
+    else:
+        exprs = (parts.re, parts.im) if dtype.is_complex else (parts.re,)
+    compute = from_name((dtype if dtype.is_complex else x.dtype).compute)
+    return apply(Paired("to", exprs, (x.dtype.is_complex,), (), compute, (dtype,)), x)
 
 
 @op()

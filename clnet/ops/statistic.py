@@ -55,7 +55,8 @@ def _moments(
         dim, unbiased = None, dim
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
-    require_floating(name, x.array)
+    if not x.dtype.is_complex:
+        require_floating(name, x.array)
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
     kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
@@ -63,7 +64,7 @@ def _moments(
     squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
     spread = squares * (1 / count) if count > 0 else squares * not_a_number
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
-    return Moments(to_dtype(spread, kept), to_dtype(left, kept))
+    return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
 
 
 @op()

@@ -7,10 +7,10 @@ from .machinery.function import PUBLIC_OPS, op
 
 _PAIRS = """
     absolute=abs negative=neg multiply=mul subtract=sub divide=div true_divide=div fix=trunc
-    sgn=sign conj=positive clip=clamp arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh
+    clip=clamp arccos=acos arccosh=acosh arcsin=asin arcsinh=asinh
     arctan=atan arctan2=atan2 arctanh=atanh greater=gt greater_equal=ge less=lt less_equal=le
     not_equal=ne concat=cat concatenate=cat row_stack=vstack moveaxis=movedim swapaxes=transpose
-    swapdims=transpose ger=outer absolute_=abs_ sgn_=sign_ negative_=neg_ multiply_=mul_
+    swapdims=transpose ger=outer absolute_=abs_ negative_=neg_ multiply_=mul_
     subtract_=sub_ divide_=div_ clip_=clamp_
 """
 SYNONYMS = {p.partition("=")[0]: p.partition("=")[2] for p in _PAIRS.split()}

@@ -47,6 +47,8 @@ def _raised_gradient(g: Any, y: Any, x: Any, exponent: Any) -> Any:
 
 def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     """``sum(|x| ** p) ** (1 / p)`` and its limits, over vectors."""
+    if x.dtype.is_complex:
+        x = magnitude(x)
     require_floating(name, x.array)
     dims = normalize_dims(name, None if isinstance(dim, Sequence) and not dim else dim, x.ndim)
     given = dims or None

@@ -70,10 +70,18 @@ def _exactly(kind: type) -> Convert:
     return lambda op, name, value: value if isinstance(value, kind) else NO
 
 
+def _as_complex(op: str, name: str, value: Any) -> Any:
+    """A number, also a complex one."""
+    kind = value.dtype.kind if isinstance(value, np.ndarray) and value.shape == () else ""
+    if isinstance(value, complex | np.complexfloating) or kind == "c":
+        return complex(value)
+    return _as_float(op, name, value)
+
+
 def _as_operand(op: str, name: str, value: Any) -> Any:
-    host = isinstance(value, np.ndarray) and value.shape and value.dtype.kind in "biuf"
+    host = isinstance(value, np.ndarray) and value.shape and value.dtype.kind in "biufc"
     plain = host or is_tensor(value) or hasattr(value, "value")
-    return value if plain else _as_float(op, name, value)
+    return value if plain else _as_complex(op, name, value)
 
 
 def _sequence_of(element: Convert, made: type = tuple) -> Convert:
@@ -116,7 +124,8 @@ _ATOMS: dict[str, tuple[str, Convert]] = {
     "HostScalar": ("a cell", lambda op, name, value: value if hasattr(value, "value") else NO),
     "Operand": ("a tensor or a number", _as_operand),
     "Callable": ("a function", lambda op, name, value: value if callable(value) else NO),
-    "Number": ("a number", _as_float),
+    "Number": ("a number", _as_complex),
+    "complex": ("a number", _as_complex),
     "Iterable": ("a sequence", _iterable),
 }
 _SEQUENCES = {"Sequence", "tuple", "list", "Tuple", "List"}
@@ -164,6 +173,8 @@ class Kind:
 
 _FITS: dict[str, tuple[type, ...]] = {
     "float": (float, bool),
+    "complex": (complex, float, bool),
+    "Number": (complex, float, bool),
     "bool": (bool,),
     "str": (str,),
     "None": (type(None),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from numbers import Integral, Real
+from numbers import Complex, Integral, Real
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +18,7 @@ class Kind(IntEnum):
     BOOL = 0
     INTEGER = 1
     FLOATING = 2
+    COMPLEX = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +29,8 @@ class DType:
         name: PyTorch's name, ``"float32"``.
         kind: its category.
         itemsize: bytes of an element in memory.
-        ctype: the OpenCL C type it is stored as.
-        compute: name of the dtype arithmetic on it is done in.
+        ctype: the OpenCL C type it is stored as; a complex number is its real and imaginary part.
+        compute: name of the dtype arithmetic on it is done in; of its parts, if it is complex.
         numpy: the NumPy dtype that holds it on the host.
     """
 
@@ -52,9 +53,24 @@ class DType:
         return self.kind is Kind.FLOATING
 
     @property
+    def is_complex(self) -> bool:
+        """Whether it is one of the complex types."""
+        return self.kind is Kind.COMPLEX
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether gradients flow through tensors of it."""
+        return self.kind >= Kind.FLOATING
+
+    @property
+    def real(self) -> DType:
+        """The dtype of a complex type's parts; of others the type itself."""
+        return from_name(self.compute) if self.is_complex else self
+
+    @property
     def moved_as(self) -> str:
         """The C type of kernels that only move elements; no device needs half precision for it."""
-        return "ushort" if self.ctype == "half" else self.ctype
+        return _MOVED_AS.get(self.ctype, self.ctype)
 
     @property
     def stored(self) -> str:
@@ -63,8 +79,11 @@ class DType:
 
     @property
     def eps(self) -> float:
-        """Spacing of the floating type at 1.0 (0 for the others)."""
-        return float(ml_dtypes.finfo(self.numpy).eps) if self.is_floating_point else 0.0
+        """Spacing of the floating type, or of the complex type's parts, at 1.0; 0 for others."""
+        return float(ml_dtypes.finfo(self.real.numpy).eps) if self.differentiable else 0.0
+
+
+_MOVED_AS = {"half": "ushort", "float2": "long"}
 
 
 def _dtype(
@@ -84,8 +103,11 @@ float16 = _dtype("float16", Kind.FLOATING, "half", compute="float32")
 bfloat16 = _dtype("bfloat16", Kind.FLOATING, "ushort", compute="float32", numpy=ml_dtypes.bfloat16)
 float32 = _dtype("float32", Kind.FLOATING, "float")
 float64 = _dtype("float64", Kind.FLOATING, "double")
+complex64 = _dtype("complex64", Kind.COMPLEX, "float2", compute="float32")
+complex128 = _dtype("complex128", Kind.COMPLEX, "double2", compute="float64")
 
-ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+REAL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+ALL = (*REAL, complex64, complex128)
 _BY_NAME = {d.name: d for d in ALL}
 _BY_NUMPY = {d.numpy: d for d in ALL}
 
@@ -107,7 +129,7 @@ def from_numpy(dtype: np.dtype) -> DType:
     """The dtype that holds a NumPy dtype's values exactly.
 
     Raises:
-        DtypeError: if clnet has none (complex, strings, unsigned of 16 bits and more ...).
+        DtypeError: if clnet has none (strings, unsigned of 16 bits and more ...).
     """
     found = _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))
     if found is None:
@@ -120,11 +142,11 @@ def from_numpy(dtype: np.dtype) -> DType:
     return found
 
 
-_BY_TYPE = {bool: bool_, int: int64, float: float64}
+_BY_TYPE = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def as_dtype(spelling: object) -> DType:
-    """A dtype, however it is spelt: clnet's, Python's ``int``, ``float`` and ``bool``, or NumPy's.
+    """A dtype, however it is spelt: clnet's, NumPy's, or Python's ``int``, ``float`` ...
 
     Raises:
         DtypeError: if there is none of that spelling.
@@ -152,7 +174,8 @@ def promote(a: DType, b: DType) -> DType:
     if a is b:
         return a
     if a.kind is not b.kind:
-        return a if a.kind > b.kind else b
+        higher, lower = (a, b) if a.kind > b.kind else (b, a)
+        return complex128 if higher.is_complex and lower is float64 else higher
     if a.kind is Kind.INTEGER and uint8 in (a, b):
         other = b if a is uint8 else a
         return int16 if other is int8 else other
@@ -161,11 +184,11 @@ def promote(a: DType, b: DType) -> DType:
     return a if a.itemsize > b.itemsize else b
 
 
-def of_scalar(value: bool | float) -> DType:  # noqa: FBT001 - the type is the question
-    """PyTorch's default dtype of a Python number (or NumPy scalar): bool, int64 or float32.
+def of_scalar(value: complex) -> DType:
+    """PyTorch's default dtype of a Python number (or NumPy scalar), of 32 bits or int64.
 
     Raises:
-        DtypeError: if ``value`` is not a bool, a whole or a real number.
+        DtypeError: if ``value`` is not a bool or a number.
     """
     if isinstance(value, bool):
         return bool_
@@ -173,10 +196,23 @@ def of_scalar(value: bool | float) -> DType:  # noqa: FBT001 - the type is the q
         return int64
     if isinstance(value, Real):
         return float32
-    raise DtypeError("dtype", "a scalar is a bool, an int or a float", type=type(value).__name__)
+    if isinstance(value, Complex):
+        return complex64
+    raise DtypeError("dtype", "a scalar is a bool or a number", type=type(value).__name__)
 
 
-def promote_scalar(a: DType, value: bool | float) -> DType:  # noqa: FBT001 - a value, no switch
+def promote_scalar(a: DType, value: complex) -> DType:
     """The dtype of an op on an array of ``a`` and a number, which only raises the category."""
-    scalar = of_scalar(value)
-    return a if a.kind >= scalar.kind else scalar
+    return of_levels(a, of_scalar(value))
+
+
+def of_levels(strong: DType, weak: DType) -> DType:
+    """The dtype of an op on operands of which the second only raises the category.
+
+    Args:
+        strong: of tensors with axes; or of those without, beside numbers.
+        weak: of tensors without axes, or of numbers.
+    """
+    if strong.kind >= weak.kind:
+        return strong
+    return promote(weak, strong) if weak.is_complex and strong.is_floating_point else weak

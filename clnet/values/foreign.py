@@ -7,6 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+_NARROW = {"d": np.float32, "D": np.complex64}
+"""What Python's numbers become that NumPy makes more of."""
+
 
 def is_foreign(value: Any) -> bool:
     """Whether it is a tensor of another library: of PyTorch, whose tensors are asked to detach."""
@@ -17,7 +20,7 @@ def is_foreign(value: Any) -> bool:
 
 
 def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
-    """A tensor's elements, in host memory; an array itself; Python's numbers, floats as float32.
+    """A tensor's elements, in host memory; an array itself; Python's numbers in 32 bits.
 
     Args:
         value: what :func:`is_foreign` knows, or what NumPy makes an array of.
@@ -25,8 +28,9 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
     """
     if not is_foreign(value):
         host = np.asarray(value)
-        untyped = not isinstance(value, np.ndarray | np.generic) and host.dtype == np.float64
-        return host.astype(np.float32) if untyped and not typed else host
+        if typed or isinstance(value, np.ndarray | np.generic):
+            return host
+        return host.astype(_NARROW.get(host.dtype.char, host.dtype), copy=False)
     plain = value.detach().cpu()
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)

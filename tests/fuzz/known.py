@@ -46,6 +46,13 @@ KNOWN = (
         "x.fmax(2)",
     ),
     Known(
+        "there is one queue, whatever is given for a stream",
+        ACCEPTED,
+        r"record_stream",
+        r"unknown parameter type",
+        "j.record_stream(y)",
+    ),
+    Known(
         "an argument that PyTorch asks for has a default",
         ACCEPTED,
         r"",

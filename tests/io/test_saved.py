@@ -340,7 +340,7 @@ def tensor_pickle(storage=b"FloatStorage", count=4, offset=0, size=(4,), stride=
         ({"size": (10**12,), "stride": (0,)}, CheckpointError, "larger than what the file holds"),
         ({"size": (2, 2)}, CheckpointError, "a stride for each axis"),
         ({"size": (1,) * 70, "stride": (1,) * 70}, CheckpointError, "whole numbers, 0 or more"),
-        ({"storage": b"complex64"}, DtypeError, "complex64"),
+        ({"storage": b"complex32"}, DtypeError, "complex32"),
         ({"storage": b"QUInt8Storage"}, CheckpointError, "torch.QUInt8Storage"),
     ],
 )

@@ -82,6 +82,8 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     """
     if y.size == 0:
         return []
+    if y.dtype.is_complex:
+        return [launch for k, v in enumerate((value, 0)) for launch in fill(target, y.part(k), v)]
     shape, (strides,) = _ordered(y.shape, y.strides)
     global_size, local_size = items(target, y.size)
     return [
@@ -212,7 +214,7 @@ def _transposed(
         return _launch(_TRANSPOSED_LOCAL, params, args, y, x, *sizes)
     item_bytes = y.dtype.itemsize
     tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)
-    if y.dtype is x.dtype and item_bytes >= 4 and 2 <= tile <= min(rows, columns):
+    if y.dtype is x.dtype and 4 <= item_bytes <= 8 and 2 <= tile <= min(rows, columns):
         whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and streams(y, tile)
         squares = named("ctype ndim tile stream", y.dtype.moved_as, params["ndim"], tile, whole)
         share = tile * _SQUARES_EACH

@@ -17,6 +17,8 @@ Grads = tuple[Any, ...]
 class Boundary(Function):
     """The inputs themselves, as views; their gradients pass through ``passing``, all at once."""
 
+    takes_complex = True
+
     passing: Callable[[Grads], Grads]
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:

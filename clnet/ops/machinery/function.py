@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import lru_cache
-from numbers import Real
+from numbers import Complex
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -46,6 +46,7 @@ class Function:
         reports: whether it is run for what it reports, though it writes nothing.
         elementwise: whether each element of an input is read only to write the outputs' elements at
             its place, and before that: an output may then lie where an input of its layout lay.
+        takes_complex: whether it takes complex inputs as they are, because it only moves elements.
         sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
             conversions.
     """
@@ -56,6 +57,7 @@ class Function:
     mutates: ClassVar[tuple[int, ...]] = ()
     differentiable: ClassVar[tuple[int, ...] | None] = None
     elementwise: ClassVar[bool] = False
+    takes_complex: ClassVar[bool] = False
     sixteen_bit: ClassVar[bool] = True
     __match_args__: ClassVar[tuple[str, ...]] = ()  # a dataclass's fields
 
@@ -124,6 +126,19 @@ class Function:
         """
         raise NotImplementedError
 
+    def of_complex(self, *inputs: Any) -> Any:
+        """What it gives for complex inputs, in public ops on what it gives for real ones.
+
+        Raises:
+            DtypeError: if it is an op of real numbers alone.
+        """
+        raise DtypeError(
+            self.name,
+            "operands are real",
+            dtypes=[x.dtype for x in inputs],
+            remedy="Take x.real, x.imag, x.abs() or clnet.view_as_real(x)",
+        )
+
     decompose: ClassVar[Callable[..., Any] | None] = None
     """``decompose(self, *inputs) -> outputs`` of a fused op, in simpler ops."""
 
@@ -190,7 +205,7 @@ def comparison(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     """An operator that leaves what is no number to Python, for which it equals itself alone."""
 
     def compare(x: Any, other: Any) -> Any:
-        if is_tensor(other) or isinstance(other, Real | np.bool_ | np.ndarray):
+        if is_tensor(other) or isinstance(other, Complex | np.bool_ | np.ndarray):
             return function(x, other)
         return NotImplemented
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from numbers import Real
+from functools import lru_cache, reduce
+from numbers import Complex, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +15,22 @@ from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...errors import ArgumentError, DtypeError, ShapeError
 from ...expr import Const, Expr, Input, Scalar, as_number, inputs_of, substitute, vjp
+from ...kernels.moving import fill
 from ...kernels.pointwise import pointwise as launch_pointwise
-from ...values.arguments import number, require_tensors, shown
-from ...values.dtypes import DType, Kind, bool_, float32, from_name, of_scalar, promote
+from ...values.arguments import is_tensor, number, require_tensors, shown
+from ...values.dtypes import (
+    DType,
+    Kind,
+    bool_,
+    float32,
+    from_name,
+    of_levels,
+    of_scalar,
+    promote,
+)
 from ...values.shapes import broadcast_shapes
 from .function import EVERYWHERE, Face, Function, Saved, apply, op
+from .paired import Paired, paired
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
@@ -96,8 +107,9 @@ class Pointwise(Function):
 class Overwrite(Function):
     """A pointwise op whose result overwrites the first input; the others are its operands."""
 
-    function: Pointwise
+    function: Pointwise | Paired
     mutates = (0,)
+    takes_complex = True
 
     @property
     def name(self) -> str:
@@ -128,11 +140,12 @@ class Overwrite(Function):
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
-        """One launch."""
-        of = self.function
-        return launch_pointwise(
-            target, inputs[:1], inputs[1:], of.exprs, scalars=of.scalars, compute=of.compute
-        )
+        """One launch; another for imaginary parts where the result is real."""
+        out, *operands = inputs
+        if out.dtype.is_complex and not self.function.dtypes[0].is_complex:
+            rest = fill(target, out.part(1), 0)
+            return self.function.lower(target, (out.part(0),), tuple(operands)) + rest
+        return self.function.lower(target, (out,), tuple(operands))
 
 
 @dataclass(frozen=True)
@@ -188,7 +201,7 @@ class Result:
     @staticmethod
     def floating(dtype: DType) -> tuple[DType, DType]:
         """Integers become float32 first (exp, div ...)."""
-        floating = dtype if dtype.is_floating_point else float32
+        floating = dtype if dtype.differentiable else float32
         return from_name(floating.compute), floating
 
     @staticmethod
@@ -333,23 +346,27 @@ def evaluate(
         operands = _on_device(name, operands)
         kinds = tuple([_operand_kind(name, x) for x in operands])
         tensors = operands
-    if "number" in kinds:
+    if "number" in kinds or "complex number" in kinds:
         operands = [
             _as_number(name, x) if k == "number" else x
             for x, k in zip(operands, kinds, strict=True)
         ]
         if promoted is not None:
             promoted = [
-                x if hasattr(x, "__apply_function__") else _as_number(name, x) for x in promoted
+                x if hasattr(x, "__apply_function__") else _plain_number(name, x) for x in promoted
             ]
-        tensors = [x for x, kind in zip(operands, kinds, strict=True) if kind != "number"]
+        tensors = [x for x in operands if is_tensor(x)]
         numbers = [x for x, kind in zip(operands, kinds, strict=True) if kind == "number"]
     if not tensors:
         raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
+    compute, returned = result(result_type(*(operands if promoted is None else promoted)))
+    if returned.is_complex or "complex" in kinds or "complex number" in kinds:
+        options = [_as_number(name, x) for x in options]
+        function = paired(name, body, kinds, operands, options, (compute, returned))
+        return _applied(function, [x for x in operands if is_tensor(x)], out)
     expr = _symbolic(body, kinds, len(options))
     if gradient is not None:
         gradient = _explicit(gradient, kinds, len(options))
-    compute, returned = result(result_type(*(operands if promoted is None else promoted)))
     if options:
         options = [_as_number(name, x) for x in options]
         if not compute.is_floating_point and any(isinstance(x, float) for x in options):
@@ -360,9 +377,14 @@ def evaluate(
         if not compute.is_floating_point:
             _require_range(name, options, compute)
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
+    return _applied(function, tensors, out)
+
+
+def _applied(function: Pointwise | Paired, tensors: Sequence[Tensor], out: Tensor | None) -> Any:
+    """The result, or ``out`` holding it."""
     if out is None:
         return apply(function, *tensors)
-    require_tensors(name, out=out)
+    require_tensors(function.name, out=out)
     type(out).__apply_function__(Overwrite(function), (out, *(apart(x, out) for x in tensors)))
     return out
 
@@ -394,13 +416,10 @@ def result_type(*operands: Operand) -> DType:
             level, dtype = 2, float32 if isinstance(operand, HostScalar) else of_scalar(operand)
         before = levels[level]
         levels[level] = dtype if before is None else promote(before, dtype)
-    best: DType | None = None
-    for dtype in levels:
-        if dtype is not None and (best is None or dtype.kind > best.kind):
-            best = dtype
-    if best is None:
+    given = [dtype for dtype in levels if dtype is not None]
+    if not given:
         raise DtypeError("result_type", "one operand is given")
-    return best
+    return reduce(of_levels, given)
 
 
 def _on_device(name: str, operands: Sequence[Operand]) -> list[Operand]:
@@ -415,15 +434,27 @@ def _as_number(name: str, value: Any) -> float | HostScalar:
     return value if type(value) is HostScalar else number(name, "a number", value)
 
 
+def _plain_number(name: str, value: Any) -> Any:
+    """A number of Python's, also a complex one."""
+    return (
+        complex(value)
+        if _operand_kind(name, value) == "complex number"
+        else (_as_number(name, value))
+    )
+
+
 def _operand_kind(name: str, operand: Operand) -> str:
     if hasattr(operand, "__apply_function__"):
-        return "boolean" if operand.dtype.kind is Kind.BOOL else "array"
+        kind = operand.dtype.kind
+        return "boolean" if kind is Kind.BOOL else "complex" if kind is Kind.COMPLEX else "array"
     if isinstance(operand, bool | int | float | HostScalar | Real):
         return "number"
     if isinstance(operand, np.bool_) or (isinstance(operand, np.ndarray) and operand.shape == ()):
         return "number"
-    if isinstance(operand, np.ndarray) and operand.dtype.kind in "biuf":
+    if isinstance(operand, np.ndarray) and operand.shape and operand.dtype.kind in "biufc":
         return "host"
+    if isinstance(operand, Complex):
+        return "complex number"
     raise DtypeError(
         name,
         "an operand is a tensor or a number",

@@ -87,6 +87,9 @@ def update(
 
 def accumulate(total: Tensor, x: Tensor) -> None:
     """``total += x`` in place."""
+    if total.dtype.is_complex:
+        total.add_(x)
+        return
     update(_accumulate, [total, x])
 
 

@@ -1,0 +1,336 @@
+"""Complex numbers through ops of all families, values and gradients; NumPy is the reference.
+
+Gradients are compared with central differences over both parts, which is PyTorch's convention.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clnet
+import clnet.nn.functional as F
+from clnet import linalg
+from clnet.autograd import gradcheck, gradgradcheck
+from clnet.errors import DtypeError
+from clnet.ops.machinery.function import PUBLIC_OPS
+from tests.ops.test_parts import numbers
+
+pytestmark = pytest.mark.device
+
+Z, W = numbers(3, 4), numbers(3, 4, seed=1)
+
+
+@pytest.fixture(autouse=True)
+def _with_doubles(device):
+    if not device.traits.float64:
+        pytest.skip("gradients are checked in float64")
+
+
+def close(found: Any, expected: Any, rtol: float = 2e-6) -> None:
+    expected = np.asarray(expected)
+    host = found.detach().numpy()
+    assert host.shape == expected.shape
+    assert host.dtype.kind == expected.dtype.kind
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(host, expected, rtol=rtol * 8, atol=rtol * scale)
+
+
+UNARY = {
+    **{n: getattr(np, n) for n in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p")},
+    **{n: getattr(np, n) for n in ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "square")},
+    **{f"a{n}": getattr(np, f"arc{n}") for n in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{n: getattr(np, n) for n in ("abs", "angle", "reciprocal", "isnan", "isfinite")},
+    "neg": np.negative,
+    "sgn": lambda z: z / abs(z),
+    "rsqrt": lambda z: 1 / np.sqrt(z),
+    "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    "logical_not": lambda z: z == 0,
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_number(name):
+    wide = np.concatenate([Z, Z * 1e-3, -Z * 20]).astype(np.complex128)
+    function = PUBLIC_OPS[name][0]
+    if name in ("tan", "tanh", "sigmoid"):
+        wide = wide[:6]
+    close(function(clnet.tensor(wide)), UNARY[name](wide), 1e-12)
+    if name not in ("isnan", "isfinite", "logical_not"):
+        assert gradcheck(function, [clnet.tensor(Z, requires_grad=True)], samples=6)
+
+
+@pytest.mark.parametrize("real", [False, True], ids=["complex", "beside real"])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow"])
+def test_arithmetic(name, real):
+    other = W.real if real else W
+    function, expected = PUBLIC_OPS[name][0], {"sub": "subtract", "mul": "multiply"}
+    reference = getattr(np, {**expected, "div": "divide", "pow": "power"}.get(name, name))
+    x, y = clnet.tensor(Z, requires_grad=True), clnet.tensor(other, requires_grad=True)
+    close(function(x, y), reference(Z, other))
+    assert gradcheck(function, [x, y], samples=5)
+
+
+def test_gradients_of_gradients():
+    x, y = (clnet.tensor(z, requires_grad=True) for z in (Z[:1], W[:1]))
+    assert gradgradcheck(lambda a, b: (a * b).exp().abs(), [x, y], samples=3)
+
+
+def test_broadcast_operands_and_numbers():
+    x = clnet.tensor(Z)
+    close(x * clnet.tensor(W[0]), Z * W[0])
+    close(2j - x, 2j - Z)
+    close(x / (1 + 2j), Z / (1 + 2j))
+    close(np.complex64(1j) * x, 1j * Z)
+    close(clnet.ones(3) * 1j, np.full(3, 1j, np.complex64))
+    close(x + W, Z + W)
+    close(clnet.tensor([True, False, True])[:, None] * x, Z * [[1], [0], [1]])
+    close(clnet.ones(2, dtype=clnet.int64) + 1j, np.full(2, 1 + 1j, np.complex64))
+    assert (clnet.ones(2, dtype=clnet.float64) * 1j).dtype is clnet.complex128
+    assert (clnet.ones(2) * clnet.tensor(1j)).dtype is clnet.complex64
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, -2, 0.5, 5, 1.5, 1 + 1j])
+def test_powers_of_numbers(exponent):
+    x = clnet.tensor(Z, requires_grad=True)
+    close(x**exponent, Z**exponent, 4e-6)
+
+
+def test_zero_and_its_gradients():
+    x = clnet.zeros(3, dtype=clnet.complex64, requires_grad=True)
+    for function in (clnet.abs, clnet.angle, clnet.sgn):
+        (grad,) = clnet.autograd.grad(function(x).real.sum(), x)
+        np.testing.assert_array_equal(grad.numpy(), 0)
+    close((x**2.5).detach(), np.zeros(3, np.complex64))
+    close(x.detach() ** clnet.zeros(3), np.ones(3, np.complex64))
+    close(clnet.sqrt(x), np.zeros(3, np.complex64))
+
+
+def test_large_numbers_are_divided():
+    big = np.array([1e30 + 1e30j, 3e-30j], np.complex64)
+    close(clnet.tensor(big) / clnet.tensor(big), np.ones(2, np.complex64))
+    close(clnet.tensor(big).abs() * 1e-30, np.abs(big.astype(complex)).astype(np.float32) * 1e-30)
+
+
+REDUCED = {
+    "sum": (lambda x: x.sum(1), lambda z: z.sum(1)),
+    "mean": (lambda x: x.mean((0, 1), keepdim=True), lambda z: z.mean(keepdims=True)),
+    "prod": (lambda x: x.prod(1), lambda z: z.prod(1)),
+    "cumsum": (lambda x: x.cumsum(0), lambda z: z.cumsum(0)),
+    "cumprod": (lambda x: x.cumprod(1), lambda z: z.cumprod(1)),
+    "var": (lambda x: x.var(0), lambda z: z.var(0, ddof=1)),
+    "norm": (linalg.vector_norm, np.linalg.norm),
+    "one norm": (lambda x: linalg.vector_norm(x, 1, 0), lambda z: abs(z).sum(0)),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_reductions(name):
+    function, reference = REDUCED[name]
+    x = clnet.tensor(Z, requires_grad=True)
+    close(function(x), reference(Z))
+    assert gradcheck(function, [x], samples=5)
+
+
+def test_truth_and_equality():
+    x = clnet.tensor([0j, 1j, 1 + 0j])
+    assert x.any().item() is True
+    assert x.all().item() is False
+    assert (x == 1j).tolist() == [False, True, False]
+    assert (x != x).tolist() == [False] * 3
+    assert clnet.count_nonzero(x).item() == 2
+    assert clnet.zeros(0, dtype=clnet.complex64).prod().item() == 1
+
+
+PRODUCTS = {
+    "matrices": (lambda x, y: x @ y.T, lambda z, w: z @ w.T),
+    "vector": (lambda x, y: x @ y[0], lambda z, w: z @ w[0]),
+    "bmm": (lambda x, y: clnet.bmm(x[None], y.T[None]), lambda z, w: (z @ w.T)[None]),
+    "vdot": (lambda x, y: clnet.vdot(x[0], y[0]), lambda z, w: np.vdot(z[0], w[0])),
+    "einsum": (lambda x, y: clnet.einsum("ij,kj->ik", x, y.conj()), lambda z, w: z @ w.conj().T),
+    "linear": (lambda x, y: F.linear(x, y, y[:, 0]), lambda z, w: z @ w.T + w[:, 0]),
+    "outer": (lambda x, y: clnet.outer(x[0], y[0]), lambda z, w: np.outer(z[0], w[0])),
+    "cov": (lambda x, y: clnet.cov(x) + y.sum(), lambda z, w: np.cov(z) + w.sum()),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name):
+    function, reference = PRODUCTS[name]
+    x, y = clnet.tensor(Z, requires_grad=True), clnet.tensor(W, requires_grad=True)
+    close(function(x, y), reference(Z, W))
+    assert gradcheck(function, [x, y], samples=3)
+
+
+INDEX = [0, 2, 0]
+MOVED = {
+    "slice": (lambda x: x[1:, ::2], lambda z: z[1:, ::2]),
+    "cat": (lambda x: clnet.cat([x, x.real], 1), lambda z: np.concatenate([z, z.real], 1)),
+    "stack": (lambda x: clnet.stack([x, x]), lambda z: np.stack([z, z])),
+    "rows": (lambda x: x[clnet.tensor(INDEX)], lambda z: z[INDEX]),
+    "gather": (lambda x: x.gather(1, clnet.tensor([[0, 0]])), lambda z: z[:1, [0, 0]]),
+    "flip": (lambda x: x.flip(0), lambda z: z[::-1]),
+    "expand": (lambda x: x[:, None].expand(3, 2, 4) * 1, lambda z: np.stack([z, z], 1)),
+    "pad": (lambda x: F.pad(x, (1, 2)), lambda z: np.pad(z, ((0, 0), (1, 2)))),
+    "where": (lambda x: clnet.where(x.real > 0, x, 1j), lambda z: np.where(z.real > 0, z, 1j)),
+    "masked": (lambda x: x.masked_fill(x.real > 0, 2), lambda z: np.where(z.real > 0, 2, z)),
+    "diagonal": (lambda x: x.diagonal(), np.diagonal),
+    "tril": (lambda x: x.tril(), np.tril),
+    "scatter_add": (
+        lambda x: clnet.zeros(2, 4, dtype=x.dtype).index_add(0, clnet.tensor([1, 0, 1]), x),
+        lambda z: np.stack([z[1], z[0] + z[2]]),
+    ),
+    "scatter": (
+        lambda x: x.scatter(0, clnet.tensor([[2, 1, 0, 1]]), x[:1]),
+        lambda z: np.where(np.arange(3)[:, None] == [2, 1, 0, 1], z[:1], z),
+    ),
+    "put": (
+        lambda x: x.index_copy(0, clnet.tensor([2]), x[:1]),
+        lambda z: np.concatenate([z[:2], z[:1]]),
+    ),
+    "roll": (lambda x: x.roll(1, 0), lambda z: np.roll(z, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", [clnet.complex64, clnet.complex128], ids=lambda d: d.name)
+@pytest.mark.parametrize("name", MOVED)
+def test_what_moves_elements(name, dtype):
+    function, reference = MOVED[name]
+    z = Z.astype(dtype.numpy)
+    np.testing.assert_array_equal(function(clnet.tensor(z)).numpy(), reference(z))
+    if dtype is clnet.complex128:
+        assert gradcheck(function, [clnet.tensor(z, requires_grad=True)], samples=4)
+
+
+@pytest.mark.parametrize("dtype", [clnet.complex64, clnet.complex128], ids=lambda d: d.name)
+def test_larger_arrays_are_moved(dtype):
+    z = numbers(70, 90, dtype=dtype.numpy)
+    x = clnet.tensor(z)
+    np.testing.assert_array_equal(x.T.contiguous().numpy(), z.T)
+    np.testing.assert_array_equal(x[:, 1:-1].contiguous().numpy(), z[:, 1:-1])
+    np.testing.assert_array_equal(F.pad(x, (3, 4)).numpy(), np.pad(z, ((0, 0), (3, 4))))
+    np.testing.assert_array_equal((x[:, :1].expand(70, 90) + 0).numpy(), z[:, :1].repeat(90, 1))
+
+
+def test_in_place_and_on_the_tape():
+    x = clnet.tensor(Z)
+    x.mul_(1j).add_(clnet.tensor(W))
+    x[0] = 2
+    x[1, 1:3] = 1j
+    expected = Z * 1j + W
+    expected[0], expected[1, 1:3] = 2, 1j
+    close(x, expected)
+    x.zero_().fill_(1 - 1j)
+    close(x, np.full((3, 4), 1 - 1j, np.complex64))
+    clnet.abs(x, out=x)
+    close(x, np.full((3, 4), np.sqrt(2), np.complex64))
+    leaf = clnet.tensor(Z, requires_grad=True)
+    y = leaf * 2
+    y.mul_(clnet.tensor(W))
+    y.real.sum().backward()
+    close(leaf.grad, 2 * W.conj())
+    y = leaf.detach().requires_grad_() * 1
+    with pytest.raises(DtypeError, match=r"^mul: the result does not fit the dtype"):
+        clnet.ones(3, 4).mul_(y.detach())
+
+
+def test_gradients_add_up_and_optimisers_step():
+    p = clnet.nn.Parameter(clnet.tensor(Z))
+    for _ in range(2):
+        ((p * clnet.tensor(W)).abs() ** 2).sum().backward()
+    close(p.grad, 4 * Z * abs(W) ** 2)
+
+
+def test_compiled_functions_give_the_same():
+    x, p = clnet.tensor(W), clnet.tensor(Z, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        p.grad = None
+        y = F.pad((p @ x.T).exp(), (1, 0)) * 1j
+        loss = (y.abs() ** 2).mean() + y.sum().real
+        loss.backward()
+        with clnet.no_grad():
+            p.sub_(p.grad * 1e-3)
+        return loss
+
+    eager = [step(x).item() for _ in range(3)]
+    final = p.detach().numpy()
+    with clnet.no_grad():
+        p.copy_(clnet.tensor(Z))
+    compiled = clnet.compile(step)
+    assert [compiled(x).item() for _ in range(3)] == pytest.approx(eager, rel=1e-5)
+    close(p, final)
+
+
+def test_making_and_reading():
+    assert clnet.tensor([1, 2j]).dtype is clnet.complex64
+    assert clnet.tensor(np.array([1j])).dtype is clnet.complex128
+    assert clnet.tensor([1, 2], dtype=clnet.complex64).tolist() == [1, 2]
+    assert clnet.full((2,), 1j).tolist() == [1j, 1j]
+    assert clnet.zeros(2, dtype=clnet.cfloat).new_full((1,), 2j).item() == 2j
+    close(clnet.eye(2, 3, dtype=clnet.complex64), np.eye(2, 3, dtype=np.complex64))
+    assert complex(clnet.tensor(1 + 2j)) == 1 + 2j
+    assert float(clnet.tensor(3 + 0j)) == 3
+    with pytest.raises(DtypeError, match=r"^float: the number is real; got value=\(1\+2j\)"):
+        float(clnet.tensor(1 + 2j))
+    with pytest.raises(DtypeError, match=r"^tensor: the dtype holds the data"):
+        clnet.tensor([1j], dtype=clnet.float32)
+    x = clnet.tensor(Z)
+    for twin in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        np.testing.assert_array_equal(twin.numpy(), Z)
+    assert clnet.finfo(clnet.complex64).eps == clnet.finfo(clnet.float32).eps
+
+
+def test_saved_and_loaded(tmp_path):
+    clnet.save({"z": clnet.tensor(Z)}, tmp_path / "z.clnet")
+    np.testing.assert_array_equal(clnet.load(tmp_path / "z.clnet")["z"].numpy(), Z)
+
+
+def test_files_of_pytorch(tmp_path):
+    torch = pytest.importorskip("torch", reason="it writes the file")
+    torch.save({"z": torch.tensor(Z)}, tmp_path / "z.pt")
+    np.testing.assert_array_equal(clnet.load(tmp_path / "z.pt")["z"].numpy(), Z)
+
+
+def test_random_numbers_have_variance_one():
+    clnet.manual_seed(3)
+    x = clnet.randn(20000, dtype=clnet.complex64).numpy()
+    assert np.abs(x.mean()) < 0.03
+    assert (np.abs(x) ** 2).mean() == pytest.approx(1, abs=0.05)
+    assert x.imag.std() == pytest.approx(0.5**0.5, abs=0.02)
+    u = clnet.rand(1000, dtype=clnet.complex64).numpy()
+    assert 0 <= u.real.min() < u.real.max() < 1
+    assert not np.array_equal(u.real, u.imag)
+
+
+def test_text():
+    assert repr(clnet.tensor([1 + 2j, 3 - 1j])) == "tensor([1.+2.j, 3.-1.j])"
+    assert repr(clnet.tensor([0.5 - 10.25j, -1j])) == "tensor([ 0.5000-10.2500j, -0.0000-1.0000j])"
+    assert repr(clnet.tensor(1j)) == "tensor(0.+1.j)"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda z: z < z,
+        lambda z: clnet.maximum(z, z),
+        lambda z: z.max(),
+        lambda z: z.floor(),
+        lambda z: F.relu(z),
+        lambda z: z.sort(),
+        lambda z: F.softmax(z, 0),
+        lambda z: z % 2,
+        lambda z: z & 1,
+        lambda z: F.conv1d(z[None], z[None]),
+        lambda z: F.max_pool1d(z[None], 2),
+        lambda z: F.dropout(z),
+        lambda z: z.erf(),
+    ],
+)
+def test_what_is_of_real_numbers_says_so(call):
+    with pytest.raises(DtypeError, match=r"real|floating|bits|dtype"):
+        call(clnet.tensor(Z))
