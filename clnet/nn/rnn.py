@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from .. import ops
 from ..creation import empty, zeros
 from ..errors import ArgumentError, ShapeError
-from ..ops.recurrence import recurrence
+from ..ops.recurrence import both_directions, recurrence, side_by_side
 from ..ops.rnn import Cell, gru_gates, lstm_gates, steps
 from ..tensor import Tensor, tensor
 from ..values.arguments import require_tensors
@@ -167,6 +167,8 @@ class _Recurrent(Module):
         self, x: Tensor, states: States, sizes: Sequence[int] | None
     ) -> tuple[Tensor, States]:
         """All layers, one upon the other; ``sizes``: of the batch in each step, if they differ."""
+        if self.cell is not None and self._joined(x, sizes):
+            return self._both_ways(self.cell, x, states)
         ends: list[States] = []
         outputs: list[Tensor] = []
         for place, (layer, suffix) in enumerate(self._places()):
@@ -181,6 +183,31 @@ class _Recurrent(Module):
                 if self.dropout and layer < self.num_layers - 1:
                     x = ops.dropout(x, self.dropout, training=self.training)
         return x, tuple(ops.stack([end[i] for end in ends]) for i in range(self.states))
+
+    def _joined(self, x: Tensor, sizes: Sequence[int] | None) -> bool:
+        """Whether both directions go side by side."""
+        whole = sizes is None and not self.proj_size
+        return whole and self.bidirectional and side_by_side(x)
+
+    def _both_ways(self, cell: Cell, x: Tensor, states: States) -> tuple[Tensor, States]:
+        """All layers, both directions of each in the same launches."""
+        ends: list[States] = []
+        for layer in range(self.num_layers):
+            ways = [f"_l{layer}{way}" for way in ("", "_reverse")]
+
+            def pair(kind: str, ways: Sequence[str] = ways) -> list[Any]:
+                return [getattr(self, kind + way) for way in ways]
+
+            bias, own = None, None
+            if self.bias:
+                bias, own = ops.cat(pair("bias_ih")), ops.stack(pair("bias_hh"))
+            product = ops.linear(x, ops.cat(pair("weight_ih")), bias)
+            first = tuple(s[2 * layer : 2 * layer + 2] for s in states)
+            x, last = both_directions(cell, product, first, ops.stack(pair("weight_hh")), own)
+            ends.append(last)
+            if self.dropout and layer < self.num_layers - 1:
+                x = ops.dropout(x, self.dropout, training=self.training)
+        return x, tuple(ops.cat([end[i] for end in ends]) for i in range(self.states))
 
     def _initial(self, x: Tensor, n: int, given: Sequence[Tensor] | None) -> States:
         layers = self.num_layers * self._directions

@@ -1,6 +1,7 @@
 """All steps of a recurrent layer as one op: a product and a fused launch over the gates in each.
 
-The gradient walks back over the steps; that of the weights is one product over all of them.
+The gradient walks back over the steps; that of the weights is one product over all of them. Both
+directions of a layer may go side by side, each step of the two in the same launches.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..kernels.gemm import gemm, pack_for
+from ..kernels.moving import copy
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
 from .machinery.function import Function, Saved, apply
-from .matmul import MatMul, linear
+from .matmul import MatMul, linear, matmul
+from .rearrange import flip, select
 from .rnn import Cell, gate_gradients, gate_results, gate_views, gru_gates, lstm_gates
 from .shape import cat, contiguous, narrow, reshape, stack, unsqueeze
 
@@ -23,11 +26,13 @@ if TYPE_CHECKING:
 
 
 class Recurrence(Function):
-    """The states after every step, in one direction.
+    """The states after every step, in one direction or several layers' at once.
 
     Inputs are the gates' shares of the sequence, ``(steps, n, gates * hidden)``, the first states,
     ``(n, hidden)``, the recurrent weight, and its bias or none. Outputs are the hidden states, of
-    an LSTM the cell states, and the gates' shares of the hidden states, which backward reads.
+    an LSTM the cell states, and the gates' shares of the hidden states, which backward reads. All
+    but the sequence may begin with an axis of layers that know nothing of each other; the
+    sequence's follows its steps.
     """
 
     sixteen_bit = False
@@ -47,12 +52,11 @@ class Recurrence(Function):
 
     def infer(self, x: Array, *rest: Array) -> tuple[Array, ...]:
         """Dense outputs; saved shares of 16-bit gates stay wide."""
-        steps, n, rows = x.shape
         states = (
-            Array.abstract((steps, n, rest[0].shape[-1]), x.dtype, x.device)
+            Array.abstract((x.shape[0], *rest[0].shape), x.dtype, x.device)
             for _ in range(self.cell.results)
         )
-        shares = Array.abstract((steps, n, rows), from_name(x.dtype.compute), x.device)
+        shares = Array.abstract(x.shape, from_name(x.dtype.compute), x.device)
         return (*states, shares)
 
     def lower(
@@ -61,14 +65,23 @@ class Recurrence(Function):
         """For each step a product, then one launch that reads every gate in place."""
         count = self.cell.results
         x, (weight, *bias) = inputs[0], inputs[1 + count :]
-        columns = weight.view(weight.shape[::-1], weight.strides[::-1])
+        columns = _turned(weight)
         compute, exprs = from_name(x.dtype.compute), gate_results(self.cell)
         states = inputs[1 : 1 + count]
         launches, panels = pack_for(target, step(outputs[-1], 0), states[0], columns)
         own = bias[0] if bias else None
+        several = False
+        if own is not None and own.ndim > 1:
+            # Each product adds to what lies there, since its items' biases differ.
+            several = True
+            strides = (0, own.strides[0], 0, own.strides[1])
+            launches += copy(target, outputs[-1], own.view(x.shape, strides))
         for t in order(x.shape[0], backwards=self.backwards):
             share = step(outputs[-1], t)
-            launches += gemm(target, share, states[0], columns, bias=own, panels=panels)
+            launches += gemm(
+                target, share, states[0], columns, beta=float(several),
+                bias=None if several else own, panels=panels,
+            )  # fmt: skip
             gates = (*gate_views(step(x, t), self.cell), *gate_views(share, self.cell))
             made = tuple(step(y, t) for y in outputs[:-1])
             launches += launch_pointwise(target, made, (*gates, states[-1]), exprs, compute=compute)
@@ -95,7 +108,7 @@ class Recurrence(Function):
         if needs[1 + count]:
             gweight = self._of_weight(gshares, saved.outputs[0], saved.inputs[1])
         if needs[-1]:
-            gbias = gshares.sum((0, 1))
+            gbias = gshares.sum((0, gshares.ndim - 2))
         return (gx, *found, gweight, gbias)[: len(needs)]
 
     def _of_weight(self, gshares: Tensor, y: Tensor, first: Tensor) -> Tensor:
@@ -103,8 +116,8 @@ class Recurrence(Function):
         begin, steps = unsqueeze(first, 0), y.shape[0]
         others = narrow(y, 0, 1 if self.backwards else 0, steps - 1)
         read = cat([others, begin] if self.backwards else [begin, others])
-        rows, given = (reshape(t, (-1, t.shape[-1])) for t in (gshares, read))
-        return apply(MatMul(f"{self.name}_weight"), rows.transpose(0, 1), given)
+        rows, given = (_over_steps(t) for t in (gshares, read))
+        return apply(MatMul(f"{self.name}_weight"), rows.transpose(-1, -2), given)
 
     def decompose(self, x: Tensor, *rest: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Step by step."""
@@ -113,7 +126,7 @@ class Recurrence(Function):
         weight, *bias = rest[count:]
         made: list[tuple[Any, ...]] = []
         for t in order(x.shape[0], backwards=self.backwards):
-            share = linear(states[0], weight, bias[0] if bias else None)
+            share = _share(states[0], weight, bias[0] if bias else None)
             if self.cell is Cell.LSTM:
                 states = lstm_gates(x[t], share, states[1])
             else:
@@ -204,9 +217,41 @@ def recurrence(
         weight: ``(gates * hidden, hidden)``.
         bias: ``(gates * hidden,)`` or None.
         backwards: whether the last step comes first.
+
+    All but the steps may have another axis before theirs: layers that know nothing of each other.
     """
     operands = [contiguous(x), *map(contiguous, states), weight, *([] if bias is None else [bias])]
     return apply(Recurrence(cell, backwards), *operands)[: cell.results]
+
+
+def both_directions(
+    cell: Cell, x: Tensor, states: Sequence[Tensor], weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The hidden states of a layer that reads a sequence in both directions, and the last states.
+
+    The two directions go side by side, the second over the sequence turned round.
+
+    Args:
+        cell: its kind.
+        x: the gates' shares of the sequence, ``(steps, n, 2 * gates * hidden)``, the forward
+            direction's first.
+        states: the first ones, ``(2, n, hidden)``.
+        weight: ``(2, gates * hidden, hidden)``.
+        bias: ``(2, gates * hidden)`` or None.
+
+    Returns:
+        ``(steps, n, 2 * hidden)``, and ``(2, n, hidden)`` each.
+    """
+    rows = x.shape[-1] // 2
+    forth, back = narrow(x, 2, 0, rows), flip(narrow(x, 2, rows, rows), 0)
+    made = recurrence(cell, stack([forth, back], 1), states, weight, bias, backwards=False)
+    ways = [select(made[0], 1, way) for way in range(2)]
+    return cat([ways[0], flip(ways[1], 0)], -1), tuple(select(y, 0, -1) for y in made)
+
+
+def side_by_side(x: Tensor) -> bool:
+    """Whether a device gains by :func:`both_directions`: where launches are what steps cost."""
+    return x.device.traits.dedicated_local_memory
 
 
 def step(x: Array, t: int) -> Array:
@@ -217,3 +262,22 @@ def step(x: Array, t: int) -> Array:
 def order(steps: int, *, backwards: bool) -> list[int]:
     """The steps in the order they are taken."""
     return list(range(steps))[:: -1 if backwards else 1]
+
+
+def _turned(weight: Array) -> Array:
+    (*lead, rows, columns), (*steps, down, across) = weight.shape, weight.strides
+    return weight.view((*lead, columns, rows), (*steps, across, down))
+
+
+def _over_steps(x: Tensor) -> Tensor:
+    """All steps' rows one after the other, of each layer if there are several."""
+    if x.ndim == 3:
+        return reshape(x, (-1, x.shape[-1]))
+    return reshape(x.transpose(0, 1), (x.shape[1], -1, x.shape[-1]))
+
+
+def _share(state: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if weight.ndim == 2:
+        return linear(state, weight, bias)
+    product = matmul(state, weight.transpose(-1, -2))
+    return product if bias is None else product + unsqueeze(bias, -2)

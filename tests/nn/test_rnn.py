@@ -69,6 +69,25 @@ def compare(ours, theirs, *inputs):
         agree(a.grad, b.grad)
 
 
+@pytest.mark.parametrize("name", ["LSTM two layers, both ways", "GRU two layers, both ways"])
+def test_directions_side_by_side_agree_with_pytorch(name, monkeypatch):
+    """As GPUs compute them."""
+    monkeypatch.setattr("clnet.nn.rnn.side_by_side", lambda x: True)
+    kind, options = name.split()[0], {**KINDS[name], "dropout": 0.0}
+    ours, theirs = both(kind, 4, 5, **options)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(X).astype("f4")
+    shape = (4, X[0] if options.get("batch_first") else X[1], 5)
+    first, second = rng.standard_normal((2, *shape)).astype("f4")
+    compare(ours, theirs, x, *([first, second] if kind == "LSTM" else [first]))
+    with clnet.no_grad(), clnet.profile() as seen:
+        ours(clnet.tensor(x))
+    steps = X[1] if options.get("batch_first") else X[0]
+    op = f"{kind.lower()}_sequence"
+    # Of each layer a copy of the biases, and a product and a launch over the gates a step.
+    assert seen.totals(lambda command: command.op)[op].calls <= 2 * (2 * steps + 2)
+
+
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("with_states", [False, True])
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")

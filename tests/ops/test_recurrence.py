@@ -7,7 +7,7 @@ import pytest
 
 import clnet
 from clnet.autograd import grad
-from clnet.ops.recurrence import Recurrence, recurrence
+from clnet.ops.recurrence import Recurrence, both_directions, recurrence
 from clnet.ops.rnn import Cell
 
 pytestmark = pytest.mark.device
@@ -80,6 +80,36 @@ def test_one_step_and_no_example():
         theirs, expected = slopes(by_steps, Cell.GRU, tensors, False)
         for a, b in zip((*ours, *own), (*theirs, *expected), strict=True):
             np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("cell", Cell)
+def test_both_directions_side_by_side_are_two_sequences(cell, bias):
+    """With gradients, and gradients of gradients; on a CPU, which would not choose it by itself."""
+    count = cell.results
+    drawn = [operands(cell, bias=bias), operands(cell, bias=bias)]
+    pairs = [clnet.stack(ways).detach().requires_grad_() for ways in zip(*drawn, strict=True)]
+
+    def joined(pairs):
+        x, *rest = pairs
+        y, last = both_directions(
+            cell, clnet.cat([*x], -1), rest[:count], rest[count], rest[-1] if bias else None
+        )
+        return (y, *last)
+
+    def apart(pairs):
+        ways = [at_once(cell, [p[way] for p in pairs], backwards=way == 1) for way in range(2)]
+        ends = [[made[k][0 if way else -1] for way, made in enumerate(ways)] for k in range(count)]
+        return (clnet.cat([ways[0][0], ways[1][0]], -1), *map(clnet.stack, ends))
+
+    found = []
+    for make in (joined, apart):
+        results = make(pairs)
+        once = grad([(y * y).sum() for y in results], pairs, create_graph=True)
+        found.append((*results, *once, *grad([(g * g).sum() for g in once], pairs)))
+    for a, b in zip(*found, strict=True):
+        assert np.abs(b.detach().numpy()).max() > 1e-3
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_the_weights_gradient_is_one_product():
