@@ -92,8 +92,7 @@ def _obstacle(trace: Trace, made: int, position: int) -> FusionObstacle | None:
         return FusionObstacle.DTYPE
     if not trace.is_value(y.storage):
         return FusionObstacle.CHANGED
-    writes = (w for a in producer.inputs for w in trace.writers.get(a.storage, ()))
-    if any(made < w < position for w in writes):
+    if trace.is_disturbed(made, position, reads=producer.inputs):
         return FusionObstacle.ORDER
     return None if same_view(operand, x) and operand.strides == y.strides else FusionObstacle.VIEW
 

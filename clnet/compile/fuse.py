@@ -14,7 +14,7 @@ from ..array import Array
 from ..device import Storage
 from .fusion_obstacle import FusionObstacle, UnfusedPair
 from .pointwise_step import PointwiseStep, as_pointwise, compose, same_view
-from .trace import Trace
+from .trace import Trace, is_disturbed
 from .tracer import Action, Step
 
 _MOST_OPERANDS = 16
@@ -148,15 +148,12 @@ class _Fusion:
 
     def _moves(self, form: PointwiseStep, low: int, high: int) -> bool:
         """Whether nothing between two places reads what a form changes or writes what it uses."""
-
-        def between(places: set[int] | None) -> bool:
-            return places is not None and any(low < i < high for i in places)
-
         if form.cells and bisect_right(self.actions, low) != bisect_right(self.actions, high):
             return False
-        if any(between(self.writers.get(x.storage)) for x in (*form.reads, *form.changed)):
-            return False
-        return not any(between(self.readers.get(a.storage)) for a in form.changed)
+        places, reads = (low, high), form.reads
+        return not is_disturbed(
+            places, self.writers, self.readers, reads=reads, changed=form.changed
+        )
 
     def _replace(self, p: int, c: int, joined: _Joined) -> None:
         like = self.steps[c]
@@ -190,10 +187,8 @@ def _obstacle(
     producer: PointwiseStep, consumer: PointwiseStep, fused: PointwiseStep
 ) -> FusionObstacle | None:
     """Why one launch instead of two would not be sound, or no faster."""
-    if len(fused.reads) + len(fused.written) > _MOST_OPERANDS:
-        return FusionObstacle.OPERANDS
-    if fused.num_nodes > _MOST_NODES:
-        return FusionObstacle.LENGTH
+    if too_large := fused.obstacle(operands=_MOST_OPERANDS, nodes=_MOST_NODES):
+        return too_large
     if not _safe(fused):
         return FusionObstacle.OVERLAP
     if not producer.reads:

@@ -8,7 +8,7 @@ where nobody else wants it, as a gradient that is forgotten before the function 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..array import Array
@@ -133,9 +133,7 @@ def _obstacle(trace: Trace, x: Array, form: PointwiseStep) -> FusionObstacle | N
         return FusionObstacle.OVERLAP
     if form.changed and x.size <= MOST_ELEMENTS:
         return FusionObstacle.MERGED
-    if len(arrays) > _MOST_OPERANDS:
-        return FusionObstacle.OPERANDS
-    return FusionObstacle.LENGTH if form.num_nodes > _MOST_NODES else None
+    return form.obstacle(operands=_MOST_OPERANDS, nodes=_MOST_NODES)
 
 
 def _obstacle_to_moving(
@@ -144,16 +142,10 @@ def _obstacle_to_moving(
     """Why a step cannot be done as early as its product."""
     product = trace.steps[at]
     own = product.storages if isinstance(product, Step) else ()
-
-    def passed(places: Sequence[int] | None) -> bool:
-        return any(at < i < reader for i in places or ())
-
     changed = {a.storage for a in form.changed}
     if changed & set(own):  # the product would read what it overwrites
         return FusionObstacle.ORDER
-    if any(passed(trace.writers.get(a.storage)) for a in (*form.reads, *form.changed)):
-        return FusionObstacle.ORDER
-    if any(passed(trace.readers.get(storage)) for storage in changed):
+    if trace.is_disturbed(at, reader, reads=form.reads, changed=form.changed):
         return FusionObstacle.ORDER
     last = max((i for i in actions if at < i < reader), default=-1)
     if form.cells and any(cells_of(step.function) for i, step in trace.ops if at <= i < last):

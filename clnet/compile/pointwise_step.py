@@ -25,7 +25,6 @@ from ..expr import (
 from ..ops.create import Full, MakeInto
 from ..ops.machinery.fused import Fused
 from ..ops.machinery.pointwise import Overwrite, Pointwise
-from ..ops.machinery.update import Update
 from ..ops.shape import CopyInto
 from ..values.dtypes import DType, Kind, from_name
 from ..values.lazy import lazy
@@ -99,6 +98,12 @@ class PointwiseStep:
         """Length of the expressions."""
         return len(topological(self.exprs))
 
+    def obstacle(self, *, operands: int, nodes: int) -> FusionObstacle | None:
+        """Why one launch cannot do it all: it has too many operands, or too much to compute."""
+        if len(self.reads) + len(self.written) > operands:
+            return FusionObstacle.OPERANDS
+        return FusionObstacle.LENGTH if self.num_nodes > nodes else None
+
     def step(self, like: Step) -> Step:
         """The form as one step; module path and phase are ``like``'s."""
         compute = self.compute or from_name(self.written[0].dtype.compute)
@@ -129,10 +134,6 @@ def as_pointwise(step: Step) -> PointwiseStep | None:
     if isinstance(function, Overwrite):
         of = function.function
         return PointwiseStep(name, of.exprs, of.scalars, of.compute, inputs[1:], inputs[:1], ())
-    if isinstance(function, Update):
-        changed = inputs[: len(function.exprs)]
-        compute = from_name(inputs[0].dtype.compute)
-        return PointwiseStep(name, function.exprs, function.scalars, compute, inputs, changed, ())
     if isinstance(function, Fused):
         changed, compute = inputs[: function.changed], function.compute
         return PointwiseStep(

@@ -8,7 +8,7 @@ which is read anyway, gives it once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ..array import Array
@@ -99,7 +99,7 @@ def _absorbed(trace: Trace, made: Storage) -> Changes | FusionObstacle:
         fused = compose(producer, form, ())
         if isinstance(fused, FusionObstacle):
             return fused
-        if not _unchanged(trace, producer.reads, at, reader):
+        if trace.is_disturbed(at, reader, reads=producer.reads):
             return FusionObstacle.ORDER
         fused = _recomputed(trace, fused, reader)
         found[reader] = _step(step, fused)
@@ -121,7 +121,7 @@ def _made_with(trace: Trace, made: Storage) -> Changes | FusionObstacle:
         step, form = trace.steps[reader], _form(trace.steps[reader])
         if not isinstance(step, Step) or not isinstance(step.function, BlockedSums) or form is None:
             continue
-        if not _reads_whole(form, whole) or not _unchanged(trace, form.reads, at, reader):
+        if not _reads_whole(form, whole) or trace.is_disturbed(at, reader, reads=form.reads):
             continue
         fused = compose(producer, form, (whole,))
         joined = fused if isinstance(fused, PointwiseStep) else None
@@ -147,7 +147,9 @@ def _recomputed(trace: Trace, form: PointwiseStep, reader: int) -> PointwiseStep
         source = as_pointwise(step) if isinstance(step, Step) else None
         if at is None or source is None or source.changed or source.cells or x.shape != form.shape:
             continue
-        if _traffic(form, source) < _traffic(form) and _unchanged(trace, source.reads, at, reader):
+        if _traffic(form, source) < _traffic(form) and not trace.is_disturbed(
+            at, reader, reads=source.reads
+        ):
             fused = compose(source, form, ())
             if isinstance(fused, PointwiseStep) and _traffic(fused) < _traffic(form):
                 return _recomputed(trace, fused, reader)
@@ -177,7 +179,7 @@ def _step(step: Step, form: PointwiseStep, outputs: tuple[Array, ...] | None = N
         form: what it is to be.
         outputs: of sums, with what is made beside them; None: the step's.
     """
-    if form.num_nodes > _MOST_NODES or len(form.reads) + len(form.written) > _MOST_OPERANDS:
+    if form.obstacle(operands=_MOST_OPERANDS, nodes=_MOST_NODES):
         return None
     if not isinstance(step.function, BlockedSums):
         return form.step(step)
@@ -214,11 +216,6 @@ def _channels(spread: Array) -> Array:
 
 def _reads_whole(form: PointwiseStep, made: Array) -> bool:
     return all(same_view(x, made) for x in form.reads if x.storage is made.storage)
-
-
-def _unchanged(trace: Trace, reads: Sequence[Array], low: int, high: int) -> bool:
-    """Whether no step between two places writes what is read."""
-    return not any(low < w < high for x in reads for w in trace.writers.get(x.storage, ()))
 
 
 def _traffic(form: PointwiseStep, source: PointwiseStep | None = None) -> int:

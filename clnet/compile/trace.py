@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -10,6 +10,37 @@ from ..array import Array
 from ..device import Device, Storage
 from ..values.lazy import lazy
 from .tracer import Action, Step
+
+Places = Mapping[Storage, Collection[int]]
+"""The positions of steps that write, or read, each storage."""
+
+
+def is_disturbed(
+    between: tuple[int, int],
+    writers: Places,
+    readers: Places,
+    *,
+    reads: Iterable[Array],
+    changed: Collection[Array] = (),
+) -> bool:
+    """Whether a step between two places keeps another from moving past it.
+
+    It does if it writes what the other reads or changes, or reads what the other changes.
+
+    Args:
+        between: the two places.
+        writers: who writes.
+        readers: who reads.
+        reads: what the step that moves reads.
+        changed: what it overwrites.
+    """
+    low, high = between
+
+    def passed(places: Places, array: Array) -> bool:
+        return any(low < i < high for i in places.get(array.storage, ()))
+
+    written = any(passed(writers, x) for x in (*reads, *changed))
+    return written or any(passed(readers, x) for x in changed)
 
 
 @dataclass(frozen=True)
@@ -149,6 +180,13 @@ class Trace:
     def producer(self, storage: Storage) -> int | None:
         """The position of the step that makes a value, None if it is none."""
         return self.producers.get(storage)
+
+    def is_disturbed(
+        self, low: int, high: int, *, reads: Iterable[Array], changed: Collection[Array] = ()
+    ) -> bool:
+        """Whether a step between two places keeps another from moving past it."""
+        between = (low, high)
+        return is_disturbed(between, self.writers, self.readers, reads=reads, changed=changed)
 
     def with_steps(self, steps: Sequence[Step | Action]) -> Trace:
         """The same trace with other steps."""

@@ -1,4 +1,4 @@
-"""Several pointwise ops in one launch; compiled functions are made of them, no user calls them."""
+"""Pointwise expressions that overwrite inputs: updates, and what compiled functions fuse of ops."""
 
 from __future__ import annotations
 

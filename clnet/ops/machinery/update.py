@@ -6,61 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ...array import Array
-from ...device import HostScalar, Launch, Target
+from ...device import HostScalar
 from ...errors import ShapeError
 from ...expr import Expr, Input, Scalar
-from ...kernels.pointwise import pointwise as launch_pointwise
 from ...values import mode
 from ...values.dtypes import from_name
-from .function import Function, apply
+from .function import apply
+from .fused import Fused
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
 
 Body = Callable[..., tuple[Any, ...]]
-
-
-class Update(Function):
-    """Overwrite the first inputs, in place, with expressions of all of them.
-
-    Attributes:
-        op_name: the update's name.
-        exprs: the new value of input 0, 1, ...
-        scalars: values of ``Scalar(i)``, read at each enqueue.
-    """
-
-    op_name: str
-    exprs: tuple[Expr, ...]
-    scalars: tuple[float | HostScalar, ...]
-
-    @property
-    def name(self) -> str:
-        """The update's name."""
-        return self.op_name
-
-    @property
-    def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
-        """As many inputs as there are expressions."""
-        return tuple(range(len(self.exprs)))
-
-    def infer(self, *inputs: Array) -> tuple[Array, ...]:
-        """No outputs; the inputs have one shape."""
-        if any(x.shape != inputs[0].shape for x in inputs):
-            raise ShapeError(
-                self.op_name, "operands have one shape", shapes=[x.shape for x in inputs]
-            )
-        return ()
-
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
-        """One launch."""
-        written = inputs[: len(self.exprs)]
-        compute = from_name(inputs[0].dtype.compute)
-        return launch_pointwise(
-            target, written, inputs, self.exprs, scalars=self.scalars, compute=compute
-        )
 
 
 def update(
@@ -78,11 +35,18 @@ def update(
         tensors: of one shape.
         scalars: run-time numbers, or cells whose value is read at each enqueue.
         once: not again when a checkpointed function runs again in backward (statistics, counts).
+
+    Raises:
+        ShapeError: if they have several shapes.
     """
     if once and mode.current().recomputing:
         return
+    first, name = tensors[0], body.__name__.strip("_")
+    if any(x.shape != first.shape for x in tensors):
+        raise ShapeError(name, "operands have one shape", shapes=[x.shape for x in tensors])
     exprs = symbolic(body, len(tensors), len(scalars))
-    apply(Update(body.__name__.strip("_"), exprs, tuple(scalars)), *tensors)
+    compute = from_name(first.dtype.compute)
+    apply(Fused((name,), exprs, tuple(scalars), compute, first.shape, len(exprs), ()), *tensors)
 
 
 def accumulate(total: Tensor, x: Tensor) -> None:
