@@ -1,5 +1,6 @@
 """Train and run neural networks on any OpenCL device."""
 
+import importlib as _importlib
 import sys as _sys
 from math import e as e
 from math import inf as inf
@@ -139,61 +140,38 @@ empty_strided, typename = _attribute.empty_strided, _attribute.typename
 AcceleratorError = errors.DeviceError
 OutOfMemoryError = errors.OutOfDeviceMemory
 
-_PLAN = frozenset({"data", "io", "plan", "train"})
-_COMPAT = frozenset({"accelerator", "amp", "backends", "cuda", "distributed", "fx", "hub", "jit"})
+# What a training step does without, imported when it is asked for: a module, and a name in it.
+_LATER: dict[str, tuple[str, str | None]] = {
+    "plan": ("train.memory_plan", "plan"),
+    "save": ("io", "save"),
+    "load": ("io", "load"),
+    "vmap": ("func", "vmap"),
+    **{n: (n, None) for n in "data distributions func io special train utils".split()},
+    **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
+    **{n: (f"compat.{n}", None) for n in ("fx", "hub", "jit")},
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What a training step does without is imported when it is asked for."""
-    found: dict[str, Any] = {}
-    if name in _PLAN:
-        from .train.memory_plan import plan  # noqa: PLC0415 - brings data, io and train along
-
-        found = {"plan": plan}
-    elif name == "distributions":
-        from .distributions import Distribution as _  # noqa: PLC0415 - the room is a name now
-    elif name in ("save", "load"):
-        from .io import load, save  # noqa: PLC0415 - as above
-
-        found = {"save": save, "load": load}
-    elif name == "utils":
-        from .utils import data as _  # noqa: PLC0415 - which makes utils a name
+    """What is imported, or made, when it is asked for."""
+    if name in _LATER:
+        place, attribute = _LATER[name]
+        module = _importlib.import_module(f".{place}", __name__)
+        found = module if attribute is None else getattr(module, attribute)
     elif name.startswith("_foreach_"):
-        from .compat.foreach import foreach  # noqa: PLC0415
-
-        found = {name: function} if (function := foreach(name)) is not None else {}
-    elif name in ("func", "special", "vmap"):
-        from .func import vmap  # noqa: PLC0415 - importing them makes func and special names
-        from .special import entr as _  # noqa: F401, PLC0415
-
-        found = {"vmap": vmap}
+        found = _importlib.import_module(".compat.foreach", __name__).foreach(name)
     elif name in _attribute.TYPE_NAMES:
-        found = {name: _attribute.typed_class(name)}
-    elif not name.startswith("__") or name == "__version__":
-        from .compat import differences, process  # noqa: PLC0415
-
-        if name in _COMPAT:
-            from .compat import (  # noqa: PLC0415
-                accelerator,
-                amp,
-                backends,
-                cuda,
-                distributed,
-                fx,
-                hub,
-                jit,
-            )
-
-            found = {m.__name__.rpartition(".")[2]: m for m in (accelerator, amp, backends)}
-            found |= {m.__name__.rpartition(".")[2]: m for m in (cuda, distributed, fx, hub, jit)}
-        elif name in process.NAMES:
-            found = {name: getattr(process, process.NAMES[name])}
-        else:
-            raise differences.missing(__name__, name)
-    globals().update(found)
-    if name not in globals():
+        found = _attribute.typed_class(name)
+    elif name.startswith("__") and name != "__version__":
+        found = None
+    else:
+        process = _importlib.import_module(".compat.process", __name__)
+        if name not in process.NAMES:
+            raise _importlib.import_module(".compat.differences", __name__).missing(__name__, name)
+        found = getattr(process, process.NAMES[name])
+    if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals()[name]
+    return globals().setdefault(name, found)
 
 
 AttributeFinder(__name__, lambda: _sys.modules[__name__]).install()

@@ -143,13 +143,7 @@ def _on_tape(
     places = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
     inputs = [args[i] for i in places]
     saved, ctx.to_save = ctx.to_save, ()
-    found = [_place(x, inputs, outputs) for x in saved]
-    others = [x for x, at in zip(saved, found, strict=True) if x is not None and at is None]
-    kept = iter(range(len(inputs), len(inputs) + len(others)))
-    order = tuple(
-        None if x is None else at or ("inputs", next(kept))
-        for x, at in zip(saved, found, strict=True)
-    )
+    order, others = _found(saved, inputs, outputs)
     specs = tuple((x.shape, x.dtype) for x in outputs)
     function = _Applied(cls, ctx, len(args), places, order, specs)
     arrays = [x.array for x in outputs]
@@ -165,15 +159,29 @@ def _on_tape(
     ]
 
 
-def _place(
-    tensor: Tensor | None, inputs: list[Tensor], outputs: list[Tensor]
-) -> tuple[str, int] | None:
-    """Which input or output a saved tensor is; None if neither."""
-    for name, tensors in (("inputs", inputs), ("outputs", outputs)):
-        for i, x in enumerate(tensors):
-            if x is tensor:
-                return name, i
-    return None
+_Place = tuple[str, int]
+"""Where a node keeps a tensor: ``("inputs", 0)`` or ``("outputs", 1)``."""
+
+
+def _found(
+    saved: Sequence[Tensor | None], inputs: list[Tensor], outputs: list[Tensor]
+) -> tuple[tuple[_Place | None, ...], list[Tensor]]:
+    """Where the node has each saved tensor; those that it has nowhere follow its inputs.
+
+    Of ``save_for_backward(x, mask, y)`` with input ``x`` and output ``y``, the places are
+    ``("inputs", 0), ("inputs", 1), ("outputs", 0)``, and ``[mask]`` is to be kept.
+    """
+    known: dict[int, _Place] = {id(x): ("outputs", i) for i, x in reversed([*enumerate(outputs)])}
+    known |= {id(x): ("inputs", i) for i, x in reversed([*enumerate(inputs)])}
+    places: list[_Place | None] = []
+    others: list[Tensor] = []
+    for x in saved:
+        if x is not None and id(x) not in known:
+            places.append(("inputs", len(inputs) + len(others)))
+            others.append(x)
+        else:
+            places.append(None if x is None else known[id(x)])
+    return tuple(places), others
 
 
 class _Applied(Op):

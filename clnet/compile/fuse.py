@@ -132,19 +132,28 @@ class _Fusion:
         return apart or c - p > _NEAR
 
     def _meeting(self, p: int, c: int, others: set[int]) -> int | None:
-        """Where both steps can be done at once: at the consumer's place, the producer's, or not."""
+        """Where both steps can be done at once.
+
+        ==========================  ===========================================================
+        at the consumer's place     none of the producer's other readers comes before, and the
+                                    producer may move down to it
+        else at the producer's      all that the consumer reads is there, and it may move up
+        else nowhere                also if the consumer reads or writes what the producer changes
+        ==========================  ===========================================================
+        """
         producer, consumer = self.forms[p], self.forms[c]
         changed = {a.storage for a in producer.changed}
         if changed & {a.storage for a in (*consumer.reads, *consumer.changed)}:
             return None
         if not any(r < c for r in others) and self._moves(producer, p, c):
             return c
-        ready = all(
-            max(self.writers.get(x.storage, {-1}), default=-1) <= p
-            or not self.trace.is_value(x.storage)
-            for x in consumer.reads
-        )
-        return p if ready and self._moves(consumer, p, c) else None
+        there = all(self._is_there(x.storage, p) for x in consumer.reads)
+        return p if there and self._moves(consumer, p, c) else None
+
+    def _is_there(self, storage: Storage, place: int) -> bool:
+        """Whether a value has been made at a place; of a variable :meth:`_moves` is asked."""
+        made = max(self.writers.get(storage, ()), default=-1)
+        return made <= place or not self.trace.is_value(storage)
 
     def _moves(self, form: PointwiseStep, low: int, high: int) -> bool:
         """Whether nothing between two places reads what a form changes or writes what it uses."""

@@ -154,6 +154,9 @@ def compose(
 ) -> PointwiseStep | FusionObstacle:
     """The consumer with the producer's outputs computed in place instead of read.
 
+    ``y = exp(x)`` and then ``z = y.T + b`` become ``z = exp(x.T) + b``, which reads ``b, x.T``; if
+    ``y`` is wanted, too, ``y, z`` are made at once where they have one shape.
+
     Args:
         producer: what makes them.
         consumer: what reads them.
@@ -166,47 +169,81 @@ def compose(
     compute = producer.compute or consumer.compute
     if compute is None or consumer.compute is not compute:
         return FusionObstacle.DTYPE
-    only_same = bool(keep) or bool(producer.changed)
-    if only_same and producer.shape != consumer.shape:
+    if (keep or producer.changed) and producer.shape != consumer.shape:
         return FusionObstacle.SHAPE
-    reads, scalars = list(consumer.reads), (*consumer.scalars, *producer.scalars)
-    shifted: dict[Expr, Expr] = {
-        s: Scalar(s.index + len(consumer.scalars)) for s in scalars_of(*producer.exprs)
-    }
-    made = {y.storage: k for k, y in enumerate(producer.made)}
-    replaced: dict[Expr, Expr] = {}
-    for leaf in inputs_of(*consumer.exprs):
-        view = consumer.reads[leaf.index]
-        if view.storage not in made:
-            continue
-        whole = producer.made[made[view.storage]]
-        value = stored(producer.exprs[len(producer.changed) + made[view.storage]], whole, compute)
+    joined = _Composition(producer, consumer, compute, writes=bool(keep or producer.changed))
+    obstacle = joined.take_leaves()
+    return obstacle or joined.form(keep)
+
+
+class _Composition:
+    """Two steps on the way to one: the consumer's operands, to which the producer's are added.
+
+    Args:
+        producer: what makes some of the consumer's operands.
+        consumer: what reads them.
+        compute: the dtype of both.
+        writes: whether the producer writes something that is left, so that its own operands are
+            read as well.
+    """
+
+    def __init__(
+        self, producer: PointwiseStep, consumer: PointwiseStep, compute: DType, *, writes: bool
+    ) -> None:
+        self.producer, self.consumer = producer, consumer
+        self.compute, self.writes = compute, writes
+        self.reads = list(consumer.reads)
+        self.made = {y.storage: k for k, y in enumerate(producer.made)}
+        self.shifted: dict[Expr, Expr] = {
+            s: Scalar(s.index + len(consumer.scalars)) for s in scalars_of(*producer.exprs)
+        }
+        self.leaves: dict[Expr, Expr] = {}
+
+    def take_leaves(self) -> FusionObstacle | None:
+        """Find the producer's expression for each leaf of the consumer's that it makes."""
+        for leaf in inputs_of(*self.consumer.exprs):
+            if self.consumer.reads[leaf.index].storage in self.made:
+                found = self._computed(self.consumer.reads[leaf.index])
+                if isinstance(found, FusionObstacle):
+                    return found
+                self.leaves[leaf] = found
+        return None
+
+    def _computed(self, view: Array) -> Expr | FusionObstacle:
+        """What is read at a view of one of the producer's outputs, from the producer's operands."""
+        producer, place = self.producer, self.made[view.storage]
+        whole = producer.made[place]
+        value = stored(producer.exprs[len(producer.changed) + place], whole, self.compute)
         operands = seen_through(view, whole, producer.reads)
         if value is None:
             return FusionObstacle.DTYPE
-        if only_same and not same_view(view, whole):
+        if self.writes and not same_view(view, whole):
             return FusionObstacle.SHAPE
         if operands is None:
             return FusionObstacle.VIEW
-        if isinstance(value, Const) and _raises(consumer):
+        if isinstance(value, Const) and _raises(self.consumer):
             return FusionObstacle.EXPONENT
-        replaced[leaf] = substitute(value, {**shifted, **_added(producer, operands, reads)})
-    exprs = [substitute(e, replaced) for e in consumer.exprs]
-    leaves = {**shifted, **(_added(producer, producer.reads, reads) if only_same else {})}
-    own = [substitute(e, leaves) for e in producer.exprs]
-    split, first = len(producer.changed), len(consumer.changed)
-    kept = [own[split + made[y.storage]] for y in keep]
-    return _trimmed(
-        PointwiseStep(
-            (*producer.parts, *consumer.parts),
-            (*own[:split], *exprs[:first], *kept, *exprs[first:]),
-            scalars,
-            compute,
-            tuple(reads),
-            (*producer.changed, *consumer.changed),
-            (*keep, *consumer.made),
+        return substitute(value, {**self.shifted, **_added(producer, operands, self.reads)})
+
+    def form(self, keep: Sequence[Array]) -> PointwiseStep:
+        """Both as one; ``keep`` are the producer's outputs that are made, too."""
+        producer, consumer = self.producer, self.consumer
+        exprs = [substitute(e, self.leaves) for e in consumer.exprs]
+        read = _added(producer, producer.reads, self.reads) if self.writes else {}
+        own = [substitute(e, {**self.shifted, **read}) for e in producer.exprs]
+        split, first = len(producer.changed), len(consumer.changed)
+        kept = [own[split + self.made[y.storage]] for y in keep]
+        return _trimmed(
+            PointwiseStep(
+                (*producer.parts, *consumer.parts),
+                (*own[:split], *exprs[:first], *kept, *exprs[first:]),
+                (*consumer.scalars, *producer.scalars),
+                self.compute,
+                tuple(self.reads),
+                (*producer.changed, *consumer.changed),
+                (*keep, *consumer.made),
+            )
         )
-    )
 
 
 def stored(expr: Expr, place: Array, compute: DType) -> Expr | None:
@@ -222,6 +259,10 @@ def stored(expr: Expr, place: Array, compute: DType) -> Expr | None:
 def seen_through(view: Array, dense: Array, operands: Sequence[Array]) -> list[Array] | None:
     """The operands as they are read where ``view`` looks at what is computed from them.
 
+    Where ``dense`` is ``(2, 3)`` and computed from ``x`` of strides ``(1, 2)``, the view
+    ``dense[1, ::2]`` begins at ``(1, 0)`` and runs along axis 1 in steps of 2: so ``x`` is read
+    from offset 1 on with stride 4, which is ``x[1, ::2]``.
+
     Args:
         view: an array over the storage of ``dense``.
         dense: a dense array, computed elementwise from ``operands``, which broadcast to it.
@@ -233,38 +274,55 @@ def seen_through(view: Array, dense: Array, operands: Sequence[Array]) -> list[A
     """
     if same_view(view, dense):
         return list(operands)
-    steps = [broadcast_strides(x.shape, x.strides, dense.shape) for x in operands]
-    sizes, (outer, *inner) = collapse(dense.shape, [dense.strides, *steps])
     if 0 in view.shape or view.dtype is not dense.dtype:
         return None
-    start, rest = [], view.offset - dense.offset
-    for size, stride in zip(sizes, outer, strict=True):
-        at = rest // stride if stride else 0
-        start.append(at)
-        rest -= at * stride
-        if at >= size:
-            return None
+    steps = [broadcast_strides(x.shape, x.strides, dense.shape) for x in operands]
+    sizes, (outer, *inner) = collapse(dense.shape, [dense.strides, *steps])
+    start = _index_of(view.offset - dense.offset, sizes, outer)
+    walks = _walks(view, outer)
+    if start is None or walks is None:
+        return None
     last = list(start)
-    axes: list[tuple[int, int]] = []
-    for size, stride in zip(view.shape, view.strides, strict=True):
-        if size == 1 or stride == 0:
-            axes.append((0, 0))
-            continue
-        axis = next((a for a, s in enumerate(outer) if s and stride % s == 0), None)
-        if axis is None:
-            return None
-        axes.append((axis, stride // outer[axis]))
-        last[axis] += (size - 1) * (stride // outer[axis])
-    if rest or any(at >= size for at, size in zip(last, sizes, strict=True)):
+    for size, (axis, times) in zip(view.shape, walks, strict=True):
+        last[axis] += (size - 1) * times
+    if any(at >= size for at, size in zip(last, sizes, strict=True)):
         return None
     return [
         x.view(
             view.shape,
-            tuple(times * step[axis] for axis, times in axes),
+            tuple(times * step[axis] for axis, times in walks),
             x.offset + sum(at * s for at, s in zip(start, step, strict=True)),
         )
         for x, step in zip(operands, inner, strict=True)
     ]
+
+
+def _index_of(offset: int, sizes: Sequence[int], strides: Sequence[int]) -> list[int] | None:
+    """The indices of the element at an offset into a dense array; None if it lies outside."""
+    found: list[int] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        at, offset = divmod(offset, stride) if stride else (0, offset)
+        if at >= size:
+            return None
+        found.append(at)
+    return None if offset else found
+
+
+def _walks(view: Array, strides: Sequence[int]) -> list[tuple[int, int]] | None:
+    """For each axis of a view, along which axis of these strides it runs, and in which steps.
+
+    None if one runs along none of them.
+    """
+    found: list[tuple[int, int]] = []
+    for size, stride in zip(view.shape, view.strides, strict=True):
+        if size == 1 or stride == 0:
+            found.append((0, 0))
+            continue
+        axis = next((a for a, s in enumerate(strides) if s and stride % s == 0), None)
+        if axis is None:
+            return None
+        found.append((axis, stride // strides[axis]))
+    return found
 
 
 def same_view(a: Array, b: Array) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..array import Array
@@ -135,30 +135,32 @@ class _Group:
 
 
 def _member(step: Step) -> _Member | None:
-    """A step as a member, if it only overwrites small dense arrays from others of their size."""
+    """A step as a member, if it only overwrites small dense arrays from others of their size.
+
+    Its inputs are put in the order of ``UpdateMany``: its own first, and then those of one element
+    that all members may share.
+    """
     form = as_pointwise(step)
     if form is None or form.made or not form.changed:
         return None
-    whole = form.step(step)
-    function, size = whole.function, form.changed[0].size
-    if not isinstance(function, Fused) or not 0 < size <= MOST_ELEMENTS:
+    size = form.changed[0].size
+    if not 0 < size <= MOST_ELEMENTS:
         return None
-    own = [i for i, x in enumerate(whole.inputs) if x.contiguous and x.size == size]
-    shared = [i for i, x in enumerate(whole.inputs) if i not in own and _is_one(x)]
+    whole = form.step(step)
+    own = [x for x in whole.inputs if x.contiguous and x.size == size]
+    shared = [x for x in whole.inputs if not any(x is y for y in own) and _is_one(x)]
     if len(own) + len(shared) < len(whole.inputs) or len(own) < len(form.changed):
         return None
-    if len({whole.inputs[i].storage for i in own}) < len(own):
+    if len({x.storage for x in own}) < len(own):
         return None
-    order = {old: new for new, old in enumerate((*own, *shared))}
+    places = {id(x): k for k, x in enumerate((*own, *shared))}
+    function: Any = whole.function
     leaves: dict[Expr, Expr] = {
-        leaf: Input(order[leaf.index], leaf.boolean) for leaf in inputs_of(*function.exprs)
+        leaf: Input(places[id(whole.inputs[leaf.index])], leaf.boolean)
+        for leaf in inputs_of(*function.exprs)
     }
     exprs = tuple(substitute(e, leaves) for e in function.exprs)
-    ordered = Fused(
-        function.parts, exprs, function.scalars, function.compute, function.shape, len(exprs), ()
-    )
-    inputs = whole.inputs
-    return _Member(step, ordered, tuple(inputs[i] for i in own), tuple(inputs[i] for i in shared))
+    return _Member(step, replace(function, exprs=exprs), tuple(own), tuple(shared))
 
 
 def _is_one(array: Array) -> bool:

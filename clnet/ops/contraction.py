@@ -197,14 +197,7 @@ def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]
     Raises:
         ShapeError: if axes that meet differ in size, or in number.
     """
-    if isinstance(dims, int):
-        left, right = range(x.ndim - dims, x.ndim), range(dims)
-    else:
-        if len(dims) != 2:
-            raise ArgumentError("tensordot", "dims are axes of x and of other", dims=dims)
-        left, right = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
-    left = [normalize_dim("tensordot", d, x.ndim) for d in left]
-    right = [normalize_dim("tensordot", d, other.ndim) for d in right]
+    left, right = _pairs_of_axes(x, other, dims)
     met = [x.shape[d] for d in left]
     if met != [other.shape[d] for d in right]:
         raise ShapeError(
@@ -212,12 +205,27 @@ def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]
         )
     free = [d for d in range(x.ndim) if d not in left]
     other_free = [d for d in range(other.ndim) if d not in right]
-    shape = (*(x.shape[d] for d in free), *(other.shape[d] for d in other_free))
-    rows = prod(x.shape[d] for d in free)
-    columns = prod(other.shape[d] for d in other_free)
-    a = reshape(permute(x, (*free, *left)), (rows, prod(met)))
-    b = reshape(permute(other, (*right, *other_free)), (prod(met), columns))
-    return reshape(mm(a, b), shape)
+    rows = [x.shape[d] for d in free]
+    columns = [other.shape[d] for d in other_free]
+    a = reshape(permute(x, (*free, *left)), (prod(rows), prod(met)))
+    b = reshape(permute(other, (*right, *other_free)), (prod(met), prod(columns)))
+    return reshape(mm(a, b), (*rows, *columns))
+
+
+def _pairs_of_axes(
+    x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]]
+) -> tuple[list[int], list[int]]:
+    """The axes of two tensors that meet, pair by pair, as ``dims`` of :func:`tensordot` say."""
+    if isinstance(dims, int):
+        left, right = range(x.ndim - dims, x.ndim), range(dims)
+    elif len(dims) == 2:
+        left, right = ((d,) if isinstance(d, int) else tuple(d) for d in dims)
+    else:
+        raise ArgumentError("tensordot", "dims are axes of x and of other", dims=dims)
+    return (
+        [normalize_dim("tensordot", d, x.ndim) for d in left],
+        [normalize_dim("tensordot", d, other.ndim) for d in right],
+    )
 
 
 class _Labelled(NamedTuple):
@@ -358,24 +366,37 @@ def _summed(given: _Labelled, wanted: set[str]) -> _Labelled:
 
 
 def _joined(a: _Labelled, b: _Labelled, later: set[str]) -> _Labelled:
-    """The product of two, summed over what only they have, as one batched matrix product."""
+    """The product of two, summed over what only they have, as one batched matrix product.
+
+    Of ``bij,bjk->bik``:
+
+    =========  ======  ==========================================  ==========
+    what       labels  which they are                              in matmul
+    =========  ======  ==========================================  ==========
+    batch      ``b``   both have them, and something later, too    stack
+    met        ``j``   both have them, and nothing later           inner axis
+    left       ``i``   only ``a`` has them                         rows
+    right      ``k``   only ``b`` has them                         columns
+    =========  ======  ==========================================  ==========
+
+    An axis of size 1 that broadcasts is one of the stack's, and summed afterwards.
+    """
     both = [label for label in a.labels if label in b.labels]
-    # An axis of size 1 that broadcasts is summed apart: it is no inner axis of a matrix product.
     met = [c for c in both if c not in later and a.size(c) == b.size(c)]
     batch = [label for label in both if label not in met]
     left = [label for label in a.labels if label not in both]
     right = [label for label in b.labels if label not in both]
-    rows, columns = prod(map(a.size, left)), prod(map(b.size, right))
-    inner_size = prod(map(a.size, met))
-    stack, other_stack = (tuple(t.size(label) for label in batch) for t in (a, b))
-    first = _arranged(a, (*batch, *left, *met), (*stack, rows, inner_size))
-    second = _arranged(b, (*batch, *met, *right), (*other_stack, inner_size, columns))
+    first, second = _arranged(a, batch, left, met), _arranged(b, batch, met, right)
     product = matmul(first, second) if met else mul(first, second)
     labels = (*batch, *left, *right)
     shape = tuple(a.size(c) if b.size(c) == 1 else b.size(c) for c in labels)
     return _summed(_Labelled(reshape(product, shape), labels), later)
 
 
-def _arranged(given: _Labelled, order: Sequence[str], shape: tuple[int, ...]) -> Tensor:
-    moved = permute(given.x, tuple(given.labels.index(label) for label in order))
-    return reshape(moved, shape)
+def _arranged(
+    given: _Labelled, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str]
+) -> Tensor:
+    """A stack of matrices: an axis for each of the batch, one of all rows, one of all columns."""
+    order = [given.labels.index(label) for label in (*batch, *rows, *columns)]
+    sizes = (prod(map(given.size, rows)), prod(map(given.size, columns)))
+    return reshape(permute(given.x, order), (*map(given.size, batch), *sizes))
