@@ -6,13 +6,11 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from ..array import Array
 from ..device import Launch
 from ..errors import TemplateError
 from ..values.lazy import lazy
@@ -23,11 +21,14 @@ from .template import declared, render
 class _Fields(Protocol):
     """Parameters of a kernel: a NamedTuple, whose fields are the def's arguments."""
 
+    _fields: Any
+
     def _asdict(self) -> dict[str, Any]: ...
 
 
 Params = Mapping[str, Any] | _Fields
-_Pick = Callable[[Mapping[str, Any]], tuple[Any, ...]]
+_Names = tuple[str, ...]
+_Arrange = Callable[..., tuple[Any, ...]]
 
 
 class Constraint(NamedTuple):
@@ -52,12 +53,12 @@ class Rendered:
         origin: template and parameters, for messages.
     """
 
-    __slots__ = ("_kernel", "_order", "_text", "name", "options", "params")
+    __slots__ = ("_arranged", "_kernel", "_text", "name", "options", "params")
 
     def __init__(self, kernel: Kernel, params: Mapping[str, Any]) -> None:
         self._kernel = kernel
         self._text: str | None = None
-        self._order: _Order | None = None
+        self._arranged: dict[_Names, _Arrange] = {}
         self.params = params
         self.name = kernel.name
         self.options = kernel.options
@@ -77,117 +78,75 @@ class Rendered:
             self._text = render(self._kernel.template, self.name, self.params)
         return self._text
 
-    def ordered(self, args: Mapping[str, Any]) -> tuple[list[Any], Sequence[int]]:
-        """Arguments given by name, in the kernel's order, and which are pointers, the last first.
+    def arranged(self, args: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Arguments given by name, in the kernel's order; an array is its storage and offset.
 
         Raises:
             TemplateError: if one is missing, or the kernel has none of that name.
         """
-        order = self._order
-        if order is None:
-            order = self._order = _order_of(self._kernel.declared, self.params)
-        try:
-            values = list(order.pick(args))
-        except (KeyError, IndexError):
-            raise self._misfit(args, order) from None
-        if len(args) != order.count and not order.bears(args):
-            raise self._misfit(args, order)
-        for name, count in order.counts:
-            if len(args[name]) != count:
-                raise self._misfit(args, order)
-        return values, order.pointers
+        names = tuple(args)
+        arrange = self._arranged.get(names)
+        if arrange is None:
+            arrange = self._arranged[names] = self._arrangement(names)
+        return arrange(*args.values())
 
-    def _misfit(self, args: Mapping[str, Any], order: _Order) -> TemplateError:
-        known, absent = self._kernel.declared.names, order.present - set(args)
-        odd = {n: v for n, v in args.items() if n in known and not order.takes(n, v)}
+    def _arrangement(self, names: _Names) -> _Arrange:
+        """What takes values of these names to the kernel's order.
+
+        Of a kernel of ``n``, ``y`` and two ``s_{j}``, which has no ``bias`` with its parameters,
+        the names ``y n s_{j} bias`` make this function::
+
+            lambda v0, v1, v2, v3: (
+                (v1, v0.storage, v0.offset, v2[0], v2[1])
+                if len(v2) == 2 and absent(v3) else misfit(v0, v1, v2, v3)
+            )
+        """
+        declared = self._kernel.declared
+        values = {name: f"v{at}" for at, name in enumerate(names)}
+        counts: Counter[str] = Counter()
+        order: list[str] = []
+        for name, *_ in declared.arguments(self.params):
+            if name in FROM_THE_QUEUE:
+                continue
+            value = values.get(name, "")
+            if "{" in name:
+                value += f"[{counts[name]}]"
+            counts[name] += 1
+            order.append(f"{value}.storage, {value}.offset" if declared.names[name] else value)
+
+        def misfit(*given: Any) -> NoReturn:
+            raise self._misfit(dict(zip(names, given, strict=True)), counts)
+
+        laws = [f"len({values.get(n)}) == {count}" for n, count in counts.items() if "{" in n]
+        laws += [f"absent({value})" for name, value in values.items() if name not in counts]
+        if not counts.keys() <= values.keys() <= declared.names.keys():
+            return misfit
+        listed, given = "".join(f"{each}, " for each in order), ", ".join(values.values())
+        code = f"lambda {given}: ({listed}) if {' and '.join(laws) or True} else misfit({given})"
+        return eval(code, {"absent": _absent, "misfit": misfit})
+
+    def _misfit(self, args: Mapping[str, Any], counts: Mapping[str, int]) -> TemplateError:
+        known = self._kernel.declared.names
+        rounds = {name: count for name, count in counts.items() if "{" in name}
         wrong: dict[str, Any] = {
-            "missing": sorted(absent),
-            "unknown": sorted(set(args) - set(known)),
+            "missing": sorted(counts.keys() - args.keys()),
+            "unknown": sorted(args.keys() - known.keys()),
             "values": [
-                f"{len(v)} {n} for {order.rounds[n]}" for n, v in odd.items() if n in order.rounds
+                f"{len(value)} {name} for {rounds[name]}"
+                for name, value in args.items()
+                if name in rounds and len(value) != rounds[name]
             ],
-            "not_with_these_parameters": sorted(set(odd) - set(order.present)),
+            "not_with_these_parameters": sorted(
+                name
+                for name, value in args.items()
+                if name in known and name not in counts and not _absent(value)
+            ),
         }
         return TemplateError(
             f"{self._kernel.template}:{self.name}",
             "arguments do not fit what the template's header declares",
             **{name: what for name, what in wrong.items() if what},
         )
-
-
-class _Order(NamedTuple):
-    """How a kernel with parameters wants its arguments.
-
-    Attributes:
-        pick: gives their values in order, from those given by name.
-        present: the names of those that it has.
-        count: how many names those are.
-        rounds: how many values a name with braces stands for.
-        counts: the same, as pairs.
-        names: what may be given, if only as None or an empty sequence.
-        others: of arguments that were given together once, those that it has not.
-        pointers: where in the order pointers are, the last first.
-    """
-
-    pick: _Pick
-    present: frozenset[str]
-    count: int
-    rounds: dict[str, int]
-    counts: tuple[tuple[str, int], ...]
-    names: Mapping[str, bool]
-    others: dict[tuple[str, ...], tuple[str, ...]]
-    pointers: tuple[int, ...]
-
-    def bears(self, args: Mapping[str, Any]) -> bool:
-        """Whether what is given beside the kernel's arguments is none at all."""
-        given = tuple(args)
-        others = self.others.get(given)
-        if others is None:
-            others = tuple(name for name in given if name not in self.present)
-            if not self.names.keys() >= set(others):
-                return False
-            self.others[given] = others
-        for name in others:  # noqa: SIM110 - a generator costs more
-            if not _absent(args[name]):
-                return False
-        return True
-
-    def takes(self, name: str, value: Any) -> bool:
-        """Whether a value may be given by this name."""
-        if name in self.rounds:
-            return len(value) == self.rounds[name]
-        return name in self.present or (name in self.names and _absent(value))
-
-
-def _order_of(declaration: Declaration, params: Mapping[str, Any]) -> _Order:
-    found = [a for a in declaration.arguments(params) if a.name not in FROM_THE_QUEUE]
-    names = [a.name for a in found]
-    rounds = {name: count for name, count in Counter(names).items() if "{" in name}
-    pick = _picker(names)
-    if rounds:
-        seen: Counter[str] = Counter()
-        places: list[tuple[str, int | None]] = []
-        for name in names:
-            places.append((name, seen[name] if name in rounds else None))
-            seen[name] += 1
-
-        def pick(args: Mapping[str, Any], /) -> tuple[Any, ...]:
-            return tuple([args[n] if at is None else args[n][at] for n, at in places])
-
-    present, counts = frozenset(names), tuple(rounds.items())
-    pointers = tuple(at for at, name in enumerate(names) if declaration.names[name])[::-1]
-    return _Order(pick, present, len(present), rounds, counts, declaration.names, {}, pointers)
-
-
-def _picker(names: Iterable[str]) -> _Pick:
-    """What takes values by their names out of a mapping, as a tuple."""
-    match tuple(names):
-        case ():
-            return lambda given: ()
-        case (name,):
-            return lambda given: (given[name],)
-        case several:
-            return itemgetter(*several)
 
 
 def _absent(value: Any) -> bool:
@@ -215,17 +174,12 @@ class Kernel:
     options: tuple[str, ...] = ("-cl-std=CL1.2",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_rendered", {})
+        object.__setattr__(self, "_bound", {})
 
     @lazy
     def declared(self) -> Declaration:
         """What the template's header says of the kernel."""
         return declared(self.template, self.name)
-
-    @lazy
-    def _values_of(self) -> _Pick:
-        """Parameters given by name, in the def's order."""
-        return _picker(self.declared.parameters)
 
     def bind(self, params: Params) -> Rendered:
         """The kernel with these parameters; one object for equal parameters.
@@ -233,37 +187,37 @@ class Kernel:
         Raises:
             TemplateError: if they are not the def's, or break a constraint.
         """
-        key: Any = params
-        if type(params) is dict:
-            try:
-                key = self._values_of(params)
-            except KeyError:
-                key = ()
-            if len(key) != len(params):
-                raise self._other_parameters(params)
-        rendered = self._rendered.get(key)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
-        if rendered is None:
-            names = _by_name(params)
-            broken = self.broken(params)
-            if broken is not None:
-                raise TemplateError(
-                    f"{self.template}:{self.name}",
-                    f"parameters violate {broken.law!r} ({broken.reason})",
-                    **names,
-                )
-            # One object for all threads, since programs are kept by it.
-            rendered = self._rendered.setdefault(key, Rendered(self, names))  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
-        return rendered
-
-    def _other_parameters(self, params: Mapping[str, Any]) -> TemplateError:
-        known = set(self.declared.parameters)
-        return TemplateError(
-            f"{self.template}:{self.name}",
-            "parameters are not those of its <%def>",
-            missing=sorted(known - set(params)),
-            unknown=sorted(set(params) - known),
-            given=dict(params),
+        key: Any = (
+            (tuple(params), tuple(params.values()))
+            if type(params) is dict
+            else (params._fields, params)
         )
+        bound = self._bound.get(key)  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+        if bound is None:
+            # One object for all threads and orders of names, since programs are kept by it.
+            bound = self._bound.setdefault(self._key_of(params), Rendered(self, _by_name(params)))  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+            self._bound[key] = bound  # pyright: ignore[reportAttributeAccessIssue] - set in __post_init__
+        return bound
+
+    def _key_of(self, params: Params) -> tuple[_Names, tuple[Any, ...]]:
+        """Names and values of parameters that keep all laws, in the def's order."""
+        given, known = _by_name(params), self.declared.parameters
+        if given.keys() != known.keys():
+            raise TemplateError(
+                f"{self.template}:{self.name}",
+                "parameters are not those of its <%def>",
+                missing=sorted(known.keys() - given.keys()),
+                unknown=sorted(given.keys() - known.keys()),
+                given=dict(given),
+            )
+        broken = self.broken(params)
+        if broken is not None:
+            raise TemplateError(
+                f"{self.template}:{self.name}",
+                f"parameters violate {broken.law!r} ({broken.reason})",
+                **given,
+            )
+        return tuple(known), tuple(given[name] for name in known)
 
     def broken(self, params: Params) -> Constraint | None:
         """The first constraint these parameters break, or None."""
@@ -273,7 +227,7 @@ class Kernel:
     def launch(
         self,
         params: Params,
-        args: Mapping[str, Any] | tuple[Any, ...],
+        args: Mapping[str, Any],
         *,
         global_size: tuple[int, ...],
         local_size: tuple[int, ...],
@@ -301,19 +255,9 @@ class Kernel:
             TemplateError: if a name is missing or unknown, or parameters break a constraint.
         """
         kernel = self.bind(params)
-        pointers: Sequence[int]
-        flat: list[Any]
-        if type(args) is dict:
-            flat, pointers = kernel.ordered(args)
-        else:
-            flat = list(args)
-            pointers = [at for at in range(len(flat) - 1, -1, -1) if type(flat[at]) is Array]
-        for at in pointers:  # the last first
-            array = flat[at]
-            if type(array) is Array:
-                flat[at] = array.storage
-                flat.insert(at + 1, array.offset)
-        return Launch(kernel, global_size, local_size, tuple(flat), flops=flops, bytes=bytes)
+        return Launch(
+            kernel, global_size, local_size, kernel.arranged(args), flops=flops, bytes=bytes
+        )
 
 
 def _by_name(params: Params) -> Mapping[str, Any]:

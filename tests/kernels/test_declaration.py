@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from clnet.errors import TemplateError
@@ -76,9 +79,16 @@ def sums(tmp_path, monkeypatch) -> Kernel:
     return Kernel("sums", "sums.mako", (kernel.Constraint("inputs", "there are some"),))
 
 
+def array(storage: str, offset: int) -> Any:
+    return SimpleNamespace(storage=storage, offset=offset)
+
+
+FIRST, SECOND = array("first", 10), array("second", 20)
+
+
 def args(**changed: object) -> dict[str, object]:
-    arrays = {"x_{j}": ("first", "second"), "step_{j}": (1, 2), "bias": "bias"}
-    return {"y": "result", **named("n m", 5, 6), **arrays, **changed}
+    arrays = {"x_{j}": (FIRST, SECOND), "step_{j}": (1, 2), "bias": array("bias", 0)}
+    return {"y": array("result", 3), **named("n m", 5, 6), **arrays, **changed}
 
 
 def launched(kernel: Kernel, args: dict[str, object], **params: object) -> tuple[object, ...]:
@@ -87,24 +97,26 @@ def launched(kernel: Kernel, args: dict[str, object], **params: object) -> tuple
 
 
 def test_arguments_are_given_by_name(sums):
-    assert launched(sums, args()) == (5, 6, "result", "first", 1, "second", 2, "bias")
-    wanted = (5, 6, "result", "first", 1, 7.0)
-    one = {"x_{j}": ("first",), "step_{j}": (1,), "value": 7.0}
+    wanted = (5, 6, "result", 3, "first", 10, 1, "second", 20, 2, "bias", 0)
+    assert launched(sums, args()) == wanted
+    assert launched(sums, dict(reversed(args().items()))) == wanted
+    wanted = (5, 6, "result", 3, "first", 10, 1, 7.0)
+    one = {"x_{j}": (FIRST,), "step_{j}": (1,), "value": 7.0}
     assert launched(sums, args(**one, bias=None), inputs=("int",), biased=False) == wanted
 
 
 @pytest.mark.usefixtures("sums")
 def test_what_the_queue_gives_is_not_asked_for():
     sizes = {"global_size": (1,), "local_size": (1,), "flops": 0, "bytes": 0}
-    launch = Kernel("zeros", "sums.mako").launch({}, {"y": "result"}, **sizes)
-    assert launch.args == ("result",)
+    launch = Kernel("zeros", "sums.mako").launch({}, {"y": FIRST}, **sizes)
+    assert launch.args == ("first", 10)
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         pytest.param({"z": 1}, "got unknown=['z']", id="unknown"),
-        pytest.param({"x_{j}": ("first",)}, "got values=['1 x_{j} for 2']", id="too few"),
+        pytest.param({"x_{j}": (FIRST,)}, "got values=['1 x_{j} for 2']", id="too few"),
         pytest.param({"step_{j}": (1, 2, 3)}, "got values=['3 step_{j} for 2']", id="too many"),
         pytest.param({"value": 1.0}, "got not_with_these_parameters=['value']", id="of others"),
     ],
