@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..device import Target
 from ..values.shapes import round_up
 
@@ -9,7 +11,7 @@ _GPU_GROUP = 256
 _CPU_GROUPS = (64, 1024)
 
 
-def items(target: Target, count: int) -> tuple[tuple[int], tuple[int]]:
+def items(target: Target, count: int) -> dict[str, Any]:
     """Sizes for ``count`` work-items in one dimension, rounded up: the kernel guards its tail.
 
     PoCL compiles a kernel anew for every local size, so there are only two of them on a CPU: a long
@@ -20,7 +22,7 @@ def items(target: Target, count: int) -> tuple[tuple[int], tuple[int]]:
         count: work-items needed.
 
     Returns:
-        The global and the local size.
+        ``global_size`` and ``local_size``, as a launch takes them.
     """
     if target.traits.dedicated_local_memory:
         wanted = _GPU_GROUP
@@ -28,7 +30,7 @@ def items(target: Target, count: int) -> tuple[tuple[int], tuple[int]]:
         short, long = _CPU_GROUPS
         wanted = long if count >= long * target.traits.compute_units else short
     group = min(wanted, target.traits.max_group_size)
-    return (round_up(count, group),), (group,)
+    return {"global_size": (round_up(count, group),), "local_size": (group,)}
 
 
 def lanes_of(target: Target, itemsize: int) -> int:

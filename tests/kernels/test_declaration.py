@@ -10,7 +10,7 @@ import pytest
 from clnet.errors import TemplateError
 from clnet.kernels import kernel, template
 from clnet.kernels.declaration import declarations
-from clnet.kernels.kernel import Kernel, named
+from clnet.kernels.kernel import Arguments, Kernel, by_name, joined
 
 SUMS = """\
 ## kernel sums: y[i] = x_0[i] + x_1[i] ...
@@ -88,10 +88,10 @@ FIRST, SECOND = array("first", 10), array("second", 20)
 
 def args(**changed: object) -> dict[str, object]:
     arrays = {"x_{j}": (FIRST, SECOND), "step_{j}": (1, 2), "bias": array("bias", 0)}
-    return {"y": array("result", 3), **named("n m", 5, 6), **arrays, **changed}
+    return {"y": array("result", 3), "n": 5, "m": 6, **arrays, **changed}
 
 
-def launched(kernel: Kernel, args: dict[str, object], **params: object) -> tuple[object, ...]:
+def launched(kernel: Kernel, args: Arguments, **params: object) -> tuple[object, ...]:
     sizes = {"global_size": (1,), "local_size": (1,), "flops": 0, "bytes": 0}
     return kernel.launch({**PARAMS, **params}, args, **sizes).args
 
@@ -100,6 +100,11 @@ def test_arguments_are_given_by_name(sums):
     wanted = (5, 6, "result", 3, "first", 10, 1, "second", 20, 2, "bias", 0)
     assert launched(sums, args()) == wanted
     assert launched(sums, dict(reversed(args().items()))) == wanted
+    several = joined(
+        by_name("m n", 6, 5), {"y": array("result", 3)}, by_name("bias", array("bias", 0))
+    )
+    pairs = by_name("step_{j} x_{j}", (1, 2), (FIRST, SECOND))
+    assert launched(sums, joined(several, pairs)) == wanted
     wanted = (5, 6, "result", 3, "first", 10, 1, 7.0)
     one = {"x_{j}": (FIRST,), "step_{j}": (1,), "value": 7.0}
     assert launched(sums, args(**one, bias=None), inputs=("int",), biased=False) == wanted
@@ -135,7 +140,13 @@ def test_a_missing_argument_is_told(sums):
 
 
 def test_parameters_are_the_defs(sums):
-    assert sums.bind(dict(reversed(PARAMS.items()))) is sums.bind(PARAMS)
+    bound = sums.bind(PARAMS)
+    assert sums.bind(dict(reversed(PARAMS.items()))) is bound
+    assert (
+        sums.bind(joined(by_name("biased ctype", True, "float"), {"inputs": ("int", "half")}))
+        is bound
+    )
+    assert bound.params == PARAMS
     with pytest.raises(TemplateError, match=r"(?s)parameters are not those.*unknown=\['lanes'\]"):
         sums.bind({**PARAMS, "lanes": 4})
     with pytest.raises(TemplateError, match=r"(?s)missing=\['ctype'\]"):

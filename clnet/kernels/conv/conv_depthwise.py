@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import round_up
-from ..kernel import Kernel, named
+from ..kernel import Kernel, Named, by_name, joined
 from . import conv_depthwise_strip, conv_depthwise_tile
 from .conv_geometry import ConvGeometry
 
@@ -33,9 +32,9 @@ def forward(
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     if way := _way(target, g, y):
         return way.forward(target, y, x, weight, bias, g, activation=activation)
-    params = {**_params(y, g), "bias": bias is not None, "activation": activation}
+    params = joined(_params(y, g), by_name("bias activation", bias is not None, activation))
     offsets = weight if bias is None else bias
-    args = {**named("y x weight offsets", y, x, weight, offsets), **_sizes(g)}
+    args = joined(by_name("y x weight offsets", y, x, weight, offsets), _sizes(g))
     return [
         FORWARD.launch(
             params,
@@ -57,7 +56,7 @@ def input_grad(
     return [
         INPUT.launch(
             _params(gx, g),
-            {**named("gx gy weight", gx, gy, weight), **_sizes(g)},
+            joined(by_name("gx gy weight", gx, gy, weight), _sizes(g)),
             global_size=(round_up(g.h * g.w, _GROUP_SIZE), g.n * g.ic),
             local_size=(_GROUP_SIZE, 1),
             flops=g.flops,
@@ -73,7 +72,7 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     return [
         WEIGHT.launch(
             _params(gw, g),
-            {**named("gw gy x n", gw, gy, x, g.n), **_sizes(g)},
+            joined(by_name("gw gy x n", gw, gy, x, g.n), _sizes(g)),
             global_size=(round_up(g.icg * g.taps, _GROUP_SIZE), g.oc),
             local_size=(_GROUP_SIZE, 1),
             flops=g.flops,
@@ -94,9 +93,11 @@ def _way(target: Target, g: ConvGeometry, out: Array) -> ModuleType | None:
     return conv_depthwise_strip if conv_depthwise_strip.suits(target, g) else None
 
 
-def _params(result: Array, g: ConvGeometry) -> dict[str, Any]:
-    return {"ctype": result.dtype.ctype, **g.sizes("kh kw"), "group_size": _GROUP_SIZE}
+def _params(result: Array, g: ConvGeometry) -> Named:
+    return joined(
+        by_name("ctype", result.dtype.ctype), g.sizes("kh kw"), by_name("group_size", _GROUP_SIZE)
+    )
 
 
-def _sizes(g: ConvGeometry) -> dict[str, int]:
+def _sizes(g: ConvGeometry) -> Named:
     return g.sizes("oc groups icg h w oh ow sh sw ph pw dh dw")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..reduce import Reduction, reduce
 from .conv_geometry import ConvGeometry
 
@@ -55,13 +53,10 @@ def forward(
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     strip = _strip(target, g.n * g.oc * g.ow, g.oh)
     strips = ceil_div(g.oh, strip)
-    sizes = {
-        **named("channels own inner", g.oc, g.ocg, g.icg),
-        **g.sizes("h w oh ow ph pw"),
-    }
-    params = _params(target, y, g, strip, bias=bias is not None, activation=activation)
-    operands = named("y x weight offsets", y, x, weight, weight if bias is None else bias)
-    return [_launch(params, operands, g.n * g.oc * strips * g.ow, strips, sizes, g.flops)]
+    sizes = joined(by_name("channels own inner", g.oc, g.ocg, g.icg), g.sizes("h w oh ow ph pw"))
+    params = by_name("gradient bias activation", False, bias is not None, activation)
+    operands = (y, x, weight, weight if bias is None else bias)
+    return [_launch(target, params, operands, g, strip, g.n * g.oc * strips * g.ow, strips, sizes)]
 
 
 def input_grad(
@@ -70,14 +65,13 @@ def input_grad(
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
     strip = _strip(target, g.n * g.ic * g.w, g.h, multiple=g.sh)
     strips = ceil_div(g.h + g.ph % g.sh, strip)
-    sizes = {
-        **named("channels own inner", g.ic, g.icg, g.ocg),
-        **named("h w oh ow", g.oh, g.ow, g.h, g.w),
-        **g.sizes("ph pw"),
-    }
-    params = _params(target, gx, g, strip, gradient=True)
-    operands = named("y x weight offsets", gx, gy, weight, weight)
-    return [_launch(params, operands, g.n * g.ic * strips * g.w, strips, sizes, g.flops)]
+    sizes = by_name(
+        "channels own inner h w oh ow ph pw",
+        *(g.ic, g.icg, g.ocg, g.oh, g.ow, g.h, g.w, g.ph, g.pw),
+    )
+    params = by_name("gradient bias activation", True, False, None)
+    operands = (gx, gy, weight, weight)
+    return [_launch(target, params, operands, g, strip, g.n * g.ic * strips * g.w, strips, sizes)]
 
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
@@ -95,11 +89,11 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     memory = Scratch(gw.device)
     out = gw if parts == 1 else Array.scratch(memory, (parts, *gw.shape), gw.dtype)
     launch = WEIGHT.launch(
-        {**_filter(gw, g), "strip": strip, "group_size": group, "span": span},
-        {
-            **named("gw gy x items strips", out, gy, x, items, strips),
-            **g.sizes("oc groups icg h w oh ow ph pw"),
-        },
+        joined(_filter(gw, g), by_name("strip group_size span", strip, group, span)),
+        joined(
+            by_name("gw gy x items strips", out, gy, x, items, strips),
+            g.sizes("oc groups icg h w oh ow ph pw"),
+        ),
         global_size=(parts * group, channels, spans),
         local_size=(group, 1, 1),
         flops=g.flops,
@@ -124,42 +118,30 @@ def _group_size(target: Target, most: int) -> int:
     return min(most, 1 << (target.traits.max_group_size.bit_length() - 1))
 
 
-def _filter(like: Array, g: ConvGeometry) -> dict[str, Any]:
-    return {"ctype": like.dtype.ctype, **g.sizes("kh kw sh sw dh dw")}
-
-
-def _params(
-    target: Target,
-    like: Array,
-    g: ConvGeometry,
-    strip: int,
-    *,
-    gradient: bool = False,
-    bias: bool = False,
-    activation: str | None = None,
-) -> dict[str, Any]:
-    group = _group_size(target, _GROUP_SIZE)
-    return {
-        **_filter(like, g),
-        **named("strip group_size gradient", strip, group, gradient),
-        **named("bias activation", bias, activation),
-    }
+def _filter(like: Array, g: ConvGeometry) -> Named:
+    return joined(by_name("ctype", like.dtype.ctype), g.sizes("kh kw sh sw dh dw"))
 
 
 def _launch(
-    params: dict[str, Any],
-    operands: dict[str, Array],
+    target: Target,
+    params: Named,
+    operands: tuple[Array, ...],
+    g: ConvGeometry,
+    strip: int,
     items: int,
     strips: int,
-    sizes: dict[str, int],
-    flops: int,
+    sizes: Named,
 ) -> Launch:
-    group = params["group_size"]
+    group = _group_size(target, _GROUP_SIZE)
     return STRIP.launch(
-        params,
-        {**operands, "items": items, "strips": strips, **sizes},
+        joined(_filter(operands[0], g), by_name("strip group_size", strip, group), params),
+        joined(
+            by_name("y x weight offsets", *operands),
+            by_name("items strips", items, strips),
+            sizes,
+        ),
         global_size=(round_up(items, group),),
         local_size=(group,),
-        flops=flops,
-        bytes=sum(operands[name].nbytes for name in ("y", "x", "weight")),
+        flops=g.flops,
+        bytes=sum(array.nbytes for array in operands[:3]),
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...array import Array
 from ...device import DeviceTraits, Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from .conv_geometry import ConvGeometry
 
@@ -110,24 +110,19 @@ def forward(
     activation: str | None,
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    args = {
-        **named("y x weight offsets", y, x, weight, weight if bias is None else bias),
-        **g.sizes("h w oh ow ph pw"),
-    }
-    made = named("flip bias activation", False, bias is not None, activation)
-    return [_launch(target, args, made, g)]
+    operands = (y, x, weight, weight if bias is None else bias)
+    sizes = (g.h, g.w, g.oh, g.ow, g.ph, g.pw)
+    made = by_name("flip bias activation", False, bias is not None, activation)
+    return [_launch(target, operands, sizes, made, g)]
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    args = {
-        **named("y x weight offsets", gx, gy, weight, weight),
-        **named("h w oh ow", g.oh, g.ow, g.h, g.w),
-        **named("ph pw", (g.kh - 1) * g.dh - g.ph, (g.kw - 1) * g.dw - g.pw),
-    }
-    return [_launch(target, args, named("flip bias activation", True, False, None), g)]
+    pads = ((g.kh - 1) * g.dh - g.ph, (g.kw - 1) * g.dw - g.pw)
+    made = by_name("flip bias activation", True, False, None)
+    return [_launch(target, (gx, gy, weight, weight), (g.oh, g.ow, g.h, g.w, *pads), made, g)]
 
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
@@ -144,12 +139,12 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
     out = gw if parts == 1 else Array.scratch(memory, (parts, *gw.shape), gw.dtype)
     group = 1 << (cut.items - 1).bit_length()
     launch = WEIGHT.launch(
-        {**_params(gw, g, cut), "group_size": group, "span": ceil_div(g.kw, spans)},
-        {
-            **named("gw gy x channels parts", out, gy, x, g.oc, parts),
-            **named("down across", down, across),
-            **g.sizes("n h w oh ow ph pw"),
-        },
+        joined(_params(gw, g, cut), by_name("group_size span", group, ceil_div(g.kw, spans))),
+        joined(
+            by_name("gw gy x channels parts", out, gy, x, g.oc, parts),
+            by_name("down across", down, across),
+            g.sizes("n h w oh ow ph pw"),
+        ),
         global_size=(parts * group, g.oc, spans),
         local_size=(group, 1, 1),
         flops=g.flops,
@@ -161,10 +156,13 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
 
 
 def _launch(
-    target: Target, args: dict[str, Any], params: dict[str, Any], g: ConvGeometry
+    target: Target,
+    operands: tuple[Array, ...],
+    sizes: tuple[int, ...],
+    params: Named,
+    g: ConvGeometry,
 ) -> Launch:
-    y = args["y"]
-    oh, ow = args["oh"], args["ow"]
+    y, (_, _, oh, ow, *_) = operands[0], sizes
     cut = _cut(target.traits, _results(target.traits, g, oh, ow), y.dtype.itemsize)
     if cut is None:
         raise _unfit(g)
@@ -172,17 +170,21 @@ def _launch(
     group = min(round_up(cut.items, _WARP), target.traits.max_group_size)
     groups = ceil_div(g.n * g.oc, cut.planes) * across * down
     return TILE.launch(
-        {**_params(y, g, cut), "group_size": group, **params},
-        {**args, **named("all channels down across", g.n * g.oc, g.oc, down, across)},
+        joined(_params(y, g, cut), by_name("group_size", group), params),
+        joined(
+            by_name("y x weight offsets", *operands),
+            by_name("h w oh ow ph pw", *sizes),
+            by_name("all channels down across", g.n * g.oc, g.oc, down, across),
+        ),
         global_size=(groups * group,),
         local_size=(group,),
         flops=g.flops,
-        bytes=sum(args[name].nbytes for name in ("y", "x", "weight")),
+        bytes=nbytes_of(operands[:3]),
     )
 
 
-def _params(like: Array, g: ConvGeometry, cut: Cut) -> dict[str, Any]:
-    return {"ctype": like.dtype.ctype, **g.sizes("kh kw dh dw"), **cut._asdict()}
+def _params(like: Array, g: ConvGeometry, cut: Cut) -> Named:
+    return joined(by_name("ctype", like.dtype.ctype), g.sizes("kh kw dh dw"), cut._asdict())
 
 
 def _results(traits: DeviceTraits, g: ConvGeometry, oh: int, ow: int) -> _Planes:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from .conv_geometry import ConvGeometry, Direction
 from .conv_parts import add_slices
 from .conv_planes import Planes, pack
@@ -212,15 +212,14 @@ def weight_grad(
         launches.append(
             WEIGHT.launch(
                 params,
-                {
-                    **named("gw planes packed", parts, packed_x, packed_gy),
-                    **named("images groups outs ins", images, g.groups, g.ocg, g.icg),
-                    **named("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
-                    **g.sizes("oh ow kh sh dh"),
-                    **named("slices accumulate", slices, int(first > 0)),
-                },
+                joined(
+                    by_name("gw planes packed", parts, packed_x, packed_gy),
+                    by_name("images groups outs ins", images, g.groups, g.ocg, g.icg),
+                    by_name("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
+                    g.sizes("oh ow kh sh dh"),
+                    by_name("slices accumulate", slices, int(first > 0)),
+                ),
                 global_size=(*tiles[:2], g.groups * slices),
-                local_size=(1, 1, 1),
                 flops=g.flops * images // g.n,
                 bytes=((image_x + image_gy) * images + gw.size) * item,
             )
@@ -306,25 +305,24 @@ def _launch_part(
     strips = ceil_div(part.height, tile.height)
     outs = images * layout.groups * layout.outs
     return DIRECT.launch(
-        {
-            **named("ctype simd", y.dtype.ctype, simd),
-            **named("rows vectors strip", tile.rows, tile.vectors, tile.strip),
-            **named("tap_rows tap_columns step", part.rows, part.columns, part.step),
-            **named("kernel_width row_phases", layout.kernel_width, planes.phases[1]),
-            **named("bias activation", bias is not None, activation),
-        },
-        {
-            **named("y planes weight", y, packed, weight),
-            "offsets": weight if bias is None else bias,
-            **named("groups outs ins", layout.groups, layout.outs, layout.ins),
-            "images_first": int(images_first),
-            **named("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
-            **named("strip_height y_height y_width", tile.height, part.height, part.width),
-            **named("y_start y_pitch y_plane", part.start, part.pitch, layout.y_plane),
-            **named("w_group w_out w_in", *layout.filter_strides),
-        },
+        joined(
+            by_name("ctype simd", y.dtype.ctype, simd),
+            by_name("rows vectors strip", tile.rows, tile.vectors, tile.strip),
+            by_name("tap_rows tap_columns step", part.rows, part.columns, part.step),
+            by_name("kernel_width row_phases", layout.kernel_width, planes.phases[1]),
+            by_name("bias activation", bias is not None, activation),
+        ),
+        joined(
+            by_name("y planes weight", y, packed, weight),
+            by_name("offsets", weight if bias is None else bias),
+            by_name("groups outs ins", layout.groups, layout.outs, layout.ins),
+            by_name("images_first", int(images_first)),
+            by_name("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
+            by_name("strip_height y_height y_width", tile.height, part.height, part.width),
+            by_name("y_start y_pitch y_plane", part.start, part.pitch, layout.y_plane),
+            by_name("w_group w_out w_in", *layout.filter_strides),
+        ),
         global_size=(images, strips, blocks) if images_first else (blocks, strips, images),
-        local_size=(1, 1, 1),
         flops=2 * outs * part.height * part.width * layout.ins * taps,
         bytes=item * (images * layout.groups * layout.ins * planes.channel + weight.size)
         + item * outs * part.height * part.width,
@@ -393,10 +391,9 @@ def _pack_channels(packed: Array, gy: Array, g: ConvGeometry, params: WeightPara
     width = params.simd * params.vectors
     blocks = gy.shape[0] * g.groups * ceil_div(g.ocg, width)
     return PACK_CHANNELS.launch(
-        named("ctype simd vectors", gy.dtype.ctype, params.simd, params.vectors),
-        named("packed gy outs pixels", packed, gy, g.ocg, g.oh * g.ow),
+        by_name("ctype simd vectors", gy.dtype.ctype, params.simd, params.vectors),
+        by_name("packed gy outs pixels", packed, gy, g.ocg, g.oh * g.ow),
         global_size=(blocks,),
-        local_size=(1,),
         flops=0,
         bytes=gy.nbytes + blocks * width * g.oh * g.ow * gy.dtype.itemsize,
     )

@@ -8,7 +8,7 @@ from functools import cache
 from operator import attrgetter
 from typing import NamedTuple
 
-from ..kernel import named
+from ..kernel import Named, by_name
 
 
 class Direction(Enum):
@@ -63,9 +63,9 @@ class ConvGeometry(NamedTuple):
         """Output channels of a group."""
         return self.oc // self.groups
 
-    def sizes(self, names: str) -> dict[str, int]:
+    def sizes(self, names: str) -> Named:
         """Some of the sizes by their names, with spaces between them: arguments of kernels."""
-        return named(names, *_reader(names)(self))
+        return by_name(names, *_reader(names)(self))
 
     @property
     def taps(self) -> int:

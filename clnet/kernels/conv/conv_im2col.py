@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Any
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import contiguous_strides, round_up
 from ..gemm import gemm
-from ..kernel import Kernel
+from ..kernel import Kernel, Named, by_name, joined
 from .conv_geometry import ConvGeometry
 
 _GROUP_SIZE = 64
@@ -36,7 +35,7 @@ def im2col(columns: Array, x: Array, g: ConvGeometry) -> Launch:
     """
     return IM2COL.launch(
         _params(x, g),
-        {"columns": columns, "x": x, **_sizes(g)},
+        joined(by_name("columns x", columns, x), _sizes(g)),
         global_size=(round_up(g.oh * g.ow, _GROUP_SIZE), x.shape[0] * g.ic * g.taps),
         local_size=(_GROUP_SIZE, 1),
         flops=0,
@@ -54,7 +53,7 @@ def col2im(gx: Array, columns: Array, g: ConvGeometry) -> Launch:
     """
     return COL2IM.launch(
         _params(gx, g),
-        {"gx": gx, "columns": columns, **_sizes(g)},
+        joined(by_name("gx columns", gx, columns), _sizes(g)),
         global_size=(round_up(g.h * g.w, _GROUP_SIZE), gx.shape[0] * g.ic),
         local_size=(_GROUP_SIZE, 1),
         flops=columns.size,
@@ -178,11 +177,13 @@ def _image_bytes(g: ConvGeometry, itemsize: int) -> int:
     return 0 if g.pointwise else g.ic * g.taps * g.oh * g.ow * itemsize
 
 
-def _params(images: Array, g: ConvGeometry) -> dict[str, Any]:
-    return {"ctype": images.dtype.ctype, **g.sizes("kh kw"), "group_size": _GROUP_SIZE}
+def _params(images: Array, g: ConvGeometry) -> Named:
+    return joined(
+        by_name("ctype", images.dtype.ctype), g.sizes("kh kw"), by_name("group_size", _GROUP_SIZE)
+    )
 
 
-def _sizes(g: ConvGeometry) -> dict[str, int]:
+def _sizes(g: ConvGeometry) -> Named:
     return g.sizes("h w oh ow sh sw ph pw dh dw")
 
 

@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import DType, float32
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
@@ -248,27 +248,26 @@ def _multiply(
     merged = roles.direction == "forward" and merges(g)
     packed = roles.direction == "input" or (g.taps > 1 and not merged)
     plane, span = roles.height * roles.width, roles.channels * (g.taps if merged else 1)
-    params = {
-        **named("ctype tile direction", out.dtype.ctype, tile, roles.direction),
-        **named("merged kh kw", merged, *((g.kh, g.kw) if merged else (0, 0))),
-        "packed": packed,
-        "a_dense": (roles.rows if packed else span) % 4 == 0 and filters.offset % 4 == 0,
-        "b_dense": g.pointwise and plane % 4 == 0 and source.offset % 4 == 0,
-        "out_dense": plane % 4 == 0 and roles.phases == 1 and out.offset % 4 == 0,
-        "bias": bias is not None,
-        "activation": activation,
-    }
+    params = joined(
+        by_name("ctype tile direction", out.dtype.ctype, tile, roles.direction),
+        by_name("merged kh kw", merged, *((g.kh, g.kw) if merged else (0, 0))),
+        by_name("packed", packed),
+        by_name("a_dense", (roles.rows if packed else span) % 4 == 0 and filters.offset % 4 == 0),
+        by_name("b_dense", g.pointwise and plane % 4 == 0 and source.offset % 4 == 0),
+        by_name("out_dense", plane % 4 == 0 and roles.phases == 1 and out.offset % 4 == 0),
+        by_name("bias activation", bias is not None, activation),
+    )
     phase_h, phase_w = (1, 1) if roles.direction == "forward" else (g.sh, g.sw)
     columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
     return IMPLICIT.launch(
         params,
-        {
-            **named("out filters source bias", out, filters, source, bias),
-            **g.sizes("n groups sh sw dh dw ph pw"),
-            **named("rows channels height width h w", *roles[1:7]),
-            **named("taps_h taps_w", g.kh, g.kw),
-            **named("slices slice_tiles out_slice", choice.slices, slice_tiles, out_slice),
-        },
+        joined(
+            by_name("out filters source bias", out, filters, source, bias),
+            g.sizes("n groups sh sw dh dw ph pw"),
+            by_name("rows channels height width h w", *roles[1:7]),
+            by_name("taps_h taps_w", g.kh, g.kw),
+            by_name("slices slice_tiles out_slice", choice.slices, slice_tiles, out_slice),
+        ),
         global_size=(
             ceil_div(columns, tile.tile_n) * tile.items,
             ceil_div(roles.rows, tile.tile_m) * roles.phases,

@@ -6,7 +6,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import float32
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
@@ -130,20 +130,20 @@ def _multiply(
 ) -> Launch:
     tile, merged = choice.tile, merges(g)
     taps = (g.kh, g.kw) if merged else (0, 0)
-    params = named("ctype tile merged kh kw", out.dtype.ctype, tile, merged, *taps)
+    params = by_name("ctype tile merged kh kw", out.dtype.ctype, tile, merged, *taps)
     if merged:
         columns = ceil_div(g.icg * g.taps, tile.tile_n)
     else:
         columns = ceil_div(g.icg, tile.tile_n) * g.taps
     return WEIGHT.launch(
         params,
-        {
-            **named("out gy x", out, gy, x),
-            **g.sizes("n groups icg ocg h w oh ow sh sw dh dw ph pw"),
-            **named("taps_h taps_w slices", g.kh, g.kw, choice.slices),
-            **named("slice_k out_slice", choice.slice_k, out_slice),
-            **named("out_m out_n out_tap", *out_strides),
-        },
+        joined(
+            by_name("out gy x", out, gy, x),
+            g.sizes("n groups icg ocg h w oh ow sh sw dh dw ph pw"),
+            by_name("taps_h taps_w slices", g.kh, g.kw, choice.slices),
+            by_name("slice_k out_slice", choice.slice_k, out_slice),
+            by_name("out_m out_n out_tap", *out_strides),
+        ),
         global_size=(
             columns * tile.items,
             ceil_div(g.ocg, tile.tile_m),

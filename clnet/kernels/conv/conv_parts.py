@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 
 _GROUP_SIZE = 64
 _SHARED_GROUP_SIZE = 256
@@ -35,11 +35,11 @@ def pack(packed: Array, filters: Array, *, groups: int, transposed: bool) -> Lau
     _, taps, channels, rows = packed.shape
     total = groups * channels * rows
     return PACK.launch(
-        named("ctype transposed group_size", packed.dtype.ctype, transposed, _GROUP_SIZE),
-        {
-            **named("packed filters rows", packed, filters, rows),
-            **named("channels taps total", channels, taps, total),
-        },
+        by_name("ctype transposed group_size", packed.dtype.ctype, transposed, _GROUP_SIZE),
+        joined(
+            by_name("packed filters rows", packed, filters, rows),
+            by_name("channels taps total", channels, taps, total),
+        ),
         global_size=(round_up(total, _GROUP_SIZE),),
         local_size=(_GROUP_SIZE,),
         flops=0,
@@ -76,14 +76,14 @@ def add_slices(
     group_size = _SHARED_GROUP_SIZE if lanes > 1 else _GROUP_SIZE
     features = 1 if bias is None else bias.size
     return SUM.launch(
-        {
-            **named("ctype group_size lanes", out.dtype.ctype, group_size, lanes),
-            **named("bias activation", bias is not None, activation),
-        },
-        {
-            **named("out parts bias", out, parts, bias),
-            **named("size slices taps plane features", out.size, slices, taps, plane, features),
-        },
+        joined(
+            by_name("ctype group_size lanes", out.dtype.ctype, group_size, lanes),
+            by_name("bias activation", bias is not None, activation),
+        ),
+        joined(
+            by_name("out parts bias", out, parts, bias),
+            by_name("size slices taps plane features", out.size, slices, taps, plane, features),
+        ),
         global_size=(ceil_div(out.size, group_size // lanes) * group_size,),
         local_size=(group_size,),
         flops=parts.size,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...array import Array
 from ...device import Launch
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 
 PACK = Kernel("conv_planes", "conv/conv_planes.mako")
 
@@ -52,14 +52,13 @@ def pack(packed: Array, x: Array, planes: Planes, *, slack: int = 0) -> Launch:
     """
     images = x.shape[0] * x.shape[1]
     return PACK.launch(
-        named("ctype sh sw phases", x.dtype.ctype, *planes.stride, planes.phases),
-        {
-            **named("planes x h w ph pw", packed, x, *planes.source, *planes.padding),
-            **named("height pitch plane", planes.height, planes.pitch, planes.plane),
-            "slack": slack,
-        },
+        by_name("ctype sh sw phases", x.dtype.ctype, *planes.stride, planes.phases),
+        joined(
+            by_name("planes x h w ph pw", packed, x, *planes.source, *planes.padding),
+            by_name("height pitch plane", planes.height, planes.pitch, planes.plane),
+            by_name("slack", slack),
+        ),
         global_size=(images,),
-        local_size=(1,),
         flops=0,
         bytes=x.nbytes + images * planes.channel * x.dtype.itemsize,
     )

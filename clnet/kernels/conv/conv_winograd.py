@@ -6,13 +6,11 @@ Transforms are kernels of their own around a batch of matrix products: 36 for fi
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..winograd import Transform, transforms
 from .conv_geometry import ConvGeometry, Direction
 from .conv_obstacle import ConvObstacle
@@ -142,7 +140,7 @@ def _convolve(
     sums = Array.scratch(memory, (matrices.numbers, rows, tiles), x.dtype)
     launches = [
         FILTER.launch(
-            {**_params(x, matrices.filters), "turned": turned},
+            joined(_params(x, matrices.filters), by_name("turned", turned)),
             {"out": filters, "filters": weight, "rows": rows, "channels": channels},
             global_size=(round_up(rows * channels, _GROUP_SIZE),),
             local_size=(_GROUP_SIZE,),
@@ -154,20 +152,20 @@ def _convolve(
         part, results = (_part(array, start, images) for array in (x, out))
         of_part, of_results = (_first(array, part, grid) for array in (pixels, sums))
         vector = w % _TILE == 0 and results.offset % _TILE == 0
-        params = {
-            **_params(x, matrices.results),
-            **named("vector bias activation", vector, bias is not None, activation),
-        }
+        params = joined(
+            _params(x, matrices.results),
+            by_name("vector bias activation", vector, bias is not None, activation),
+        )
         count = part.shape[0]
         launches += [
             _spread(of_part, part, matrices.pixels, grid, pads),
             *gemm(target, of_results, _flip(filters), of_part),
             GATHER.launch(
                 params,
-                {
-                    **named("out sums bias", results, of_results, bias),
-                    **named("n rows h w tiles_h tiles_w", count, rows, h, w, *grid),
-                },
+                joined(
+                    by_name("out sums bias", results, of_results, bias),
+                    by_name("n rows h w tiles_h tiles_w", count, rows, h, w, *grid),
+                ),
                 global_size=(round_up(count * grid[0] * grid[1], _GROUP_SIZE), rows),
                 local_size=(_GROUP_SIZE, 1),
                 flops=16 * of_results.size,
@@ -201,10 +199,10 @@ def _spread(
     n, channels, h, w = x.shape
     return SPREAD.launch(
         _params(x, matrix),
-        {
-            **named("out x n channels h w", numbers, x, n, channels, h, w),
-            **named("tiles_h tiles_w ph pw", *grid, *pads),
-        },
+        joined(
+            by_name("out x n channels h w", numbers, x, n, channels, h, w),
+            by_name("tiles_h tiles_w ph pw", *grid, *pads),
+        ),
         global_size=(round_up(n * grid[0] * grid[1], _GROUP_SIZE), channels),
         local_size=(_GROUP_SIZE, 1),
         flops=16 * numbers.size,
@@ -212,8 +210,8 @@ def _spread(
     )
 
 
-def _params(array: Array, matrix: Transform) -> dict[str, Any]:
-    return named("ctype matrix group_size", array.dtype.ctype, matrix, _GROUP_SIZE)
+def _params(array: Array, matrix: Transform) -> Named:
+    return by_name("ctype matrix group_size", array.dtype.ctype, matrix, _GROUP_SIZE)
 
 
 def _flip(array: Array) -> Array:

@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import DeviceTraits, Launch, Target
 from ...values.shapes import Shape, ceil_div
 from ..conv import ConvGeometry, ConvProblem, ConvTrial, Direction, Operands
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams
 from ..tuning import Tunable
 from . import conv_blocked_pack
@@ -198,25 +198,24 @@ def _convolve(
         and out_blocks <= STRAIGHT_PANELS * tile.vectors
     )
     return DIRECT.launch(
-        {
-            **named("width pixels vectors", block, tile.pixels, tile.vectors),
-            **named("room most", room, tile.most),
-            **named("bias added activation", bias is not None, added is not None, activation),
-            "stream": streams(y, block) and part == (taps, x.shape[1]),
-            **named("straight shared", straight, SHARED_TAPS if shared else 0),
-        },
-        {
-            **named("y x packed offsets added images", y, x, packed, bias, added, images),
-            **named("in_blocks x_height x_width", *x.shape[1:4]),
-            **named("out_blocks y_height y_width", out_blocks, height, width),
-            **g.sizes("kh kw"),
-            **named("down phases_down pad_down gap_down rows_apart", *down),
-            **named("right phases_right pad_right gap_right columns_apart", *right),
-            **named("turn some_taps some_blocks", turn, *part),
-            "lines": ceil_div(block * tile.vectors, turn) if far else 0,
-        },
+        joined(
+            by_name("width pixels vectors", block, tile.pixels, tile.vectors),
+            by_name("room most", room, tile.most),
+            by_name("bias added activation", bias is not None, added is not None, activation),
+            by_name("stream", streams(y, block) and part == (taps, x.shape[1])),
+            by_name("straight shared", straight, SHARED_TAPS if shared else 0),
+        ),
+        joined(
+            by_name("y x packed offsets added images", y, x, packed, bias, added, images),
+            by_name("in_blocks x_height x_width", *x.shape[1:4]),
+            by_name("out_blocks y_height y_width", out_blocks, height, width),
+            g.sizes("kh kw"),
+            by_name("down phases_down pad_down gap_down rows_apart", *down),
+            by_name("right phases_right pad_right gap_right columns_apart", *right),
+            by_name("turn some_taps some_blocks", turn, *part),
+            by_name("lines", ceil_div(block * tile.vectors, turn) if far else 0),
+        ),
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
-        local_size=(1, 1, 1),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
     )

@@ -6,7 +6,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, Direction
-from ..kernel import Kernel, named
+from ..kernel import Kernel, Named, by_name, joined
 from . import conv_blocked_pack
 from .blocked_form import BlockedForm, vectors_of
 
@@ -59,14 +59,13 @@ def forward(
     vectors = vectors_of(g.oc, form.block)
     strip = min(_strip(g), max(1, ceil_div(g.n * g.oh, 4 * target.traits.compute_units)))
     return FEW.launch(
-        {
-            **named("width pixels vectors", form.block, PIXELS[form.block], vectors),
-            **named("most stride", MOST_FLOATS, g.sw),
-            **named("bias activation", bias is not None, activation),
-        },
-        {**named("y x packed offsets", y, x, packed, bias), **_sizes(g, vectors, form, strip)},
+        joined(
+            by_name("width pixels vectors", form.block, PIXELS[form.block], vectors),
+            by_name("most stride", MOST_FLOATS, g.sw),
+            by_name("bias activation", bias is not None, activation),
+        ),
+        joined(by_name("y x packed offsets", y, x, packed, bias), _sizes(g, vectors, form, strip)),
         global_size=(ceil_div(g.oh, strip), g.n),
-        local_size=(1, 1),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes,
     )
@@ -90,30 +89,28 @@ def weight_grad(
         gw.dtype,
     )
     first = FEW_WEIGHT.launch(
-        named("width vectors terms most stride", form.block, vectors, terms, MOST_FLOATS, g.sw),
-        {**named("partial gy x", partial, gy, x), **_sizes(g, vectors, form, strip)},
+        by_name("width vectors terms most stride", form.block, vectors, terms, MOST_FLOATS, g.sw),
+        joined(by_name("partial gy x", partial, gy, x), _sizes(g, vectors, form, strip)),
         global_size=(chunks,),
-        local_size=(1,),
         flops=g.flops,
         bytes=gy.nbytes + x.nbytes + partial.nbytes,
     )
     last = FEW_SUM.launch(
-        named("width vectors terms", form.block, vectors, terms),
-        named("gw partial taps chunks", gw, partial, taps, chunks),
+        by_name("width vectors terms", form.block, vectors, terms),
+        by_name("gw partial taps chunks", gw, partial, taps, chunks),
         global_size=(panels,),
-        local_size=(1,),
         flops=(chunks - 1) * gw.size,
         bytes=gw.nbytes + partial.nbytes,
     )
     return [first, last]
 
 
-def _sizes(g: ConvGeometry, vectors: int, form: BlockedForm, strip: int) -> dict[str, int]:
+def _sizes(g: ConvGeometry, vectors: int, form: BlockedForm, strip: int) -> Named:
     panels = g.oc // (vectors * form.block)
-    return {
-        **named("images panels strip pitch", g.n, panels, strip, _pitch(g)),
-        **g.sizes("ic h w oh ow kh kw sh ph pw dh dw"),
-    }
+    return joined(
+        by_name("images panels strip pitch", g.n, panels, strip, _pitch(g)),
+        g.sizes("ic h w oh ow kh kw sh ph pw dh dw"),
+    )
 
 
 def _pitch(g: ConvGeometry) -> int:

@@ -6,7 +6,7 @@ from ...array import Array
 from ...device import Launch
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, Direction
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 
 __all__ = ["pack"]
 
@@ -37,12 +37,11 @@ def pack(
     chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
     return PACK.launch(
         {"width": block, "vectors": vectors},
-        {
-            **named("packed weight outs ins", packed, weight, outs, ins),
-            **named("taps w_out w_in", g.taps, w_out, w_in),
-        },
+        joined(
+            by_name("packed weight outs ins", packed, weight, outs, ins),
+            by_name("taps w_out w_in", g.taps, w_out, w_in),
+        ),
         global_size=(panels, chunks),
-        local_size=(1, 1),
         flops=0,
         bytes=packed.nbytes + weight.nbytes,
     )

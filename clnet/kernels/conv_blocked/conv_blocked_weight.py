@@ -6,7 +6,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..moving import copy
 from .blocked_form import BlockedForm, vectors_of
 
@@ -63,23 +63,21 @@ def weight_grad(
         gw.dtype,
     )
     first = WEIGHT.launch(
-        named("width vectors channels together", block, vectors, CHANNELS[block], TOGETHER),
-        {
-            **named("partial gy x", partial, gy, x),
-            **named("images in_blocks panels", g.n, in_blocks, panels),
-            **g.sizes("h w oh ow kh kw sh sw ph pw dh dw"),
-            "turn": max(1, TURN_PIXELS // g.ow),
-        },
+        by_name("width vectors channels together", block, vectors, CHANNELS[block], TOGETHER),
+        joined(
+            by_name("partial gy x", partial, gy, x),
+            by_name("images in_blocks panels", g.n, in_blocks, panels),
+            g.sizes("h w oh ow kh kw sh sw ph pw dh dw"),
+            by_name("turn", max(1, TURN_PIXELS // g.ow)),
+        ),
         global_size=(chunks, groups),
-        local_size=(1, 1),
         flops=g.flops,
         bytes=gy.nbytes + x.nbytes + partial.nbytes,
     )
     last = SUM.launch(
         {"width": block, "vectors": vectors},
-        named("gw partial taps chunks", gw, partial, g.taps, chunks),
+        by_name("gw partial taps chunks", gw, partial, g.taps, chunks),
         global_size=(in_blocks, panels),
-        local_size=(1, 1),
         flops=(chunks - 1) * gw.size,
         bytes=gw.nbytes + partial.nbytes,
     )

@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 from ..streaming import streams_packed
 from ..tuning import Tunable
 from ..winograd import transforms
@@ -157,13 +157,12 @@ def pack(
     chunks = min(ins, max(1, ceil_div(packed.nbytes // panels, PACK_BYTES)))
     streams = streams_packed(packed, form.block)
     return PACK.launch(
-        {
-            **named("width vectors filters", form.block, vectors, matrices_of(g, form).filters),
-            **named("turned stream", not forward, streams),
-        },
-        named("packed weight ins w_out w_in", packed, weight, ins, w_out, w_in),
+        joined(
+            by_name("width vectors filters", form.block, vectors, matrices_of(g, form).filters),
+            by_name("turned stream", not forward, streams),
+        ),
+        by_name("packed weight ins w_out w_in", packed, weight, ins, w_out, w_in),
         global_size=(panels, chunks),
-        local_size=(1, 1),
         flops=0,
         bytes=packed.nbytes + weight.nbytes,
     )
@@ -194,20 +193,19 @@ def convolve(
     if direction is Direction.INPUT_GRAD:
         pads = g.kh - 1 - g.ph, g.kw - 1 - g.pw
     return WINOGRAD.launch(
-        {
-            **named("width tiles vectors", block, TILES[block], vectors),
-            **named("inputs outputs", matrices.inputs, matrices.outputs),
-            **named("bias added activation", bias is not None, added is not None, activation),
-        },
-        {
-            **named("y x packed offsets added", y, x, packed, bias, added),
-            **named("scratch images", scratch, y.shape[0]),
-            **named("in_blocks x_height x_width", *x.shape[1:4]),
-            **named("out_blocks y_height y_width", *y.shape[1:4]),
-            **named("pad_down pad_right turn slot", *pads, cut.turn, cut.slot),
-        },
+        joined(
+            by_name("width tiles vectors", block, TILES[block], vectors),
+            by_name("inputs outputs", matrices.inputs, matrices.outputs),
+            by_name("bias added activation", bias is not None, added is not None, activation),
+        ),
+        joined(
+            by_name("y x packed offsets added", y, x, packed, bias, added),
+            by_name("scratch images", scratch, y.shape[0]),
+            by_name("in_blocks x_height x_width", *x.shape[1:4]),
+            by_name("out_blocks y_height y_width", *y.shape[1:4]),
+            by_name("pad_down pad_right turn slot", *pads, cut.turn, cut.slot),
+        ),
         global_size=(cut.chunks,),
-        local_size=(1,),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
     )

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..conv import ConvGeometry, ConvObstacle
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from .blocked_form import BlockedAlgorithm, BlockedForm, vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_blocked_winograd import Matrix, matrices_of, misshapen
@@ -78,26 +78,24 @@ def weight_grad(
     partial = Array.scratch(memory, shape, gw.dtype)
     scratch = Array.scratch(memory, (cut.chunks * cut.groups, cut.slot), gw.dtype)
     first = WEIGHT.launch(
-        {
-            **named("width vectors channels", block, vectors, CHANNELS[block]),
-            **named("inputs grads", matrices.inputs, _transposed(matrices.outputs)),
-        },
-        {
-            **named("partial gy x scratch", partial, gy, x, scratch),
-            **named("images in_blocks panels", g.n, in_blocks, panels),
-            **g.sizes("h w oh ow ph pw"),
-            **named("turn slot", cut.turn, cut.slot),
-        },
+        joined(
+            by_name("width vectors channels", block, vectors, CHANNELS[block]),
+            by_name("inputs grads", matrices.inputs, _transposed(matrices.outputs)),
+        ),
+        joined(
+            by_name("partial gy x scratch", partial, gy, x, scratch),
+            by_name("images in_blocks panels", g.n, in_blocks, panels),
+            g.sizes("h w oh ow ph pw"),
+            by_name("turn slot", cut.turn, cut.slot),
+        ),
         global_size=(cut.chunks, cut.groups),
-        local_size=(1, 1),
         flops=g.flops,
         bytes=gy.nbytes + x.nbytes + partial.nbytes,
     )
     last = SUM.launch(
-        named("width vectors filters", block, vectors, _transposed(matrices.filters)),
-        named("gw partial chunks", gw, partial, cut.chunks),
+        by_name("width vectors filters", block, vectors, _transposed(matrices.filters)),
+        by_name("gw partial chunks", gw, partial, cut.chunks),
         global_size=(in_blocks, panels),
-        local_size=(1, 1),
         flops=partial.size,
         bytes=gw.nbytes + partial.nbytes,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 
 # Pixels an item takes: so many elements of each of a block's planes.
 _SHARE = 1024
@@ -40,13 +40,12 @@ def reorder(y: Array, x: Array) -> list[Launch]:
     return [
         REORDER.launch(
             {"lanes": lanes, "blocked": blocked},
-            {
-                **named("pixels share groups", pixels, share, groups),
-                **named("y y_image y_group", y, *steps[id(y)]),
-                **named("x x_image x_group", x, *steps[id(x)]),
-            },
+            joined(
+                by_name("pixels share groups", pixels, share, groups),
+                by_name("y y_image y_group", y, *steps[id(y)]),
+                by_name("x x_image x_group", x, *steps[id(x)]),
+            ),
             global_size=(ceil_div(pixels, share), groups, n),
-            local_size=(1, 1, 1),
             flops=0,
             bytes=x.nbytes + y.nbytes,
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...array import Array
 from ...device import DeviceTraits, HostScalar, Launch
 from ...values.dtypes import DType
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Kernel, named
+from ..kernel import Kernel, Named, by_name, joined
 from .gemm_problem import Problem
 
 ANY = Kernel("gemm_any", "gemm/gemm_any.mako")
@@ -25,15 +23,15 @@ def any_type(problem: Problem) -> list[Launch]:
     total = problem.batch * problem.m * problem.n
     launch = ANY.launch(
         _params(problem),
-        {
-            **named("total m n k", total, problem.m, problem.n, problem.k),
-            **named("out a b", problem.out, problem.a, problem.b),
-            **problem.bias_args(),
-            "alpha": _factor(problem.alpha, problem.out.dtype),
-            "beta": _factor(problem.beta, problem.out.dtype),
-            **problem.matrix_strides(),
-            **problem.batch_strides(),
-        },
+        joined(
+            by_name("total m n k", total, problem.m, problem.n, problem.k),
+            by_name("out a b", problem.out, problem.a, problem.b),
+            problem.bias_args(),
+            by_name("alpha", _factor(problem.alpha, problem.out.dtype)),
+            by_name("beta", _factor(problem.beta, problem.out.dtype)),
+            problem.matrix_strides(),
+            problem.batch_strides(),
+        ),
         global_size=(round_up(total, GROUP),),
         local_size=(GROUP,),
         flops=problem.flops,
@@ -59,14 +57,14 @@ def sum_slices(traits: DeviceTraits, problem: Problem, partial: Array) -> Launch
     total = problem.batch * problem.m * problem.n
     return SLICES.launch(
         _params(problem),
-        {
-            **named("total m n", total, problem.m, problem.n),
-            **named("slices out partial", partial.shape[0], problem.out, partial),
-            **problem.bias_args(),
-            **problem.factors(),
-            **named("out_m out_n", *problem.out.strides[2:]),
-            **named("inner out_outer out_inner", problem.out.shape[1], *problem.out.strides[:2]),
-        },
+        joined(
+            by_name("total m n", total, problem.m, problem.n),
+            by_name("slices out partial", partial.shape[0], problem.out, partial),
+            problem.bias_args(),
+            problem.factors(),
+            by_name("out_m out_n", *problem.out.strides[2:]),
+            by_name("inner out_outer out_inner", problem.out.shape[1], *problem.out.strides[:2]),
+        ),
         global_size=(round_up(total, GROUP),),
         local_size=(GROUP,),
         flops=partial.size,
@@ -91,22 +89,22 @@ def _dense_width(traits: DeviceTraits, problem: Problem) -> int:
 def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Array) -> Launch:
     dtype = problem.out.dtype
     group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
-    params = {
-        **named("ctype width group", dtype.ctype, width, group),
-        **named("bias activation", problem.bias_axis, problem.activation),
-        "finish": problem.finish_params(width),
-    }
+    params = joined(
+        by_name("ctype width group", dtype.ctype, width, group),
+        by_name("bias activation", problem.bias_axis, problem.activation),
+        by_name("finish", problem.finish_params(width)),
+    )
     total = problem.out.size
     sizes = {} if problem.bias is None else {"m": problem.m, "n": problem.n}
     return SLICES_DENSE.launch(
         params,
-        {
-            **named("total slices out partial", total, partial.shape[0], problem.out, partial),
-            **sizes,
-            **problem.bias_args(),
-            **problem.finish_args(),
-            **problem.factors(),
-        },
+        joined(
+            by_name("total slices out partial", total, partial.shape[0], problem.out, partial),
+            sizes,
+            problem.bias_args(),
+            problem.finish_args(),
+            problem.factors(),
+        ),
         global_size=(round_up(ceil_div(total, width), group),),
         local_size=(group,),
         flops=partial.size + (problem.finish.flops if problem.finish else 0),
@@ -114,12 +112,12 @@ def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Arra
     )
 
 
-def _params(problem: Problem) -> dict[str, Any]:
+def _params(problem: Problem) -> Named:
     dtype = problem.out.dtype
-    return {
-        **named("ctype sum_type group", dtype.ctype, _sum_type(dtype), GROUP),
-        **named("bias activation", problem.bias_axis, problem.activation),
-    }
+    return joined(
+        by_name("ctype sum_type group", dtype.ctype, _sum_type(dtype), GROUP),
+        by_name("bias activation", problem.bias_axis, problem.activation),
+    )
 
 
 def _factor(value: float | HostScalar, dtype: DType) -> float | HostScalar:

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 from ..streaming import LINE_BYTES, PACKED_BYTES
 from .gemm_problem import Problem
 
@@ -85,16 +85,15 @@ def pack(form: Panels, problem: Problem, panels: Array) -> Launch:
     form = form._replace(stream=whole and nbytes > PACKED_BYTES)
     return PACK.launch(
         form,
-        {
-            **named("n k panels source", problem.n, problem.k, panels, b),
-            **named("b_k b_n", *b.strides[2:]),
-            **named("inner b_outer b_inner", inner_items, *b.strides[:2]),
-            **named("column_panels chunk_k", group_panels, chunk),
-            "padded_k": round_up(problem.k, form.unroll),
-            "tickets": tickets(form, problem, panels),
-        },
+        joined(
+            by_name("n k panels source", problem.n, problem.k, panels, b),
+            by_name("b_k b_n", *b.strides[2:]),
+            by_name("inner b_outer b_inner", inner_items, *b.strides[:2]),
+            by_name("column_panels chunk_k", group_panels, chunk),
+            by_name("padded_k", round_up(problem.k, form.unroll)),
+            by_name("tickets", tickets(form, problem, panels)),
+        ),
         global_size=(ceil_div(column_panels, group_panels), ceil_div(problem.k, chunk), items),
-        local_size=(1, 1, 1),
         flops=0,
         bytes=2 * items * problem.n * problem.k * b.dtype.itemsize,
     )

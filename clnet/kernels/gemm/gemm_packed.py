@@ -10,7 +10,7 @@ from ...array import Array
 from ...device import DeviceTraits, Launch, Target
 from ...values.dtypes import float32, float64
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import LINE_BYTES, STREAM_BYTES, aligned
 from ..tuning import Tunable
 from .gemm_any import sum_slices
@@ -370,9 +370,8 @@ def _multiply(
     )
     return PACKED.launch(
         params,
-        {**given.packed_args(sizes, out_slice), "tickets": counter},
+        joined(given.packed_args(sizes, out_slice), by_name("tickets", counter)),
         global_size=(blocks, 1, 1),
-        local_size=(1, 1, 1),
         flops=given.flops,
         bytes=given.bytes,
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import HostScalar, Scratch
 from ...values.shapes import collapse
-from ..kernel import ints, longs, named
+from ..kernel import Named, by_name, ints, joined, longs
 from .gemm_finish import Finish, FinishParams
 
 BATCH_AXES = 2
@@ -142,18 +142,18 @@ class Problem:
         """The kernels' arguments for ``finish``: none without one."""
         return {} if self.finish is None else self.finish.args()
 
-    def packed_args(self, sizes: bytes, out_slice: int = 0) -> dict[str, Any]:
+    def packed_args(self, sizes: bytes, out_slice: int = 0) -> Named:
         """The arguments of kernels whose numbers are two vectors; see ``lib/product.mako``.
 
         Args:
             sizes: of :meth:`sizes`.
             out_slice: how far slices of sums lie apart.
         """
-        return {
-            **named("strides sizes", self.strides(out_slice), sizes),
-            **named("out a b bias", self.out, self.a, self.b, self.bias),
-            **self.factors(),
-        }
+        return joined(
+            by_name("strides sizes", self.strides(out_slice), sizes),
+            by_name("out a b bias", self.out, self.a, self.b, self.bias),
+            self.factors(),
+        )
 
     def finish_params(self, width: int) -> FinishParams | None:
         """The kernels' parameter ``finish``, of vectors of so many lanes."""
@@ -179,16 +179,16 @@ class Problem:
         batches = [step for array in operands for step in array.strides[:2]]
         return longs(*matrices, *batches, bias_step, out_slice)
 
-    def matrix_strides(self) -> dict[str, int]:
+    def matrix_strides(self) -> Named:
         """The kernels' arguments ``out_m, out_n, a_m, a_k, b_k, b_n``."""
         steps = (*self.out.strides[2:], *self.a.strides[2:], *self.b.strides[2:])
-        return named("out_m out_n a_m a_k b_k b_n", *steps)
+        return by_name("out_m out_n a_m a_k b_k b_n", *steps)
 
-    def batch_strides(self) -> dict[str, int]:
+    def batch_strides(self) -> Named:
         """The kernels' arguments ``inner`` and ``*_outer, *_inner`` of out, a and b."""
         steps = (*self.out.strides[:2], *self.a.strides[:2], *self.b.strides[:2])
         names = "inner out_outer out_inner a_outer a_inner b_outer b_inner"
-        return named(names, self.out.shape[1], *steps)
+        return by_name(names, self.out.shape[1], *steps)
 
 
 def problems(

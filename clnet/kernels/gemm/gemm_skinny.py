@@ -103,7 +103,6 @@ def _multiply(
         params,
         problem.packed_args(problem.sizes(slices, slice_k, columns), partial.strides[0]),
         global_size=(ceil_div(problem.n, columns), slices * problem.batch),
-        local_size=(1, 1),
         flops=problem.flops,
         bytes=problem.bytes,
     )

@@ -10,7 +10,7 @@ from ...device import Launch, Target
 from ...errors import TemplateError
 from ...values.dtypes import float32, float64
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
 from .gemm_any import any_type, sum_slices
@@ -167,16 +167,16 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
     tiles = ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n)
     return TILED.launch(
         params,
-        {
-            **named("m n k", problem.m, problem.n, problem.k),
-            **named("out a b", problem.out, problem.a, problem.b),
-            **problem.bias_args(),
-            **problem.finish_args(),
-            **problem.factors(),
-            **problem.matrix_strides(),
-            **problem.batch_strides(),
-            **named("slices slice_k out_slice", choice.slices, choice.slice_k, out_slice),
-        },
+        joined(
+            by_name("m n k", problem.m, problem.n, problem.k),
+            by_name("out a b", problem.out, problem.a, problem.b),
+            problem.bias_args(),
+            problem.finish_args(),
+            problem.factors(),
+            problem.matrix_strides(),
+            problem.batch_strides(),
+            by_name("slices slice_k out_slice", choice.slices, choice.slice_k, out_slice),
+        ),
         global_size=(tiles * problem.batch * choice.slices * tile.items,),
         local_size=(tile.items,),
         flops=problem.flops,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ...device import Launch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import STREAM_BYTES
 from .gemm_problem import Problem
 
@@ -107,11 +107,11 @@ def _short_sums(problem: Problem, block: Block, width: int, units: int) -> Cut |
 
 
 def _multiply(problem: Problem, width: int, cut: Cut) -> Launch:
-    params = {
-        **named("ctype width rows vectors", problem.out.dtype.ctype, width, *cut.block),
-        "a_elements": round_up(cut.block.rows, width) * MOST_STEPS,
-        **named("bias activation", problem.bias_axis, problem.activation),
-    }
+    params = joined(
+        by_name("ctype width rows vectors", problem.out.dtype.ctype, width, *cut.block),
+        by_name("a_elements", round_up(cut.block.rows, width) * MOST_STEPS),
+        by_name("bias activation", problem.bias_axis, problem.activation),
+    )
     return UNPACKED.launch(
         params,
         problem.packed_args(problem.sizes(cut.depth, cut.rows, cut.columns)),
@@ -120,7 +120,6 @@ def _multiply(problem: Problem, width: int, cut: Cut) -> Launch:
             ceil_div(problem.n, cut.columns),
             problem.batch,
         ),
-        local_size=(1, 1, 1),
         flops=problem.flops,
         bytes=problem.bytes,
     )

@@ -13,7 +13,7 @@ from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
 from ...values.shapes import Shape, Strides, collapse
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 from ..moving import fill
 from .segment import segment_last, segment_sum
 from .sort import Sorted, sort
@@ -57,24 +57,23 @@ def gather_rows(
     if y.size == 0:
         return []
     outer, n, inner = y.shape
-    params = {
-        **named("ctype index_type", y.dtype.moved_as, index.dtype.ctype),
-        **named("missing wrap check", _missing(y.dtype), wrap, check is not None),
-    }
-    args = {
-        **named("outer n inner limit", outer, n, inner, x.shape[1]),
-        **named("x_outer x_row", x.strides[0], x.strides[1]),
-        **named("y x index", y, x, index),
-    }
-    kernel, (global_size, local_size) = _ROW_ELEMENTS, items(target, y.size)
+    params = joined(
+        by_name("ctype index_type", y.dtype.moved_as, index.dtype.ctype),
+        by_name("missing wrap check", _missing(y.dtype), wrap, check is not None),
+    )
+    args = joined(
+        by_name("outer n inner limit", outer, n, inner, x.shape[1]),
+        by_name("x_outer x_row", x.strides[0], x.strides[1]),
+        by_name("y x index", y, x, index),
+    )
+    kernel, sizes = _ROW_ELEMENTS, items(target, y.size)
     if not target.traits.dedicated_local_memory and inner >= _CPU_LEAST_ROW:
-        kernel, global_size, local_size = _ROWS, (n, outer), (1, 1)
+        kernel, sizes = _ROWS, {"global_size": (n, outer)}
     return [
         kernel.launch(
             params,
             args,
-            global_size=global_size,
-            local_size=local_size,
+            **sizes,
             flops=0,
             bytes=2 * y.nbytes + index.nbytes,
         ).reporting(check)
@@ -168,23 +167,19 @@ def gather_along(
     if y.size == 0:
         return []
     shape, x_strides, index_strides = _along(index, x.strides, dim)
-    global_size, local_size = items(target, y.size)
-    params = {
-        **named("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
-        **named("missing wrap check", _missing(y.dtype), wrap, check is not None),
-    }
+    params = joined(
+        by_name("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
+        by_name("missing wrap check", _missing(y.dtype), wrap, check is not None),
+    )
     return [
         _ALONG.launch(
             params,
-            {
-                **named("n limit x_step", y.size, x.shape[dim], x.strides[dim]),
-                "size_{d}": shape,
-                "x_stride_{d}": x_strides,
-                "index_stride_{d}": index_strides,
-                **named("y x index", y, x, index),
-            },
-            global_size=global_size,
-            local_size=local_size,
+            joined(
+                by_name("n limit x_step", y.size, x.shape[dim], x.strides[dim]),
+                by_name("size_{d} x_stride_{d} index_stride_{d}", shape, x_strides, index_strides),
+                by_name("y x index", y, x, index),
+            ),
+            **items(target, y.size),
             flops=0,
             bytes=2 * y.nbytes + index.nbytes,
         ).reporting(check)
@@ -266,7 +261,6 @@ def fold_indices(
     """
     if y.size == 0:
         return []
-    global_size, local_size = items(target, y.size)
     return [
         _FOLD.launch(
             {
@@ -275,8 +269,7 @@ def fold_indices(
                 "check": check is not None,
             },
             {"n": y.size, "size_{d}": sizes, "y": y, "index_{d}": indices},
-            global_size=global_size,
-            local_size=local_size,
+            **items(target, y.size),
             flops=2 * y.size * len(indices),
             bytes=y.nbytes + sum(index.nbytes for index in indices),
         ).reporting(check)
@@ -347,25 +340,21 @@ def _scatter_lines(
         others(index.shape), [others(y.strides), others(index.strides)]
     )
     length = index.shape[dim]
-    params = {
-        "ctype": y.dtype.ctype if add else y.dtype.moved_as,
-        **named("index_type ndim", index.dtype.ctype, len(shape)),
-        **named("wrap add check", wrap, add, check is not None),
-    }
-    args = {
-        **named("lines n limit", lines, length, y.shape[dim]),
-        **named("y_step index_step", y.strides[dim], index.strides[dim]),
-        "size_{d}": shape,
-        "y_stride_{d}": y_strides,
-        "index_stride_{d}": index_strides,
-        **named("y x index", y, x, index),
-    }
-    global_size, local_size = items(target, lines)
+    params = joined(
+        by_name("ctype", y.dtype.ctype if add else y.dtype.moved_as),
+        by_name("index_type ndim", index.dtype.ctype, len(shape)),
+        by_name("wrap add check", wrap, add, check is not None),
+    )
+    args = joined(
+        by_name("lines n limit", lines, length, y.shape[dim]),
+        by_name("y_step index_step", y.strides[dim], index.strides[dim]),
+        by_name("size_{d} y_stride_{d} index_stride_{d}", shape, y_strides, index_strides),
+        by_name("y x index", y, x, index),
+    )
     return _LINES.launch(
         params,
         args,
-        global_size=global_size,
-        local_size=local_size,
+        **items(target, lines),
         flops=x.size,
         bytes=3 * x.nbytes + index.nbytes,
     ).reporting(check)
@@ -384,19 +373,15 @@ def _sorted_along(
     n = index.size
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
     shape, y_strides, index_strides = _along(index, y.strides, dim)
-    global_size, local_size = items(target, n)
     how = (index.dtype.ctype, len(shape), wrap, check is not None)
     launch = _KEYS_ALONG.launch(
-        named("index_type ndim wrap check", *how),
-        {
-            **named("n limit x_step last", n, y.shape[dim], y.strides[dim], y.size),
-            "size_{d}": shape,
-            "x_stride_{d}": y_strides,
-            "index_stride_{d}": index_strides,
-            **named("keys order index", keys, order, index),
-        },
-        global_size=global_size,
-        local_size=local_size,
+        by_name("index_type ndim wrap check", *how),
+        joined(
+            by_name("n limit x_step last", n, y.shape[dim], y.strides[dim], y.size),
+            by_name("size_{d} x_stride_{d} index_stride_{d}", shape, y_strides, index_strides),
+            by_name("keys order index", keys, order, index),
+        ),
+        **items(target, n),
         flops=0,
         bytes=index.nbytes + keys.nbytes + order.nbytes,
     ).reporting(check)
@@ -418,13 +403,11 @@ def _sorted_rows(
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
     launches: list[Launch] = []
     if n:
-        global_size, local_size = items(target, n)
         launches.append(
             _KEYS_OF_ROWS.launch(
-                named("index_type wrap check", index.dtype.ctype, wrap, check is not None),
-                named("n limit skip keys order index", n, rows, skip, keys, order, index),
-                global_size=global_size,
-                local_size=local_size,
+                by_name("index_type wrap check", index.dtype.ctype, wrap, check is not None),
+                by_name("n limit skip keys order index", n, rows, skip, keys, order, index),
+                **items(target, n),
                 flops=0,
                 bytes=index.nbytes + keys.nbytes + order.nbytes,
             ).reporting(check)

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import DType, Kind, bool_, int32, uint8
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name
 from .sort import Sorted, sort
 
 _CPU_RANKED = 64
@@ -48,16 +48,18 @@ def sort_lines(
     how = _ordering(x.dtype, descending=descending)
     shared = target.traits.dedicated_local_memory
     if length <= (_GPU_RANKED if shared else _CPU_RANKED):
-        args = named("n length values indices x", x.size, length, values, indices, x)
+        args = by_name("n length values indices x", x.size, length, values, indices, x)
         moved = x.nbytes + values.nbytes + indices.nbytes
-        return [_launch(target, _RANK, how, args, flops=2 * x.size * length, moved=moved)]
+        shape, flops = items(target, x.size), 2 * x.size * length
+        return [_RANK.launch(how, args, **shape, flops=flops, bytes=moved)]
     found = _by_radix(target, x, how)
-    args = {
-        **named("n length values", x.size, length, values),
-        **named("indices x order", indices, x, found.order),
-    }
-    moved = x.nbytes + values.nbytes + indices.nbytes + found.order.nbytes
-    take = _launch(target, _TAKE, {"raw": how["raw"]}, args, flops=0, moved=moved)
+    take = _TAKE.launch(
+        by_name("raw", how["raw"]),
+        by_name("n length values indices x order", x.size, length, values, indices, x, found.order),
+        **items(target, x.size),
+        flops=0,
+        bytes=x.nbytes + values.nbytes + indices.nbytes + found.order.nbytes,
+    )
     return [*found.launches, take]
 
 
@@ -68,16 +70,20 @@ def _by_radix(target: Target, x: Array, how: dict[str, Any]) -> Sorted:
     bits = 8 * x.dtype.itemsize
     launches: list[Launch] = []
     for shift in range(0, bits, _WORD):
-        params = {**how, "first": shift == 0}
-        args = named("n shift keys order x", n, shift, keys, order, x)
-        moved = x.nbytes + keys.nbytes + order.nbytes
-        launches.append(_launch(target, _KEYS, params, args, flops=0, moved=moved))
+        launch = _KEYS.launch(
+            {**how, "first": shift == 0},
+            by_name("n shift keys order x", n, shift, keys, order, x),
+            **items(target, n),
+            flops=0,
+            bytes=x.nbytes + keys.nbytes + order.nbytes,
+        )
+        launches.append(launch)
         keys, order, more = sort(target, memory, keys, order, limit=2 ** min(bits, _WORD) - 1)
         launches += more
     lines = x.shape[0]
     if lines > 1:
-        args = named("n length keys order", n, x.shape[1], keys, order)
-        launches.append(_launch(target, _LINES, {}, args, flops=n, moved=8 * n))
+        args = by_name("n length keys order", n, x.shape[1], keys, order)
+        launches.append(_LINES.launch({}, args, **items(target, n), flops=n, bytes=8 * n))
         keys, order, more = sort(target, memory, keys, order, limit=lines - 1)
         launches += more
     return Sorted(keys, order, launches)
@@ -91,19 +97,10 @@ def _ordering(dtype: DType, *, descending: bool) -> dict[str, Any]:
     suffix = "UL" if raw == "ulong" else "U"
     top = f"{1 << (8 * dtype.itemsize - 1):#x}{suffix}"
     infinity = f"{_INFINITY.get(dtype.name, 0):#x}{suffix}"
-    return named("raw kind top infinity descending", raw, kind, top, infinity, descending)
-
-
-def _launch(
-    target: Target,
-    kernel: Kernel,
-    params: dict[str, Any],
-    args: dict[str, Any],
-    *,
-    flops: int,
-    moved: int,
-) -> Launch:
-    global_size, local_size = items(target, args["n"])
-    return kernel.launch(
-        params, args, global_size=global_size, local_size=local_size, flops=flops, bytes=moved
-    )
+    return {
+        "raw": raw,
+        "kind": kind,
+        "top": top,
+        "infinity": infinity,
+        "descending": descending,
+    }

@@ -9,7 +9,7 @@ from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import round_up
 from ..grid import items
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import streams_rows
 from .sort import Sorted
 
@@ -52,14 +52,12 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
         lanes = max(traits.simd_width, 2)
         kernel = _SUM_ROWS
         params |= {"vector": lanes, "stream": streams_rows(y, inner, lanes)}
-        sizes: tuple[Any, Any] = ((rows, outer), (1, 1))
+        sizes: dict[str, Any] = {"global_size": (rows, outer)}
     elif traits.dedicated_local_memory and inner >= _TREE_LANES // 2 and n >= rows:
         kernel = _SUM_TREE
         params |= {"lanes": _TREE_LANES, "slices": _TREE_SLICES}
-        sizes = (
-            (round_up(inner, _TREE_LANES), rows * _TREE_SLICES, outer),
-            (_TREE_LANES, _TREE_SLICES, 1),
-        )
+        count = (round_up(inner, _TREE_LANES), rows * _TREE_SLICES, outer)
+        sizes = {"global_size": count, "local_size": (_TREE_LANES, _TREE_SLICES, 1)}
     else:
         kernel = _SUM_ELEMENTS
         sizes = items(target, y.size)
@@ -68,8 +66,7 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
         kernel.launch(
             params,
             _args(y, x, starts, runs),
-            global_size=sizes[0],
-            local_size=sizes[1],
+            **sizes,
             flops=x.size,
             bytes=moved,
         )
@@ -93,13 +90,11 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     if y.size == 0:
         return []
     starts, launches = _starts(target, memory, y.shape[1], runs)
-    global_size, local_size = items(target, y.size)
     launches.append(
         _LAST.launch(
             {"ctype": y.dtype.moved_as},
             _args(y, x, starts, runs),
-            global_size=global_size,
-            local_size=local_size,
+            **items(target, y.size),
             flops=0,
             bytes=2 * x.nbytes + starts.nbytes + runs.order.nbytes,
         )
@@ -107,24 +102,22 @@ def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sort
     return launches
 
 
-def _args(y: Array, x: Array, starts: Array, runs: Sorted) -> dict[str, Any]:
+def _args(y: Array, x: Array, starts: Array, runs: Sorted) -> Named:
     outer, rows, inner = y.shape
-    return {
-        **named("outer rows n inner", outer, rows, runs.keys.size, inner),
-        **named("y x starts order", y, x, starts, runs.order),
-    }
+    return joined(
+        by_name("outer rows n inner", outer, rows, runs.keys.size, inner),
+        by_name("y x starts order", y, x, starts, runs.order),
+    )
 
 
 def _starts(target: Target, memory: Scratch, rows: int, runs: Sorted) -> tuple[Array, list[Launch]]:
     starts = Array.scratch(memory, (rows + 1,), int32)
     # A search takes a CPU longer than to write down one by one where runs begin.
     searched = target.traits.dedicated_local_memory
-    global_size, local_size = items(target, 1 + (rows if searched else runs.keys.size))
     launch = (_STARTS if searched else _MARKS).launch(
         {},
-        named("rows n starts keys", rows, runs.keys.size, starts, runs.keys),
-        global_size=global_size,
-        local_size=local_size,
+        by_name("rows n starts keys", rows, runs.keys.size, starts, runs.keys),
+        **items(target, 1 + (rows if searched else runs.keys.size)),
         flops=0,
         bytes=starts.nbytes + runs.keys.nbytes,
     )

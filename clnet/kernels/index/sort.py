@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 
 _CPU_BITS = 8
 _CPU_LEAST_BLOCK = 4096
@@ -113,10 +113,10 @@ def _one_pass(
     scan, scan_params = how.scan
     scatter, scatter_params = how.scatter
     blocks = {"global_size": (how.blocks * how.group,), "local_size": (how.group,)}
-    args = {
-        **named("n per_block shift counts", n, how.per_block, shift, counts),
-        "keys": given[0],
-    }
+    args = joined(
+        by_name("n per_block shift counts", n, how.per_block, shift, counts),
+        by_name("keys", given[0]),
+    )
     return [
         count.launch(
             count_params,
@@ -135,7 +135,7 @@ def _one_pass(
         ),
         scatter.launch(
             scatter_params,
-            {**args, **named("sorted_keys sorted_order order", *result, given[1])},
+            joined(args, by_name("sorted_keys sorted_order order", *result, given[1])),
             **blocks,
             flops=0,
             bytes=16 * n + counts.nbytes,

@@ -12,7 +12,7 @@ from ...device import HostScalar, Launch, Target
 from ...values.dtypes import DType, Kind, bool_
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import items
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name
 from ..streaming import STREAM_BYTES, streams
 from .place import place
 from .repeat import repeat, repeats
@@ -66,7 +66,7 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         return [_rows(target, y, x, shape, y_strides, x_strides)]
     params = {**_types(y, x), "ndim": len(shape)}
     args = {"n": y.size, **_axes(shape, y_strides, x_strides)}
-    return [_launch(_ELEMENTS, params, args, y, x, *items(target, y.size))]
+    return [_launch(_ELEMENTS, params, args, y, x, **items(target, y.size))]
 
 
 def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
@@ -85,7 +85,6 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
     if y.dtype.is_complex:
         return [launch for k, v in enumerate((value, 0)) for launch in fill(target, y.part(k), v)]
     shape, (strides,) = _ordered(y.shape, y.strides)
-    global_size, local_size = items(target, y.size)
     return [
         _FILL.launch(
             {"ctype": y.dtype.moved_as, "ndim": len(shape)},
@@ -96,8 +95,7 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
                 "y": y,
                 "value": _stored(y.dtype, value),
             },
-            global_size=global_size,
-            local_size=local_size,
+            **items(target, y.size),
             flops=0,
             bytes=y.nbytes,
         )
@@ -119,13 +117,11 @@ def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
     if y.size == 0:
         return []
     real = y.dtype.ctype if y.dtype.kind is Kind.FLOATING else "long"
-    global_size, local_size = items(target, y.size)
     return [
         _ARANGE.launch(
             {"ctype": y.dtype.ctype, "real": real},
-            named("n y start step", y.size, y, start, step),
-            global_size=global_size,
-            local_size=local_size,
+            by_name("n y start step", y.size, y, start, step),
+            **items(target, y.size),
             flops=2 * y.size,
             bytes=y.nbytes,
         )
@@ -136,7 +132,8 @@ def _types(y: Array, x: Array) -> dict[str, Any]:
     """The C types of both, and whether truth values are made of what is none."""
     moved = (y.dtype.moved_as, y.dtype.moved_as, False)
     made = (y.dtype.ctype, x.dtype.ctype, y.dtype is bool_)
-    return named("ctype source to_bool", *(moved if y.dtype is x.dtype else made))
+    names = ("ctype", "source", "to_bool")
+    return dict(zip(names, moved if y.dtype is x.dtype else made, strict=True))
 
 
 def _axes(
@@ -181,12 +178,16 @@ def _rows(
 ) -> Launch:
     columns = shape[-1]
     params = {**_types(y, x), "ndim": max(len(shape) - 1, 1)}
-    (width,), (group,) = items(target, columns)
+    (width,), (group,) = items(target, columns).values()
     args = {
-        **named("n y_step x_step", columns, y_strides[-1], x_strides[-1]),
+        "n": columns,
+        "y_step": y_strides[-1],
+        "x_step": x_strides[-1],
         **_axes(shape[:-1], y_strides[:-1], x_strides[:-1]),
     }
-    return _launch(_ROWS, params, args, y, x, (width, y.size // columns), (group, 1))
+    return _launch(
+        _ROWS, params, args, y, x, global_size=(width, y.size // columns), local_size=(group, 1)
+    )
 
 
 def _transposed(
@@ -203,26 +204,30 @@ def _transposed(
     rows, columns = shape[axis], shape[last]
     params = {**_types(y, x), "ndim": max(len(others), 1)}
     args = {
-        **named("rows columns y_row x_column", rows, columns, y_strides[axis], x_strides[last]),
+        "rows": rows,
+        "columns": columns,
+        "y_row": y_strides[axis],
+        "x_column": x_strides[last],
         **_axes(*([steps[d] for d in others] for steps in (shape, y_strides, x_strides))),
     }
     count = y.size // (rows * columns)
     if target.traits.dedicated_local_memory:
         blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
         params |= {"tile": _GPU_TILE, "group_rows": _GPU_ROWS}
-        sizes = (*blocks, count), (_GPU_TILE, _GPU_ROWS, 1)
-        return _launch(_TRANSPOSED_LOCAL, params, args, y, x, *sizes)
+        sizes = {"global_size": (*blocks, count), "local_size": (_GPU_TILE, _GPU_ROWS, 1)}
+        return _launch(_TRANSPOSED_LOCAL, params, args, y, x, **sizes)
     item_bytes = y.dtype.itemsize
     tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)
     if y.dtype is x.dtype and 4 <= item_bytes <= 8 and 2 <= tile <= min(rows, columns):
         whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and streams(y, tile)
-        squares = named("ctype ndim tile stream", y.dtype.moved_as, params["ndim"], tile, whole)
+        squares = {"ctype": y.dtype.moved_as, "ndim": params["ndim"]}
+        squares |= {"tile": tile, "stream": whole}
         share = tile * _SQUARES_EACH
-        sizes = (ceil_div(columns, tile), ceil_div(rows, share), count), (1, 1, 1)
-        return _launch(_SQUARES, squares, {"share": share, **args}, y, x, *sizes)
+        sizes = (ceil_div(columns, tile), ceil_div(rows, share), count)
+        return _launch(_SQUARES, squares, {"share": share, **args}, y, x, global_size=sizes)
     blocks = (ceil_div(columns, _CPU_TILE), ceil_div(rows, _CPU_TILE), count)
     params["tile"] = _CPU_TILE
-    return _launch(_TRANSPOSED, params, args, y, x, blocks, (1, 1, 1))
+    return _launch(_TRANSPOSED, params, args, y, x, global_size=blocks)
 
 
 def _launch(
@@ -231,14 +236,8 @@ def _launch(
     args: dict[str, Any],
     y: Array,
     x: Array,
-    global_size: tuple[int, ...],
-    local_size: tuple[int, ...],
+    **sizes: tuple[int, ...],
 ) -> Launch:
     return kernel.launch(
-        params,
-        {**args, "y": y, "x": x},
-        global_size=global_size,
-        local_size=local_size,
-        flops=0,
-        bytes=y.nbytes + x.nbytes,
+        params, {**args, "y": y, "x": x}, **sizes, flops=0, bytes=y.nbytes + x.nbytes
     )

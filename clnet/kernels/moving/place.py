@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams
 
 
@@ -73,22 +73,21 @@ def place(
     padded = any(axis.size != axis.x_size for axis in axes)
     lanes = lanes_of(target, y.dtype.itemsize)
     share = round_up(ceil_div(y.size, target.traits.compute_units * _ITEMS_PER_UNIT), _ROOM)
-    params = {
-        **named("ctype lanes padded", y.dtype.moved_as, lanes, padded),
-        **named("stream room ndim", streams(y, lanes), _ROOM, len(outer)),
-    }
+    params = joined(
+        by_name("ctype lanes padded", y.dtype.moved_as, lanes, padded),
+        by_name("stream room ndim", streams(y, lanes), _ROOM, len(outer)),
+    )
     launch = _PLACE.launch(
         params,
-        {
-            **named("total share n m left", y.size, share, last.size, last.x_size, last.low),
-            "size_{d}": [axis.size for axis in outer],
-            "x_size_{d}": [axis.x_size for axis in outer],
-            "low_{d}": [axis.low for axis in outer],
-            "x_stride_{d}": [axis.x_stride for axis in outer],
-            **named("y x value", y, x, value if padded else None),
-        },
+        joined(
+            by_name("total share n m left", y.size, share, last.size, last.x_size, last.low),
+            by_name("size_{d}", [axis.size for axis in outer]),
+            by_name("x_size_{d}", [axis.x_size for axis in outer]),
+            by_name("low_{d}", [axis.low for axis in outer]),
+            by_name("x_stride_{d}", [axis.x_stride for axis in outer]),
+            by_name("y x value", y, x, value if padded else None),
+        ),
         global_size=(ceil_div(y.size, share),),
-        local_size=(1,),
         flops=0,
         bytes=y.nbytes + x.dtype.itemsize * prod(axis.x_size for axis in axes),
     )

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams
 
 _REPEAT = Kernel(
@@ -48,20 +48,18 @@ def repeat(
     share = round_up(ceil_div(y.size, items), lanes)
     whole = "int" if bytes_each == 4 else "long"
     divided = divisor != 1
-    params = {
-        **named("ctype whole lanes", y.dtype.moved_as, whole, lanes),
-        **named("divided stream ndim", divided, streams(y, lanes), max(len(rows), 1)),
-    }
+    params = joined(
+        by_name("ctype whole lanes", y.dtype.moved_as, whole, lanes),
+        by_name("divided stream ndim", divided, streams(y, lanes), max(len(rows), 1)),
+    )
     return _REPEAT.launch(
         params,
-        {
-            **named("total n share", y.size, n, share),
-            "size_{d}": rows or (1,),
-            "x_stride_{d}": x_strides or (0,),
-            **named("y x divisor", y, x, float(divisor) if divided else None),
-        },
+        joined(
+            by_name("total n share", y.size, n, share),
+            by_name("size_{d} x_stride_{d}", rows or (1,), x_strides or (0,)),
+            by_name("y x divisor", y, x, float(divisor) if divided else None),
+        ),
         global_size=(ceil_div(y.size, share),),
-        local_size=(1,),
         flops=0,
         bytes=y.nbytes + y.size // n * bytes_each,
     )

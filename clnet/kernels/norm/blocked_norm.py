@@ -14,7 +14,7 @@ from ...device import HostScalar, Launch, Scratch
 from ...expr import Expr, flops, print_c
 from ...values.dtypes import float32
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import STREAM_BYTES, aligned
 
 _LANES = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
@@ -41,9 +41,9 @@ class _Parts(NamedTuple):
     size: int
     count: int
 
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> Named:
         """As arguments."""
-        return named("groups pixels total part_size parts", *self)
+        return by_name("groups pixels total part_size parts", *self)
 
     @staticmethod
     def of(x: Array) -> _Parts:
@@ -76,11 +76,11 @@ def blocked_moments(
     return [
         MOMENTS.launch(
             {"lanes": lanes},
-            {
-                **parts.sizes(),
-                **named("means squares x", means, squares, x),
-                **named("image_step group_step", *x.strides[:2]),
-            },
+            joined(
+                parts.sizes(),
+                by_name("means squares x", means, squares, x),
+                by_name("image_step group_step", *x.strides[:2]),
+            ),
             global_size=(parts.groups * parts.count,),
             local_size=_ONE,
             flops=4 * x.size,
@@ -88,10 +88,10 @@ def blocked_moments(
         ),
         STATISTICS.launch(
             {"lanes": lanes},
-            {
-                **named("total part_size parts eps", *parts[2:], eps),
-                **named("mean invstd var means squares", *statistics, means, squares),
-            },
+            joined(
+                by_name("total part_size parts eps", *parts[2:], eps),
+                by_name("mean invstd var means squares", *statistics, means, squares),
+            ),
             global_size=(parts.groups,),
             local_size=_ONE,
             flops=8 * means.size,
@@ -134,25 +134,22 @@ def blocked_sums(
     )
     blocked = tuple(a.ndim == 5 for a in inputs)
     steps = [array.strides[:2] for array in inputs if array.ndim == 5]
-    params = {
-        **printed._asdict(),
-        **named("made stream lanes", len(made), streamed, lanes),
-        **named("inputs scalars", blocked, len(scalars)),
-    }
+    params = joined(
+        printed._asdict(),
+        by_name("made stream lanes", len(made), streamed, lanes),
+        by_name("inputs scalars", blocked, len(scalars)),
+    )
     shape = (parts.groups, parts.count, len(sums), lanes)
     partial = Array.scratch(Scratch(x.device), shape, float32)
     return [
         SUMS.launch(
             params,
-            {
-                **parts.sizes(),
-                "partial": partial,
-                "y_{k}": made,
-                "x_{j}": inputs,
-                "x_{j}_image": [image for image, _ in steps],
-                "x_{j}_group": [group for _, group in steps],
-                "s_{j}": scalars,
-            },
+            joined(
+                parts.sizes(),
+                by_name("partial y_{k} x_{j}", partial, made, inputs),
+                by_name("x_{j}_image", [image for image, _ in steps]),
+                by_name("x_{j}_group s_{j}", [group for _, group in steps], scalars),
+            ),
             global_size=(parts.groups * parts.count,),
             local_size=_ONE,
             flops=x.size * (flops(*exprs) + len(sums)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
@@ -17,7 +17,7 @@ from ...expr import Expr, Input, Scalar
 from ...values.dtypes import DType, from_name
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 from ..pointwise import pointwise
 from .norm_runs import part_fits, runs
 
@@ -204,10 +204,10 @@ def batch_norm_grad(
         _parts(target, channels, partial, (x, gy, mean), acc),
         SLOPES.launch(
             {"acc": acc.ctype},
-            {
-                **named("channels parts gweight gbias", channels.count, parts, gweight, gbias),
-                **named("sums products invstd", *partial, invstd),
-            },
+            joined(
+                by_name("channels parts gweight gbias", channels.count, parts, gweight, gbias),
+                by_name("sums products invstd", *partial, invstd),
+            ),
             global_size=(round_up(channels.count, group),),
             local_size=(group,),
             flops=2 * partial[0].size,
@@ -242,11 +242,11 @@ def _statistics(
         _parts(target, channels, (means, squares), (x,), acc),
         STATISTICS.launch(
             {"acc": acc.ctype},
-            {
-                **named("channels total part_size parts eps", *sizes),
-                **named("mean invstd var", mean, invstd, var),
-                **named("means squares", means, squares),
-            },
+            joined(
+                by_name("channels total part_size parts eps", *sizes),
+                by_name("mean invstd var", mean, invstd, var),
+                by_name("means squares", means, squares),
+            ),
             global_size=(round_up(channels.count, group),),
             local_size=(group,),
             flops=8 * means.size,
@@ -292,12 +292,20 @@ def _parts(
     columns = channels.inner == 1
     part_size = channels.part_size()
     parts = outputs[0].shape[1]
-    args = {
-        **named("channels inner total", channels.count, channels.inner, channels.total),
-        **named("part_size parts first second", part_size, parts, *outputs),
+    args: dict[str, Any] = {
+        "channels": channels.count,
+        "inner": channels.inner,
+        "total": channels.total,
+        "part_size": part_size,
+        "parts": parts,
+        "first": outputs[0],
+        "second": outputs[1],
         **dict(zip(("x", "gy", "mean"), inputs, strict=False)),
     }
-    cost = {"flops": 4 * x.size, "bytes": sum(a.nbytes for a in (*outputs, *inputs))}
+    cost: dict[str, Any] = {
+        "flops": 4 * x.size,
+        "bytes": sum(a.nbytes for a in (*outputs, *inputs)),
+    }
     if (
         target.traits.dedicated_local_memory
         and not columns
@@ -327,6 +335,5 @@ def _parts(
         {**params, "lanes": lanes},
         args,
         global_size=(items * parts,),
-        local_size=(1,),
         **cost,
     )

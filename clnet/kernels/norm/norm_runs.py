@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import DeviceTraits, Launch
 from ...values.dtypes import float32, float64
 from ...values.shapes import ceil_div
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 
 RUNS = Kernel(
     "norm_runs",
@@ -55,9 +55,9 @@ def runs(traits: DeviceTraits, args: dict[str, Any]) -> Launch:
     # Three numbers of reads, so that there are few kernels.
     most = _KEPT // width
     reads = next(r for r in (most // 8, most // 4, most) if r >= reads)
-    shape = named("group width reads", group, width, reads)
+    shape = by_name("group width reads", group, width, reads)
     return RUNS.launch(
-        {"grad": gy is not None, "ctype": x.dtype.ctype, **shape},
+        joined(by_name("grad ctype", gy is not None, x.dtype.ctype), shape),
         args,
         global_size=(args["channels"] * args["parts"] * group,),
         local_size=(group,),

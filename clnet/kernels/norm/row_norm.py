@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..streaming import streams_rows
 
 ROWS = Kernel("row_norm_rows", "norm/row_norm.mako")
@@ -57,20 +59,19 @@ def row_norm(
     if x.size == 0:
         return []
     rows, n = x.shape
-    params = {
-        **named("centred weighted biased", mean is not None, weight is not None, bias is not None),
-        "ctype": x.dtype.ctype,
-    }
-    arrays = named("y mean invstd x weight bias", y, mean, invstd, x, weight, bias)
-    args = {**named("rows n eps", rows, n, eps), **arrays}
-    moved = sum(a.nbytes for a in arrays.values() if a is not None)
-    cost = {"flops": 8 * x.size, "bytes": moved}
+    params = by_name(
+        "ctype centred weighted biased",
+        *(x.dtype.ctype, mean is not None, weight is not None, bias is not None),
+    )
+    arrays = (y, mean, invstd, x, weight, bias)
+    args = by_name("rows n eps y mean invstd x weight bias", rows, n, eps, *arrays)
+    cost: dict[str, Any] = {"flops": 8 * x.size, "bytes": nbytes_of(arrays)}
     if target.traits.dedicated_local_memory:
         share, kept, own = _sharing(target, n, centred=mean is not None)
         group = share * kept
         return [
             GROUP.launch(
-                {**params, **named("group reduce_items own", group, share, own)},
+                joined(params, by_name("group reduce_items own", group, share, own)),
                 args,
                 global_size=(ceil_div(rows, kept) * group,),
                 local_size=(group,),
@@ -81,10 +82,9 @@ def row_norm(
     per_item = rows_per_item(rows, n, target.traits.compute_units * _ITEMS_PER_UNIT)
     return [
         ROWS.launch(
-            {**params, "lanes": lanes, "stream": streams_rows(y, n, lanes)},
-            {**args, "rows_per_item": per_item},
+            joined(params, by_name("lanes stream", lanes, streams_rows(y, n, lanes))),
+            joined(args, by_name("rows_per_item", per_item)),
             global_size=(ceil_div(rows, per_item),),
-            local_size=(1,),
             **cost,
         )
     ]

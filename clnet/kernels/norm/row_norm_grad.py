@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..grid import lanes_of
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
 from .row_norm import AT_ONCE, group_shape, require_dense, rows_per_item
@@ -54,40 +54,38 @@ def row_norm_grad(
     memory = Scratch(x.device)
     cut = _Cut.of(target, x, len(sums))
     partial = [Array.scratch(memory, (cut.parts, cut.step), a.dtype) for a in sums]
-    arrays = {
-        **dict(zip(("gweight", "gbias"), partial, strict=False)),
-        **named("gx gy x mean invstd weight", gx, gy, x, mean, invstd, weight),
-    }
-    params = {
-        **named("centred weighted summed", mean is not None, weight is not None, bool(sums)),
-        "ctype": x.dtype.ctype,
-    }
+    arrays = (gx, gy, x, mean, invstd, weight, *partial)
+    params = by_name(
+        "ctype centred weighted summed",
+        *(x.dtype.ctype, mean is not None, weight is not None, bool(sums)),
+    )
     if target.traits.dedicated_local_memory:
         share, kept = group_shape(target, n)
-        kernel, own = GROUP, named("group reduce_items", share * kept, share)
+        kernel, own = GROUP, by_name("group reduce_items", share * kept, share)
         items, group = ceil_div(cut.parts, kept) * share * kept, share * kept
     else:
         lanes = lanes_of(target, x.dtype.itemsize)
-        kernel, own = ROWS, named("lanes stream", lanes, streams_rows(gx, n, lanes))
+        kernel, own = ROWS, by_name("lanes stream", lanes, streams_rows(gx, n, lanes))
         items, group = cut.parts, 1
     launches: list[Launch] = []
     if x.size:
         launch = kernel.launch(
-            {**params, **own},
-            {
-                "rows_per_part" if kernel is GROUP else "rows_per_item": cut.rows,
-                **named("rows n part_step", rows, n, cut.step),
-                **arrays,
-            },
+            joined(params, own),
+            joined(
+                by_name("rows n part_step", rows, n, cut.step),
+                by_name("rows_per_part" if kernel is GROUP else "rows_per_item", cut.rows),
+                by_name("gx gy x mean invstd weight", *arrays[:6]),
+                dict(zip(("gweight", "gbias"), partial, strict=False)),
+            ),
             global_size=(items,),
             local_size=(group,),
             flops=16 * x.size,
-            bytes=sum(a.nbytes for a in arrays.values() if a is not None),
+            bytes=nbytes_of(arrays),
         )
         launches.append(launch)
     for out, each in zip(sums, partial, strict=True):
-        joined = each.view((cut.parts, n), (cut.step, 1))
-        launches += reduce(target, out, joined, dims=(0,), kind=Reduction.SUM, memory=memory)
+        rows_of_parts = each.view((cut.parts, n), (cut.step, 1))
+        launches += reduce(target, out, rows_of_parts, dims=(0,), kind=Reduction.SUM, memory=memory)
     return launches
 
 

@@ -7,14 +7,12 @@ of them; kinds that take 64 (float64, integers) make elements ``2 i`` and ``2 i 
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Arguments, Kernel, by_name, joined
 
 Cell = int | HostScalar
 """A whole number, or a cell that holds one when the kernel is enqueued."""
@@ -43,7 +41,7 @@ def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[L
     Returns:
         The launches; none for no elements.
     """
-    return _launches(target, _BITS, {}, y, named("seed offset", seed, offset), per_item=_WORDS)
+    return _launches(target, _BITS, {}, y, by_name("seed offset", seed, offset), per_item=_WORDS)
 
 
 def uniform(
@@ -63,7 +61,7 @@ def uniform(
         The launches; none for no elements.
     """
     real = _real(y)
-    args = named("seed offset low span high", seed, offset, low, high - low, high)
+    args = by_name("seed offset low span high", seed, offset, low, high - low, high)
     params = {"ctype": y.dtype.ctype, "real": real}
     return _launches(target, _UNIFORM, params, y, args, per_item=_per_item(real))
 
@@ -86,7 +84,7 @@ def normal(
     """
     real = _real(y)
     params = {"ctype": y.dtype.ctype, "real": real}
-    args = named("seed offset mean std", seed, offset, mean, std)
+    args = by_name("seed offset mean std", seed, offset, mean, std)
     return _launches(target, _NORMAL, params, y, args, per_item=_per_item(real))
 
 
@@ -103,7 +101,7 @@ def bernoulli(target: Target, y: Array, *, seed: Cell, offset: Cell, p: float) -
     Returns:
         The launches; none for no elements.
     """
-    args = named("seed offset p", seed, offset, p)
+    args = by_name("seed offset p", seed, offset, p)
     return _launches(target, _BERNOULLI, {"ctype": y.dtype.ctype}, y, args, per_item=_WORDS)
 
 
@@ -128,7 +126,7 @@ def integers(
     """
     if not 0 < high - low < 2**63:
         raise ArgumentError("randint", "high - low lies in [1, 2**63)", low=low, high=high)
-    args = named("seed offset low span", seed, offset, low, high - low)
+    args = by_name("seed offset low span", seed, offset, low, high - low)
     return _launches(target, _INTEGER, {"ctype": y.dtype.ctype}, y, args, per_item=_WORDS // 2)
 
 
@@ -152,7 +150,7 @@ def dropout(
         The launches; none for no elements.
     """
     scale = 1 / (1 - p) if p < 1 else 0.0
-    args = named("x seed offset p scale", x, seed, offset, p, scale)
+    args = by_name("x seed offset p scale", x, seed, offset, p, scale)
     moved = y.nbytes + x.nbytes
     params = {"ctype": y.dtype.ctype}
     return _launches(target, _DROPOUT, params, y, args, per_item=_WORDS, moved=moved)
@@ -171,7 +169,7 @@ def _launches(
     kernel: Kernel,
     params: dict[str, str],
     y: Array,
-    args: dict[str, Any],
+    args: Arguments,
     *,
     per_item: int,
     moved: int | None = None,
@@ -179,13 +177,11 @@ def _launches(
     if y.size == 0:
         return []
     drawn = ceil_div(y.size, per_item)
-    global_size, local_size = items(target, drawn)
     return [
         kernel.launch(
             params,
-            {"n": y.size, "y": y, **args},
-            global_size=global_size,
-            local_size=local_size,
+            joined(by_name("n y", y.size, y), args),
+            **items(target, drawn),
             flops=_PHILOX_OPERATIONS * drawn + 2 * y.size,
             bytes=y.nbytes if moved is None else moved,
         )

@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import items
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..moving import repeat, repeats
 from .pool_vectors import avg_pool_vectors, lanes_inside
 from .window import (
@@ -63,18 +63,16 @@ def avg_pool(
     if lanes:
         how: dict[str, Any] = {"include_pad": include_pad, "divisor": divisor}
         return [avg_pool_vectors(target, y, x, window, lanes, **how)]
-    params = {
-        **_types(y),
-        "by_rows": by_rows(target),
-        "unchecked": unchecked(target, window, y, x),
-        "include_pad": include_pad,
-        "divisor": divisor,
-        **window.params(dilated=False),
-    }
+    params = joined(
+        _types(y),
+        by_name("by_rows unchecked", by_rows(target), unchecked(target, window, y, x)),
+        by_name("include_pad divisor", include_pad, divisor),
+        window.params(dilated=False),
+    )
     return [
         _AVG_POOL.launch(
             params,
-            {**plane_sizes(y, y, x), "y": y, "x": x},
+            joined(plane_sizes(y, y, x), by_name("y x", y, x)),
             **plane_items(target, y),
             flops=y.size * window.kh * window.kw,
             bytes=x.nbytes + y.nbytes,
@@ -98,7 +96,7 @@ def adaptive_avg_pool(target: Target, y: Array, x: Array) -> list[Launch]:
     cost: dict[str, Any] = {"flops": x.size, "bytes": x.nbytes + y.nbytes}
     if y.shape[-2:] == (1, 1):
         return [_plane_mean(target, y, x, cost)]
-    params = {**_types(y), "by_rows": by_rows(target), **_planes(x, y)}
+    params = joined(_types(y), by_name("by_rows", by_rows(target)), _planes(x, y))
     args = {"rows": y.size // y.shape[-1], "y": y, "x": x}
     return [_ADAPTIVE.launch(params, args, **plane_items(target, y), **cost)]
 
@@ -123,20 +121,20 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
     sizes, arrays = _planes(gx, gy), {"gx": gx, "gy": gy}
     if by_rows(target):
         shape: dict[str, Any] = {"global_size": (planes_of(gx),), "local_size": (1,)}
-        planes = {"ctype": gx.dtype.ctype, **sizes}
+        planes = joined(by_name("ctype", gx.dtype.ctype), sizes)
         return [_ADAPTIVE_GRADIENT_PLANES.launch(planes, arrays, **shape, **cost)]
-    global_size, local_size = items(target, gx.size)
-    shape = {"global_size": global_size, "local_size": local_size}
     args = {"rows": gx.size // gx.shape[-1], **arrays}
-    return [_ADAPTIVE_GRADIENT.launch({**_types(gx), **sizes}, args, **shape, **cost)]
+    return [
+        _ADAPTIVE_GRADIENT.launch(joined(_types(gx), sizes), args, **items(target, gx.size), **cost)
+    ]
 
 
 def _types(array: Array) -> dict[str, str]:
     return {"ctype": array.dtype.ctype, "real": real_type(array)}
 
 
-def _planes(x: Array, y: Array) -> dict[str, int]:
-    return named("h w oh ow", *x.shape[-2:], *y.shape[-2:])
+def _planes(x: Array, y: Array) -> Named:
+    return by_name("h w oh ow", *x.shape[-2:], *y.shape[-2:])
 
 
 def _plane_mean(target: Target, y: Array, x: Array, cost: dict[str, Any]) -> Launch:

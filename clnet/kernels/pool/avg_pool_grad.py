@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import items, lanes_of
-from ..kernel import Kernel
+from ..kernel import Kernel, by_name, joined
 from ..streaming import streams
 from .avg_pool import LAWS
 from .window import Window, by_rows, plane_sizes, planes_of, real_type
@@ -45,32 +45,34 @@ def avg_pool_gradient(
         "flops": gy.size * (window.kh * window.kw + 1),
         "bytes": gx.nbytes + gy.nbytes,
     }
-    params = {
-        "ctype": gx.dtype.ctype,
-        "include_pad": include_pad,
-        "divisor": divisor,
-        **window.params(dilated=False),
-    }
-    args = {**plane_sizes(gx, gy, gx), "gx": gx, "gy": gy}
+    params = joined(
+        by_name("ctype include_pad divisor", gx.dtype.ctype, include_pad, divisor),
+        window.params(dilated=False),
+    )
+    arrays = by_name("gx gy", gx, gy)
     strip, room = _strip(target, gx, window)
     if strip:
         planes, units = planes_of(gx), target.traits.compute_units
         each = ceil_div(planes, units * _ITEMS_PER_UNIT)
         lanes = lanes_of(target, gx.dtype.itemsize)
-        params |= {"lanes": lanes, "room": room, "stream": streams(gx, lanes)}
-        del args["rows"]
         return [
             _STRIPS.launch(
-                params,
-                {"planes": planes, "planes_each": each, "strip": strip, **args},
+                joined(params, by_name("lanes room stream", lanes, room, streams(gx, lanes))),
+                joined(
+                    by_name("planes planes_each strip", planes, each, strip),
+                    by_name("out_h out_w height width", *gy.shape[-2:], *gx.shape[-2:]),
+                    arrays,
+                ),
                 global_size=(ceil_div(planes, each),),
-                local_size=(1,),
                 **cost,
             )
         ]
-    global_size, local_size = items(target, gx.size)
-    shape: dict[str, Any] = {"global_size": global_size, "local_size": local_size}
-    return [_GRADIENT.launch({**params, "real": real_type(gx)}, args, **shape, **cost)]
+    params = joined(params, by_name("real", real_type(gx)))
+    return [
+        _GRADIENT.launch(
+            params, joined(plane_sizes(gx, gy, gx), arrays), **items(target, gx.size), **cost
+        )
+    ]
 
 
 def _strip(target: Target, gx: Array, window: Window) -> tuple[int, int]:

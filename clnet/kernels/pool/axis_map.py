@@ -65,6 +65,4 @@ def axis_map(
     if by_rows(target) and run >= _LEAST_RUN and runs >= target.traits.compute_units:
         shape: dict[str, Any] = {"global_size": (runs,), "local_size": (1,)}
         return [_ROWS.launch({**params, "terms": terms}, {"count": runs, **args}, **shape, **cost)]
-    global_size, local_size = items(target, y.size)
-    shape = {"global_size": global_size, "local_size": local_size}
-    return [_MAP.launch(params, {"count": y.size, **args}, **shape, **cost)]
+    return [_MAP.launch(params, {"count": y.size, **args}, **items(target, y.size), **cost)]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
-from ..kernel import Kernel
+from ..kernel import Kernel, Named, by_name, joined
 from .blocked_pool import BLOCKS, blocked_sizes, blocked_steps, past_caches, rows_of
 from .window import Window
 
@@ -28,11 +28,11 @@ class Means(NamedTuple):
     include_pad: bool = True
     divisor: int = 0
 
-    def params(self) -> dict[str, int]:
+    def params(self) -> Named:
         """Parameters of the kernels."""
         window = self.window or Window(1, 1, 1, 1)
         how = {"include_pad": self.include_pad, "divisor": self.divisor}
-        return {**how, **window.params(dilated=False)}
+        return joined(how, window.params(dilated=False))
 
 
 AVG = Kernel("blocked_avg_pool", _TEMPLATE, BLOCKS)
@@ -56,10 +56,9 @@ def blocked_avg_pool(y: Array, x: Array, *, means: Means) -> list[Launch]:
         return []
     return [
         AVG.launch(
-            {"lanes": y.shape[-1], "adaptive": means.window is None, **means.params()},
-            {**blocked_sizes(y, x), **blocked_steps(x), "y": y, "x": x},
+            joined(by_name("lanes adaptive", y.shape[-1], means.window is None), means.params()),
+            joined(blocked_sizes(y, x), blocked_steps(x), by_name("y x", y, x)),
             global_size=(rows_of(y),),
-            local_size=(1,),
             flops=max(x.size, y.size),
             bytes=x.nbytes + y.nbytes,
         )
@@ -90,8 +89,8 @@ def blocked_avg_pool_gradient(
     if means.window is not None:
         each = ceil_div(rows, most)
         items: dict[str, Any] = {"global_size": (ceil_div(rows, each),), "local_size": (1,)}
-        args = {"rows": rows, "each": each, **blocked_sizes(gy, gx), **arrays}
-        return [GRADIENT.launch({**params, **means.params()}, args, **items, **cost)]
+        args = joined(by_name("rows each", rows, each), blocked_sizes(gy, gx), arrays)
+        return [GRADIENT.launch(joined(params, means.params()), args, **items, **cost)]
     if gy.shape[2:4] == (1, 1):
         planes = gy.size // lanes
         each = ceil_div(planes, most)
@@ -99,5 +98,5 @@ def blocked_avg_pool_gradient(
         args = {"planes": planes, "each": each, "size": gx.size // gy.size, **arrays}
         return [PLANE_GRADIENT.launch(params, args, **items, **cost)]
     items = {"global_size": (rows,), "local_size": (1,)}
-    args = {**blocked_sizes(gy, gx), **arrays}
+    args = joined(blocked_sizes(gy, gx), arrays)
     return [PARTS_GRADIENT.launch({"lanes": lanes}, args, **items, **cost)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import streams_rows
 from .window import Window
 
@@ -32,8 +32,8 @@ def blocked_max_pool(y: Array, x: Array, *, window: Window, index: Array | None)
         return []
     return [
         MAX.launch(
-            {"lanes": y.shape[-1], "with_index": index is not None, **window.params()},
-            {**blocked_sizes(y, x), **blocked_steps(x), "y": y, "index": index, "x": x},
+            joined(by_name("lanes with_index", y.shape[-1], index is not None), window.params()),
+            joined(blocked_sizes(y, x), blocked_steps(x), by_name("y index x", y, index, x)),
             global_size=(rows_of(y),),
             local_size=_ONE,
             flops=y.size * window.kh * window.kw,
@@ -60,8 +60,8 @@ def blocked_max_pool_gradient(
         return []
     return [
         MAX_GRADIENT.launch(
-            {"lanes": gx.shape[-1], "stream": past_caches(gx), **window.params()},
-            {**blocked_sizes(gy, gx), "gx": gx, "gy": gy, "index": index},
+            joined(by_name("lanes stream", gx.shape[-1], past_caches(gx)), window.params()),
+            joined(blocked_sizes(gy, gx), by_name("gx gy index", gx, gy, index)),
             global_size=(rows_of(gx),),
             local_size=_ONE,
             flops=gy.size * window.kh * window.kw,
@@ -70,14 +70,14 @@ def blocked_max_pool_gradient(
     ]
 
 
-def blocked_sizes(y: Array, x: Array) -> dict[str, int]:
+def blocked_sizes(y: Array, x: Array) -> Named:
     """The sizes of an output and an input plane."""
-    return named("out_h out_w height width", *y.shape[2:4], *x.shape[2:4])
+    return by_name("out_h out_w height width", *y.shape[2:4], *x.shape[2:4])
 
 
-def blocked_steps(x: Array) -> dict[str, int]:
+def blocked_steps(x: Array) -> Named:
     """How many blocks of channels an image has, and its steps over images and blocks."""
-    return named("groups image_step group_step", x.shape[1], *x.strides[:2])
+    return by_name("groups image_step group_step", x.shape[1], *x.strides[:2])
 
 
 def rows_of(result: Array) -> int:

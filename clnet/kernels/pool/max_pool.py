@@ -7,7 +7,7 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ..grid import items, lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams_rows
 from .pool_vectors import lanes_inside, max_pool_vectors
 from .window import Window, by_rows, plane_items, plane_sizes, planes_of, real_type, unchecked
@@ -48,18 +48,15 @@ def max_pool(
     if lanes and index_type == "int":
         return [max_pool_vectors(target, y, x, index, window, lanes)]
     positions = {} if index is None else {"index": index}
-    params = {
-        "ctype": y.dtype.ctype,
-        "index_type": index_type,
-        "with_index": index is not None,
-        "by_rows": by_rows(target),
-        "unchecked": unchecked(target, window, y, x),
-        **window.params(),
-    }
+    params = joined(
+        by_name("ctype index_type with_index", y.dtype.ctype, index_type, index is not None),
+        by_name("by_rows unchecked", by_rows(target), unchecked(target, window, y, x)),
+        window.params(),
+    )
     return [
         _MAX_POOL.launch(
             params,
-            {**plane_sizes(y, y, x), "y": y, "x": x, **positions},
+            joined(plane_sizes(y, y, x), by_name("y x", y, x), positions),
             **plane_items(target, y),
             flops=y.size * window.kh * window.kw,
             bytes=x.nbytes + y.nbytes + (0 if index is None else index.nbytes),
@@ -93,11 +90,9 @@ def max_pool_gradient(
         shape: dict[str, Any] = {"global_size": (planes,), "local_size": (1,)}
         params = {**types, **_past_caches(target, gx, gx.size // planes)}
         return [_GRADIENT_PLANES.launch(params, args, **shape, **cost)]
-    params = {**types, "real": real_type(gx), **window.params()}
-    args = {**plane_sizes(gx, gy, gx), **arrays}
-    global_size, local_size = items(target, gx.size)
-    shape = {"global_size": global_size, "local_size": local_size}
-    return [_GRADIENT.launch(params, args, **shape, **cost)]
+    params = joined(types, by_name("real", real_type(gx)), window.params())
+    args = joined(plane_sizes(gx, gy, gx), arrays)
+    return [_GRADIENT.launch(params, args, **items(target, gx.size), **cost)]
 
 
 def _past_caches(target: Target, gx: Array, size: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Arguments, Constraint, Kernel, by_name, joined
 from .window import Window, by_rows, plane_sizes
 
 __all__ = ["avg_pool_vectors", "lanes_inside", "max_pool_vectors"]
@@ -68,7 +68,7 @@ def max_pool_vectors(
         window: how it lies.
         lanes: what :func:`lanes_inside` said.
     """
-    params = {"with_index": index is not None, "lanes": lanes, **window.params()}
+    params = joined(by_name("with_index lanes", index is not None, lanes), window.params())
     return _launch(target, _MAX, params, {"y": y, "index": index, "x": x}, window)
 
 
@@ -94,27 +94,26 @@ def avg_pool_vectors(
         divisor: what the sums are divided by, 0 for the number of elements.
     """
     how = {"include_pad": include_pad, "divisor": divisor, "lanes": lanes}
-    params = {**how, **window.params(dilated=False)}
+    params = joined(how, window.params(dilated=False))
     return _launch(target, _MEAN, params, {"y": y, "x": x}, window)
 
 
 def _launch(
     target: Target,
     kernel: Kernel,
-    params: dict[str, Any],
+    params: Arguments,
     arrays: dict[str, Any],
     window: Window,
 ) -> Launch:
     y, x = arrays["y"], arrays["x"]
     sizes = plane_sizes(y, y, x)
-    rows = sizes["rows"]
+    rows = y.size // y.shape[-1]
     fair = rows // (_GROUPS_PER_UNIT * target.traits.compute_units)
     some = max(1, min(_GROUP_WINDOWS // y.shape[-1], fair))
     return kernel.launch(
         params,
-        {"some": some, **sizes, **arrays},
+        joined(by_name("some", some), sizes, arrays),
         global_size=(ceil_div(rows, some),),
-        local_size=(1,),
         flops=y.size * window.kh * window.kw,
         bytes=sum(array.nbytes for array in arrays.values() if array is not None),
     )

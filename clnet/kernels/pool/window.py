@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import Target
 from ..grid import items
-from ..kernel import named
+from ..kernel import Named, by_name
 
 # Elements of a window that are written out one by one.
 _MOST_UNROLLED = 64
@@ -33,10 +33,10 @@ class Window(NamedTuple):
     dh: int = 1
     dw: int = 1
 
-    def params(self, *, dilated: bool = True) -> dict[str, int]:
+    def params(self, *, dilated: bool = True) -> Named:
         """It as parameters of a kernel, of means without steps within a window."""
         names = "kh kw sh sw ph pw dh dw" if dilated else "kh kw sh sw ph pw"
-        return named(names, *(self if dilated else self[:6]))
+        return by_name(names, *(self if dilated else self[:6]))
 
     def inside(self, y: Array, x: Array) -> bool:
         """Whether no window of ``y`` reaches over an edge of ``x``."""
@@ -64,9 +64,9 @@ def real_type(array: Array) -> str:
     return "double" if array.dtype.compute == "float64" else "float"
 
 
-def plane_sizes(result: Array, y: Array, x: Array) -> dict[str, int]:
+def plane_sizes(result: Array, y: Array, x: Array) -> Named:
     """Rows of what is written, and the sizes of an output and an input plane."""
-    return named(
+    return by_name(
         "rows out_h out_w height width",
         result.size // result.shape[-1],
         *(y.shape[-2:] + x.shape[-2:]),
@@ -77,8 +77,7 @@ def plane_items(target: Target, result: Array) -> dict[str, Any]:
     """Global and local size to make ``result`` by rows or by elements."""
     if by_rows(target):
         return {"global_size": (result.size // result.shape[-1],), "local_size": (1,)}
-    global_size, local_size = items(target, result.size)
-    return {"global_size": global_size, "local_size": local_size}
+    return items(target, result.size)
 
 
 def planes_of(array: Array) -> int:

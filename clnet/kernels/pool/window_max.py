@@ -9,7 +9,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import from_name
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Arguments, Kernel, by_name, joined
 
 _WINDOW = Kernel("window_max", "pool/window_max.mako")
 _PART = Kernel("part_max", "pool/window_max.mako")
@@ -47,21 +47,19 @@ def window_max(target: Target, index: Array, x: Array, window: Window3 | None) -
     """
     if index.size == 0:
         return []
-    params = named(
+    params = by_name(
         "ctype stored real", x.dtype.ctype, x.dtype.stored, from_name(x.dtype.compute).ctype
     )
-    sizes = named("count od oh ow d h w", index.size, *index.shape[-3:], *x.shape[-3:])
-    settings: dict[str, int] = {}
+    sizes = by_name("count od oh ow d h w", index.size, *index.shape[-3:], *x.shape[-3:])
+    settings: Arguments = {}
     if window is not None:
         lengths = [length for triple in window for length in triple]
-        settings = named("kd kh kw sd sh sw pd ph pw gd gh gw", *lengths)
-    global_size, local_size = items(target, index.size)
+        settings = by_name("kd kh kw sd sh sw pd ph pw gd gh gw", *lengths)
     return [
         (_PART if window is None else _WINDOW).launch(
             params,
-            {**sizes, **settings, "index": index, "x": x},
-            global_size=global_size,
-            local_size=local_size,
+            joined(sizes, settings, by_name("index x", index, x)),
+            **items(target, index.size),
             flops=index.size * prod(window.size) if window else x.size,
             bytes=index.nbytes + x.nbytes,
         )

@@ -11,7 +11,7 @@ from ...errors import ArgumentError
 from ...values.dtypes import int64
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import lanes_of
-from ..kernel import Kernel, named
+from ..kernel import Kernel, Named, by_name, joined
 from .reduce import Reduction, accumulator
 
 ROWS = Kernel("arg_reduce_rows", "reduce/arg_reduce.mako")
@@ -112,25 +112,23 @@ def _parts(target: Target, problem: _Problem) -> int:
     return ceil_div(problem.n, ceil_div(problem.n, parts))
 
 
-def _cost(problem: _Problem, parts: int) -> dict[str, int]:
+def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
     elements = problem.outs * problem.n
     itemsize = problem.x.dtype.itemsize
     return {"flops": elements, "bytes": elements * itemsize + problem.outs * parts * (itemsize + 8)}
 
 
-def _params(problem: _Problem) -> dict[str, Any]:
-    return named("kind ctype acc", problem.kind, problem.x.dtype.ctype, problem.acc)
+def _params(problem: _Problem) -> Named:
+    return by_name("kind ctype acc", problem.kind, problem.x.dtype.ctype, problem.acc)
 
 
-def _args(problem: _Problem, out: Array, where: Array, parts: int) -> dict[str, Any]:
+def _args(problem: _Problem, out: Array, where: Array, parts: int) -> Named:
     """The arguments that all searches have."""
-    return {
-        **named("n part_size parts", problem.n, ceil_div(problem.n, parts), parts),
-        "step": problem.step,
-        "kept_size{i}": problem.sizes,
-        "kept_x{i}": problem.strides,
-        **named("out where x", out, where, problem.x),
-    }
+    return joined(
+        by_name("n part_size parts", problem.n, ceil_div(problem.n, parts), parts),
+        by_name("step kept_size{i} kept_x{i}", problem.step, problem.sizes, problem.strides),
+        by_name("out where x", out, where, problem.x),
+    )
 
 
 def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: int) -> Launch:
@@ -138,15 +136,14 @@ def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: 
     lanes = lanes_of(target, itemsize)
     place = "long" if itemsize == 8 else "int"
     rank = len(problem.sizes)
-    params = {**_params(problem), "place": place, "lanes": lanes, "kept_rank": rank}
+    params = joined(_params(problem), by_name("place lanes kept_rank", place, lanes, rank))
     args = _args(problem, out, where, parts)
     if problem.columns and problem.step != 1:
         blocks = ceil_div(problem.sizes[-1], lanes)
         return COLUMNS.launch(
             params,
-            {"blocks": blocks, **args},
+            joined(by_name("blocks", blocks), args),
             global_size=(problem.outs // problem.sizes[-1] * blocks * parts,),
-            local_size=(1,),
             **_cost(problem, parts),
         )
     jobs = problem.outs * parts
@@ -155,9 +152,8 @@ def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: 
     per_item = ceil_div(jobs, items)
     return ROWS.launch(
         params,
-        {"jobs": jobs, "jobs_per_item": per_item, **args},
+        joined(by_name("jobs jobs_per_item", jobs, per_item), args),
         global_size=(ceil_div(jobs, per_item),),
-        local_size=(1,),
         **_cost(problem, parts),
     )
 
@@ -175,10 +171,10 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
 def _group(target: Target, problem: _Problem, out: Array, where: Array, parts: int) -> Launch:
     share, kept = _group_shape(target, problem)
     group, rank = share * kept, len(problem.sizes)
-    shape = named("group reduce_items kept_fast kept_rank", group, share, problem.columns, rank)
+    shape = by_name("group reduce_items kept_fast kept_rank", group, share, problem.columns, rank)
     return GROUP.launch(
-        {**_params(problem), **shape},
-        {"outs": problem.outs, **_args(problem, out, where, parts)},
+        joined(_params(problem), shape),
+        joined(by_name("outs", problem.outs), _args(problem, out, where, parts)),
         global_size=(ceil_div(problem.outs, kept) * parts * group,),
         local_size=(group,),
         **_cost(problem, parts),
@@ -189,10 +185,10 @@ def _pick(problem: _Problem, out: Array, where: Array, partial: Array, places: A
     itemsize = problem.x.dtype.itemsize
     return PICK.launch(
         _params(problem),
-        {
-            **named("outs parts", problem.outs, partial.shape[1]),
-            **named("out where values places", out, where, partial, places),
-        },
+        joined(
+            by_name("outs parts", problem.outs, partial.shape[1]),
+            by_name("out where values places", out, where, partial, places),
+        ),
         global_size=(ceil_div(problem.outs, _PICK_GROUP) * _PICK_GROUP,),
         local_size=(_PICK_GROUP,),
         flops=partial.size,

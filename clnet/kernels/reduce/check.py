@@ -9,7 +9,7 @@ from ...device import Check, Launch, Target
 from ...values.dtypes import Kind
 from ...values.shapes import ceil_div
 from ..grid import items
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 
 # Elements of a work-item: a loop over them becomes one of vectors. GPUs' neighbours read together.
 _BLOCK = 1024
@@ -60,14 +60,12 @@ def check(
     kind = 0 if whole else 2 if x.dtype.name == "float64" else 1
     ctype = "uchar" if x.dtype.kind is Kind.BOOL else x.dtype.ctype
     low, high = (int(low), int(high)) if whole else (low, high)
-    params = named("ctype bad block kind", ctype, bad.value, block, kind)
-    global_size, local_size = items(target, ceil_div(x.size, block))
+    params = by_name("ctype bad block kind", ctype, bad.value, block, kind)
     return [
         _ELEMENTS.launch(
-            {**params, "gate": "" if gate is None else gate.dtype.ctype},
-            named("n low high x gate", x.size, low, high, x, gate),
-            global_size=global_size,
-            local_size=local_size,
+            joined(params, by_name("gate", "" if gate is None else gate.dtype.ctype)),
+            by_name("n low high x gate", x.size, low, high, x, gate),
+            **items(target, ceil_div(x.size, block)),
             flops=0,
             bytes=x.nbytes if gate is None else 0,
         ).reporting(report)

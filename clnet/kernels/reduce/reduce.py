@@ -259,7 +259,7 @@ def _flat(problem: _Problem) -> str:
     return "int" if problem.total < 2**31 - 2**16 else "long"
 
 
-def _cost(problem: _Problem, parts: int) -> dict[str, int]:
+def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
     elements = problem.outs * problem.total
     written = problem.outs * parts * problem.out.dtype.itemsize
     per_element = 2 if problem.load == "square" else 1
@@ -286,7 +286,6 @@ def _rows(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
         params,
         {"jobs": jobs, "jobs_per_item": per_item, **args},
         global_size=(ceil_div(jobs, per_item),),
-        local_size=(1,),
         **_cost(problem, parts),
     )
 
@@ -301,7 +300,6 @@ def _columns(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
         {**_params(problem), "lanes": lanes, "block": _COLUMN_BLOCK},
         {"blocks": blocks, **args},
         global_size=(problem.outs // width * blocks * parts,),
-        local_size=(1,),
         **_cost(problem, parts),
     )
 

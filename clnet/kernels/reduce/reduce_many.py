@@ -10,7 +10,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name, joined
 from .reduce import Reduction, reduce
 
 _ARGUMENT_BYTES = 1024
@@ -77,10 +77,10 @@ def _launch(target: Target, partial: Array, segments: list[Array], join: str, lo
     groups = firsts.pop()
     count = 1 << (len(segments) - 1).bit_length()  # few kernels for all numbers of them
     none = count - len(segments)
-    params = {
-        **named("kind load ctype", join, load, partial.dtype.ctype),
-        **named("lanes group segments", lanes, group, count),
-    }
+    params = joined(
+        by_name("kind load ctype", join, load, partial.dtype.ctype),
+        by_name("lanes group segments", lanes, group, count),
+    )
     args = {
         "x_{k}": [*segments, *[segments[-1]] * none],
         "n_{k}": [*(x.size for x in segments), *[0] * none],

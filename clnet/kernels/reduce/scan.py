@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 from .scan_lines import carry_lines, scan_parts
 
 
@@ -102,7 +102,7 @@ def _scan(
         kind,
     )
     if not target.traits.dedicated_local_memory:
-        steps = named("out_outer out_step", out.outer, out.step)
+        steps = {"out_outer": out.outer, "out_step": out.step}
         launches.append(carry_lines(target, kind.value, extent, _PART, steps, out.array, before))
         return launches
     jobs = outer * (n - _PART) * inner
@@ -110,11 +110,11 @@ def _scan(
     launches.append(
         CARRY.launch(
             {"kind": kind.value, "ctype": x.array.dtype.ctype},
-            {
-                **named("jobs n inner part_size", jobs, n, inner, _PART),
-                **named("out_outer out_step", out.outer, out.step),
-                **named("out before", out.array, before),
-            },
+            joined(
+                by_name("jobs n inner part_size", jobs, n, inner, _PART),
+                by_name("out_outer out_step", out.outer, out.step),
+                by_name("out before", out.array, before),
+            ),
             global_size=(round_up(jobs, _LOCAL),),
             local_size=(_LOCAL,),
             flops=jobs,
@@ -127,17 +127,22 @@ def _scan(
 def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) -> Launch:
     """Each part scanned by itself."""
     outer, n, inner = extent
-    steps = named("out_outer out_step x_outer x_step", out.outer, out.step, x.outer, x.step)
+    steps = {
+        "out_outer": out.outer,
+        "out_step": out.step,
+        "x_outer": x.outer,
+        "x_step": x.step,
+    }
     if not target.traits.dedicated_local_memory:
         return scan_parts(target, kind.value, extent, _PART, steps, out.array, x.array)
     params = {"kind": kind.value, "ctype": x.array.dtype.ctype}
     parts = ceil_div(n, _PART)
     jobs = outer * parts * inner
-    args = {
-        **named("n inner parts part_size", n, inner, parts, _PART),
-        **steps,
-        **named("out x", out.array, x.array),
-    }
+    args = joined(
+        by_name("n inner parts part_size", n, inner, parts, _PART),
+        steps,
+        by_name("out x", out.array, x.array),
+    )
     cost = {"flops": outer * n * inner, "bytes": 2 * outer * n * inner * x.array.dtype.itemsize}
     # Neighbouring items of a GPU read neighbouring elements: along the axis, or beside it.
     if target.traits.dedicated_local_memory and inner < _NEIGHBOURS and n > _NEIGHBOURS:
@@ -151,7 +156,7 @@ def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) ->
         )
     return ITEMS.launch(
         params,
-        {"jobs": jobs, **args},
+        joined(by_name("jobs", jobs), args),
         global_size=(round_up(jobs, _LOCAL),),
         local_size=(_LOCAL,),
         **cost,

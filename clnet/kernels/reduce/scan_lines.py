@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 from ..streaming import streams_rows
 
 __all__ = ["carry_lines", "scan_parts"]
@@ -29,7 +30,7 @@ def scan_parts(
     kind: str,
     extent: tuple[int, int, int],
     part_size: int,
-    steps: dict[str, int],
+    steps: Mapping[str, int],
     out: Array,
     x: Array,
 ) -> Launch:
@@ -51,16 +52,17 @@ def scan_parts(
         "flops": outer * n * inner,
         "bytes": 2 * outer * n * inner * out.dtype.itemsize,
     }
-    args = {**named("n inner part_size", n, inner, part_size), **steps, "out": out, "x": x}
+    args = joined(
+        by_name("n inner part_size", n, inner, part_size), steps, by_name("out x", out, x)
+    )
     if inner >= lanes:
         units = target.traits.compute_units
         fair = ceil_div(inner, ceil_div(units, outer * parts))
         chunk = max(lanes, min(_CHUNK, fair) // lanes * lanes)
         return _NEIGHBOURS.launch(
-            named("kind ctype lanes", kind, ctype, lanes),
-            {"chunk": chunk, **args},
+            by_name("kind ctype lanes", kind, ctype, lanes),
+            joined(by_name("chunk", chunk), args),
             global_size=(ceil_div(inner, chunk), parts, outer),
-            local_size=(1, 1, 1),
             **cost,
         )
     out_step = steps["out_step"]
@@ -72,12 +74,11 @@ def scan_parts(
             out.view(out.shape, out.strides, out.offset + min(0, out_step) * (n - 1)), n, lanes
         )
     )
-    streamed = named("lanes reverse", lanes if past_caches else 0, past_caches and out_step < 0)
+    streamed = by_name("lanes reverse", lanes if past_caches else 0, past_caches and out_step < 0)
     return _SCAN_LINES.launch(
-        {**named("kind ctype lines", kind, ctype, _LINES), **streamed},
-        {"outers": outer, "parts": parts, **args},
+        joined(by_name("kind ctype lines", kind, ctype, _LINES), streamed),
+        joined(by_name("outers parts", outer, parts), args),
         global_size=(ceil_div(outer * parts * inner, _LINES),),
-        local_size=(1,),
         **cost,
     )
 
@@ -87,7 +88,7 @@ def carry_lines(
     kind: str,
     extent: tuple[int, int, int],
     part_size: int,
-    steps: dict[str, int],
+    steps: Mapping[str, int],
     out: Array,
     before: Array,
 ) -> Launch:
@@ -105,14 +106,13 @@ def carry_lines(
     outer, n, inner = extent
     parts, item = ceil_div(n, part_size), out.dtype.itemsize
     return _CARRY.launch(
-        named("kind ctype lanes", kind, out.dtype.ctype, lanes_of(target, item)),
-        {
-            **named("n inner parts part_size", n, inner, parts, part_size),
-            **steps,
-            **named("out before", out, before),
-        },
+        by_name("kind ctype lanes", kind, out.dtype.ctype, lanes_of(target, item)),
+        joined(
+            by_name("n inner parts part_size", n, inner, parts, part_size),
+            steps,
+            by_name("out before", out, before),
+        ),
         global_size=(parts - 1, outer),
-        local_size=(1, 1),
         flops=outer * (n - part_size) * inner,
         bytes=2 * outer * (n - part_size) * inner * item + before.nbytes,
     )

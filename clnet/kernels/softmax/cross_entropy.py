@@ -13,7 +13,7 @@ from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Kernel, named
+from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
 from .cross_entropy_mean import cross_entropy_mean
@@ -81,10 +81,7 @@ def cross_entropy(
     none = settings.reduction == "none"
     loss = out if none else Array.scratch(memory, targets.shape, x.dtype)
     counted = Array.scratch(memory, targets.shape, x.dtype)
-    arrays = {
-        **named("loss lse counted", loss, lse, counted),
-        **named("x targets weight", x, targets, weight),
-    }
+    arrays = (loss, lse, counted, x, targets, weight)
     launches = []
     if targets.size:
         launches.append(_forward(target, arrays, settings, check=check))
@@ -133,24 +130,20 @@ def cross_entropy_grad(
         return []
     lines = Lines.of("cross_entropy", x, min(1, x.ndim - 1))
     acc = from_name(x.dtype.compute)
-    arrays = {
-        **named("gx gy lse total", gx, gy, lse, total),
-        **named("x targets weight", x, targets, weight),
-    }
-    params = {**_params(settings, arrays), "reduction": settings.reduction}
-    args = {**_numbers(settings, lines), **arrays}
+    arrays = (gx, gy, lse, total, x, targets, weight)
+    params = joined(_params(settings, x, weight), by_name("reduction", settings.reduction))
+    args = joined(_numbers(settings, lines), by_name("gx gy lse total x targets weight", *arrays))
     flops = x.size * (4 + _EXP_FLOPS * settings.normalize)
-    cost = {"flops": flops, "bytes": sum(a.nbytes for a in arrays.values() if a is not None)}
+    cost: dict[str, Any] = {"flops": flops, "bytes": nbytes_of(arrays)}
     if lines.inner == 1 and not target.traits.dedicated_local_memory:
         per_item = lines.rows_per_item(target)
         lanes = lanes_of(target, acc.itemsize)
         streams = streams_rows(gx, lines.n, lanes)
         return [
             GRAD_ROWS.launch(
-                {**params, "lanes": lanes, "stream": streams},
-                {"rows": lines.outer, "rows_per_item": per_item, **args},
+                joined(params, by_name("lanes stream", lanes, streams)),
+                joined(by_name("rows rows_per_item", lines.outer, per_item), args),
                 global_size=(ceil_div(lines.outer, per_item),),
-                local_size=(1,),
                 **cost,
             )
         ]
@@ -158,8 +151,8 @@ def cross_entropy_grad(
     size = share * items
     return [
         GRAD_GROUP.launch(
-            {**params, **named("group reduce_items kept_fast", size, share, lines.inner > 1)},
-            {"rows": lines.count, "inner": lines.inner, **args},
+            joined(params, by_name("group reduce_items kept_fast", size, share, lines.inner > 1)),
+            joined(by_name("rows inner", lines.count, lines.inner), args),
             global_size=(ceil_div(lines.count, items) * size,),
             local_size=(size,),
             **cost,
@@ -167,20 +160,17 @@ def cross_entropy_grad(
     ]
 
 
-def _params(settings: Settings, arrays: dict[str, Any]) -> dict[str, Any]:
+def _params(settings: Settings, x: Array, weight: Array | None) -> Named:
     """The parameters that the loss and its gradient have."""
-    x = arrays["x"]
-    return {
-        "normalize": settings.normalize,
-        "weighted": arrays["weight"] is not None,
-        "smooth": settings.label_smoothing != 0,
-        "ctype": x.dtype.ctype,
-        "acc": from_name(x.dtype.compute).ctype,
-    }
+    return joined(
+        by_name("normalize smooth", settings.normalize, settings.label_smoothing != 0),
+        by_name("weighted", weight is not None),
+        by_name("ctype acc", x.dtype.ctype, from_name(x.dtype.compute).ctype),
+    )
 
 
-def _numbers(settings: Settings, lines: Lines) -> dict[str, float]:
-    return named("n ignored smoothing", lines.n, settings.ignore_index, settings.label_smoothing)
+def _numbers(settings: Settings, lines: Lines) -> Named:
+    return by_name("n ignored smoothing", lines.n, settings.ignore_index, settings.label_smoothing)
 
 
 def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
@@ -192,29 +182,28 @@ def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
 
 
 def _forward(
-    target: Target, arrays: dict[str, Any], settings: Settings, *, check: Check | None
+    target: Target, arrays: tuple[Any, ...], settings: Settings, *, check: Check | None
 ) -> Launch:
-    x = arrays["x"]
+    *_, x, _, weight = arrays
     lines = Lines.of("cross_entropy", x, min(1, x.ndim - 1))
     acc = from_name(x.dtype.compute)
-    params = {**_params(settings, arrays), "check": check is not None}
-    args = {**_numbers(settings, lines), **arrays}
+    params = joined(_params(settings, x, weight), by_name("check", check is not None))
+    args = joined(_numbers(settings, lines), by_name("loss lse counted x targets weight", *arrays))
     flops = x.size * (2 + _EXP_FLOPS * settings.normalize)
-    cost = {"flops": flops, "bytes": sum(a.nbytes for a in arrays.values() if a is not None)}
+    cost: dict[str, Any] = {"flops": flops, "bytes": nbytes_of(arrays)}
     if lines.inner == 1 and not target.traits.dedicated_local_memory:
         per_item = lines.rows_per_item(target)
         return ROWS.launch(
-            {**params, "lanes": lanes_of(target, acc.itemsize)},
-            {"rows": lines.outer, "rows_per_item": per_item, **args},
+            joined(params, by_name("lanes", lanes_of(target, acc.itemsize))),
+            joined(by_name("rows rows_per_item", lines.outer, per_item), args),
             global_size=(ceil_div(lines.outer, per_item),),
-            local_size=(1,),
             **cost,
         ).reporting(check)
     share, items = _group_shape(target, lines)
     size = share * items
     return GROUP.launch(
-        {**params, **named("group reduce_items kept_fast", size, share, lines.inner > 1)},
-        {"rows": lines.count, "inner": lines.inner, **args},
+        joined(params, by_name("group reduce_items kept_fast", size, share, lines.inner > 1)),
+        joined(by_name("rows inner", lines.count, lines.inner), args),
         global_size=(ceil_div(lines.count, items) * size,),
         local_size=(size,),
         **cost,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import from_name
-from ..kernel import Constraint, Kernel, named
+from ..kernel import Constraint, Kernel, by_name
 
 _TEMPLATE = "softmax/cross_entropy_mean.mako"
 _TREE = (Constraint("group & (group - 1) == 0", "a binary tree"),)
@@ -35,8 +35,8 @@ def cross_entropy_mean(
     # Where work-items do not run together, barriers only cost: most of all when they are compiled.
     kernel, items = (MEAN, group) if target.traits.dedicated_local_memory else (MEAN_ITEM, 1)
     return kernel.launch(
-        named("ctype acc group", loss.dtype.ctype, acc.ctype, group),
-        named("n mean total loss counted", loss.size, out, total, loss, counted),
+        by_name("ctype acc group", loss.dtype.ctype, acc.ctype, group),
+        by_name("n mean total loss counted", loss.size, out, total, loss, counted),
         global_size=(items,),
         local_size=(items,),
         flops=2 * loss.size,

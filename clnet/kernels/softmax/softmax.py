@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
@@ -11,7 +11,7 @@ from ...errors import ArgumentError
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Kernel, named
+from ..kernel import Kernel, by_name, joined
 from ..streaming import streams_rows
 
 ROWS = Kernel("softmax_rows", "softmax/softmax.mako")
@@ -116,18 +116,20 @@ def _launch(
         return []
     rows, columns, group = kernels
     acc = from_name(out.dtype.compute)
-    params = {"log": log, "ctype": out.dtype.ctype, "acc": acc.ctype}
-    names = "y x" if len(inputs) == 1 else "gx gy y"
-    args = {"n": lines.n, "inner": lines.inner, **named(names, out, *inputs)}
+    params = by_name("log ctype acc", log, out.dtype.ctype, acc.ctype)
+    rows_args = by_name("n y x" if len(inputs) == 1 else "n gx gy y", lines.n, out, *inputs)
+    args = joined(rows_args, by_name("inner", lines.inner))
     exps = _EXP_FLOPS if len(inputs) == 1 or log else 0
-    cost = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
+    cost: dict[str, Any] = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
     if target.traits.dedicated_local_memory:
         share, kept = lines.group_shape(target)
         size = share * kept
         return [
             group.launch(
-                {**params, **named("group reduce_items kept_fast", size, share, lines.inner > 1)},
-                {"sums": lines.count, **args},
+                joined(
+                    params, by_name("group reduce_items kept_fast", size, share, lines.inner > 1)
+                ),
+                joined(by_name("sums", lines.count), args),
                 global_size=(ceil_div(lines.count, kept) * size,),
                 local_size=(size,),
                 **cost,
@@ -137,23 +139,20 @@ def _launch(
     if lines.inner == 1:
         per_item = lines.rows_per_item(target)
         streams = streams_rows(out, lines.n, lanes)
-        del args["inner"]
         return [
             rows.launch(
-                {**params, "lanes": lanes, "stream": streams},
-                {"rows": lines.outer, "rows_per_item": per_item, **args},
+                joined(params, by_name("lanes stream", lanes, streams)),
+                joined(by_name("rows rows_per_item", lines.outer, per_item), rows_args),
                 global_size=(ceil_div(lines.outer, per_item),),
-                local_size=(1,),
                 **cost,
             )
         ]
     blocks = ceil_div(lines.inner, lanes)
     return [
         columns.launch(
-            {**params, "lanes": lanes},
-            {"blocks": blocks, **args},
+            joined(params, by_name("lanes", lanes)),
+            joined(by_name("blocks", blocks), args),
             global_size=(lines.outer * blocks,),
-            local_size=(1,),
             **cost,
         )
     ]
