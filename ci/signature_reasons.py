@@ -56,7 +56,6 @@ ROOMS: dict[str, str] = {
     r"(torch|Tensor|linalg)\.(.*lu.*|.*svd.*|eig\w*|qr|geqrf|or[gm]\w+|lobpcg|.*lowrank|.*inverse"
     r"|cholesky\w*|ldl\w*|lstsq|triangular_solve|householder\w*)": "not factored yet",
     r"special\..*(bessel|polynomial|airy|zeta).*": "functions of physics that no network uses",
-    r"nn\.Lazy\w+": "sizes are given",
-    r"nn\.SyncBatchNorm|utils.data.Distributed\w+": "one device, one process",
+    r"utils.data.Distributed\w+": "one device, one process",
 }
 """The same for patterns of names."""

@@ -55,6 +55,7 @@ with paused_collector():
     from .device import synchronize as synchronize
     from .face import attribute as _attribute
     from .face import further as _further
+    from .face import storage as _storage
     from .face.text import set_printoptions as set_printoptions
     from .inspection import broadcast_shapes as broadcast_shapes
     from .inspection import can_cast as can_cast
@@ -136,6 +137,7 @@ int, float = int32, float32  # noqa: A001
 cfloat, cdouble = complex64, complex128
 newaxis = None
 layout, memory_format = _attribute.Layout, _attribute.MemoryFormat
+TypedStorage, UntypedStorage = _storage.TypedStorage, _storage.UntypedStorage
 empty_strided, typename = _attribute.empty_strided, _attribute.typename
 AcceleratorError = errors.DeviceError
 OutOfMemoryError = errors.OutOfDeviceMemory

@@ -247,6 +247,20 @@ class Tensor:
         """
         return add_hooks("register_hook", self).add(hook)
 
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> HookHandle:
+        """Call ``hook(tensor)`` each time that ``backward`` has added to this leaf's ``grad``.
+
+        Returns:
+            A handle whose ``remove()`` takes it away again.
+
+        Raises:
+            GradientError: if the tensor requires no gradient, or is no leaf.
+        """
+        name = "register_post_accumulate_grad_hook"
+        if self.node is not None:
+            raise GradientError(name, "the tensor is a leaf", remedy="Use register_hook()")
+        return add_hooks(name, self).add_accumulated(hook)
+
     # To the host.
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
@@ -453,6 +467,8 @@ class Tensor:
                 if wanted is not None and id(leaf) not in wanted:
                     continue
                 add_to_leaf(leaf, grad, seen, create_graph=create_graph)
+                if leaf.hooks is not None:
+                    leaf.hooks.accumulated(leaf)
 
     # Operators.
 

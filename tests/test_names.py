@@ -61,6 +61,14 @@ def test_there_is_no_cuda_until_someone_says_which():
     assert clnet.cuda.device_count() == 0
     with pytest.raises(DeviceError, match=r"there is no CUDA.*clnet.cuda.use"):
         clnet.ones(1).cuda()
+    named = clnet.device("cuda", 1)  # programs name it and ask first
+    assert isinstance(named, clnet.device)
+    assert (named.type, named.index, str(named)) == ("cuda", 1, "cuda:1")
+    assert named == clnet.device("cuda:1") != clnet.device("cuda")
+    with pytest.raises(DeviceError, match="there is no CUDA"):
+        clnet.ones(1).to(named)
+    with pytest.raises(DeviceError, match="meta"):
+        clnet.ones(1, device=clnet.device("meta"))
     device = clnet.device()
     clnet.cuda.use(device)
     try:

@@ -198,3 +198,35 @@ def test_a_tensor_without_gradient_has_no_hooks():
         clnet.ones(2).register_hook(print)
     with pytest.raises(GradientError, match="retain_grad: the tensor requires a gradient"):
         clnet.ones(2).retain_grad()
+
+
+def test_hooks_after_accumulation_step_while_walking_back():
+    x = clnet.ones(2, requires_grad=True)
+    seen = []
+
+    def after(leaf):
+        seen.append(leaf.grad.tolist())
+        assert leaf is x
+
+    handle = x.register_post_accumulate_grad_hook(after)
+    (x * 3).sum().backward()
+    (x * 3).sum().backward()
+    handle.remove()
+    x.sum().backward()
+    assert seen == [[3.0, 3.0], [6.0, 6.0]]
+    with pytest.raises(GradientError, match="is a leaf"):
+        (x * 2).register_post_accumulate_grad_hook(after)
+
+
+def test_an_optimiser_in_such_a_hook_frees_the_gradient():
+    x = clnet.ones(2, requires_grad=True)
+    optimizer = clnet.optim.SGD([x], lr=0.5)
+
+    def step(leaf):
+        optimizer.step()
+        optimizer.zero_grad()
+
+    x.register_post_accumulate_grad_hook(step)
+    (x * x).sum().backward()
+    assert x.grad is None
+    assert x.tolist() == [0.0, 0.0]

@@ -26,13 +26,18 @@ class HookHandle:
         table: the hooks of that place, where this one is entered.
         hook: the function.
         changed: called when the table has changed.
+        prepend: whether it is called before those that are there.
     """
 
-    def __init__(self, table: Table, hook: Hook, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, table: Table, hook: Hook, changed: Callable[[], None], *, prepend: bool = False
+    ) -> None:
         self._table = table
         self._changed = changed
         self._key = next(_KEYS)
         table[self._key] = hook
+        if prepend:
+            table.move_to_end(self._key, last=False)
         changed()
 
     def remove(self) -> None:
@@ -54,16 +59,26 @@ class GradientHooks:
         version: changes with the hooks.
     """
 
-    __slots__ = ("_keeper", "_table", "version")
+    __slots__ = ("_accumulated", "_keeper", "_table", "version")
 
     def __init__(self) -> None:
         self.version = 0
         self._table: Table = OrderedDict()
+        self._accumulated: Table = OrderedDict()
         self._keeper: weakref.ref[Any] | None = None
 
     def add(self, hook: Hook) -> HookHandle:
         """Call ``hook(grad)`` after those that are there."""
         return HookHandle(self._table, hook, self._changed)
+
+    def add_accumulated(self, hook: Hook) -> HookHandle:
+        """Call ``hook(leaf)`` when a walk back has added to the leaf's ``grad``."""
+        return HookHandle(self._accumulated, hook, self._changed)
+
+    def accumulated(self, leaf: Any) -> None:
+        """Call what waits for that."""
+        for hook in list(self._accumulated.values()):
+            hook(leaf)
 
     def keep_for(self, tensor: Any) -> None:
         """Leave what the hooks give in the tensor's ``grad``, as long as there is the tensor."""

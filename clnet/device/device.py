@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Integral
 from threading import RLock, local
@@ -197,6 +197,8 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
     """
     if isinstance(name, Device):
         return name
+    if isinstance(name, AbsentDevice):
+        name = str(name)
     if not (name is None or isinstance(name, str | Integral)) or isinstance(name, bool):
         raise ArgumentError(
             "device",
@@ -238,6 +240,27 @@ def cuda_device() -> Device | None:
     return None if _CUDA.name is None else device(_CUDA.name)
 
 
+@dataclass(frozen=True)
+class AbsentDevice:
+    """The name of a device of another library that is not here: programs compare it, and ask first.
+
+    Whoever puts a tensor there gets a :class:`~clnet.errors.DeviceError`.
+
+    Attributes:
+        type: ``"cuda"``, ``"mps"``, ``"xpu"`` or ``"meta"``.
+        index: the number behind it, if there is one.
+    """
+
+    type: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+_ABSENT = frozenset({"cuda", "meta", "mps", "xpu"})
+
+
 class _DeviceClass(type):
     """A class that is called as :func:`device` is, and that every device is an instance of."""
 
@@ -250,10 +273,15 @@ class _DeviceClass(type):
     ) -> Any:
         if index is not None and isinstance(type, str):
             type = f"{type}:{index}"  # noqa: A001
+        if isinstance(type, AbsentDevice):
+            type = str(type)  # noqa: A001
+        kind, _, number = type.partition(":") if isinstance(type, str) else ("", "", "")
+        if kind in _ABSENT and not (kind == "cuda" and _CUDA.name is not None):
+            return AbsentDevice(kind, int(number) if number.isdigit() else None)
         return device(type, threads=threads)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Device)
+        return isinstance(instance, Device | AbsentDevice)
 
 
 class DeviceName(metaclass=_DeviceClass):

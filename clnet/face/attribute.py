@@ -16,7 +16,7 @@ from .. import ops
 from ..array import Array
 from ..autodiff.tape import Node
 from ..creation import empty
-from ..device import Device, cuda_device, current_device, devices
+from ..device import DeviceName, cuda_device, current_device, devices
 from ..device import device as open_device
 from ..errors import ArgumentError, DtypeError, GradientError, ShapeError
 from ..ops.machinery.function import PUBLIC_OPS
@@ -399,7 +399,7 @@ def destination(
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, DType):
             dtype = arg
-        elif isinstance(arg, str | Device | int | np.integer) and type(arg) is not bool:
+        elif isinstance(arg, str | DeviceName | int | np.integer) and type(arg) is not bool:
             device = arg
         elif arg is not None and type(arg) is not bool:
             dtype = as_dtype(arg)

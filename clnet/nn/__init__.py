@@ -14,6 +14,7 @@ from .distance import *
 from .dropout import *
 from .fold import *
 from .group_norm import *
+from .lazy import *
 from .linear import *
 from .loss import *
 from .margin_loss import *
@@ -23,6 +24,8 @@ from .module import Parameter as Parameter
 from .norm import *
 from .padding import *
 from .parallel import DataParallel as DataParallel
+from .parameter import UninitializedBuffer as UninitializedBuffer
+from .parameter import UninitializedParameter as UninitializedParameter
 from .parameter_container import *
 from .pool import *
 from .rnn import *

@@ -3,81 +3,24 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
-
-import numpy as np
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..autodiff.gradient import forget_gradients
 from ..autodiff.tensor_hook import HookHandle
-from ..autograd import no_grad
-from ..creation import empty
-from ..errors import ArgumentError, CheckpointError, ClnetError
+from ..errors import ArgumentError, ClnetError
 from ..face.attribute import destination
-from ..tensor import Tensor, tensor
+from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked_class
-from ..values.dtypes import from_numpy
-from ..values.foreign import host_array
-from .module_face import ModuleFace
-from .module_hook import Hooks
+from .module_hook import Hooks, Registered
+from .module_state import IncompatibleKeys as IncompatibleKeys
+from .module_state import ModuleState
+from .parameter import Buffer as Buffer
+from .parameter import Parameter as Parameter
 
 
-class Parameter(Tensor):
-    """A tensor that a module trains: a leaf that requires a gradient.
-
-    Args:
-        data: its first value; the elements are shared, not copied. None: there are none.
-        requires_grad: whether it is trained.
-    """
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        data: Tensor | None = None,
-        requires_grad: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
-    ) -> None:
-        super().__init__((empty(0) if data is None else data).array)
-        self.requires_grad_(requires_grad)
-
-    def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
-
-
-class _BufferClass(type):
-    """A buffer is a tensor that says so; every tensor of a module's buffers is an instance."""
-
-    def __call__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
-        made = (empty(0) if data is None else data).detach()
-        vars(made)["is_buffer"] = True
-        vars(made)["persistent"] = persistent
-        return made
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and "is_buffer" in vars(instance)
-
-
-class Buffer(metaclass=_BufferClass):
-    """A tensor that becomes a buffer of the module it is assigned to.
-
-    Args:
-        data: its value; the elements are shared, not copied.
-        persistent: whether it belongs to the module's state.
-    """
-
-
-checked_class(Parameter)
-
-
-class IncompatibleKeys(NamedTuple):
-    """The names in which a state and a module differ."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-
-class Module(ModuleFace):
+class Module(ModuleState):
     """A layer or model: a callable with parameters.
 
     Subclasses define ``forward`` and assign parameters, buffers and modules as attributes, after
@@ -134,23 +77,47 @@ class Module(ModuleFace):
                     error.module = path if path == name else f"{path}, {name}"
                 raise
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> HookHandle:
         """Call ``hook(module, args)`` before every ``forward``; what it returns replaces the args.
 
+        Args:
+            hook: the function.
+            prepend: call it before those that are there.
+            with_kwargs: call ``hook(module, args, kwargs)``, which returns None or both.
+
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self._hooks.before, hook, self._changed)
+        return self._hang(self._hooks.before, Registered(hook, with_kwargs), prepend)
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> HookHandle:
         """Call ``hook(module, args, result)`` after ``forward``; what it returns counts.
 
+        Args:
+            hook: the function.
+            prepend: call it before those that are there.
+            with_kwargs: call ``hook(module, args, kwargs, result)``.
+            always_call: call it also where ``forward`` raised an error, with None for the result.
+
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self._hooks.after, hook, self._changed)
+        return self._hang(self._hooks.after, Registered(hook, with_kwargs, always_call), prepend)
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_full_backward_pre_hook(
+        self,
+        hook: Callable[..., Any],
+        prepend: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> HookHandle:
         """Call ``hook(module, grad_output)`` when gradients have come to the module's outputs.
 
         ``grad_output`` holds one for each output; a tuple that is returned replaces it.
@@ -158,9 +125,13 @@ class Module(ModuleFace):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self._hooks.backward_before, hook, self._changed)
+        return self._hang(self._hooks.backward_before, hook, prepend)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+    def register_full_backward_hook(
+        self,
+        hook: Callable[..., Any],
+        prepend: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> HookHandle:
         """Call ``hook(module, grad_input, grad_output)`` when gradients leave through the inputs.
 
         ``grad_input`` holds one for each positional argument, None for those without; a tuple that
@@ -169,7 +140,10 @@ class Module(ModuleFace):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return HookHandle(self._hooks.backward_after, hook, self._changed)
+        return self._hang(self._hooks.backward_after, hook, prepend)
+
+    def _hang(self, table: OrderedDict[int, Any], hook: Any, prepend: bool) -> HookHandle:  # noqa: FBT001
+        return HookHandle(table, hook, self._changed, prepend=prepend)
 
     def _changed(self) -> None:
         self.__dict__["_num_changes"] += 1
@@ -448,85 +422,6 @@ class Module(ModuleFace):
             module.__dict__["_num_changes"] += 1
         return self
 
-    # State.
-
-    def state_dict(
-        self,
-        destination: Any = None,
-        prefix: str = "",
-        keep_vars: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
-    ) -> OrderedDict[str, Tensor]:
-        """Parameters and persistent buffers by dotted name; the tensors share the module's memory.
-
-        Args:
-            destination: a dict to put them in; None: a new one.
-            prefix: put before every name.
-            keep_vars: the parameters themselves, instead of tensors off the tape.
-        """
-        state = OrderedDict[str, Tensor]() if destination is None else destination
-        for name, value in (*self._parameters.items(), *self._buffers.items()):
-            if value is not None and name not in self._transient:
-                state[prefix + name] = value if keep_vars else value.detach()
-        for name, module in self.named_children():
-            module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        return state
-
-    def load_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        strict: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
-        assign: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
-    ) -> IncompatibleKeys:
-        """Overwrite parameters and buffers; nothing is changed unless everything fits.
-
-        Args:
-            state_dict: tensors (PyTorch's, too) or NumPy arrays by the names of :meth:`state_dict`.
-            strict: whether the names must be the same.
-            assign: whether parameters and buffers take the memory, dtype and device of the state's
-                tensors, in the place of a copy. They stay the objects they are.
-
-        Returns:
-            The names that differ; none when strict.
-
-        Raises:
-            CheckpointError: if names or shapes do not fit.
-            DtypeError: if clnet has no dtype for an array's.
-        """
-        own = self.state_dict()
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
-        if strict and (missing or unexpected):
-            raise CheckpointError(
-                "load_state_dict",
-                "names differ from the module's",
-                missing=missing,
-                unexpected=unexpected,
-                remedy="Pass strict=False to load what fits",
-            )
-        common = [name for name in own if name in state_dict]
-        given = {name: _as_loaded(state_dict[name]) for name in common}
-        for name in common:
-            _check_entry(name, own[name], given[name])
-        with no_grad():
-            for name, value in given.items():
-                device = own[name].device
-                fresh = value if isinstance(value, Tensor) else tensor(value, device=device)
-                if assign:
-                    self._holder(name).array = fresh.array
-                    continue
-                own[name].array.storage.materialize()  # of a module built in clnet.abstract()
-                own[name].copy_(fresh.detach())
-        if assign:
-            for module in self.modules():
-                module._changed()
-        return IncompatibleKeys(missing, unexpected)
-
-    def _holder(self, name: str) -> Tensor:
-        """The parameter or buffer of a name in the state."""
-        path, _, last = name.rpartition(".")
-        module = self.get_submodule(path)
-        return (module._parameters if last in module._parameters else module._buffers)[last]
-
     # Text.
 
     def extra_repr(self) -> str:
@@ -561,20 +456,3 @@ def indented(name: str, lines: list[str]) -> str:
     """A module's text: its class, and a line or block for each thing in it."""
     inner = "\n".join(lines).replace("\n", "\n  ")
     return f"{name}(\n  {inner}\n)"
-
-
-def _as_loaded(value: Any) -> Tensor | np.ndarray:
-    """A tensor as it is, all else as an array."""
-    return value if isinstance(value, Tensor) else host_array(value)
-
-
-def _check_entry(name: str, own: Tensor, value: Tensor | np.ndarray) -> None:
-    if tuple(value.shape) != own.shape:
-        raise CheckpointError(
-            "load_state_dict",
-            f"{name!r} has another shape",
-            module=own.shape,
-            state=tuple(value.shape),
-        )
-    if not isinstance(value, Tensor):
-        from_numpy(value.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..autodiff.tensor_hook import Table
 from ..errors import ArgumentError
@@ -15,21 +15,37 @@ if TYPE_CHECKING:
     from .module import Module
 
 
+class Registered(NamedTuple):
+    """A hook around ``forward``, and how it is called."""
+
+    hook: Any
+    with_kwargs: bool = False
+    always: bool = False
+
+
 class Hooks:
     """The hooks of one module, by when they are called."""
 
     def __init__(self) -> None:
-        self.before: Table = OrderedDict()
-        self.after: Table = OrderedDict()
+        self.before: OrderedDict[int, Registered] = OrderedDict()
+        self.after: OrderedDict[int, Registered] = OrderedDict()
         self.backward_before: Table = OrderedDict()
         self.backward_after: Table = OrderedDict()
+        self.state_before: Table = OrderedDict()
+        self.state_after: Table = OrderedDict()
+        self.load_before: Table = OrderedDict()
+        self.load_after: Table = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self.before or self.after or self.backward_before or self.backward_after)
 
     def run(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``module.forward`` with everything that hangs around it."""
-        for hook in list(self.before.values()):
+        for hook, with_kwargs, _ in list(self.before.values()):
+            if with_kwargs:
+                both = hook(module, args, kwargs)
+                args, kwargs = (args, kwargs) if both is None else _both(module, both)
+                continue
             given = hook(module, args)
             if given is not None:
                 args = given if isinstance(given, tuple) else (given,)
@@ -37,10 +53,19 @@ class Hooks:
         if self.backward_before or self.backward_after:
             walk = _WalkBack(module, self, args)
             args = walk.inputs(args)
-        result = module.forward(*args, **kwargs)
-        for hook in list(self.after.values()):
-            given = hook(module, args, result)
-            result = result if given is None else given
+        called = 0
+        try:
+            result = module.forward(*args, **kwargs)
+            for hook, with_kwargs, _ in list(self.after.values()):
+                called += 1
+                named = (kwargs,) if with_kwargs else ()
+                given = hook(module, args, *named, result)
+                result = result if given is None else given
+        except Exception:
+            for hook, with_kwargs, always in list(self.after.values())[called:]:
+                if always:
+                    hook(module, args, *((kwargs,) if with_kwargs else ()), None)
+            raise
         return result if walk is None else walk.outputs(result)
 
 
@@ -116,6 +141,16 @@ class _WalkBack:
                 given=len(before),
             )
         return found
+
+
+def _both(module: Module, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if not (isinstance(given, tuple) and len(given) == 2):
+        raise ArgumentError(
+            type(module).__name__,
+            "a forward pre-hook with kwargs returns None or (args, kwargs)",
+            type=type(given).__name__,
+        )
+    return given
 
 
 def _flows(value: Any) -> bool:

@@ -15,7 +15,7 @@ from ..values.dtypes import DType, float32, int64
 from . import init
 from .module import Module, Parameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
 
 
 class Normalization(Module):
@@ -169,6 +169,56 @@ class BatchNorm3d(_BatchNorm):
     """Batch normalisation of volumes ``(n, num_features, d, h, w)``; as :class:`BatchNorm2d`."""
 
     ndims = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all processes: there is one, so over its own.
+
+    ``x`` is ``(n, num_features, ...)``. Settings and attributes are those of :class:`BatchNorm2d`,
+    beside ``process_group``, which is taken.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: DType = float32,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    ndims = (2, 3, 4, 5)
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module with every batch norm in it replaced by one of this class.
+
+        Args:
+            module: a batch norm, for which its replacement is given, or what holds some.
+            process_group: taken.
+
+        Returns:
+            The module; parameters and buffers are the same objects.
+        """
+        found = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
+            found = cls.__new__(cls)
+            found.__dict__.update(module.__dict__)
+            found.__dict__["process_group"] = process_group
+        for name, child in module.named_children():
+            converted = cls.convert_sync_batchnorm(child, process_group)
+            if converted is not child:
+                found.add_module(name, converted)
+        return found
 
 
 def _counted(count: Any) -> tuple[Any, ...]:

@@ -1,6 +1,162 @@
-"""``nn.parameter``: where PyTorch's parameters lie."""
+"""What modules train and keep: parameters and buffers, also of a shape that nobody knows yet."""
 
 from __future__ import annotations
 
-from .module import Buffer as Buffer
-from .module import Parameter as Parameter
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ..creation import empty
+from ..errors import ShapeError
+from ..tensor import Tensor
+from ..values.arguments import checked_class
+from ..values.dtypes import DType
+from ..values.shapes import Size
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
+
+
+class Parameter(Tensor):
+    """A tensor that a module trains: a leaf that requires a gradient.
+
+    Args:
+        data: its first value; the elements are shared, not copied. None: there are none.
+        requires_grad: whether it is trained.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        data: Tensor | None = None,
+        requires_grad: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    ) -> None:
+        super().__init__((empty(0) if data is None else data).array)
+        self.requires_grad_(requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class _BufferClass(type):
+    """A buffer is a tensor that says so; every tensor of a module's buffers is an instance."""
+
+    def __call__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
+        made = (empty(0) if data is None else data).detach()
+        vars(made)["is_buffer"] = True
+        vars(made)["persistent"] = persistent
+        return made
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor) and "is_buffer" in vars(instance)
+
+
+class Buffer(metaclass=_BufferClass):
+    """A tensor that becomes a buffer of the module it is assigned to.
+
+    Args:
+        data: its value; the elements are shared, not copied.
+        persistent: whether it belongs to the module's state.
+    """
+
+
+class UninitializedTensorMixin:
+    """What parameters and buffers share whose shape is found at the first forward."""
+
+    cls_to_become: ClassVar[type[Tensor]]
+    __slots__ = ()
+
+    def materialize(
+        self, shape: int | Sequence[int], device: Any = None, dtype: DType | None = None
+    ) -> None:
+        """Become an ordinary one with elements of any value.
+
+        Args:
+            shape: its shape.
+            device: where; None: where it was to be.
+            dtype: of the elements; None: as it was to be.
+        """
+        own: Any = self
+        made = empty(
+            shape,
+            device=own.device if device is None else device,
+            dtype=dtype or own.dtype,
+        )
+        own.array, own.version = made.array, made.version
+        own.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Size:
+        """There is none yet.
+
+        Raises:
+            ShapeError: always.
+        """
+        raise ShapeError(
+            type(self).__name__,
+            "the shape is known after the first forward",
+            remedy="Call the module once with an example before you look at its parameters",
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter of a lazy layer, without a shape.
+
+    Args:
+        requires_grad: whether it is trained.
+        device: where it will be; None: the current device.
+        dtype: of its elements; None: float32.
+    """
+
+    __slots__ = ()
+    cls_to_become = Parameter
+
+    def __init__(
+        self,
+        requires_grad: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> None:
+        super().__init__(empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer of a lazy layer, without a shape.
+
+    Args:
+        requires_grad: whether gradients flow to it.
+        device: where it will be; None: the current device.
+        dtype: of its elements; None: float32.
+        persistent: whether it belongs to the module's state.
+    """
+
+    __slots__ = ()
+    cls_to_become = Tensor
+
+    def __init__(
+        self,
+        requires_grad: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
+        device: Any = None,
+        dtype: DType | None = None,
+        persistent: bool = True,  # noqa: FBT001, FBT002
+    ) -> None:
+        super().__init__(empty(0, device=device, dtype=dtype).array)
+        self.requires_grad_(requires_grad)
+        vars(self).update(is_buffer=True, persistent=persistent)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether it is a parameter or buffer without a shape."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+checked_class(Parameter)

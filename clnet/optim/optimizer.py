@@ -14,6 +14,7 @@ from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
 from ..errors import ArgumentError, CheckpointError
+from ..nn.parameter import is_lazy
 from ..ops import zeros_like
 from ..ops.machinery.function import host_action
 from ..ops.machinery.update import Body
@@ -127,6 +128,7 @@ class Optimizer:
         self._stepping = False
         self._num_steps: dict[int, int] = {}
         self._cells: dict[int, Cells] = {}
+        self._shapeless: set[int] = set()
         self._num_changes = 0
         given = [params] if isinstance(params, Tensor) else list(params)
         if given and isinstance(given[0], tuple):  # named_parameters()
@@ -263,7 +265,9 @@ class Optimizer:
             return
         cells = {name: HostScalar(v) for name, v in self._numbers(complete, 1).items()}
         for p in params:
-            self.state[p] = {name: zeros_like(p.detach()) for name in self.state_names(complete)}
+            if is_lazy(p):
+                self._shapeless.add(id(p))
+            self.state[p] = {} if is_lazy(p) else self._first_state(p, complete)
             self._num_steps[id(p)] = 0
             self._cells[id(p)] = cells
 
@@ -357,8 +361,16 @@ class Optimizer:
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
 
+    def _first_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {name: zeros_like(p.detach()) for name in self.state_names(group)}
+
     def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
         own, names = self.state[p], self.state_names(group)
+        if id(p) in self._shapeless:  # when it was added; of a lazy layer
+            self._shapeless.discard(id(p))
+            with mode.using(tracer=None):
+                own.update(self._first_state(p, group))
+            self._num_changes += 1
         missing = [name for name in names if name not in own]
         if missing:
             raise ArgumentError(

@@ -13,6 +13,7 @@ from .. import dropout as dropout
 from .. import fold as fold
 from .. import group_norm as instancenorm
 from .. import group_norm as normalization
+from .. import lazy as lazy
 from .. import linear as flatten
 from .. import linear as linear
 from .. import loss as loss
@@ -32,6 +33,7 @@ from ..distance import *
 from ..dropout import *
 from ..fold import *
 from ..group_norm import *
+from ..lazy import *
 from ..linear import *
 from ..loss import *
 from ..margin_loss import *

@@ -1,0 +1,116 @@
+"""The memory below tensors as programs ask for it: which it is, and how long; and subclasses."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ..errors import ArgumentError
+from ..tensor import Tensor
+from ..values.arguments import checked
+
+__all__ = ["TypedStorage", "UntypedStorage"]
+
+TensorT = TypeVar("TensorT", bound=Tensor)
+
+
+class UntypedStorage:
+    """A tensor's memory, of which views are parts.
+
+    Args:
+        tensor: one that lies in it.
+    """
+
+    _itemsize = 1
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        self._storage = tensor.array.storage
+
+    @property
+    def device(self) -> Any:
+        """Where it is."""
+        return self._storage.device
+
+    def data_ptr(self) -> int:
+        """A number that storages share that are the same memory, as tensors' ``data_ptr``."""
+        return id(self._storage)
+
+    def nbytes(self) -> int:
+        """Bytes."""
+        return self._storage.nbytes
+
+    def size(self) -> int:
+        """Elements: bytes, if it has no type."""
+        return self._storage.nbytes // self._itemsize
+
+    __len__ = size
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return self._itemsize
+
+    def is_shared(self) -> bool:
+        """False: memory is not shared between processes."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other._storage is self._storage
+
+    def __hash__(self) -> int:
+        return hash(id(self._storage))
+
+
+class TypedStorage(UntypedStorage):
+    """A tensor's memory as elements of its dtype.
+
+    Args:
+        tensor: one that lies in it.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__(tensor)
+        self._itemsize = tensor.dtype.itemsize
+
+    @property
+    def dtype(self) -> Any:
+        """Of its elements."""
+        return self._tensor.dtype
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return UntypedStorage(self._tensor)
+
+    def tolist(self) -> list[Any]:
+        """All elements, also those that the tensor does not show; waits for the device."""
+        x = self._tensor.detach()
+        return x.as_strided((self.size(),), (1,), 0).tolist()
+
+
+def untyped_storage(x: Tensor) -> UntypedStorage:
+    """The memory that it lies in."""
+    return UntypedStorage(x)
+
+
+def storage(x: Tensor) -> TypedStorage:
+    """The memory that it lies in, as elements of its dtype."""
+    return TypedStorage(x)
+
+
+def as_subclass(x: Tensor, cls: type[TensorT]) -> TensorT:
+    """The same tensor, on the tape as it is, as one of a subclass; ops of it give tensors.
+
+    Raises:
+        ArgumentError: if ``cls`` is no subclass of the tensor's.
+    """
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise ArgumentError("as_subclass", "cls is a class of tensors", cls=cls)
+    made = cls.__new__(cls)
+    Tensor.__init__(made, x.array, x.node, x.index)
+    made.source, made.version = x.source, x.version
+    if x.node is None:
+        made.requires_grad_(x.requires_grad)
+    return made
+
+
+for _function in (as_subclass, storage, untyped_storage):
+    setattr(Tensor, _function.__name__, checked(_function, skip=1))
