@@ -5,8 +5,8 @@ The header is the block of ``##`` lines at the top; no device is needed to check
     ## kernel scale: y[i] = a * x[i]          shared parts in lib/ begin with "## lib scale:"
     ## param  ctype: str                      each argument of a def, in any order
     ## param  inputs: int
-    ## def    scale                           opens the arguments of these defs' kernels; needed
-    ## arg    n: int                          only when the file holds several kernels
+    ## def    scale                           opens arguments of these defs' kernels, or of all;
+    ## arg    n: int                          needed only when the file holds several kernels
     ## arg    y: out ctype[n]                 the __kernel's parameters in order; a pointer is
     ## arg    x{i}: in ctype[n]               in (const), out or inout; {i} stands for ${...}
 
@@ -214,6 +214,7 @@ def documented_arguments(header: list[str], kernels: list[str]) -> dict[str, dic
     for line in header:
         if m := re.match(r"def\s+(.+)", line):
             section = [name.strip() for name in m[1].split(",")]
+            section = kernels if section == ["all"] else section
         elif m := re.match(r"arg\s+([\w{}]+):\s*(\S.*)", line):
             for name in section:
                 arguments.setdefault(name, {})[re.sub(r"\{\w*\}", "{}", m[1])] = m[2]

@@ -4,8 +4,8 @@ The header is the block of ``##`` lines that a template begins with. What it say
 arguments becomes the list in parentheses behind the kernel's name, where the template writes
 ``(...)``, and the order in which :meth:`.kernel.Kernel.launch` passes what it is given by name::
 
-    ## def    scale, total              opens the arguments of these kernels; needed only when the
-    ##                                  file holds several
+    ## def    scale, total              opens arguments of these kernels, or of all; needed only
+    ##                                  where the file holds several
     ## arg    n, m: int                 name, type and meaning
     ## arg    y: out ctype[n]           a pointer is in (const), out or inout; its type is a
     ## arg    x: in ctype[n], may alias C type or a parameter's value; other pointers than those
@@ -119,7 +119,8 @@ def declarations(template: str) -> dict[str, Declaration]:
         if not line.startswith("##"):
             break
         if opened := _SECTION.match(line):
-            section = [name.strip() for name in opened[1].split(",")]
+            names = [name.strip() for name in opened[1].split(",")]
+            section = kernels if names == ["all"] else names
         elif parameter := _PARAMETER.match(line):
             kinds[parameter[1]] = parameter[2].split("  ")[0]
         elif control := _CONTROL.match(line):

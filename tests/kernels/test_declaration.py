@@ -63,6 +63,21 @@ def test_a_header_declares_arguments():
     assert y.text == "__global ushort *restrict y, const long y_offset"
 
 
+def test_what_several_kernels_have_is_declared_once():
+    one, other = declarations("""\
+## def    one
+## arg    n: int
+## def    all
+## arg    y: out float
+## def    other
+## arg    last: int
+<%def name="one()">__kernel void one(...) {}</%def>
+<%def name="other()">__kernel void other(...) {}</%def>
+""").values()
+    assert [a.written for a in one.arguments({})] == ["n", "y"]
+    assert [a.written for a in other.arguments({})] == ["y", "last"]
+
+
 def test_the_list_has_a_pages_width():
     text = declarations(SUMS)["sums"].listed(PARAMS | {"inputs": ("int",) * 9})
     assert text.startswith(

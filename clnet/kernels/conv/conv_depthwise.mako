@@ -14,56 +14,24 @@
 ## arg      x: in ctype[n][ic][h][w]
 ## arg      weight: in ctype[oc][icg][kh][kw]
 ## arg      offsets: in ctype[oc]  the bias; any array when there is none
-## arg      oc: int                output channels
-## arg      groups: int            groups of channels
-## arg      icg: int               input channels of a group
-## arg      h: int                 height of x
-## arg      w: int                 width of x
-## arg      oh: int                height of y
-## arg      ow: int                width of y
-## arg      sh: int                vertical stride
-## arg      sw: int                horizontal stride
-## arg      ph: int                padding above
-## arg      pw: int                padding on the left
-## arg      dh: int                vertical dilation
-## arg      dw: int                horizontal dilation
-##
 ## def      conv_depthwise_input
 ## arg      gx: out ctype[n][ic][h][w]
 ## arg      gy: in ctype[n][oc][oh][ow]
 ## arg      weight: in ctype[oc][icg][kh][kw]
-## arg      oc: int                output channels
-## arg      groups: int            groups of channels
-## arg      icg: int               input channels of a group
-## arg      h: int                 height of x
-## arg      w: int                 width of x
-## arg      oh: int                height of y
-## arg      ow: int                width of y
-## arg      sh: int                vertical stride
-## arg      sw: int                horizontal stride
-## arg      ph: int                padding above
-## arg      pw: int                padding on the left
-## arg      dh: int                vertical dilation
-## arg      dw: int                horizontal dilation
-##
 ## def      conv_depthwise_weight
 ## arg      gw: out ctype[oc][icg][kh][kw]
 ## arg      gy: in ctype[n][oc][oh][ow]
 ## arg      x: in ctype[n][ic][h][w]
 ## arg      n: int                 images
+## def      all
 ## arg      oc: int                output channels
 ## arg      groups: int            groups of channels
 ## arg      icg: int               input channels of a group
-## arg      h: int                 height of x
-## arg      w: int                 width of x
-## arg      oh: int                height of y
-## arg      ow: int                width of y
-## arg      sh: int                vertical stride
-## arg      sw: int                horizontal stride
-## arg      ph: int                padding above
-## arg      pw: int                padding on the left
-## arg      dh: int                vertical dilation
-## arg      dw: int                horizontal dilation
+## arg      h, w: int              height and width of x
+## arg      oh, ow: int            height and width of y
+## arg      sh, sw: int            stride
+## arg      ph, pw: int            padding above and on the left
+## arg      dh, dw: int            dilation
 ##
 ## launch   global (results of a channel rounded up to group_size, channels of all images);
 ##          weight gradient: (icg * kh * kw rounded up, oc)

@@ -29,12 +29,9 @@
 ## arg      channels: int                      of y
 ## arg      own: int                           of these, in a group of channels
 ## arg      inner: int                         channels of x in a group of channels
-## arg      h: int                             height of x
-## arg      w: int                             width of x
-## arg      oh: int                            height of y
-## arg      ow: int                            width of y
-## arg      ph: int                            padding above
-## arg      pw: int                            padding on the left
+## arg      h, w: int                          height and width of x
+## arg      oh, ow: int                        height and width of y
+## arg      ph, pw: int                        padding above and on the left
 ##
 ## def      conv_depthwise_strip_weight
 ## arg      gw: out ctype[parts][oc][icg][kh][kw]  sums of parts of the strips
@@ -45,12 +42,9 @@
 ## arg      oc: int                            output channels
 ## arg      groups: int                        groups of channels
 ## arg      icg: int                           input channels of a group
-## arg      h: int                             height of x
-## arg      w: int                             width of x
-## arg      oh: int                            height of y
-## arg      ow: int                            width of y
-## arg      ph: int                            padding above
-## arg      pw: int                            padding on the left
+## arg      h, w: int                          height and width of x
+## arg      oh, ow: int                        height and width of y
+## arg      ph, pw: int                        padding above and on the left
 ##
 ## launch   one item a strip, rounded up to groups; weight gradient: (parts, oc * icg, parts of the
 ##          filter) groups, of which each goes over every parts-th of the strips

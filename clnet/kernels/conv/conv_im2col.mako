@@ -12,30 +12,20 @@
 ## def      im2col
 ## arg      columns: out ctype[n * c][kh][kw][oh][ow]
 ## arg      x: in ctype[n * c][h][w]
-## arg      h: int   height of x
-## arg      w: int   width of x
-## arg      oh: int  height of the output
-## arg      ow: int  width of the output
-## arg      sh: int  vertical stride
-## arg      sw: int  horizontal stride
-## arg      ph: int  padding above
-## arg      pw: int  padding on the left
-## arg      dh: int  vertical dilation
-## arg      dw: int  horizontal dilation
+## arg      h, w: int  height and width of x
+## arg      oh, ow: int  height and width of the output
+## arg      sh, sw: int  stride
+## arg      ph, pw: int  padding above and on the left
+## arg      dh, dw: int  dilation
 ##
 ## def      col2im
 ## arg      gx: out ctype[n * c][h][w]
 ## arg      columns: in ctype[n * c][kh][kw][oh][ow]
-## arg      h: int   height of gx
-## arg      w: int   width of gx
-## arg      oh: int  height of the output
-## arg      ow: int  width of the output
-## arg      sh: int  vertical stride
-## arg      sw: int  horizontal stride
-## arg      ph: int  padding above
-## arg      pw: int  padding on the left
-## arg      dh: int  vertical dilation
-## arg      dw: int  horizontal dilation
+## arg      h, w: int  height and width of gx
+## arg      oh, ow: int  height and width of the output
+## arg      sh, sw: int  stride
+## arg      ph, pw: int  padding above and on the left
+## arg      dh, dw: int  dilation
 ##
 ## launch   im2col: global (oh * ow rounded up to group_size, n * c * kh * kw)
 ##          col2im: global (h * w rounded up to group_size, n * c)

@@ -48,8 +48,7 @@
 ## arg      taps_w: int        its columns
 ## arg      sh, sw: int        stride
 ## arg      dh, dw: int        dilation
-## arg      ph: int            padding above
-## arg      pw: int            padding on the left
+## arg      ph, pw: int        padding above and on the left
 ## arg      slices: int        parts of the sums, computed by groups of their own
 ## arg      slice_tiles: int   tiles of a part
 ## arg      out_slice: long    slice s goes to out + s * out_slice

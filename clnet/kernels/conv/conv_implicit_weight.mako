@@ -22,16 +22,13 @@
 ## arg      groups: int      groups of channels
 ## arg      icg: int         input channels of a group
 ## arg      ocg: int         output channels of a group
-## arg      h: int           height of x
-## arg      w: int           width of x
-## arg      oh: int          height of gy
-## arg      ow: int          width of gy
+## arg      h, w: int        height and width of x
+## arg      oh, ow: int      height and width of gy
 ## arg      taps_h: int      rows of the filter
 ## arg      taps_w: int      its columns
 ## arg      sh, sw: int      stride
 ## arg      dh, dw: int      dilation
-## arg      ph: int          padding above
-## arg      pw: int          padding on the left
+## arg      ph, pw: int      padding above and on the left
 ## arg      slices: int      parts of the sums, computed by groups of their own
 ## arg      slice_k: int     pixels of a part, a multiple of tile_k
 ## arg      out_slice: long  slice s goes to out + s * out_slice

@@ -7,8 +7,7 @@
 ## param    phases: tuple           planes made of one, vertically and horizontally
 ## arg      planes: out ctype[n * c][phases][plane]
 ## arg      x: in ctype[n * c][h][w]
-## arg      h: int       height of x
-## arg      w: int       width of x
+## arg      h, w: int    height and width of x
 ## arg      ph: int      rows of padding above
 ## arg      pw: int      columns of padding on the left
 ## arg      height: int  rows of a plane

@@ -45,8 +45,7 @@
 ## arg      x_height, x_width: int
 ## arg      out_blocks: int   blocks of channels of y, a multiple of vectors
 ## arg      y_height, y_width: int
-## arg      kh: int           rows of the filter
-## arg      kw: int           columns of the filter
+## arg      kh, kw: int       rows and columns of the filter
 ## arg      down: int         rows of x from pixel to pixel of a phase
 ## arg      right: int        columns
 ## arg      phases_down, phases_right, pad_down, pad_right, gap_down: int

@@ -9,67 +9,38 @@
 ## param  group_rows: int            work-items along a block's edge on a GPU
 ## param  real: str                  float or double, arithmetic of a floating range; long of others
 ## param  value: str                 C expression
-## def    copy_elements
-## arg    n: int             elements
-## % for d in range(ndim):
-## arg    size_{d}: int      the common shape
-## % endfor
-## % for d in range(ndim):
-## arg    y_stride_{d}: int  steps in y
-## % endfor
-## % for d in range(ndim):
-## arg    x_stride_{d}: int  steps in x
-## % endfor
-## arg    y: out ctype
-## arg    x: in source
+## def    copy_elements, copy_rows, fill, arange
+## arg    n: int         elements
 ## def    copy_rows
-## arg    n: int             elements of a row
-## arg    y_step: int        step in y along a row
-## arg    x_step: int        step in x along a row
-## % for d in range(ndim):
-## arg    size_{d}: int      the shape of the rows
-## % endfor
-## % for d in range(ndim):
-## arg    y_stride_{d}: int  steps in y from row to row
-## % endfor
-## % for d in range(ndim):
-## arg    x_stride_{d}: int  steps in x from row to row
-## % endfor
-## arg    y: out ctype
-## arg    x: in source
+## arg    y_step: int    step in y along a row
+## arg    x_step: int    step in x along a row
 ## def    copy_squares
-## arg    share: int         rows of an item, a multiple of tile
-## def    copy_transposed, copy_transposed_local, copy_squares
-## arg    rows: int          axis along which x is dense
-## arg    columns: int       axis along which y is dense
-## arg    y_row: int         step in y from row to row
-## arg    x_column: int      step in x from column to column
+## arg    share: int     rows of an item, a multiple of tile
+## def    copy_squares, copy_transposed, copy_transposed_local
+## arg    rows: int      axis along which x is dense
+## arg    columns: int   axis along which y is dense
+## arg    y_row: int     step in y from row to row
+## arg    x_column: int  step in x from column to column
+## def    copy_elements, copy_rows, copy_squares, copy_transposed, copy_transposed_local, fill
 ## % for d in range(ndim):
 ## arg    size_{d}: int      the shape of the other axes
 ## % endfor
 ## % for d in range(ndim):
-## arg    y_stride_{d}: int  their steps in y
+## arg    y_stride_{d}: int  steps in y from row to row
 ## % endfor
+## def    copy_elements, copy_rows, copy_squares, copy_transposed, copy_transposed_local
 ## % for d in range(ndim):
-## arg    x_stride_{d}: int  their steps in x
+## arg    x_stride_{d}: int  steps in x from row to row
 ## % endfor
+## def    copy_elements, copy_rows, copy_squares, copy_transposed, copy_transposed_local, fill
 ## arg    y: out ctype
-## def    copy_transposed, copy_transposed_local
+## def    copy_elements, copy_rows, copy_transposed, copy_transposed_local
 ## arg    x: in source
 ## def    copy_squares
 ## arg    x: in ctype
 ## def    fill
-## arg    n: int             elements
-## % for d in range(ndim):
-## arg    size_{d}: int      the shape
-## % endfor
-## % for d in range(ndim):
-## arg    y_stride_{d}: int  steps in y
-## % endfor
-## arg    y: out ctype
 ## arg    value: ctype
 ## def    arange
-## arg    n: int             elements
 ## arg    y: out ctype[n]
 ## arg    start, step: real
 ##

@@ -16,23 +16,12 @@
 ## param    rows: int                    rows that are computed at once
 ## param    kept_items: int              rows of a group
 ## param    term: str                    C expression that the items of a row add up
+## def      row_norm_rows, row_norm_group
+## arg      rows: int
 ## def      row_norm_rows
-## arg      rows, rows_per_item, n: int
-## arg      eps: ctype
-## arg      y: out ctype[rows, n]
-## % if centred:
-## arg      mean: out ctype[rows]
-## % endif
-## arg      invstd: out ctype[rows]
-## arg      x: in ctype[rows, n]
-## % if weighted:
-## arg      weight: in ctype[n]
-## % endif
-## % if biased:
-## arg      bias: in ctype[n]
-## % endif
-## def      row_norm_group
-## arg      rows, n: int
+## arg      rows_per_item: int
+## def      row_norm_rows, row_norm_group
+## arg      n: int
 ## arg      eps: ctype
 ## arg      y: out ctype[rows, n]
 ## % if centred:

@@ -19,29 +19,15 @@
 ## param    kept_items: int              parts of a group
 ## param    term: str                    C expression that the items of a part add up
 ## param    element: str                 C expression of an element of row {0} of four
-## def      row_norm_grad_rows
-## arg      rows, rows_per_item, n: int
-## arg      part_step: int                        from one part's sums to the next's: whole vectors
-## arg      gx: out ctype[rows, n]
-## % if summed:
-## arg      gweight: out ctype[parts, part_step]  a part is what an item takes
-## % if centred:
-## arg      gbias: out ctype[parts, part_step]    and centred
-## % endif
-## % endif
-## arg      gy: in ctype[rows, n]
-## arg      x: in ctype[rows, n]
-## % if centred:
-## arg      mean: in ctype[rows]
-## % endif
-## arg      invstd: in ctype[rows]
-## % if weighted:
-## arg      weight: in ctype[n]
-## % endif
-## def      row_norm_grad_group
+## def      row_norm_grad_rows, row_norm_grad_group
 ## arg      rows: int
-## arg      rows_per_part: int                    a multiple of 4
-## arg      n, part_step: int
+## def      row_norm_grad_rows
+## arg      rows_per_item: int
+## def      row_norm_grad_group
+## arg      rows_per_part: int  a multiple of 4
+## def      row_norm_grad_rows, row_norm_grad_group
+## arg      n: int
+## arg      part_step: int      from one part's sums to the next's: whole vectors
 ## arg      gx: out ctype[rows, n]
 ## % if summed:
 ## arg      gweight: out ctype[parts, part_step]  a part is what reduce_items take
@@ -49,8 +35,7 @@
 ## arg      gbias: out ctype[parts, part_step]    and centred
 ## % endif
 ## % endif
-## arg      gy: in ctype[rows, n]
-## arg      x: in ctype[rows, n]
+## arg      gy, x: in ctype[rows, n]
 ## % if centred:
 ## arg      mean: in ctype[rows]
 ## % endif

@@ -3,46 +3,30 @@
 ## param  ctype: str                 type of y's elements
 ## param  real: str                  float or double, the type arithmetic is done in
 ## param  lane: int                  which of an item's numbers
-## def    random_bits
+## def    all
 ## arg    n: int        elements
+## def    random_bits
 ## arg    y: out int[n]
+## def    random_uniform, random_normal, random_bernoulli, random_integer, dropout
+## arg    y: out ctype[n]
+## def    dropout
+## arg    x: in ctype[n]
+## def    all
 ## arg    seed: ulong   the generator's key
 ## arg    offset: long  the first counter
 ## def    random_uniform
-## arg    n: int
-## arg    y: out ctype[n]
-## arg    seed: ulong
-## arg    offset: long
 ## arg    low: real     least value
 ## arg    span: real    high - low
 ## arg    high: real    never reached
 ## def    random_normal
-## arg    n: int
-## arg    y: out ctype[n]
-## arg    seed: ulong
-## arg    offset: long
 ## arg    mean: real
 ## arg    std: real     standard deviation
-## def    random_bernoulli
-## arg    n: int
-## arg    y: out ctype[n]
-## arg    seed: ulong
-## arg    offset: long
+## def    random_bernoulli, dropout
 ## arg    p: float      probability of 1
 ## def    random_integer
-## arg    n: int
-## arg    y: out ctype[n]
-## arg    seed: ulong
-## arg    offset: long
 ## arg    low: long     least value
 ## arg    span: long    how many values
 ## def    dropout
-## arg    n: int
-## arg    y: out ctype[n]
-## arg    x: in ctype[n]
-## arg    seed: ulong
-## arg    offset: long
-## arg    p: float      probability of 0
 ## arg    scale: ctype  factor of what is kept
 ##
 ## launch   one item per counter: four elements of 32 random bits, or two of 64

@@ -14,12 +14,19 @@
 ## param    width: int                   columns that one vector holds
 ## param    index: str                   an expression: the output's flat index
 ## def      arg_reduce_rows
-## arg      jobs: int          outputs times parts
+## arg      jobs: int       outputs times parts
 ## arg      jobs_per_item: int
-## arg      n: int             size of the axis
-## arg      part_size: int     elements of a part
+## def      arg_reduce_columns
+## arg      blocks: int     blocks of columns: the last kept axis, of stride 1
+## def      arg_reduce_group, arg_reduce_pick
+## arg      outs: int       number of outputs
+## def      arg_reduce_rows, arg_reduce_columns, arg_reduce_group
+## arg      n: int          size of the axis
+## arg      part_size: int  elements of a part
+## def      all
 ## arg      parts: int
-## arg      step: long         stride of the axis
+## def      arg_reduce_rows, arg_reduce_columns, arg_reduce_group
+## arg      step: long      stride of the axis
 ## % for i in range(kept_rank):
 ## arg      kept_size{i}: int  for each kept axis its size
 ## arg      kept_x{i}: long    and its stride in x
@@ -27,30 +34,7 @@
 ## arg      out: out ctype[outs, parts]
 ## arg      where: out long[outs, parts]
 ## arg      x: in ctype
-## def      arg_reduce_columns
-## arg      blocks: int        blocks of columns: the last kept axis, of stride 1
-## arg      n, part_size, parts: int
-## arg      step: long
-## % for i in range(kept_rank):
-## arg      kept_size{i}: int
-## arg      kept_x{i}: long
-## % endfor
-## arg      out: out ctype[outs, parts]
-## arg      where: out long[outs, parts]
-## arg      x: in ctype
-## def      arg_reduce_group
-## arg      outs: int          number of outputs
-## arg      n, part_size, parts: int
-## arg      step: long
-## % for i in range(kept_rank):
-## arg      kept_size{i}: int
-## arg      kept_x{i}: long
-## % endfor
-## arg      out: out ctype[outs, parts]
-## arg      where: out long[outs, parts]
-## arg      x: in ctype
 ## def      arg_reduce_pick
-## arg      outs, parts: int
 ## arg      out: out ctype[outs]
 ## arg      where: out long[outs]
 ## arg      values: in ctype[outs, parts]

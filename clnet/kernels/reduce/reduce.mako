@@ -26,12 +26,21 @@
 ## param    steps: dict                  offset variable -> array whose strides move it
 ## param    rows: int                    rows joined before they are added to the partial results
 ## def      reduce_rows
-## arg      jobs: int             outputs times parts
+## arg      jobs: int          outputs times parts
 ## arg      jobs_per_item: int
-## arg      parts: int            parts of each output
-## arg      part_stride: long     step in out from part to part
-## arg      total: flat           reduced elements of each output
-## arg      part_size: flat       reduced elements of a part
+## def      reduce_columns
+## arg      blocks: int        blocks of columns: the last kept axis, of stride 1
+## arg      rows_total: int    reduced elements of each output
+## arg      part_rows: int     reduced elements of a part
+## def      reduce_group
+## arg      outs: int          number of outputs
+## def      all
+## arg      parts: int         parts of each output
+## arg      part_stride: long  step in out from part to part
+## def      reduce_rows, reduce_group
+## arg      total: flat        reduced elements of each output
+## arg      part_size: flat    reduced elements of a part
+## def      all
 ## % for i in range(kept_rank):
 ## arg      kept_size{i}: int     for each kept axis its size
 ## arg      kept_x{i}: long       and its stride in x
@@ -40,43 +49,6 @@
 ## % for i in range(reduced_rank):
 ## arg      reduced_size{i}: int  for each reduced axis its size
 ## arg      reduced_x{i}: long    and its stride in x
-## % endfor
-## arg      out: out out_ctype
-## arg      x: in ctype
-## % if mean:
-## arg      divisor: acc
-## % endif
-## def      reduce_columns
-## arg      blocks: int           blocks of columns: the last kept axis, of stride 1
-## arg      rows_total: int       reduced elements of each output
-## arg      part_rows: int        reduced elements of a part
-## arg      parts: int
-## arg      part_stride: long
-## % for i in range(kept_rank):
-## arg      kept_size{i}: int
-## arg      kept_x{i}, kept_out{i}: long
-## % endfor
-## % for i in range(reduced_rank):
-## arg      reduced_size{i}: int
-## arg      reduced_x{i}: long
-## % endfor
-## arg      out: out out_ctype
-## arg      x: in ctype
-## % if mean:
-## arg      divisor: acc
-## % endif
-## def      reduce_group
-## arg      outs: int             number of outputs
-## arg      parts: int
-## arg      part_stride: long
-## arg      total, part_size: flat
-## % for i in range(kept_rank):
-## arg      kept_size{i}: int
-## arg      kept_x{i}, kept_out{i}: long
-## % endfor
-## % for i in range(reduced_rank):
-## arg      reduced_size{i}: int
-## arg      reduced_x{i}: long
 ## % endfor
 ## arg      out: out out_ctype
 ## arg      x: in ctype
