@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..device import Target
-from ..values.shapes import round_up
+from ..device import DeviceTraits, Target
+from ..values.shapes import ceil_div, round_up
 
 _GPU_GROUP = 256
 _CPU_GROUPS = (64, 1024)
+# A CPU's unit takes several work-items, so that one that is late is waited for less; but an item
+# takes so many elements that its start costs little.
+_ITEMS_PER_UNIT = 16
+_ITEM_ELEMENTS = 4096
+
+
+def in_groups(traits: DeviceTraits) -> bool:
+    """Whether the work-items of a group make a result together, as on GPUs.
+
+    Elsewhere a work-item makes it alone, with vectors: local memory is no faster than other
+    memory, and a barrier cuts a kernel in two.
+    """
+    return traits.dedicated_local_memory
 
 
 def items(target: Target, count: int) -> dict[str, Any]:
@@ -24,7 +37,7 @@ def items(target: Target, count: int) -> dict[str, Any]:
     Returns:
         ``global_size`` and ``local_size``, as a launch takes them.
     """
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         wanted = _GPU_GROUP
     else:
         short, long = _CPU_GROUPS
@@ -37,3 +50,26 @@ def lanes_of(target: Target, itemsize: int) -> int:
     """Lanes of a vector of ``itemsize`` bytes an element: a power of two from 2 to 16."""
     wanted = max(2, min(16, target.traits.simd_width * 4 // itemsize))
     return 1 << (wanted.bit_length() - 1)
+
+
+def jobs_per_item(
+    target: Target,
+    jobs: int,
+    elements: int,
+    *,
+    per_unit: int = _ITEMS_PER_UNIT,
+    least: int = _ITEM_ELEMENTS,
+    most: int | None = None,
+) -> int:
+    """Jobs that a work-item of a CPU does, one after the other.
+
+    Args:
+        target: of which the units count.
+        jobs: all, at least one.
+        elements: of all jobs.
+        per_unit: work-items of a unit, at most.
+        least: elements of a work-item, unless the jobs are that many.
+        most: work-items in all, in place of ``per_unit``.
+    """
+    most = target.traits.compute_units * per_unit if most is None else most
+    return ceil_div(jobs, max(1, min(jobs, most, elements // least)))

@@ -1,18 +1,20 @@
 """Two-dimensional convolution and its gradients: which algorithm computes what.
 
-The algorithms are in :mod:`.im2col`, :mod:`.conv_direct`, :mod:`.conv_implicit` (with
-:mod:`.conv_implicit_weight`), :mod:`.winograd` and :mod:`.conv_depthwise`. Every one of them adds
-in a fixed order: the same inputs give the same bits.
+Each algorithm is a module with ``forward``, ``input_grad``, ``weight_grad`` and ``fits``, in the
+table ``_WAYS``. Every one of them adds in a fixed order: the same inputs give the same bits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import DType
+from ..grid import in_groups
 from . import (
     conv_depthwise,
     conv_direct,
@@ -55,6 +57,37 @@ class Algorithm(Enum):
     DEPTHWISE = "depthwise"
 
 
+class _Way(NamedTuple):
+    """What an algorithm does.
+
+    Attributes:
+        forward: the launches of :func:`conv_forward`, from the same arguments.
+        input_grad: those of :func:`conv_input_grad`.
+        weight_grad: those of :func:`conv_weight_grad`.
+        fits: whether the target's scratch memory suffices, of target, geometry, direction and
+            bytes of an element.
+    """
+
+    forward: Callable[..., list[Launch]]
+    input_grad: Callable[..., list[Launch]]
+    weight_grad: Callable[..., list[Launch]]
+    fits: Callable[[Target, ConvGeometry, Direction, int], bool]
+
+
+def _way_of(module: Any, weight_module: Any = None) -> _Way:
+    weight_grad = (weight_module or module).weight_grad
+    return _Way(module.forward, module.input_grad, weight_grad, module.fits)
+
+
+_WAYS = {
+    Algorithm.IM2COL: _way_of(conv_im2col),
+    Algorithm.DIRECT: _way_of(conv_direct),
+    Algorithm.IMPLICIT: _way_of(conv_implicit, conv_implicit_weight),
+    Algorithm.WINOGRAD: _way_of(conv_winograd),
+    Algorithm.DEPTHWISE: _way_of(conv_depthwise),
+}
+
+
 def conv_forward(
     target: Target,
     y: Array,
@@ -77,7 +110,7 @@ def conv_forward(
         bias: ``(oc,)``, dense, or None.
         geometry: the sizes.
         algorithm: how, or None to let :func:`choose` decide.
-        winograd: whether the choice may be Winograd's conv_winograd.
+        winograd: whether the choice may be Winograd's transforms.
         activation: None or ``"relu"``.
 
     Returns:
@@ -88,24 +121,8 @@ def conv_forward(
     """
     if y.size == 0:
         return []
-    match _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd):
-        case Algorithm.IM2COL:
-            return conv_im2col.forward(target, y, x, weight, bias, geometry, activation=activation)
-        case Algorithm.DIRECT:
-            layout = conv_direct.forward_layout(geometry)
-            return conv_direct.convolve(target, layout, y, x, weight, bias, activation=activation)
-        case Algorithm.IMPLICIT:
-            return conv_implicit.forward(
-                target, y, x, weight, bias, geometry, activation=activation
-            )
-        case Algorithm.WINOGRAD:
-            return conv_winograd.forward(
-                target, y, x, weight, bias, geometry, activation=activation
-            )
-        case Algorithm.DEPTHWISE:
-            return conv_depthwise.forward(
-                target, y, x, weight, bias, geometry, activation=activation
-            )
+    way = _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd)
+    return way.forward(target, y, x, weight, bias, geometry, activation=activation)
 
 
 def conv_input_grad(
@@ -127,7 +144,7 @@ def conv_input_grad(
         weight: ``(oc, ic / groups, kh, kw)``, dense, same dtype.
         geometry: the sizes.
         algorithm: how, or None to let :func:`choose` decide.
-        winograd: whether the choice may be Winograd's conv_winograd.
+        winograd: whether the choice may be Winograd's transforms.
 
     Returns:
         The launches, in order; none if ``gx`` is empty.
@@ -137,18 +154,8 @@ def conv_input_grad(
     """
     if gx.size == 0:
         return []
-    match _decide(target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd):
-        case Algorithm.IM2COL:
-            return conv_im2col.input_grad(target, gx, gy, weight, geometry)
-        case Algorithm.DIRECT:
-            layout = conv_direct.input_layout(geometry)
-            return conv_direct.convolve(target, layout, gx, gy, weight, None, activation=None)
-        case Algorithm.IMPLICIT:
-            return conv_implicit.input_grad(target, gx, gy, weight, geometry)
-        case Algorithm.WINOGRAD:
-            return conv_winograd.input_grad(target, gx, gy, weight, geometry)
-        case Algorithm.DEPTHWISE:
-            return conv_depthwise.input_grad(target, gx, gy, weight, geometry)
+    way = _decide(target, geometry, Direction.INPUT_GRAD, gx.dtype, algorithm, winograd)
+    return way.input_grad(target, gx, gy, weight, geometry)
 
 
 def conv_weight_grad(
@@ -170,7 +177,7 @@ def conv_weight_grad(
         x: ``(n, ic, h, w)``, dense, same dtype.
         geometry: the sizes.
         algorithm: how, or None to let :func:`choose` decide.
-        winograd: whether the choice may be Winograd's conv_winograd.
+        winograd: whether the choice may be Winograd's transforms.
 
     Returns:
         The launches, in order; none if ``gw`` is empty.
@@ -180,17 +187,8 @@ def conv_weight_grad(
     """
     if gw.size == 0:
         return []
-    match _decide(target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd):
-        case Algorithm.IM2COL:
-            return conv_im2col.weight_grad(target, gw, gy, x, geometry)
-        case Algorithm.DIRECT:
-            return conv_direct.weight_grad(target, gw, gy, x, geometry)
-        case Algorithm.IMPLICIT:
-            return conv_implicit_weight.weight_grad(target, gw, gy, x, geometry)
-        case Algorithm.WINOGRAD:
-            return conv_winograd.weight_grad(target, gw, gy, x, geometry)
-        case Algorithm.DEPTHWISE:
-            return conv_depthwise.weight_grad(target, gw, gy, x, geometry)
+    way = _decide(target, geometry, Direction.WEIGHT_GRAD, gw.dtype, algorithm, winograd)
+    return way.weight_grad(target, gw, gy, x, geometry)
 
 
 def choose(
@@ -258,23 +256,13 @@ def fits(
         dtype: of all operands.
         algorithm: the algorithm.
     """
-    match algorithm:
-        case Algorithm.IM2COL:
-            return conv_im2col.fits(target, geometry, dtype.itemsize)
-        case Algorithm.DIRECT:
-            return conv_direct.fits(target, geometry, direction, dtype.itemsize)
-        case Algorithm.IMPLICIT:
-            return conv_implicit.fits(target, geometry, direction, dtype.itemsize)
-        case Algorithm.WINOGRAD:
-            return conv_winograd.obstacle(target, geometry, direction, dtype.itemsize) is None
-        case Algorithm.DEPTHWISE:
-            return True
+    return _WAYS[algorithm].fits(target, geometry, direction, dtype.itemsize)
 
 
 def _preferred(
     target: Target, geometry: ConvGeometry, direction: Direction, dtype: DType, *, winograd: bool
 ) -> tuple[Algorithm, ...]:
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         if min(geometry.icg, geometry.ocg) < 4 and geometry.groups > 1:
             return (Algorithm.DEPTHWISE,)
         direct = (Algorithm.IMPLICIT, Algorithm.DEPTHWISE)
@@ -290,12 +278,12 @@ def _decide(
     dtype: DType,
     algorithm: Algorithm | None,
     winograd: bool,  # noqa: FBT001 - one of what the choice depends on
-) -> Algorithm:
+) -> _Way:
     if geometry.flops == 0:  # sums of nothing: zeros, or the bias
-        return Algorithm.DEPTHWISE
+        return _WAYS[Algorithm.DEPTHWISE]
     if algorithm is None:
-        return choose(target, geometry, direction, dtype, winograd=winograd)
-    if not fits(target, geometry, direction, dtype, algorithm):
+        algorithm = choose(target, geometry, direction, dtype, winograd=winograd)
+    elif not fits(target, geometry, direction, dtype, algorithm):
         raise ArgumentError(
             f"conv_{direction.value}",
             "the algorithm does not fit the workspace",
@@ -303,4 +291,4 @@ def _decide(
             workspace_limit=target.workspace_limit,
             remedy="Raise the device's limit with set_workspace_limit, or leave the choice open",
         )
-    return algorithm
+    return _WAYS[algorithm]

@@ -9,7 +9,7 @@ from ...device import Launch, Target
 from ...values.shapes import round_up
 from ..kernel import Kernel, Named, by_name, joined
 from . import conv_depthwise_strip, conv_depthwise_tile
-from .conv_geometry import ConvGeometry
+from .conv_geometry import ConvGeometry, Direction
 
 _GROUP_SIZE = 64
 
@@ -79,6 +79,12 @@ def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry)
             bytes=gw.nbytes + gy.nbytes + x.nbytes,
         )
     ]
+
+
+def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """It does always: it needs no scratch memory."""
+    del target, g, direction, itemsize
+    return True
 
 
 def _way(target: Target, g: ConvGeometry, out: Array) -> ModuleType | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
+from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..reduce import Reduction, reduce
 from .conv_geometry import ConvGeometry
@@ -37,7 +38,7 @@ def suits(target: Target, g: ConvGeometry) -> bool:
         target: the device's traits.
         g: the sizes.
     """
-    return target.traits.dedicated_local_memory and g.kh <= _TALLEST and g.sh <= _LONGEST_SKIPPING
+    return in_groups(target.traits) and g.kh <= _TALLEST and g.sh <= _LONGEST_SKIPPING
 
 
 def forward(

@@ -9,6 +9,7 @@ from ...array import Array
 from ...device import DeviceTraits, Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
+from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from .conv_geometry import ConvGeometry
@@ -90,7 +91,7 @@ def suits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
         itemsize: bytes of an element.
     """
     single = (g.sh, g.sw, g.icg, g.ocg) == (1, 1, 1, 1)
-    if not target.traits.dedicated_local_memory or not single:
+    if not in_groups(target.traits) or not single:
         return False
     if g.taps < _LEAST_TAPS or g.kh > _TALLEST:
         return False

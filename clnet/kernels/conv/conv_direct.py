@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
+from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined
 from .conv_geometry import ConvGeometry, Direction
 from .conv_parts import add_slices
@@ -123,7 +124,17 @@ def forward_layout(g: ConvGeometry) -> Layout:
 
 @lru_cache(maxsize=1024)
 def input_layout(g: ConvGeometry) -> Layout:
-    """The input gradient, on planes of ``gy``: a dense part for each remainder of the stride."""
+    """The input gradient, on planes of ``gy``: a dense part for each remainder of the stride.
+
+    Pixels of ``x`` whose rows have the same remainder by the stride are reached by the same taps.
+    With a stride of 2, padding of 1 and three taps, even rows are reached by tap 1 from the row of
+    ``gy`` with half their number, odd rows by tap 2 from there and by tap 0 from the next::
+
+        part of rows 0, 2, 4 ...: taps (1, shift 0)
+        part of rows 1, 3, 5 ...: taps (0, shift 1), (2, shift 0)
+
+    Shifts that are negative begin in zeros: ``top`` rows of padding, ``left`` columns.
+    """
     rows = [_reaching(a, g.kh, g.sh, g.ph, g.dh) for a in range(min(g.sh, g.h))]
     columns = [_reaching(b, g.kw, g.sw, g.pw, g.dw) for b in range(min(g.sw, g.w))]
     top = max(0, -min((dy for shifts in rows for _, _, dy in shifts), default=0))
@@ -142,12 +153,7 @@ def input_layout(g: ConvGeometry) -> Layout:
     return Layout(g.icg, g.ocg, g.groups, planes, parts, g.h * g.w, strides, g.kw)
 
 
-def lanes(target: Target, itemsize: int) -> int:
-    """Lanes of a vector of elements of ``itemsize`` bytes."""
-    return min(max(target.traits.simd_width * 4 // itemsize, 2), 16)
-
-
-def convolve(
+def _convolve(
     target: Target,
     layout: Layout,
     y: Array,
@@ -184,6 +190,29 @@ def convolve(
             if part.height and part.width
         ]
     return launches
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    geometry: ConvGeometry,
+    *,
+    activation: str | None,
+) -> list[Launch]:
+    """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
+    layout = forward_layout(geometry)
+    return _convolve(target, layout, y, x, weight, bias, activation=activation)
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, weight: Array, geometry: ConvGeometry
+) -> list[Launch]:
+    """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
+    layout = input_layout(geometry)
+    return _convolve(target, layout, gx, gy, weight, None, activation=None)
 
 
 def weight_grad(
@@ -236,7 +265,7 @@ def fits(target: Target, geometry: ConvGeometry, direction: Direction, itemsize:
         direction: what is computed.
         itemsize: bytes of an element.
     """
-    g, simd = geometry, lanes(target, itemsize)
+    g, simd = geometry, lanes_of(target, itemsize)
     layout = input_layout(g) if direction is Direction.INPUT_GRAD else forward_layout(g)
     planes = layout.planes
     elements = layout.groups * layout.ins * planes.channel
@@ -296,7 +325,7 @@ def _launch_part(
     activation: str | None,
 ) -> Launch:
     planes, images, item = layout.planes, y.shape[0], y.dtype.itemsize
-    simd = lanes(target, item)
+    simd = lanes_of(target, item)
     tile = _tile(target, layout, part, images, item)
     taps = len(part.rows) * len(part.columns)
     # Neighbouring groups share what is larger: an image's planes, or a block's filters.
@@ -331,7 +360,7 @@ def _launch_part(
 
 def _tile(target: Target, layout: Layout, part: Part, images: int, itemsize: int) -> Tile:
     """The register tile that costs least per tap, counting what the edges waste."""
-    simd, pitch = lanes(target, itemsize), layout.planes.pitch
+    simd, pitch = lanes_of(target, itemsize), layout.planes.pitch
     tiles = _TILES_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _TILES_NARROW
 
     def cut(most_rows: int, vectors: int) -> tuple[int, Tile]:
@@ -361,7 +390,7 @@ def _weight_vectors(layout: Layout, simd: int) -> int:
 
 def _weight_params(target: Target, ctype: str, itemsize: int, layout: Layout) -> WeightParams:
     """The weight gradient's tile: as many sums as registers hold, few of them in vain."""
-    simd, part = lanes(target, itemsize), layout.parts[0]
+    simd, part = lanes_of(target, itemsize), layout.parts[0]
     vectors, kw, kh = _weight_vectors(layout, simd), len(part.columns), len(part.rows)
     sums = _SUMS_WIDE if simd * itemsize >= _WIDE_SIMD * 4 else _SUMS_NARROW
     most = max(sums // (vectors * kw), 1)

@@ -14,7 +14,7 @@ from ...device import Launch, Scratch, Target
 from ...values.shapes import contiguous_strides, round_up
 from ..gemm import gemm
 from ..kernel import Kernel, Named, by_name, joined
-from .conv_geometry import ConvGeometry
+from .conv_geometry import ConvGeometry, Direction
 
 _GROUP_SIZE = 64
 # Columns made at once: they stay in a cache until the product reads them.
@@ -61,8 +61,9 @@ def col2im(gx: Array, columns: Array, g: ConvGeometry) -> Launch:
     )
 
 
-def fits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
+def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
     """Whether the columns of one image leave half of the workspace to the product."""
+    del direction
     return 2 * _image_bytes(g, itemsize) <= target.workspace_limit
 
 

@@ -134,7 +134,7 @@ def _reference(
     target, g, direction = where.target, problem.geometry, Direction(problem.direction)
     operands = Operands(problem, *(Array.from_numpy(v, where) for v in (x, weight, y)))
     x_, weight_, y_ = operands.x, operands.weight, operands.y
-    columns = conv_im2col.fits(target, g, x.itemsize)
+    columns = conv_im2col.fits(target, g, direction, x.itemsize)
     match direction:
         case Direction.FORWARD if columns:
             launches = conv_im2col.forward(target, y_, x_, weight_, None, g, activation=None)

@@ -43,6 +43,11 @@ def obstacle(
     return ConvObstacle.WORKSPACE if _images(target, g, direction, itemsize) == 0 else None
 
 
+def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
+    """Whether nothing stands against it."""
+    return obstacle(target, g, direction, itemsize) is None
+
+
 def pays(g: ConvGeometry, direction: Direction) -> bool:
     """Whether it should be faster than direct sums: fewer products, more bytes and launches."""
     tiles = _tiles(g, direction)

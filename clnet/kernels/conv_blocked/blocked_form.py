@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ...device import DeviceTraits
 from ...values.shapes import Shape
 from ..conv import ConvGeometry, ConvObstacle
+from ..grid import in_groups
 
 LEAST_BLOCK, _MOST_BLOCK = 4, 16
 _MOST_ELEMENTS = 2**31 - 1
@@ -70,7 +71,7 @@ def block_size(traits: DeviceTraits) -> int | None:
     Args:
         traits: the device's numbers.
     """
-    if traits.dedicated_local_memory:
+    if in_groups(traits):
         return None
     return min(max(traits.simd_width, LEAST_BLOCK), _MOST_BLOCK)
 

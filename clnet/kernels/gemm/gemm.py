@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...array import Array
 from ...device import HostScalar, Launch, Scratch, Target
 from ...values.dtypes import float32, float64
+from ..grid import in_groups
 from ..pointwise import pointwise
 from .gemm_any import any_type
 from .gemm_finish import Finish
@@ -91,7 +92,7 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
     parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
     problem = parts[0]
     turned = problem.b.storage is not b.storage or problem.b.offset != b.offset
-    if len(parts) > 1 or turned or target.traits.dedicated_local_memory or out.size == 0:
+    if len(parts) > 1 or turned or in_groups(target.traits) or out.size == 0:
         return [], None
     if problem.k == 0 or problem.out.dtype not in (float32, float64):
         return [], None
@@ -128,7 +129,7 @@ def _finishes(target: Target, parts: Sequence[Problem]) -> bool:
         and problem.out.size > 0
         and problem.k > 0
         and problem.out.dtype in (float32, float64)
-        and target.traits.dedicated_local_memory
+        and in_groups(target.traits)
         and tiles_fit(target, problem)
     )
 
@@ -152,7 +153,7 @@ def _finished(target: Target, finish: Finish, sums: Array) -> list[Launch]:
 def _launches(target: Target, problem: Problem) -> list[Launch]:
     if problem.k == 0 or problem.out.dtype not in (float32, float64):
         return any_type(problem)
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         return tiled(target, problem)
     if launches := _without_panels(target, problem):
         return launches

@@ -12,7 +12,7 @@ from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import DType, int32
 from ...values.shapes import Shape, Strides, collapse
-from ..grid import items
+from ..grid import in_groups, items
 from ..kernel import Kernel, by_name, joined
 from ..moving import fill
 from .segment import segment_last, segment_sum
@@ -67,7 +67,7 @@ def gather_rows(
         by_name("y x index", y, x, index),
     )
     kernel, sizes = _ROW_ELEMENTS, items(target, y.size)
-    if not target.traits.dedicated_local_memory and inner >= _CPU_LEAST_ROW:
+    if not in_groups(target.traits) and inner >= _CPU_LEAST_ROW:
         kernel, sizes = _ROWS, {"global_size": (n, outer)}
     return [
         kernel.launch(
@@ -306,7 +306,7 @@ def _scatter(
     length = index.shape[dim]
     lines = index.size // length
     traits = target.traits
-    enough = _GPU_LEAST_LINES if traits.dedicated_local_memory else traits.compute_units
+    enough = _GPU_LEAST_LINES if in_groups(traits) else traits.compute_units
     if length <= _SHORT_LINE or lines >= enough:
         zeros = fill(target, y, 0) if add else []
         return [

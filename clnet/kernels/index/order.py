@@ -7,7 +7,7 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import DType, Kind, bool_, int32, uint8
-from ..grid import items
+from ..grid import in_groups, items
 from ..kernel import Kernel, by_name
 from .sort import Sorted, sort
 
@@ -46,7 +46,7 @@ def sort_lines(
         return []
     length = x.shape[1]
     how = _ordering(x.dtype, descending=descending)
-    shared = target.traits.dedicated_local_memory
+    shared = in_groups(target.traits)
     if length <= (_GPU_RANKED if shared else _CPU_RANKED):
         args = by_name("n length values indices x", x.size, length, values, indices, x)
         moved = x.nbytes + values.nbytes + indices.nbytes

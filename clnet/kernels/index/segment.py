@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import round_up
-from ..grid import items
+from ..grid import in_groups, items, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import streams_rows
 from .sort import Sorted
@@ -48,12 +48,12 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
     traits, n = target.traits, runs.keys.size
     real = "double" if y.dtype.compute == "float64" else y.dtype.ctype
     params: dict[str, Any] = {"ctype": y.dtype.ctype, "real": real}
-    if not traits.dedicated_local_memory and inner >= traits.simd_width:
-        lanes = max(traits.simd_width, 2)
+    if not in_groups(traits) and inner >= traits.simd_width:
+        lanes = lanes_of(target, 4)
         kernel = _SUM_ROWS
         params |= {"vector": lanes, "stream": streams_rows(y, inner, lanes)}
         sizes: dict[str, Any] = {"global_size": (rows, outer)}
-    elif traits.dedicated_local_memory and inner >= _TREE_LANES // 2 and n >= rows:
+    elif in_groups(traits) and inner >= _TREE_LANES // 2 and n >= rows:
         kernel = _SUM_TREE
         params |= {"lanes": _TREE_LANES, "slices": _TREE_SLICES}
         count = (round_up(inner, _TREE_LANES), rows * _TREE_SLICES, outer)
@@ -113,7 +113,7 @@ def _args(y: Array, x: Array, starts: Array, runs: Sorted) -> Named:
 def _starts(target: Target, memory: Scratch, rows: int, runs: Sorted) -> tuple[Array, list[Launch]]:
     starts = Array.scratch(memory, (rows + 1,), int32)
     # A search takes a CPU longer than to write down one by one where runs begin.
-    searched = target.traits.dedicated_local_memory
+    searched = in_groups(target.traits)
     launch = (_STARTS if searched else _MARKS).launch(
         {},
         by_name("rows n starts keys", rows, runs.keys.size, starts, runs.keys),

@@ -8,6 +8,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import int32
 from ...values.shapes import ceil_div
+from ..grid import in_groups
 from ..kernel import Constraint, Kernel, by_name, joined
 
 _CPU_BITS = 8
@@ -81,7 +82,7 @@ def sort(target: Target, memory: Scratch, keys: Array, order: Array, *, limit: i
 
 
 def _plan(target: Target, n: int) -> _Pass:
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         group = min(_GPU_GROUP, target.traits.max_group_size)
         per_block = group * _GPU_PER_ITEM
         radix = 1 << _GPU_BITS

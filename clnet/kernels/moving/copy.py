@@ -11,7 +11,7 @@ from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...values.dtypes import DType, Kind, bool_
 from ...values.shapes import Shape, Strides, ceil_div, collapse
-from ..grid import items
+from ..grid import in_groups, items
 from ..kernel import Constraint, Kernel, by_name
 from ..streaming import STREAM_BYTES, streams
 from .place import place
@@ -62,7 +62,7 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         at_once = place(target, dense, x, shape, x_strides, starts=(0,) * len(shape))
         if at_once:
             return at_once
-    if not target.traits.dedicated_local_memory and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
+    if not in_groups(target.traits) and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
     params = {**_types(y, x), "ndim": len(shape)}
     args = {"n": y.size, **_axes(shape, y_strides, x_strides)}
@@ -211,7 +211,7 @@ def _transposed(
         **_axes(*([steps[d] for d in others] for steps in (shape, y_strides, x_strides))),
     }
     count = y.size // (rows * columns)
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
         params |= {"tile": _GPU_TILE, "group_rows": _GPU_ROWS}
         sizes = {"global_size": (*blocks, count), "local_size": (_GPU_TILE, _GPU_ROWS, 1)}

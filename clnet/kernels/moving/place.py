@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
-from ..grid import lanes_of
+from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams
 
@@ -27,7 +27,6 @@ _PLACE = Kernel(
 )
 
 _ROOM = 2048
-_ITEMS_PER_UNIT = 16
 # Fewer elements are left to kernels that serve more layouts.
 _LEAST = 4096
 _LEAST_ROW = 16
@@ -60,7 +59,7 @@ def place(
         One launch; none where others serve better: on GPUs, for small arrays, elements that are not
         neighbours, short rows.
     """
-    if target.traits.dedicated_local_memory or y.dtype.itemsize not in (4, 8):
+    if in_groups(target.traits) or y.dtype.itemsize not in (4, 8):
         return []
     if y.size < _LEAST or not y.contiguous or x.dtype is not y.dtype:
         return []
@@ -72,7 +71,7 @@ def place(
         return []
     padded = any(axis.size != axis.x_size for axis in axes)
     lanes = lanes_of(target, y.dtype.itemsize)
-    share = round_up(ceil_div(y.size, target.traits.compute_units * _ITEMS_PER_UNIT), _ROOM)
+    share = round_up(jobs_per_item(target, y.size, y.size, least=1), _ROOM)
     params = joined(
         by_name("ctype lanes padded", y.dtype.moved_as, lanes, padded),
         by_name("stream room ndim", streams(y, lanes), _ROOM, len(outer)),

@@ -7,7 +7,7 @@ from math import prod
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import Shape, Strides, ceil_div, round_up
-from ..grid import lanes_of
+from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams
 
@@ -15,13 +15,10 @@ _REPEAT = Kernel(
     "repeat", "moving/repeat.mako", (Constraint("lanes in (2, 4, 8, 16)", "vectors OpenCL has"),)
 )
 
-_ITEMS_PER_UNIT = 16
-_ITEM_ELEMENTS = 4096
-
 
 def repeats(target: Target, y: Array, n: int) -> bool:
     """Whether :func:`repeat` takes rows of ``n`` elements of ``y``."""
-    if target.traits.dedicated_local_memory or y.dtype.itemsize not in (4, 8):
+    if in_groups(target.traits) or y.dtype.itemsize not in (4, 8):
         return False
     return y.contiguous and n >= lanes_of(target, y.dtype.itemsize)
 
@@ -44,8 +41,7 @@ def repeat(
     """
     lanes, bytes_each = lanes_of(target, y.dtype.itemsize), y.dtype.itemsize
     n = y.size // prod(rows)
-    items = max(1, min(target.traits.compute_units * _ITEMS_PER_UNIT, y.size // _ITEM_ELEMENTS))
-    share = round_up(ceil_div(y.size, items), lanes)
+    share = round_up(jobs_per_item(target, y.size, y.size), lanes)
     whole = "int" if bytes_each == 4 else "long"
     divided = divisor != 1
     params = joined(

@@ -16,7 +16,7 @@ from ...errors import ArgumentError
 from ...expr import Expr, Input, Scalar
 from ...values.dtypes import DType, from_name
 from ...values.shapes import ceil_div, round_up
-from ..grid import lanes_of
+from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..pointwise import pointwise
 from .norm_runs import part_fits, runs
@@ -306,11 +306,7 @@ def _parts(
         "flops": 4 * x.size,
         "bytes": sum(a.nbytes for a in (*outputs, *inputs)),
     }
-    if (
-        target.traits.dedicated_local_memory
-        and not columns
-        and part_fits(target.traits, part_size, inputs)
-    ):
+    if in_groups(target.traits) and not columns and part_fits(target.traits, part_size, inputs):
         return runs(target.traits, args)
     params = {
         "columns": columns,
@@ -318,7 +314,7 @@ def _parts(
         "ctype": x.dtype.ctype,
         "acc": acc.ctype,
     }
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         group = min(_GROUP, target.traits.max_group_size)
         kept = min(32, group) if columns else 1
         share = group // kept

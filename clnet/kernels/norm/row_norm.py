@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
-from ..grid import lanes_of
+from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..streaming import streams_rows
 
@@ -17,8 +17,6 @@ GROUP = Kernel("row_norm_group", "norm/row_norm.mako")
 
 # Rows that a kernel computes at once.
 AT_ONCE = 4
-_ITEM_ELEMENTS = 4096
-_ITEMS_PER_UNIT = 16
 _GROUP = 256
 # Elements of a row that an item has in registers: as many as are wanted and at most, with a mean
 # and without one, where more were seen to be slower on an H200 than reading the row again.
@@ -66,7 +64,7 @@ def row_norm(
     arrays = (y, mean, invstd, x, weight, bias)
     args = by_name("rows n eps y mean invstd x weight bias", rows, n, eps, *arrays)
     cost: dict[str, Any] = {"flops": 8 * x.size, "bytes": nbytes_of(arrays)}
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         share, kept, own = _sharing(target, n, centred=mean is not None)
         group = share * kept
         return [
@@ -79,7 +77,7 @@ def row_norm(
             )
         ]
     lanes = lanes_of(target, x.dtype.itemsize)
-    per_item = rows_per_item(rows, n, target.traits.compute_units * _ITEMS_PER_UNIT)
+    per_item = rows_per_item(target, rows, n)
     return [
         ROWS.launch(
             joined(params, by_name("lanes stream", lanes, streams_rows(y, n, lanes))),
@@ -103,16 +101,16 @@ def require_dense(*arrays: Array | None) -> None:
             )
 
 
-def rows_per_item(rows: int, n: int, most: int) -> int:
+def rows_per_item(target: Target, rows: int, n: int, most: int | None = None) -> int:
     """Rows one work-item takes where each has its own core.
 
     Args:
+        target: what it runs on.
         rows: how many there are.
         n: their length.
-        most: work-items at most.
+        most: work-items at most, where there is a reason for fewer.
     """
-    items = max(1, min(rows, most, rows * n // _ITEM_ELEMENTS))
-    per_item = ceil_div(rows, items)
+    per_item = jobs_per_item(target, rows, rows * n, most=most)
     return round_up(per_item, AT_ONCE) if per_item > AT_ONCE else per_item
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
-from ..grid import lanes_of
+from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
@@ -59,7 +59,7 @@ def row_norm_grad(
         "ctype centred weighted summed",
         *(x.dtype.ctype, mean is not None, weight is not None, bool(sums)),
     )
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         share, kept = group_shape(target, n)
         kernel, own = GROUP, by_name("group reduce_items", share * kept, share)
         items, group = ceil_div(cut.parts, kept) * share * kept, share * kept
@@ -100,7 +100,7 @@ class _Cut(NamedTuple):
     def of(target: Target, x: Array, sums: int) -> _Cut:
         rows, n = x.shape
         traits = target.traits
-        if traits.dedicated_local_memory:
+        if in_groups(traits):
             step = n
             most = traits.compute_units * _GROUPS_PER_UNIT * group_shape(target, n)[1]
         else:
@@ -108,8 +108,8 @@ class _Cut(NamedTuple):
             most = traits.compute_units * _ITEMS_PER_UNIT
         room = target.workspace_limit // max(1, sums * step * x.dtype.itemsize)
         most = max(1, min(most, room))
-        if traits.dedicated_local_memory:
+        if in_groups(traits):
             part = round_up(ceil_div(rows, most), AT_ONCE)
         else:
-            part = rows_per_item(rows, n, most)
+            part = rows_per_item(target, rows, n, most)
         return _Cut(ceil_div(rows, part) if rows else 0, part, step)

@@ -12,6 +12,7 @@ from ...device import DeviceTraits, HostScalar, Launch, Target
 from ...expr import Expr, as_number, flops, print_c
 from ...values.dtypes import DType, bool_
 from ...values.shapes import Shape, Strides, broadcast_strides, collapse, round_up
+from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 from ..streaming import aligned
 from .pointwise_runs import runs_fit, runs_recipe
@@ -172,9 +173,7 @@ def _in_one_layout(
         outer=len(sizes) - 1,
         index="int" if span < _INT_ELEMENTS else "long",
     )
-    global_size, local_size = _groups(
-        sizes, traits.max_group_size, gpu_shaped=traits.dedicated_local_memory
-    )
+    global_size, local_size = _groups(sizes, traits.max_group_size, gpu_shaped=in_groups(traits))
     return _Recipe(
         POINTWISE.bind(params),
         tuple(

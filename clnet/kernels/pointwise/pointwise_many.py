@@ -11,6 +11,7 @@ from ...device import HostScalar, Launch, Target
 from ...expr import Expr, Printed, flops, print_c
 from ...values.dtypes import DType, bool_
 from ...values.shapes import ceil_div
+from ..grid import in_groups
 from ..kernel import Kernel
 
 _ARGUMENT_BYTES = 1024
@@ -90,7 +91,7 @@ def pointwise_many(
         "segments": count,
     }
     group = min(_GROUP, target.traits.max_group_size)
-    local = group if target.traits.dedicated_local_memory else 1
+    local = group if in_groups(target.traits) else 1
     elements = sum(arrays[0].size for arrays in segments)
     moved = sum(d.itemsize for d in own) + sum(d.itemsize for d in own[:split])
     return [

@@ -9,6 +9,7 @@ from ...device import DeviceTraits
 from ...expr import Expr, print_c
 from ...values.dtypes import DType, float32
 from ...values.shapes import Shape, Strides, round_up
+from ..grid import in_groups
 from ..kernel import Kernel, Rendered
 
 _RUN = 4
@@ -42,7 +43,7 @@ def runs_fit(
     moving = [step for step in steps if step[-1]]
     span = max(sum((n - 1) * s for n, s in zip(sizes, step, strict=True)) for step in steps)
     return (
-        traits.dedicated_local_memory
+        in_groups(traits)
         and compute is float32
         and all(dtype is float32 for dtype in dtypes)
         and sizes[-1] % _RUN == 0

@@ -12,6 +12,7 @@ from ...device import DeviceTraits
 from ...expr import Expr, print_c
 from ...values.dtypes import DType, float32
 from ...values.shapes import Shape, Strides, ceil_div
+from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Rendered
 from ..streaming import STREAM_BYTES
 
@@ -71,7 +72,7 @@ def vectors_fit(
     """
     wide, moving = [s[-1] for s in steps], [s[-2] for s in steps if len(s) > 1]
     return (
-        not traits.dedicated_local_memory
+        not in_groups(traits)
         and len(sizes) > 1
         and sizes[-1] in (4, 8, 16)
         and sizes[-1] <= traits.simd_width

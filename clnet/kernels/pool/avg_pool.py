@@ -8,7 +8,7 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
-from ..grid import items
+from ..grid import in_groups, items, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..moving import repeat, repeats
 from .pool_vectors import avg_pool_vectors, lanes_inside
@@ -23,8 +23,6 @@ from .window import (
 )
 
 _GPU_GROUP = 256
-_ITEMS_PER_UNIT = 32
-_ITEM_ELEMENTS = 4096
 # What windows of means keep.
 LAWS = (
     Constraint("min(kh, kw, sh, sw) >= 1", "windows are not empty and move on"),
@@ -140,13 +138,12 @@ def _planes(x: Array, y: Array) -> Named:
 def _plane_mean(target: Target, y: Array, x: Array, cost: dict[str, Any]) -> Launch:
     traits = target.traits
     args = {"n": prod(x.shape[-2:]), "y": y, "x": x}
-    if traits.dedicated_local_memory:
+    if in_groups(traits):
         group = min(_GPU_GROUP, traits.max_group_size)
         sizes: dict[str, Any] = {"global_size": (y.size * group,), "local_size": (group,)}
         return _PLANE_MEAN_LOCAL.launch({**_types(y), "group": group}, args, **sizes, **cost)
-    wanted = max(1, min(traits.compute_units * _ITEMS_PER_UNIT, x.size // _ITEM_ELEMENTS))
-    each = ceil_div(y.size, wanted)
+    each = jobs_per_item(target, y.size, x.size, per_unit=32)
     sizes = {"global_size": (ceil_div(y.size, each),), "local_size": (1,)}
-    params = {**_types(y), "vector": max(traits.simd_width, 2)}
+    params = {**_types(y), "vector": lanes_of(target, 4)}
     args |= {"planes": y.size, "planes_each": each}
     return _PLANE_MEAN.launch(params, args, **sizes, **cost)

@@ -7,7 +7,7 @@ from typing import Any
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
-from ..grid import items, lanes_of
+from ..grid import items, jobs_per_item, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..streaming import streams
 from .avg_pool import LAWS
@@ -20,7 +20,6 @@ _STRIPS = Kernel("avg_pool_gradient_strips", "pool/avg_pool_grad.mako", constrai
 ROOM_BYTES = 2**15
 # Windows over an element that are written out one by one.
 _MOST_UNROLLED = 64
-_ITEMS_PER_UNIT = 32
 
 
 def avg_pool_gradient(
@@ -52,8 +51,8 @@ def avg_pool_gradient(
     arrays = by_name("gx gy", gx, gy)
     strip, room = _strip(target, gx, window)
     if strip:
-        planes, units = planes_of(gx), target.traits.compute_units
-        each = ceil_div(planes, units * _ITEMS_PER_UNIT)
+        planes = planes_of(gx)
+        each = jobs_per_item(target, planes, planes, per_unit=32, least=1)
         lanes = lanes_of(target, gx.dtype.itemsize)
         return [
             _STRIPS.launch(

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
+from ..grid import jobs_per_item
 from ..kernel import Kernel, Named, by_name, joined
 from .blocked_pool import BLOCKS, blocked_sizes, blocked_steps, past_caches, rows_of
 from .window import Window
 
 _TEMPLATE = "pool/blocked_means.mako"
-_ITEMS_PER_UNIT = 32
 
 
 class Means(NamedTuple):
@@ -82,21 +82,19 @@ def blocked_avg_pool_gradient(
     if gx.size == 0:
         return []
     lanes, stream = gx.shape[-1], past_caches(gx)
-    most = target.traits.compute_units * _ITEMS_PER_UNIT
     cost: dict[str, Any] = {"flops": max(gx.size, gy.size), "bytes": gx.nbytes + gy.nbytes}
     params = {"lanes": lanes, "stream": stream}
     arrays, rows = {"gx": gx, "gy": gy}, rows_of(gx)
     if means.window is not None:
-        each = ceil_div(rows, most)
-        items: dict[str, Any] = {"global_size": (ceil_div(rows, each),), "local_size": (1,)}
+        each = jobs_per_item(target, rows, rows, per_unit=32, least=1)
+        items: dict[str, Any] = {"global_size": (ceil_div(rows, each),)}
         args = joined(by_name("rows each", rows, each), blocked_sizes(gy, gx), arrays)
         return [GRADIENT.launch(joined(params, means.params()), args, **items, **cost)]
     if gy.shape[2:4] == (1, 1):
         planes = gy.size // lanes
-        each = ceil_div(planes, most)
-        items = {"global_size": (ceil_div(planes, each),), "local_size": (1,)}
+        each = jobs_per_item(target, planes, planes, per_unit=32, least=1)
+        items = {"global_size": (ceil_div(planes, each),)}
         args = {"planes": planes, "each": each, "size": gx.size // gy.size, **arrays}
         return [PLANE_GRADIENT.launch(params, args, **items, **cost)]
-    items = {"global_size": (rows,), "local_size": (1,)}
     args = joined(blocked_sizes(gy, gx), arrays)
-    return [PARTS_GRADIENT.launch({"lanes": lanes}, args, **items, **cost)]
+    return [PARTS_GRADIENT.launch({"lanes": lanes}, args, global_size=(rows,), **cost)]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Target
-from ..grid import items
+from ..grid import in_groups, items
 from ..kernel import Named, by_name
 
 # Elements of a window that are written out one by one.
@@ -47,7 +47,7 @@ class Window(NamedTuple):
 
 def by_rows(target: Target) -> bool:
     """Whether an item makes a row of a plane instead of an element."""
-    return not target.traits.dedicated_local_memory
+    return not in_groups(target.traits)
 
 
 def unchecked(target: Target, window: Window, y: Array, x: Array) -> str:

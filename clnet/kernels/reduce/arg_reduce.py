@@ -10,7 +10,7 @@ from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import int64
 from ...values.shapes import Shape, Strides, ceil_div, collapse
-from ..grid import lanes_of
+from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, Named, by_name, joined
 from .reduce import Reduction, accumulator
 
@@ -20,8 +20,6 @@ GROUP = Kernel("arg_reduce_group", "reduce/arg_reduce.mako")
 PICK = Kernel("arg_reduce_pick", "reduce/arg_reduce.mako")
 
 _PART = 1 << 15
-_ITEM_ELEMENTS = 4096
-_ITEMS_PER_UNIT = 16
 _GROUPS_PER_UNIT = 4
 _GROUP = 256
 _PICK_GROUP = 64
@@ -87,7 +85,7 @@ def arg_reduce(
     if values is None:
         values = Array.scratch(memory, indices.shape, x.dtype)
     parts = _parts(target, problem)
-    search = _group if target.traits.dedicated_local_memory else _vector
+    search = _group if in_groups(target.traits) else _vector
     if parts == 1:
         return [search(target, problem, values, indices, 1)]
     partial = Array.scratch(memory, (problem.outs, parts), x.dtype)
@@ -101,7 +99,7 @@ def arg_reduce(
 def _parts(target: Target, problem: _Problem) -> int:
     """Into how many parts the axis is cut."""
     units = target.traits.compute_units
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         groups = ceil_div(problem.outs, _group_shape(target, problem)[1])
         parts = min(ceil_div(units * _GROUPS_PER_UNIT, groups), ceil_div(problem.n, 8 * _GROUP))
     else:
@@ -147,9 +145,7 @@ def _vector(target: Target, problem: _Problem, out: Array, where: Array, parts: 
             **_cost(problem, parts),
         )
     jobs = problem.outs * parts
-    most = target.traits.compute_units * _ITEMS_PER_UNIT
-    items = max(1, min(jobs, most, problem.outs * problem.n // _ITEM_ELEMENTS))
-    per_item = ceil_div(jobs, items)
+    per_item = jobs_per_item(target, jobs, problem.outs * problem.n)
     return ROWS.launch(
         params,
         joined(by_name("jobs jobs_per_item", jobs, per_item), args),

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Check, Launch, Target
 from ...values.dtypes import Kind
 from ...values.shapes import ceil_div
-from ..grid import items
+from ..grid import in_groups, items
 from ..kernel import Kernel, by_name, joined
 
 # Elements of a work-item: a loop over them becomes one of vectors. GPUs' neighbours read together.
@@ -54,7 +54,7 @@ def check(
     """
     if x.size == 0 or report is None:
         return []
-    together = target.traits.dedicated_local_memory and gate is None
+    together = in_groups(target.traits) and gate is None
     block = 1 if together else _BLOCK if gate is None else _GATED_BLOCK
     whole = not x.dtype.is_floating_point
     kind = 0 if whole else 2 if x.dtype.name == "float64" else 1

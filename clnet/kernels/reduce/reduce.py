@@ -14,7 +14,7 @@ from ...device import Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import DType, Kind, from_name, int32, int64
 from ...values.shapes import ceil_div
-from ..grid import lanes_of
+from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Constraint, Kernel
 
 
@@ -58,8 +58,6 @@ _COLUMN_BLOCK = 1024
 # worth of outputs beside it need not be cut up before rounding errors ask for it.
 _PART = 1 << 16
 _PART_WHEN_MANY = 1 << 20
-_ITEMS_PER_UNIT = 16
-_ITEM_ELEMENTS = 4096
 _GROUPS_PER_UNIT = 4
 _GROUP = 256
 # Work-items that a unit has room for; few columns share so many between their groups.
@@ -178,7 +176,7 @@ def _merge(axes: list[_Axis]) -> tuple[_Axis, ...]:
 def _parts(target: Target, problem: _Problem) -> int:
     """Into how many parts each output's elements are cut."""
     units = target.traits.compute_units
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         groups = ceil_div(problem.outs, _group_shape(target, problem)[1])
         wanted = ceil_div(units * _GROUPS_PER_UNIT, groups)
         parts = min(wanted, ceil_div(problem.total, 8 * _GROUP))
@@ -235,7 +233,7 @@ def _launch(
     }
     if problem.mean:
         args["divisor"] = float(problem.total if divisor is None else divisor)
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         return _group(target, problem, args)
     return (_columns if problem.columns else _rows)(target, problem, args)
 
@@ -272,15 +270,13 @@ def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
 def _rows(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
     parts = args["parts"]
     jobs = problem.outs * parts
-    most = target.traits.compute_units * _ITEMS_PER_UNIT
-    items = max(1, min(jobs, most, problem.outs * problem.total // _ITEM_ELEMENTS))
     params = {
         **_params(problem),
         "lanes": lanes_of(target, problem.acc.itemsize),
         "dense": problem.reduced[-1].x == 1,
         "flat": _flat(problem),
     }
-    per_item = ceil_div(jobs, items)
+    per_item = jobs_per_item(target, jobs, problem.outs * problem.total)
     args |= {"total": problem.total, "part_size": ceil_div(problem.total, parts)}
     return ROWS.launch(
         params,

@@ -9,7 +9,7 @@ from itertools import accumulate
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
-from ..grid import lanes_of
+from ..grid import in_groups, lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined
 from .reduce import Reduction, reduce
 
@@ -70,7 +70,7 @@ def reduce_many(target: Target, out: Array, arrays: Sequence[Array], kind: Measu
 
 
 def _launch(target: Target, partial: Array, segments: list[Array], join: str, load: str) -> Launch:
-    alone = not target.traits.dedicated_local_memory
+    alone = not in_groups(target.traits)
     group = 1 if alone else min(_GROUP, target.traits.max_group_size)
     lanes = lanes_of(target, partial.dtype.itemsize) if alone else 1
     firsts = [0, *accumulate(ceil_div(x.size, _BLOCK) for x in segments)]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
+from ..grid import in_groups
 from ..kernel import Kernel, by_name, joined
 from .scan_lines import carry_lines, scan_parts
 
@@ -101,7 +102,7 @@ def _scan(
         _Line(totals, out.outer, _PART * out.step),
         kind,
     )
-    if not target.traits.dedicated_local_memory:
+    if not in_groups(target.traits):
         steps = {"out_outer": out.outer, "out_step": out.step}
         launches.append(carry_lines(target, kind.value, extent, _PART, steps, out.array, before))
         return launches
@@ -133,7 +134,7 @@ def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) ->
         "x_outer": x.outer,
         "x_step": x.step,
     }
-    if not target.traits.dedicated_local_memory:
+    if not in_groups(target.traits):
         return scan_parts(target, kind.value, extent, _PART, steps, out.array, x.array)
     params = {"kind": kind.value, "ctype": x.array.dtype.ctype}
     parts = ceil_div(n, _PART)
@@ -145,7 +146,7 @@ def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) ->
     )
     cost = {"flops": outer * n * inner, "bytes": 2 * outer * n * inner * x.array.dtype.itemsize}
     # Neighbouring items of a GPU read neighbouring elements: along the axis, or beside it.
-    if target.traits.dedicated_local_memory and inner < _NEIGHBOURS and n > _NEIGHBOURS:
+    if in_groups(target.traits) and inner < _NEIGHBOURS and n > _NEIGHBOURS:
         group = min(_GROUP, target.traits.max_group_size)
         return GROUP.launch(
             {**params, "group": group},

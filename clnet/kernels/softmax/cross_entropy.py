@@ -12,7 +12,7 @@ from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
-from ..grid import lanes_of
+from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
 from ..streaming import streams_rows
@@ -135,7 +135,7 @@ def cross_entropy_grad(
     args = joined(_numbers(settings, lines), by_name("gx gy lse total x targets weight", *arrays))
     flops = x.size * (4 + _EXP_FLOPS * settings.normalize)
     cost: dict[str, Any] = {"flops": flops, "bytes": nbytes_of(arrays)}
-    if lines.inner == 1 and not target.traits.dedicated_local_memory:
+    if lines.inner == 1 and not in_groups(target.traits):
         per_item = lines.rows_per_item(target)
         lanes = lanes_of(target, acc.itemsize)
         streams = streams_rows(gx, lines.n, lanes)
@@ -175,7 +175,7 @@ def _numbers(settings: Settings, lines: Lines) -> Named:
 
 def _group_shape(target: Target, lines: Lines) -> tuple[int, int]:
     """Work-items that share one loss, and losses of a group."""
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         return lines.group_shape(target)
     # Without work-items that run together a loss is one work-item's work, and no barrier waits.
     return 1, min(_GROUP, target.traits.max_group_size)
@@ -191,7 +191,7 @@ def _forward(
     args = joined(_numbers(settings, lines), by_name("loss lse counted x targets weight", *arrays))
     flops = x.size * (2 + _EXP_FLOPS * settings.normalize)
     cost: dict[str, Any] = {"flops": flops, "bytes": nbytes_of(arrays)}
-    if lines.inner == 1 and not target.traits.dedicated_local_memory:
+    if lines.inner == 1 and not in_groups(target.traits):
         per_item = lines.rows_per_item(target)
         return ROWS.launch(
             joined(params, by_name("lanes", lanes_of(target, acc.itemsize))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Target
 from ...values.dtypes import from_name
+from ..grid import in_groups
 from ..kernel import Constraint, Kernel, by_name
 
 _TEMPLATE = "softmax/cross_entropy_mean.mako"
@@ -33,7 +34,7 @@ def cross_entropy_mean(
     group = min(_GROUP, target.traits.max_group_size)
     acc = from_name(loss.dtype.compute)
     # Where work-items do not run together, barriers only cost: most of all when they are compiled.
-    kernel, items = (MEAN, group) if target.traits.dedicated_local_memory else (MEAN_ITEM, 1)
+    kernel, items = (MEAN, group) if in_groups(target.traits) else (MEAN_ITEM, 1)
     return kernel.launch(
         by_name("ctype acc group", loss.dtype.ctype, acc.ctype, group),
         by_name("n mean total loss counted", loss.size, out, total, loss, counted),

@@ -10,7 +10,7 @@ from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
-from ..grid import lanes_of
+from ..grid import in_groups, jobs_per_item, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..streaming import streams_rows
 
@@ -21,8 +21,6 @@ GRAD_ROWS = Kernel("softmax_grad_rows", "softmax/softmax.mako")
 GRAD_COLUMNS = Kernel("softmax_grad_columns", "softmax/softmax.mako")
 GRAD_GROUP = Kernel("softmax_grad_group", "softmax/softmax.mako")
 
-_ITEM_ELEMENTS = 2048
-_ITEMS_PER_UNIT = 32
 _GROUP = 256
 # An exponential counts as this many operations.
 _EXP_FLOPS = 10
@@ -53,9 +51,8 @@ class Lines(NamedTuple):
 
     def rows_per_item(self, target: Target) -> int:
         """Lines one work-item takes when each lies in one piece."""
-        most = target.traits.compute_units * _ITEMS_PER_UNIT
-        items = max(1, min(self.outer, most, self.outer * self.n // _ITEM_ELEMENTS))
-        return ceil_div(self.outer, items)
+        elements = self.outer * self.n
+        return jobs_per_item(target, self.outer, elements, per_unit=32, least=2048)
 
     def group_shape(self, target: Target) -> tuple[int, int]:
         """Work-items that share one line, and lines of a group."""
@@ -121,7 +118,7 @@ def _launch(
     args = joined(rows_args, by_name("inner", lines.inner))
     exps = _EXP_FLOPS if len(inputs) == 1 or log else 0
     cost: dict[str, Any] = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
-    if target.traits.dedicated_local_memory:
+    if in_groups(target.traits):
         share, kept = lines.group_shape(target)
         size = share * kept
         return [
