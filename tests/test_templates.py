@@ -204,7 +204,8 @@ def header_of(text: str) -> list[str]:
 
 
 def documented_parameters(header: list[str]) -> set[str]:
-    return {m[1] for line in header if (m := re.match(r"param\s+(\w+):\s*\S", line))}
+    found = (re.match(r"param\s+(\w+(?:, \w+)*):\s*\S", line) for line in header)
+    return {name for m in found if m for name in m[1].split(", ")}
 
 
 def documented_arguments(header: list[str], kernels: list[str]) -> dict[str, dict[str, str]]:

@@ -37,7 +37,7 @@ _ARGUMENT = re.compile(
     r"##\s+arg\s+(?P<names>[\w{}]+(?:, [\w{}]+)*):\s+"
     r"(?:(?P<pointer>in|out|inout)\s+)?(?P<type>\S.*)"
 )
-_PARAMETER = re.compile(r"##\s+param\s+(\w+):\s+(\S.*)")
+_PARAMETER = re.compile(r"##\s+param\s+(\w+(?:, \w+)*):\s+(\S.*)")
 _SECTION = re.compile(r"##\s+def\s+(\w+(?:,\s*\w+)*)")
 _CALL = re.compile(r'argument\("([^"]+)", f"[^"]+", "(\w*)"')
 _DEFINED = re.compile(r'<%def name="(\w+)\(([^"]*)\)">')
@@ -122,7 +122,8 @@ def declarations(template: str) -> dict[str, Declaration]:
             names = [name.strip() for name in opened[1].split(",")]
             section = kernels if names == ["all"] else names
         elif parameter := _PARAMETER.match(line):
-            kinds[parameter[1]] = parameter[2].split("  ")[0]
+            kind = parameter[2].split("  ")[0]
+            kinds |= dict.fromkeys(parameter[1].split(", "), kind)
         elif control := _CONTROL.match(line):
             end, word, rest = control.groups()
             depth -= bool(end) or word in {"elif", "else"}

@@ -3,8 +3,7 @@
 ## No scratch memory and no assumption: it also stands in where nothing else fits the workspace.
 ##
 ## param    ctype: str        OpenCL element type
-## param    kh: int           rows of the filter
-## param    kw: int           columns of the filter
+## param    kh, kw: int               height and width of the filter
 ## param    group_size: int   work-items of a group
 ## param    bias: bool        whether there is a bias
 ## param    activation: str|None   applied last

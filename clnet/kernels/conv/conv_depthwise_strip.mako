@@ -6,10 +6,7 @@
 ##
 ## math     as in conv_depthwise.mako; the input gradient reads y in x's place
 ## param    ctype: str        OpenCL element type
-## param    kh: int           rows of the filter
-## param    kw: int           columns of the filter
-## param    sh: int           vertical stride
-## param    sw: int           horizontal stride
+## param    kh, kw, sh, sw: int       height and width of the filter, strides
 ## param    dh: int           vertical dilation
 ## param    dw: int           horizontal dilation
 ## param    strip: int        results of an item; of a gradient's, a multiple of sh

@@ -6,8 +6,7 @@
 ##
 ## math     as in conv_depthwise.mako, with a stride of 1 and a filter for each channel
 ## param    ctype: str        OpenCL element type
-## param    kh: int           rows of the filter
-## param    kw: int           columns of the filter
+## param    kh, kw: int               height and width of the filter
 ## param    dh: int           vertical dilation
 ## param    dw: int           horizontal dilation
 ## param    strip: int        results of an item

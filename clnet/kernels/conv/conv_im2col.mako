@@ -5,8 +5,7 @@
 ## math     col2im is its adjoint: gx[n, c, h, w] = sum of columns that read it, in the order r, s
 ##
 ## param    ctype: str       OpenCL element type
-## param    kh: int          rows of the filter
-## param    kw: int          columns of the filter
+## param    kh, kw: int               height and width of the filter
 ## param    group_size: int  work-items of a group
 ##
 ## def      im2col

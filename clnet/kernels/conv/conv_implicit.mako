@@ -18,8 +18,7 @@
 ## param    tile: Tile            shapes, see tile.py
 ## param    direction: str        forward or input
 ## param    merged: bool          one sum over channels and taps, forward only
-## param    kh: int               rows of the filter, where merged
-## param    kw: int               its columns, where merged
+## param    kh, kw: int               height and width of the filter, where merged
 ## param    packed: bool          a is conv_pack's; else the filters themselves, of one tap or
 ##                                merged
 ## param    a_dense: bool         runs of four of a are dense, aligned, and cross no edge

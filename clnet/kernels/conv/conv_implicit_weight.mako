@@ -9,8 +9,7 @@
 ## param    ctype: str            OpenCL element type
 ## param    tile: Tile            shapes, see tile.py
 ## param    merged: bool          one axis of columns over channels and taps
-## param    kh: int               rows of the filter, where merged
-## param    kw: int               its columns, where merged
+## param    kh, kw: int               height and width of the filter, where merged
 ## param    a: Loads              how a comes in, see tile.py
 ## param    b: Loads              how b comes in
 ##

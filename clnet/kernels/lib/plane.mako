@@ -6,14 +6,8 @@
 ## param  inside: str                C that makes the element at `column` of a window inside the
 ##                                   plane
 ## param  checked: str               C that makes it of any window
-## param  kh: int                    height of the window
-## param  kw: int                    its width
-## param  sh: int                    vertical step from window to window
-## param  sw: int                    horizontal step
-## param  ph: int                    rows of padding above the plane
-## param  pw: int                    columns of padding before it
-## param  dh: int                    vertical step within a window
-## param  dw: int                    horizontal step
+## param  kh, kw, sh, sw, ph, pw, dh, dw: int  height and width of the window, steps from window to
+##                                  window, padding above and before, steps within a window
 ## param  include_pad: bool          padding counts in a mean
 ## param  divisor: int               what to divide by instead, or 0
 ##

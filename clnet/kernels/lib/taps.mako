@@ -4,8 +4,7 @@
 ## of the filter), lane (the item's number) and gw (where the filter begins).
 ##
 ## param ctype: str           element type
-## param kh: int              rows of the filter
-## param kw: int              columns of the filter
+## param kh, kw: int               height and width of the filter
 ## param span: int            columns that the group sums up
 ## param group_size: int      items of the group, a power of two
 ##

@@ -7,12 +7,8 @@
 ##                                   elements are written out
 ## param  include_pad: bool          padding counts in the mean
 ## param  divisor: int               what to divide by instead, or 0
-## param  kh: int                     height of the window
-## param  kw: int                     its width
-## param  sh: int                     vertical step from window to window
-## param  sw: int                     horizontal step
-## param  ph: int                     rows of padding above the plane
-## param  pw: int                     columns of padding before it
+## param  kh, kw, sh, sw, ph, pw: int  height and width of the window, steps from window to window,
+##                                  padding above and before
 ## param  h: int                      height of an input plane
 ## param  w: int                      its width
 ## param  oh: int                     height of an output plane

@@ -10,12 +10,8 @@
 ## param  real: str                  type they are summed in
 ## param  include_pad: bool          padding counts in the mean
 ## param  divisor: int               what was divided by instead, or 0
-## param  kh: int                    height of the window
-## param  kw: int                    its width
-## param  sh: int                    vertical step from window to window
-## param  sw: int                    horizontal step
-## param  ph: int                    rows of padding above the plane
-## param  pw: int                    columns of padding before it
+## param  kh, kw, sh, sw, ph, pw: int  height and width of the window, steps from window to window,
+##                                  padding above and before
 ## param  lanes: int                 elements of a vector
 ## param  room: int                  elements of local memory
 ## param  stream: bool               gx goes past the caches; it begins at a line, which a vector

@@ -7,12 +7,8 @@
 ## param   adaptive: bool            windows are the nearly equal parts of a plane
 ## param   include_pad: bool         padding counts, as zeros
 ## param   divisor: int              what sums are divided by, 0 for the number of elements
-## param   kh: int                   height of the window
-## param   kw: int                   its width
-## param   sh: int                   vertical step from window to window
-## param   sw: int                   horizontal step
-## param   ph: int                   rows of padding above the plane
-## param   pw: int                   columns of padding before it
+## param   kh, kw, sh, sw, ph, pw: int  height and width of the window, steps from window to
+##                                   window, padding above and before
 ## param   axis: str                 y or x, in the names of what is declared
 ## param   o: str                    C expression, the window's number along the axis
 ## param   size: str                 C expression, elements of the plane along the axis

@@ -5,14 +5,8 @@
 ## param   lanes: int                channels of a block: 4, 8 or 16
 ## param   with_index: bool          positions of the maxima are stored too
 ## param   stream: bool              gradients go past the caches; a pixel is a line of them
-## param   kh: int                   height of the window
-## param   kw: int                   its width
-## param   sh: int                   vertical step from window to window
-## param   sw: int                   horizontal step
-## param   ph: int                   rows of padding above the plane
-## param   pw: int                   columns of padding before it
-## param   dh: int                   vertical step within a window
-## param   dw: int                   horizontal step
+## param   kh, kw, sh, sw, ph, pw, dh, dw: int  height and width of the window, steps from window
+##                                   to window, padding above and before, steps within a window
 ## param   at: str                   C expression, an element's number in its plane
 ## param   inside: bool              the window lies within the row
 ## def     blocked_max_pool

@@ -5,14 +5,8 @@
 ## param  index_type: str            int or long, positions within a plane
 ## param  with_index: bool           positions of the maxima are stored too
 ## param  by_rows: bool              an item makes a row (CPU) instead of an element (GPU)
-## param  kh: int                     height of the window
-## param  kw: int                     its width
-## param  sh: int                     vertical step from window to window
-## param  sw: int                     horizontal step
-## param  ph: int                     rows of padding above the plane
-## param  pw: int                     columns of padding before it
-## param  dh: int                     vertical step within a window
-## param  dw: int                     horizontal step
+## param  kh, kw, sh, sw, ph, pw, dh, dw: int  height and width of the window, steps from window to
+##                                  window, padding above and before, steps within a window
 ## param  lanes: int                 elements of a vector, which fill a line of the caches
 ## param  room: int                  elements of local memory for a plane, whole vectors of which go
 ##                                   past the caches to gx; 0: without

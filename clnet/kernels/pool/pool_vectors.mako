@@ -8,9 +8,7 @@
 ## param  include_pad: bool         padding counts in the mean
 ## param  divisor: int              what to divide by instead, or 0
 ## param  lanes: int                windows of a vector, a power of two
-## param  kh: int                   height of the window
-## param  kw: int                   its width
-## param  sh: int                   vertical step from window to window
+## param  kh, kw, sh: int           height and width of the window, steps from window to window
 ## param  sw: 1|2                   horizontal step
 ## param  ph: int                   rows of padding above the plane
 ## param  pw: int                   columns of padding before it
