@@ -29,8 +29,6 @@ STATISTICS = Kernel("blocked_statistics", "norm/blocked_norm.mako", _LANES)
 SUMS = Kernel("blocked_sums", "norm/blocked_norm.mako", _LANES)
 JOIN = Kernel("blocked_join", "norm/blocked_norm.mako", _LANES)
 
-_ONE = (1,)
-
 
 class _Parts(NamedTuple):
     """How the vectors of a group of channels are cut up."""
@@ -82,7 +80,6 @@ def blocked_moments(
                 by_name("image_step group_step", *x.strides[:2]),
             ),
             global_size=(parts.groups * parts.count,),
-            local_size=_ONE,
             flops=4 * x.size,
             bytes=x.nbytes + 2 * means.nbytes,
         ),
@@ -93,7 +90,6 @@ def blocked_moments(
                 by_name("mean invstd var means squares", *statistics, means, squares),
             ),
             global_size=(parts.groups,),
-            local_size=_ONE,
             flops=8 * means.size,
             bytes=2 * means.nbytes + 3 * statistics[0].nbytes,
         ),
@@ -151,7 +147,6 @@ def blocked_sums(
                 by_name("x_{j}_group s_{j}", [group for _, group in steps], scalars),
             ),
             global_size=(parts.groups * parts.count,),
-            local_size=_ONE,
             flops=x.size * (flops(*exprs) + len(sums)),
             bytes=sum(a.nbytes for a in (*inputs, *made, partial)),
         ),
@@ -159,7 +154,6 @@ def blocked_sums(
             {"lanes": lanes, "sums": len(sums)},
             {"parts": parts.count, "sum_{k}": sums, "partial": partial},
             global_size=(parts.groups,),
-            local_size=_ONE,
             flops=partial.size,
             bytes=partial.nbytes + sum(s.nbytes for s in sums),
         ),

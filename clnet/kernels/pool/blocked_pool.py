@@ -9,7 +9,6 @@ from ..streaming import streams_rows
 from .window import Window
 
 BLOCKS = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
-_ONE = (1,)
 
 
 MAX = Kernel("blocked_max_pool", "pool/blocked_pool.mako", BLOCKS)
@@ -35,7 +34,6 @@ def blocked_max_pool(y: Array, x: Array, *, window: Window, index: Array | None)
             joined(by_name("lanes with_index", y.shape[-1], index is not None), window.params()),
             joined(blocked_sizes(y, x), blocked_steps(x), by_name("y index x", y, index, x)),
             global_size=(rows_of(y),),
-            local_size=_ONE,
             flops=y.size * window.kh * window.kw,
             bytes=x.nbytes + y.nbytes + (0 if index is None else index.nbytes),
         )
@@ -63,7 +61,6 @@ def blocked_max_pool_gradient(
             joined(by_name("lanes stream", gx.shape[-1], past_caches(gx)), window.params()),
             joined(blocked_sizes(gy, gx), by_name("gx gy index", gx, gy, index)),
             global_size=(rows_of(gx),),
-            local_size=_ONE,
             flops=gy.size * window.kh * window.kw,
             bytes=gx.nbytes + gy.nbytes + index.nbytes,
         )

@@ -8,7 +8,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import ceil_div
 from ..grid import lanes_of
-from ..kernel import Arguments, Constraint, Kernel, by_name, joined
+from ..kernel import Arguments, Constraint, Kernel, by_name, joined, nbytes_of
 from .window import Window, by_rows, plane_sizes
 
 __all__ = ["avg_pool_vectors", "lanes_inside", "max_pool_vectors"]
@@ -115,5 +115,5 @@ def _launch(
         joined(by_name("some", some), sizes, arrays),
         global_size=(ceil_div(rows, some),),
         flops=y.size * window.kh * window.kw,
-        bytes=sum(array.nbytes for array in arrays.values() if array is not None),
+        bytes=nbytes_of(arrays.values()),
     )

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import Check, Launch, Scratch, Target
 from ...values.dtypes import from_name
-from ...values.shapes import ceil_div
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
@@ -134,30 +133,13 @@ def cross_entropy_grad(
     params = joined(_params(settings, x, weight), by_name("reduction", settings.reduction))
     args = joined(_numbers(settings, lines), by_name("gx gy lse total x targets weight", *arrays))
     flops = x.size * (4 + _EXP_FLOPS * settings.normalize)
-    cost: dict[str, Any] = {"flops": flops, "bytes": nbytes_of(arrays)}
+    cost = {"flops": flops, "bytes": nbytes_of(arrays)}
     if lines.inner == 1 and not in_groups(target.traits):
-        per_item = lines.rows_per_item(target)
         lanes = lanes_of(target, acc.itemsize)
-        streams = streams_rows(gx, lines.n, lanes)
-        return [
-            GRAD_ROWS.launch(
-                joined(params, by_name("lanes stream", lanes, streams)),
-                joined(by_name("rows rows_per_item", lines.outer, per_item), args),
-                global_size=(ceil_div(lines.outer, per_item),),
-                **cost,
-            )
-        ]
-    share, items = _group_shape(target, lines)
-    size = share * items
-    return [
-        GRAD_GROUP.launch(
-            joined(params, by_name("group reduce_items kept_fast", size, share, lines.inner > 1)),
-            joined(by_name("rows inner", lines.count, lines.inner), args),
-            global_size=(ceil_div(lines.count, items) * size,),
-            local_size=(size,),
-            **cost,
-        )
-    ]
+        params = joined(params, by_name("lanes stream", lanes, streams_rows(gx, lines.n, lanes)))
+        return [lines.by_rows(target, GRAD_ROWS, params, args, **cost)]
+    args = joined(by_name("rows inner", lines.count, lines.inner), args)
+    return [lines.by_groups(_group_shape(target, lines), GRAD_GROUP, params, args, **cost)]
 
 
 def _params(settings: Settings, x: Array, weight: Array | None) -> Named:
@@ -190,21 +172,10 @@ def _forward(
     params = joined(_params(settings, x, weight), by_name("check", check is not None))
     args = joined(_numbers(settings, lines), by_name("loss lse counted x targets weight", *arrays))
     flops = x.size * (2 + _EXP_FLOPS * settings.normalize)
-    cost: dict[str, Any] = {"flops": flops, "bytes": nbytes_of(arrays)}
+    cost = {"flops": flops, "bytes": nbytes_of(arrays)}
     if lines.inner == 1 and not in_groups(target.traits):
-        per_item = lines.rows_per_item(target)
-        return ROWS.launch(
-            joined(params, by_name("lanes", lanes_of(target, acc.itemsize))),
-            joined(by_name("rows rows_per_item", lines.outer, per_item), args),
-            global_size=(ceil_div(lines.outer, per_item),),
-            **cost,
-        ).reporting(check)
-    share, items = _group_shape(target, lines)
-    size = share * items
-    return GROUP.launch(
-        joined(params, by_name("group reduce_items kept_fast", size, share, lines.inner > 1)),
-        joined(by_name("rows inner", lines.count, lines.inner), args),
-        global_size=(ceil_div(lines.count, items) * size,),
-        local_size=(size,),
-        **cost,
-    ).reporting(check)
+        params = joined(params, by_name("lanes", lanes_of(target, acc.itemsize)))
+        return lines.by_rows(target, ROWS, params, args, **cost).reporting(check)
+    args = joined(by_name("rows inner", lines.count, lines.inner), args)
+    shape = _group_shape(target, lines)
+    return lines.by_groups(shape, GROUP, params, args, **cost).reporting(check)

@@ -11,7 +11,7 @@ from ...errors import ArgumentError
 from ...values.dtypes import from_name
 from ...values.shapes import ceil_div
 from ..grid import in_groups, jobs_per_item, lanes_of
-from ..kernel import Kernel, by_name, joined
+from ..kernel import Kernel, Named, by_name, joined
 from ..streaming import streams_rows
 
 ROWS = Kernel("softmax_rows", "softmax/softmax.mako")
@@ -49,10 +49,26 @@ class Lines(NamedTuple):
         """How many lines there are."""
         return self.outer * self.inner
 
-    def rows_per_item(self, target: Target) -> int:
-        """Lines one work-item takes when each lies in one piece."""
+    def by_rows(
+        self, target: Target, kernel: Kernel, params: Named, args: Named, **cost: Any
+    ) -> Launch:
+        """A launch of which each work-item takes some lines that lie in one piece."""
         elements = self.outer * self.n
-        return jobs_per_item(target, self.outer, elements, per_unit=32, least=2048)
+        each = jobs_per_item(target, self.outer, elements, per_unit=32, least=2048)
+        args = joined(by_name("rows rows_per_item", self.outer, each), args)
+        return kernel.launch(params, args, global_size=(ceil_div(self.outer, each),), **cost)
+
+    def by_groups(
+        self, shape: tuple[int, int], kernel: Kernel, params: Named, args: Named, **cost: Any
+    ) -> Launch:
+        """A launch of which each group takes some lines, ``shape`` as of :meth:`group_shape`."""
+        share, kept = shape
+        group = share * kept
+        how = by_name("group reduce_items kept_fast", group, share, self.inner > 1)
+        sizes = (ceil_div(self.count, kept) * group,)
+        return kernel.launch(
+            joined(params, how), args, global_size=sizes, local_size=(group,), **cost
+        )
 
     def group_shape(self, target: Target) -> tuple[int, int]:
         """Work-items that share one line, and lines of a group."""
@@ -119,31 +135,12 @@ def _launch(
     exps = _EXP_FLOPS if len(inputs) == 1 or log else 0
     cost: dict[str, Any] = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
     if in_groups(target.traits):
-        share, kept = lines.group_shape(target)
-        size = share * kept
-        return [
-            group.launch(
-                joined(
-                    params, by_name("group reduce_items kept_fast", size, share, lines.inner > 1)
-                ),
-                joined(by_name("sums", lines.count), args),
-                global_size=(ceil_div(lines.count, kept) * size,),
-                local_size=(size,),
-                **cost,
-            )
-        ]
+        args = joined(by_name("sums", lines.count), args)
+        return [lines.by_groups(lines.group_shape(target), group, params, args, **cost)]
     lanes = lanes_of(target, acc.itemsize)
     if lines.inner == 1:
-        per_item = lines.rows_per_item(target)
-        streams = streams_rows(out, lines.n, lanes)
-        return [
-            rows.launch(
-                joined(params, by_name("lanes stream", lanes, streams)),
-                joined(by_name("rows rows_per_item", lines.outer, per_item), rows_args),
-                global_size=(ceil_div(lines.outer, per_item),),
-                **cost,
-            )
-        ]
+        params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
+        return [lines.by_rows(target, rows, params, rows_args, **cost)]
     blocks = ceil_div(lines.inner, lanes)
     return [
         columns.launch(
