@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..kernels.softmax import Scores, read_views
+from ..kernels.softmax import Drop, Scores, read_views
 from ..kernels.softmax import attention as launch_attention
 from ..kernels.softmax import attention_grad as launch_attention_grad
 from ..values.dtypes import Kind, from_name
@@ -26,7 +26,7 @@ from .machinery.function import (
     require_same_dtype,
 )
 from .matmul import matmul
-from .random import dropout
+from .random import Counter, Dropout, dropout
 from .rearrange import tril
 from .shape import contiguous, expand, reshape, to_dtype, unsqueeze
 from .softmax import softmax
@@ -36,11 +36,19 @@ if TYPE_CHECKING:
 
 
 class Attention(Function):
-    """Inputs q, k, v of four axes, and a mask of four axes or none; outputs y and what it keeps."""
+    """Inputs q, k, v of four axes, and a mask of four axes or none; outputs y and what it keeps.
+
+    Attributes:
+        scores: the settings.
+        p: probability that a weight is dropped.
+        counter: where the generator stood; None: no weight is dropped.
+    """
 
     sixteen_bit = False
 
     scores: Scores
+    p: float = 0.0
+    counter: Counter | None = None
 
     differentiable = (0,)
 
@@ -64,7 +72,8 @@ class Attention(Function):
         q, k, v, *mask = inputs
         one = mask[0] if mask else None
         y, lse = outputs
-        return launch_attention(target, y, lse, q, k, v, one, scores=self.scores)
+        drop = _drop(self.p, self.counter)
+        return launch_attention(target, y, lse, q, k, v, one, scores=self.scores, drop=drop)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """The inputs and both outputs."""
@@ -78,13 +87,18 @@ class Attention(Function):
         inputs = [saved.inputs[i] for i in range(len(needs))]
         gy = _as_read(grads[0], inputs[0], inputs[2])
         delta = contiguous(to_dtype(gy * y, lse.dtype).sum(-1))
-        found = apply(AttentionBackward(self.scores), gy, lse, delta, *inputs)
+        function = AttentionBackward(self.scores, self.p, self.counter)
+        found = apply(function, gy, lse, delta, *inputs)
         return (*found, *[None] * (len(needs) - 3))
 
     def decompose(self, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> tuple[Any, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """In products and a softmax."""
+        k, v = (_repeat_heads(x, q) for x in (k, v))
         scores = _scores(q, k, mask[0] if mask else None, self.scores)
-        return _weights(scores) @ v, scores.detach().logsumexp(-1)
+        weights = _weights(scores)
+        if self.counter is not None:
+            weights = apply(Dropout(self.p, self.counter), contiguous(weights))
+        return weights @ v, scores.detach().logsumexp(-1)
 
 
 class AttentionBackward(Function):
@@ -93,6 +107,8 @@ class AttentionBackward(Function):
     sixteen_bit = False
 
     scores: Scores
+    p: float = 0.0
+    counter: Counter | None = None
 
     @property
     def name(self) -> str:
@@ -113,8 +129,9 @@ class AttentionBackward(Function):
         one = mask[0] if mask else None
         gq, gk, gv = outputs
         return launch_attention_grad(
-            target, (gq, gk, gv), gy, lse, delta, q, k, v, one, scores=self.scores
-        )
+            target, (gq, gk, gv), gy, lse, delta, q, k, v, one,
+            scores=self.scores, drop=_drop(self.p, self.counter),
+        )  # fmt: skip
 
 
 @op(Face.FUNCTIONAL)
@@ -130,7 +147,8 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """``softmax(scale * query @ key.T + attn_mask) @ value``, without storing the scores.
 
-    With dropout, or a mask that requires a gradient, it is composed of products and a softmax.
+    With a mask that requires a gradient, and on CPUs with dropout, it is composed of products and
+    a softmax. Dropout drops the same weights either way.
 
     Args:
         query: ``(..., rows, head)``, floating.
@@ -160,22 +178,35 @@ def scaled_dot_product_attention(
     if not 0 <= dropout_p <= 1:
         raise ArgumentError(name, "dropout_p lies in [0, 1]", dropout_p=dropout_p)
     if enable_gqa:
-        key, value = (_repeat_heads(name, x, query) for x in (key, value))
+        _check_groups(name, query, key, value)
     head = query.shape[-1]
     settings = Scores((1 / sqrt(head) if head else 1.0) if scale is None else scale, is_causal)
     masked = attn_mask is not None and attn_mask.requires_grad
-    if dropout_p > 0 or masked:
+    in_tiles = read_views(query.device.target, query.array, value.array, dropped=dropout_p > 0)
+    if enable_gqa and (masked or not in_tiles):
+        key, value = (_repeat_heads(x, query) for x in (key, value))
+    if masked or (dropout_p > 0 and not in_tiles):
         weights = _weights(_scores(query, key, attn_mask, settings))
         return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
-    lead = broadcast_shapes(name, *(x.shape[:-2] for x in (query, key, value)))
+    grouped = enable_gqa and key.shape[-3] != query.shape[-3]
+    lead = broadcast_shapes(name, *(x.shape[: -3 if grouped else -2] for x in (query, key, value)))
+    leads = [(*lead, x.shape[-3]) if grouped else lead for x in (query, key, value)]
     operands = [
-        _as_read(_four_axes(x, lead, x.shape[-2:]), query, value) for x in (query, key, value)
+        _as_read(_four_axes(x, own, x.shape[-2:]), query, value)
+        for x, own in zip((query, key, value), leads, strict=True)
     ]
     if attn_mask is not None:
         mask = to_dtype(attn_mask, query.dtype) if _adds(attn_mask) else attn_mask
-        operands.append(_four_axes(mask, lead, (query.shape[-2], key.shape[-2])))
-    y = apply(Attention(settings), *operands)[0]
-    return reshape(y, (*lead, query.shape[-2], value.shape[-1]))
+        operands.append(_four_axes(mask, leads[0], (query.shape[-2], key.shape[-2])))
+    counter = None
+    if dropout_p > 0:
+        counter = Counter.take(None, prod(leads[0]) * query.shape[-2] * key.shape[-2])
+    y = apply(Attention(settings, dropout_p, counter), *operands)[0]
+    return reshape(y, (*leads[0], query.shape[-2], value.shape[-1]))
+
+
+def _drop(p: float, counter: Counter | None) -> Drop | None:
+    return None if counter is None else Drop(p, counter.seed, counter.offset)
 
 
 def _adds(mask: Tensor) -> bool:
@@ -196,15 +227,23 @@ def _check(name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | 
         raise DtypeError(name, "a mask is boolean or floating", attn_mask=mask.dtype)
 
 
-def _repeat_heads(name: str, x: Tensor, query: Tensor) -> Tensor:
-    heads, wanted = x.shape[-3], query.shape[-3]
-    if heads == 0 or wanted % heads:
-        raise ShapeError(
-            name, "the query's heads are a multiple of the key's", query=query.shape, key=x.shape
-        )
-    times = wanted // heads
+def _check_groups(name: str, query: Tensor, *shared: Tensor) -> None:
+    for x in shared:
+        if min(x.ndim, query.ndim) < 3 or x.shape[-3] == 0 or query.shape[-3] % x.shape[-3]:
+            raise ShapeError(
+                name,
+                "the query's heads are a multiple of the key's",
+                query=query.shape,
+                key=x.shape,
+            )
+
+
+def _repeat_heads(x: Tensor, query: Tensor) -> Tensor:
+    times = query.shape[-3] // x.shape[-3] if x.shape[-3] else 1
+    if times == 1:
+        return x
     repeated = expand(unsqueeze(x, -3), (*x.shape[:-2], times, *x.shape[-2:]))
-    return reshape(repeated, (*x.shape[:-3], wanted, *x.shape[-2:]))
+    return reshape(repeated, (*x.shape[:-3], query.shape[-3], *x.shape[-2:]))
 
 
 def _four_axes(x: Tensor, lead: tuple[int, ...], last: tuple[int, ...]) -> Tensor:

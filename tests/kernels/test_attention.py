@@ -10,7 +10,8 @@ import pytest
 from clnet.array import Array
 from clnet.device import Target, device
 from clnet.errors import ArgumentError
-from clnet.kernels.softmax import Scores, attention_tiles, read_views
+from clnet.kernels.pointwise import dropout
+from clnet.kernels.softmax import Drop, Scores, attention_tiles, read_views
 from clnet.kernels.softmax.attention import attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
 from tests.kernels.launching import (
@@ -48,19 +49,28 @@ def between(values: np.ndarray) -> Array:
 
 
 def expected(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, gy: np.ndarray, keep: np.ndarray, scale: float
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    gy: np.ndarray,
+    keep: np.ndarray,
+    scale: float,
+    factors: np.ndarray | float = 1.0,
 ) -> list[np.ndarray]:
-    """The result, logarithms of sums, sums of ``gy y``, and the gradients; row 3 takes no key."""
+    """The result, logarithms of sums, sums of ``gy y``, and the gradients; row 3 takes no key.
+
+    factors: of the weights, as dropout has them.
+    """
     q, k, v, gy = (x.astype(np.float64) for x in (q, k, v, gy))
     s = np.where(keep, scale * q @ k.swapaxes(-1, -2), -np.inf)
     p = np.exp(s - np.where(keep.any(-1, keepdims=True), s.max(-1, keepdims=True), 0))
     total = p.sum(-1, keepdims=True)
     lse = np.where(total > 0, s.max(-1, keepdims=True), 0) + np.log(np.where(total > 0, total, 1))
     p = p / np.where(total > 0, total, 1)
-    y = p @ v
+    y = (p * factors) @ v
     delta = (gy * y).sum(-1)
-    slope = scale * p * (gy @ v.swapaxes(-1, -2) - delta[..., None])
-    grads = [slope @ k, slope.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ gy]
+    slope = scale * p * (factors * (gy @ v.swapaxes(-1, -2)) - delta[..., None])
+    grads = [slope @ k, slope.swapaxes(-1, -2) @ q, (p * factors).swapaxes(-1, -2) @ gy]
     return [y, lse[..., 0], delta, *grads]
 
 
@@ -114,6 +124,43 @@ def test_tiles_match_reference(
     run(attention_grad(small, (gq, gk, gv), gy, lse, delta, q, k, v, mask, scores=scores))
     for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
         np.testing.assert_allclose(got.numpy(), wanted, atol=5e-6)
+
+
+@pytest.mark.parametrize(("causal", "slopes"), [(False, True), (True, True), (True, False)])
+def test_dropped_weights_and_keys_that_heads_share(
+    small: Target, monkeypatch: pytest.MonkeyPatch, *, causal: bool, slopes: bool
+) -> None:
+    """The weights that are dropped are those of the kernel that drops all of them."""
+    monkeypatch.setattr(attention_tiles, "_SLOPE_FLOPS", 0 if slopes else 1e9)
+    monkeypatch.setattr(attention_tiles, "causal_block", lambda rows: 8)
+    shapes = ((HEADS, ROWS, 12), (1, KEYS, 12), (1, KEYS, 8), (HEADS, ROWS, 8))
+    values = [normal(BATCH, *s, seed=i) for i, s in enumerate(shapes)]
+    keep = np.broadcast_to(np.tri(ROWS, KEYS, dtype=bool) | (not causal), (ROWS, KEYS))
+    drop = Drop(0.3, 12345678901, 7)
+    weights = poisoned((BATCH, HEADS, ROWS, KEYS))
+    ones = on_device(np.ones(weights.shape, np.float32))
+    run(dropout(small, weights, ones, seed=drop.seed, offset=drop.offset, p=drop.p))
+    want = expected(*values, keep, 0.3, weights.numpy().astype(np.float64))
+    q, k, v, gy = (between(x) for x in values)
+    scores = Scores(0.3, causal)
+
+    y, lse = poisoned(want[0].shape), poisoned(want[1].shape)
+    run(attention(small, y, lse, q, k, v, None, scores=scores, drop=drop))
+    delta = on_device(want[2].astype(np.float32))
+    gq, gk, gv = (poisoned(x.shape) for x in values[:3])
+    grads = attention_grad(
+        small, (gq, gk, gv), gy, lse, delta, q, k, v, None, scores=scores, drop=drop
+    )
+    assert (len(grads) > 2) == (slopes and causal)
+    run(grads)
+    # The keys' gradients are sums over the heads that share them.
+    want[4:] = [x.sum(1, keepdims=True) for x in want[4:]]
+    for got, wanted in zip((y, lse, gq, gk, gv), (*want[:2], *want[3:]), strict=True):
+        np.testing.assert_allclose(got.numpy(), wanted, atol=2e-5)
+
+    dense = [on_device(x) for x in values]
+    with pytest.raises(ArgumentError, match=r"^attention: dropout and shared keys are for tiles"):
+        attention(cpu_shaped(device()), y, lse, *dense[:3], None, scores=scores)
 
 
 def test_every_tiling_keeps_the_laws_and_devices_with_little_have_one() -> None:

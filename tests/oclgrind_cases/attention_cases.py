@@ -11,7 +11,8 @@ import numpy as np
 
 from clnet.array import Array
 from clnet.device import Target
-from clnet.kernels.softmax.attention import Scores, attention, attention_grad
+from clnet.kernels.pointwise import dropout
+from clnet.kernels.softmax.attention import Drop, Scores, attention, attention_grad
 from clnet.kernels.softmax.attention_tiles import Tiling
 
 from .harness import REALS, RNG, case, constants, given, near, normal, output, run
@@ -20,7 +21,9 @@ attention_module = import_module("clnet.kernels.softmax.attention")
 
 tiles_module = import_module("clnet.kernels.softmax.attention_tiles")
 
-MODULES = (attention_module, tiles_module)
+grad_module = import_module("clnet.kernels.softmax.attention_tiles_grad")
+
+MODULES = (attention_module, tiles_module, grad_module)
 
 BATCH, HEADS, HEAD, VALUE_HEAD = 2, 2, 3, 2
 # More rows than a group has, more keys than a tile has, neither a multiple of a block; and fewer.
@@ -56,6 +59,7 @@ def check(
     kind: str | None,
     heads: tuple[int, int] = (HEAD, VALUE_HEAD),
     before: int = 1,
+    drop: Drop | None = None,
 ) -> None:
     scores, (head, value_head) = Scores(0.7, causal), heads
     q = normal(BATCH, HEADS, rows, head, dtype=dtype)
@@ -72,23 +76,29 @@ def check(
     some = total > 0
     p = np.divide(p, total, out=np.zeros_like(p), where=some)
     lse = np.where(some, top + np.log(np.where(some, total, 1)), 0)[..., 0]
-    y = p @ v.astype(np.float64)
+    factors = np.ones(p.shape)
+    if drop is not None:
+        weights = output(p.shape, np.float32)
+        ones = given(np.ones(p.shape, np.float32))
+        run(dropout(target, weights, ones, seed=drop.seed, offset=drop.offset, p=drop.p))
+        factors = weights.numpy().astype(np.float64)
+    y = (p * factors) @ v.astype(np.float64)
 
     inputs = (given(q, before=before), given(k, before=2 * before), given(v, before=before), mask)
     y_, lse_ = output(y.shape, dtype), output(lse.shape, dtype)
-    run(attention(target, y_, lse_, *inputs, scores=scores))
+    run(attention(target, y_, lse_, *inputs, scores=scores, drop=drop))
     near(y_, y, terms=128)
     near(lse_, lse, terms=128)
 
     gy = normal(*y.shape, dtype=dtype)
     delta = (gy * y).sum(-1)
-    slope = p * (gy @ v.swapaxes(-1, -2) - delta[..., None]) * scores.scale
+    slope = p * (factors * (gy @ v.swapaxes(-1, -2)) - delta[..., None]) * scores.scale
     grads = (output(q.shape, dtype), output(k.shape, dtype), output(v.shape, dtype))
     gy_, delta_ = given(gy, before=before), given(delta.astype(dtype))
-    run(attention_grad(target, grads, gy_, lse_, delta_, *inputs, scores=scores))
+    run(attention_grad(target, grads, gy_, lse_, delta_, *inputs, scores=scores, drop=drop))
     near(grads[0], slope @ k, terms=512)
     near(grads[1], slope.swapaxes(-1, -2) @ q, terms=512)
-    near(grads[2], p.swapaxes(-1, -2) @ gy, terms=512)
+    near(grads[2], (p * factors).swapaxes(-1, -2) @ gy, terms=512)
 
 
 @case()
@@ -125,4 +135,5 @@ def attentions_in_tiles(target: Target) -> None:
     few = replace(target, traits=replace(target.traits, compute_units=1), workspace_limit=2**14)
     with constants(tiles_module, **by_blocks):
         check(few, *SIZES[0], np.float32, causal=True, kind="keep")
+        check(target, *SIZES[0], np.float32, causal=True, kind=None, drop=Drop(0.3, 5, 7))
         check(few, *SIZES[1], np.float64, causal=False, kind=None)

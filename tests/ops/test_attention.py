@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import clnet
+from clnet.autograd import grad
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.kernels.softmax import attention_tiles
 from clnet.kernels.softmax.attention import Scores
@@ -204,3 +205,32 @@ def test_parts_of_a_projection_are_read_where_they_lie(monkeypatch):
     exact = attended(again)
     exact.backward(clnet.ones_like(exact))
     np.testing.assert_allclose(x.grad.numpy(), again.grad.numpy(), atol=2e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_tiles_drop_the_weights_that_are_dropped_elsewhere(masked, monkeypatch):
+    """In one launch, of keys that heads share; gradients, also of gradients, are the same."""
+    device = clnet.device()
+    small = {kernel: {8: (Tiling(4, 2, 4, 8),)} for kernel in attention_tiles.TILINGS}
+    rng = np.random.default_rng(0)
+    shapes = ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8))
+    values = [rng.standard_normal(s, np.float32) for s in shapes]
+    mask = clnet.tensor(rng.random((5, 7)) < 0.8) if masked else None
+
+    def run():
+        clnet.manual_seed(3)
+        tensors = [clnet.tensor(x, requires_grad=True) for x in values]
+        with clnet.profile() as seen:
+            y = F.scaled_dot_product_attention(*tensors, mask, 0.4, enable_gqa=True)
+        once = grad([(y * y).sum()], tensors, create_graph=True)
+        twice = grad([(g * g).sum() for g in once], tensors)
+        return {command.name for command in seen.commands}, (y, *once, *twice)
+
+    _, expected = run()
+    monkeypatch.setattr(attention_tiles, "TILINGS", small)
+    monkeypatch.setattr(device, "target", gpu_shaped(device))
+    kernels, found = run()
+    assert kernels == {"attention_tiles"}
+    for a, b in zip(found, expected, strict=True):
+        scale = np.abs(b.detach().numpy()).max()
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), atol=2e-5 * scale)

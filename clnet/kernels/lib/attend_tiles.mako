@@ -28,22 +28,63 @@
 ## param mask: None|'add'|'keep'   added to the scores, or tells which count
 ## param target: str       C expression, dense rows
 ## param factor: str       C expression that results are multiplied by, of own row {}
+## param count: int        rows of a tile of weights
+## param width: int        keys of it
+## param number: str       C expression, its first row
+## param first_key: str    C expression, its first key
+## param value: str        C expression
+## param a: int            which of the item's own rows
+## param u: int            which of its others
+<%namespace name="generator" file="philox.mako"/>
 ##
-## The item's place, and its operands from their head's first element on.
-<%def name="begin(item, lanes, columns, mask)">
+## The item's place, and its operands from their head's first element on: batch is the number of the
+## head of q, and where the group goes over the rows of several the first's.
+<%def name="begin(item, lanes, columns, mask, own_is_row)">
     const int across = get_local_id(0) % ${columns}, down = get_local_id(0) / ${columns};
-    const int batch = get_group_id(1), group_first = get_group_id(0) * ${item * lanes};
-    const int own_first = group_first + down;
-    const long image = batch / heads, h = batch % heads;
+    const int group_first = get_group_id(0) * ${item * lanes}, own_first = group_first + down;
+% if own_is_row:
+    const int batch = get_group_id(1);
+% else:
+    const int batch = get_group_id(1) * sharing;
+% endif
+    const long image = batch / heads, h = batch % heads, key_head = h / sharing;
     const element factor = scale * LOG2E;
     q += q_offset + image * strides.s0 + h * strides.s1;
-    k += k_offset + image * strides.s3 + h * strides.s4;
-    v += v_offset + image * strides.s6 + h * strides.s7;
+    k += k_offset + image * strides.s3 + key_head * strides.s4;
+    v += v_offset + image * strides.s6 + key_head * strides.s7;
     lse += lse_offset + (long)batch * rows;
 % if mask:
     mask += mask_offset + image * strides.sc + h * strides.sd;
     const long mask_row = strides.se, mask_key = strides.sf;
 % endif
+</%def>
+##
+## Which of a tile's weights are kept, as dropout of all weights would, (batch, heads, rows, keys):
+## row by row, number their first row, width of them at once from the key numbered first_key on.
+<%def name="keep(count, width, group, number, first_key)">
+<% each = width // 4 + 1 %>
+    for (int i = get_local_id(0); i < ${count * each}; i += ${group}) {
+        const int r = i / ${each};
+        const long begin = ((long)(${number} + r) + (long)head_number * rows) * keys + ${first_key};
+        const long block = begin / 4 + i % ${each};
+        ${generator.words("(ulong)(offset + block)")}
+% for lane in range(4):
+        {
+            const long at = block * 4 + ${lane} - begin;
+            if (at >= 0 && at < ${width})
+                kept[r * ${width + 4} + at] = !((float)(bits_${lane} >> 8) * 0x1p-24f < p);
+        }
+% endfor
+    }
+</%def>
+##
+## A weight, or its gradient, as dropout leaves it. a: of the own rows, u: of the others.
+<%def name="dropped(value, a, u, lanes, columns, width, own_is_row)" filter="trim">
+<%
+    mine, others = f"(down + {a * lanes})", f"(across + {u * columns})"
+    row, column = (mine, others) if own_is_row else (others, mine)
+%>
+(kept[${row} * ${width + 4} + ${column}] ? ${value} * spread_by : 0)
 </%def>
 ##
 ## Outside of kernels.

@@ -1,10 +1,15 @@
 ## lib philox: Philox4x32-10, a counter-based random generator (Salmon et al., SC 2011)
 ##
 ## `draw` declares bits_0 to bits_3, the words of this item's counter, from the kernel's seed and
-## offset. Scalars and no loop: PoCL turns neighbouring items into vectors only without loops and
-## vector types.
+## offset, and `words` those of any counter. Scalars and no loop: PoCL turns neighbouring items into
+## vectors only without loops and vector types.
+##
+## param number: str    C expression, the counter
 <%def name="draw()">
-    const ulong counter = (ulong)offset + get_global_id(0);
+    ${words("(ulong)offset + get_global_id(0)")}
+</%def>
+<%def name="words(number)">
+    const ulong counter = ${number};
     uint bits_0 = (uint)counter, bits_1 = (uint)(counter >> 32), bits_2 = 0, bits_3 = 0;
     uint key_0 = (uint)seed, key_1 = (uint)(seed >> 32);
     ulong product_0, product_2;

@@ -2,10 +2,10 @@
 
 Each is one kernel a direction that keeps a running maximum, so that nothing overflows; the
 gradients are beside them. :func:`read_views` says of attention whether its operands may be views.
-:class:`Settings` are a cross entropy's, :class:`Scores` an
-attention's.
+:class:`Settings` are a cross entropy's, :class:`Scores` and :class:`Drop` an attention's.
 """
 
+from .attention import Drop as Drop
 from .attention import Scores as Scores
 from .attention import attention as attention
 from .attention import attention_grad as attention_grad

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...array import Array
-from ...device import Launch, Scratch, Target
+from ...device import HostScalar, Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import Kind, from_name
 from ...values.shapes import ceil_div, round_up
@@ -43,6 +43,25 @@ class Scores(NamedTuple):
     causal: bool
 
 
+class Drop(NamedTuple):
+    """Weights that are dropped, as :func:`..pointwise.dropout` of all weights would.
+
+    Attributes:
+        p: probability of it.
+        seed: the generator's key.
+        offset: the first counter.
+    """
+
+    p: float
+    seed: int | HostScalar
+    offset: int | HostScalar
+
+    def args(self) -> dict[str, Any]:
+        """The kernels' arguments."""
+        factor = 1 / (1 - self.p) if self.p < 1 else 0.0
+        return named("p seed offset spread_by", self.p, self.seed, self.offset, factor)
+
+
 def attention(
     target: Target,
     y: Array,
@@ -53,6 +72,7 @@ def attention(
     mask: Array | None,
     *,
     scores: Scores,
+    drop: Drop | None = None,
 ) -> list[Launch]:
     """``y = softmax(scale q k^T + mask) v`` for each of a batch of heads.
 
@@ -61,22 +81,25 @@ def attention(
         y: dense ``(n, heads, rows, value_head)``.
         lse: dense ``(n, heads, rows)``, of the compute dtype: the logarithms of the sums.
         q: ``(n, heads, rows, head)``, dense; in tiles its rows are.
-        k: ``(n, heads, keys, head)``, the same.
+        k: ``(n, heads, keys, head)``, the same; in tiles it may have fewer heads, each for as
+            many of q's, one after another.
         v: ``(n, heads, keys, value_head)``, the same.
         mask: ``(n, heads, rows, keys)`` with any strides: added to the scores, or, of booleans,
             which of them count; or None.
         scores: the other settings.
+        drop: which weights are dropped, in tiles only; None: none.
 
     Returns:
         One launch, none if there are no outputs.
 
     Raises:
-        ArgumentError: if an array but the mask is not as dense.
+        ArgumentError: if an array but the mask is not as dense, or something is for tiles only
+            where there are none.
     """
     _require_dense(y, lse)
     if y.size == 0:
         return []
-    work = _Work(target, _Shape.of(q, k, v), (q, k, v), mask, scores)
+    work = _Work(target, _Shape.of(q, k, v), (q, k, v), mask, scores, drop)
     kernels = (FORWARD, attention_tiles.FORWARD)
     operands = named("y lse q k v", y, lse, q, k, v)
     return [work.launch(kernels, operands, over=work.shape.rows, products=2)]
@@ -94,6 +117,7 @@ def attention_grad(
     mask: Array | None,
     *,
     scores: Scores,
+    drop: Drop | None = None,
 ) -> list[Launch]:
     """The gradients to queries, keys and values; the scores are computed again.
 
@@ -108,6 +132,7 @@ def attention_grad(
         v: the same.
         mask: the same.
         scores: the same.
+        drop: the same.
 
     Returns:
         A launch for the queries' gradient and one for the keys' and values'; or, where memory for
@@ -120,8 +145,10 @@ def attention_grad(
     _require_dense(*grads, lse, delta)
     gq, gk, gv = grads
     inputs = named("gy lse delta q k v", gy, lse, delta, q, k, v)
-    work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores)
-    if gq.size and gk.size and (parts := attention_tiles.parts_with_slopes(target, q, v)):
+    work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores, drop)
+    parts = attention_tiles.parts_with_slopes(target, q, v, dropped=drop is not None)
+    # Numbers of dropped weights count from the first head on.
+    if gq.size and gk.size and parts and (drop is None or len(parts) == 1):
         memory = Scratch(gq.device)
         return [
             launch for part in parts for launch in _by_slopes(work, grads, inputs, part, memory)
@@ -149,7 +176,8 @@ def _by_slopes(
     arrays = {name: part.of(x) for name, x in inputs.items()}
     moved = (arrays["q"], arrays["k"], arrays["v"], arrays["gy"])
     mask = None if whole.mask is None else part.of(whole.mask)
-    work = _Work(whole.target, _Shape.of(*moved[:3]), moved, mask, whole.scores)
+    shape = _Shape.of(*moved[:3])
+    work = _Work(whole.target, shape, moved, mask, whole.scores, whole.drop)
     n, heads, rows, _ = gq.shape
     keys, step = gk.shape[2], attention_tiles.slope_step(rows)
     mark = memory.mark()
@@ -157,23 +185,42 @@ def _by_slopes(
     block = attention_tiles.causal_block(rows) if whole.scores.causal else rows
     operands = {"gk": gk, "gv": gv, "store": store, **arrays}
     launches = [work.launch(_KERNELS_KV, operands, over=keys, products=4, block=block)]
-    batches = (heads * keys * step, keys * step)
+    # Heads of queries that share keys are an axis of their own, along which the keys stand still.
+    apart = (n, heads // shape.sharing, shape.sharing)
     for first in range(0, rows, block):
         count = min(block, rows - first)
         most = min(keys, first + count) if whole.scores.causal else keys
-        out = gq.view((n, heads, count, gq.shape[3]), gq.strides, gq.offset + first * gq.strides[2])
-        slopes = store.view((n, heads, count, most), (*batches, 1, step), store.offset + first)
-        others = moved[1].view((n, heads, most, gq.shape[3]), moved[1].strides)
         inner = memory.mark()
-        launches += gemm(whole.target, out, slopes, others, alpha=whole.scores.scale)
+        launches += gemm(
+            whole.target,
+            _in_groups(gq, apart, (count, gq.shape[3]), gq.strides[2:], first * gq.strides[2]),
+            _in_groups(store, apart, (count, most), (1, step), first),
+            _in_groups(moved[1], apart, (most, gq.shape[3]), moved[1].strides[2:]),
+            alpha=whole.scores.scale,
+        )
         memory.rewind(inner)
     memory.rewind(mark)
     return launches
 
 
+def _in_groups(
+    x: Array,
+    apart: tuple[int, int, int],
+    matrix: tuple[int, int],
+    strides: tuple[int, ...],
+    offset: int = 0,
+) -> Array:
+    """Matrices of an array ``(n, heads, ...)`` by image, head of the keys, and who shares it."""
+    image, head = x.strides[:2]
+    times = apart[2] if x.shape[1] > apart[1] else 1
+    batch = (image, times * head, head if times > 1 else 0)
+    return x.view((*apart, *matrix), (*batch, *strides), x.offset + offset)
+
+
 class _Shape(NamedTuple):
     batch: int
     heads: int
+    sharing: int
     rows: int
     keys: int
     head: int
@@ -182,7 +229,8 @@ class _Shape(NamedTuple):
     @staticmethod
     def of(q: Array, k: Array, v: Array) -> _Shape:
         n, heads, rows, head = q.shape
-        return _Shape(n * heads, heads, rows, k.shape[2], head, v.shape[3])
+        sharing = heads // max(k.shape[1], 1)
+        return _Shape(n * heads, heads, sharing, rows, k.shape[2], head, v.shape[3])
 
 
 class _Work(NamedTuple):
@@ -194,6 +242,7 @@ class _Work(NamedTuple):
         moved: q, k, v and, for gradients, gy.
         mask: the mask or None.
         scores: the other settings.
+        drop: which weights are dropped, or None.
     """
 
     target: Target
@@ -201,6 +250,7 @@ class _Work(NamedTuple):
     moved: tuple[Array, ...]
     mask: Array | None
     scores: Scores
+    drop: Drop | None
 
     def launch(
         self,
@@ -216,7 +266,8 @@ class _Work(NamedTuple):
         Gradients of scores are stored if there is a ``block`` of rows.
         """
         plain, in_tiles = kernels
-        by = attention_tiles.tiling(self.target, in_tiles, self.moved[0], self.moved[2])
+        q, v, dropped = self.moved[0], self.moved[2], self.drop is not None
+        by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)
         shape, scores, mask = self.shape, self.scores, self.mask
         pairs = shape.batch * shape.rows * shape.keys // (1 + scores.causal)
         cost = {
@@ -231,6 +282,11 @@ class _Work(NamedTuple):
         }
         if by is None:
             _require_dense(*self.moved)
+            if dropped or shape.sharing > 1:
+                raise ArgumentError(
+                    "attention", "dropout and shared keys are for tiles", heads=shape.heads,
+                    sharing=shape.sharing, dropped=dropped,
+                )  # fmt: skip
             rows, params = self._lanes()
             steps = (None,) * 4 if mask is None else mask.strides
             return plain.launch(
@@ -241,15 +297,18 @@ class _Work(NamedTuple):
                 **cost,
             )
         _require_dense_rows(*self.moved)
-        params = {**self._params(), **by._asdict()}
+        params = {**self._params(), **by._asdict(), "dropped": dropped}
+        args |= {"sharing": shape.sharing, **(self.drop.args() if self.drop else {})}
+        batch = shape.batch
         params["wide"] = all(map(attention_tiles.in_fours, self.moved))
         if in_tiles is attention_tiles.GRAD_KV:
             params |= {"slopes": block > 0, "block": block if scores.causal else 0}
             args["step"] = attention_tiles.slope_step(shape.rows) if block else None
+            batch //= shape.sharing
         return in_tiles.launch(
             params,
             {**args, "strides": self._strides()},
-            global_size=(ceil_div(over, by.own) * by.group, shape.batch),
+            global_size=(ceil_div(over, by.own) * by.group, batch),
             local_size=(by.group, 1),
             **cost,
         )

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Target
 from ...values.shapes import ceil_div, round_up
-from ..kernel import Constraint, Kernel
+from ..kernel import Kernel
+from .attention_tiles_grad import GRAD_KV, GRAD_Q, LAWS
 
 
 class Tiling(NamedTuple):
@@ -36,13 +37,7 @@ class Tiling(NamedTuple):
         return self.lanes * self.columns
 
 
-_LAWS = (
-    Constraint("item % 4 == 0 and columns % 4 == 0", "local memory is read in fours"),
-    Constraint("tile % columns == 0", "items have as many of the others each"),
-)
-FORWARD = Kernel("attention_tiles", "softmax/attention_tiles.mako", constraints=_LAWS)
-GRAD_Q = Kernel("attention_tiles_grad_q", "softmax/attention_tiles.mako", constraints=_LAWS)
-GRAD_KV = Kernel("attention_tiles_grad_kv", "softmax/attention_tiles.mako", constraints=_LAWS)
+FORWARD = Kernel("attention_tiles", "softmax/attention_tiles.mako", constraints=LAWS)
 
 # By kernel, and heads up to a size, in the order in which they are tried; the first was the fastest
 # on an H200 (docs/notes/attention.md), the last are for little local memory.
@@ -79,28 +74,31 @@ _CAUSAL_BLOCKS, _CAUSAL_LEAST = 4, 256
 
 
 class Part(NamedTuple):
-    """Some heads of some images.
+    """Some heads of the keys of some images, and the heads of the queries that share them.
 
     Attributes:
         image: the first.
         images: how many.
         head: the first of each.
         heads: how many.
+        all_heads: how many the keys have.
     """
 
     image: int
     images: int
     head: int
     heads: int
+    all_heads: int
 
     def of(self, x: Array) -> Array:
-        """The part of an array ``(n, heads, ...)``."""
+        """The part of an array ``(n, heads, ...)``, of keys' heads or queries'."""
         image, head = x.strides[:2]
-        offset = x.offset + self.image * image + self.head * head
-        return x.view((self.images, self.heads, *x.shape[2:]), x.strides, offset)
+        times = x.shape[1] // self.all_heads
+        offset = x.offset + self.image * image + self.head * times * head
+        return x.view((self.images, self.heads * times, *x.shape[2:]), x.strides, offset)
 
 
-def parts_with_slopes(target: Target, q: Array, v: Array) -> list[Part]:
+def parts_with_slopes(target: Target, q: Array, v: Array, *, dropped: bool = False) -> list[Part]:
     """The heads in parts for which gradients of the scores are stored; none if that does not pay.
 
     Without them the queries' gradient takes three products; with them it takes one, and memory.
@@ -109,28 +107,29 @@ def parts_with_slopes(target: Target, q: Array, v: Array) -> list[Part]:
         target: the device's traits.
         q: the queries.
         v: the values.
+        dropped: whether weights are dropped.
     """
-    n, heads, rows, head = q.shape
-    keys, value_head = v.shape[2:]
-    by = tiling(target, GRAD_KV, q, v)
+    n, query_heads, rows, head = q.shape
+    heads, keys, value_head = v.shape[1:]
+    by = tiling(target, GRAD_KV, q, v, dropped=dropped)
     if by is None or 2 * (head + value_head) < _SLOPE_FLOPS:
         return []
     room = target.workspace_limit // _SLOPES_SHARE
-    fitting = room // (keys * slope_step(rows) * q.dtype.itemsize)
+    fitting = room // (query_heads // heads * keys * slope_step(rows) * q.dtype.itemsize)
     if fitting >= n * heads:
-        return [Part(0, n, 0, heads)]
+        return [Part(0, n, 0, heads, heads)]
     # Fewer groups than that leave units without work, in every part.
     if fitting * ceil_div(keys, by.own) < _GROUPS_OF_A_UNIT * target.traits.compute_units:
         return []
     if fitting < heads:
         count = ceil_div(heads, ceil_div(heads, fitting))
         return [
-            Part(image, 1, first, min(count, heads - first))
+            Part(image, 1, first, min(count, heads - first), heads)
             for image in range(n)
             for first in range(0, heads, count)
         ]
     count = ceil_div(n, ceil_div(n, fitting // heads))
-    return [Part(first, min(count, n - first), 0, heads) for first in range(0, n, count)]
+    return [Part(first, min(count, n - first), 0, heads, heads) for first in range(0, n, count)]
 
 
 def slope_step(rows: int) -> int:
@@ -143,7 +142,9 @@ def causal_block(rows: int) -> int:
     return max(_CAUSAL_LEAST, round_up(ceil_div(rows, _CAUSAL_BLOCKS), 128))
 
 
-def tiling(target: Target, kernel: Kernel, q: Array, v: Array) -> Tiling | None:
+def tiling(
+    target: Target, kernel: Kernel, q: Array, v: Array, *, dropped: bool = False
+) -> Tiling | None:
     """How a kernel is to cut up its work; None: it is not for the device, or for heads as large.
 
     Args:
@@ -151,6 +152,7 @@ def tiling(target: Target, kernel: Kernel, q: Array, v: Array) -> Tiling | None:
         kernel: one of this module's.
         q: the queries.
         v: the values.
+        dropped: whether weights are dropped.
     """
     traits, head, value_head = target.traits, q.shape[-1], v.shape[-1]
     sizes = [size for size in TILINGS[kernel] if max(head, value_head) <= size]
@@ -158,7 +160,9 @@ def tiling(target: Target, kernel: Kernel, q: Array, v: Array) -> Tiling | None:
         return None
     room = traits.static_local_bytes // q.dtype.itemsize
     for found in TILINGS[kernel][sizes[0]]:
-        fits = _elements(kernel, found, head, value_head) <= room
+        # Which weights are kept takes a byte each.
+        marks = (found.own + 4) * (found.tile + 4) // q.dtype.itemsize if dropped else 0
+        fits = _elements(kernel, found, head, value_head) + marks <= room
         if found.group <= traits.max_group_size and fits:
             return found
     return None
@@ -173,15 +177,18 @@ def in_fours(x: Array) -> bool:
     return all(number % 4 == 0 for number in (x.shape[-1], x.offset, *x.strides[:-1]))
 
 
-def read_views(target: Target, q: Array, v: Array) -> bool:
+def read_views(target: Target, q: Array, v: Array, *, dropped: bool = False) -> bool:
     """Whether the kernels for queries and values like these read rows that lie anywhere.
+
+    These also take keys and values of fewer heads than the queries', and drop weights.
 
     Args:
         target: the device's traits.
         q: the queries.
         v: the values.
+        dropped: whether weights are dropped.
     """
-    return all(tiling(target, kernel, q, v) for kernel in TILINGS)
+    return all(tiling(target, kernel, q, v, dropped=dropped) for kernel in TILINGS)
 
 
 def _elements(kernel: Kernel, by: Tiling, head: int, value_head: int) -> int:
