@@ -26,8 +26,8 @@ What holds for all of them, beside PyTorch's documentation:
 - What differs from PyTorch's checks: of several faults the first is raised and the others are
   counted; what a compiled function drops, because nobody reads it, is not checked; nor is an index
   of which nothing is picked (an axis of size 0). Whole numbers divided by 0 raise nothing, as on
-  PyTorch's GPUs. Offsets of `embedding_bag` that descend are always refused. There are no
-  `linalg.*_ex`: nothing waits for a check in any case.
+  PyTorch's GPUs. Offsets of `embedding_bag` that descend are always refused. `linalg.*_ex`
+  give the numbers instead, for which nobody need wait.
 - Writes in place (`x.add_`, `x += y`, `x[0] = y`, `F.relu(x, inplace=True)`) are on the tape as
   PyTorch's are: what backward saved must not change afterwards, leaves are written under
   `clnet.no_grad()`, views write what they are views of. A constant written over all of a tensor
@@ -47,7 +47,10 @@ NOTES = {
     "multinomial": "weight 0 comes last, no error",
     "nll_loss": "settings are given by name",
     "scaled_dot_product_attention": "a row for which no key counts is 0, not NaN",
-    "linalg.qr": "R's diagonal is positive",
+    "linalg.eigh": "vectors' signs are arbitrary",
+    "linalg.svd": "vectors' signs are arbitrary",
+    "linalg.lstsq": "one method for all",
+    "matrix_exp": "norms up to 65536",
     "Tensor.unfold": "a copy",
     "unique": "elements, not slices: `dim` is None",
 }

@@ -11,6 +11,7 @@ from .conv_nd import *
 from .convert import *
 from .create import *
 from .ctc import *
+from .definite import *
 from .distance import *
 from .draw import *
 from .dropouts import *
@@ -19,10 +20,13 @@ from .factor import *
 from .fractional_pool import *
 from .gamma import *
 from .group_norms import *
+from .indefinite import *
 from .index import *
 from .inplace import *
 from .joining import *
+from .leastsquares import *
 from .loss import *
+from .lowrank import *
 from .machinery.execution import execute as execute
 from .machinery.function import PUBLIC_OPS as PUBLIC_OPS
 from .machinery.function import Face as Face
@@ -32,6 +36,7 @@ from .masked import *
 from .mathematics import *
 from .matmul import *
 from .norm import *
+from .orthogonal import *
 from .padding import *
 from .parts import *
 from .patches import *
@@ -56,9 +61,11 @@ from .softmax import softmax as softmax
 from .sort import *
 from .sort import sort as sort
 from .special import *
+from .spectral import *
 from .statistic import *
 from .subscript import *
 from .synonym import *
+from .triangular import *
 from .vector import *
 
 # What is shown here checks its arguments; the modules' own names, by which ops call each other, do

@@ -22,7 +22,7 @@ from .index import gather_within
 from .machinery.function import Face, op, require_floating
 from .matmul import matmul
 from .parts import conj
-from .rearrange import diag, diagonal, triu
+from .rearrange import diag, diagonal
 from .reduce import argmax, mean, prod
 from .reduce import sum as total
 from .shape import cat, expand, narrow, reshape, unsqueeze
@@ -36,7 +36,6 @@ _SINGULAR = {
     name: of_value(name, "pivot", "the matrix is not singular", LinAlgError)
     for name in ("inverse", "solve")
 }
-_INDEFINITE = of_value("cholesky", "diagonal", "the matrix is positive definite", LinAlgError)
 
 
 @op()
@@ -201,13 +200,6 @@ class SignAndLogarithm(NamedTuple):
     logabsdet: Any
 
 
-class Factors(NamedTuple):
-    """Orthonormal columns, and an upper triangular matrix: their product is what was factored."""
-
-    Q: Any
-    R: Any
-
-
 @op(Face.FUNCTION | Face.METHOD | Face.LINALG)
 def det(x: Tensor) -> Tensor:
     """The determinant of ``(..., n, n)``; 0 of a singular matrix, whose gradient is NaN."""
@@ -309,59 +301,6 @@ def _eliminated(x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         above = where(rows < k, y - narrow(m, -1, k, 1) * found, y)
         y = where(eq(rows, k), found, above)
     return y, there, swaps
-
-
-@op(Face.FUNCTION | Face.METHOD | Face.LINALG)
-def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
-    """The lower triangular ``L`` with ``L @ L.T = x`` for symmetric, positive definite matrices.
-
-    Args:
-        x: ``(..., n, n)``, floating; the lower triangle counts.
-        upper: give ``L.T``.
-
-    Returns:
-        The shape of ``x``; NaN where it is not positive definite.
-
-    Raises:
-        ShapeError: if ``x`` is not square.
-        LinAlgError: at the next synchronisation, if it is not positive definite.
-    """
-    _require_square("cholesky", x)
-    rest, columns = x, list[Any]()
-    for k in range(x.shape[-1]):
-        column = narrow(rest, -1, 0, 1)
-        column = column / narrow(column, -2, 0, 1) ** 0.5
-        columns.append(cat([x.new_zeros((*x.shape[:-2], k, 1)), column], -2))
-        size = rest.shape[-1] - 1
-        below = narrow(column, -2, 1, size)
-        rest = narrow(narrow(rest, -1, 1, size), -2, 1, size) - below * below.transpose(-2, -1)
-    y = cat(columns, -1) if columns else x
-    require_elements(diagonal(y.detach(), 0, -2, -1), _INDEFINITE, Bad.NOT_ABOVE, 0)
-    return y.transpose(-2, -1) if upper else y
-
-
-@op(name="linalg.qr", face=Face.LINALG)
-def qr(x: Tensor) -> Factors:
-    """Orthonormal ``Q`` and upper triangular ``R`` with ``Q @ R = x``; R's diagonal is positive.
-
-    Args:
-        x: ``(..., m, n)`` of full rank, floating; projected twice, so that rounding leaves the
-            columns orthogonal.
-
-    Returns:
-        ``(..., m, min(m, n))`` and ``(..., min(m, n), n)``.
-    """
-    _require_matrix("qr", x)
-    q: Any = None
-    for k in range(min(x.shape[-2:])):
-        column = narrow(x, -1, k, 1)
-        for _ in range(2 if k else 0):
-            column = column - matmul(q, matmul(q.transpose(-2, -1), column))
-        column = column / norm(column, 2, -2, keepdim=True)
-        q = column if q is None else cat([q, column], -1)
-    if q is None:
-        q = narrow(x, -1, 0, 0)
-    return Factors(q, triu(matmul(q.transpose(-2, -1), x)))
 
 
 @op()

@@ -16,9 +16,11 @@ from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
 from .machinery.function import Face, apply, op, require_floating
 from .machinery.pointwise import evaluate
+from .rearrange import movedim
 from .reduce import Dims, Reduce, amax, amin, reduced_shape, widened
 from .reduce import sum as total
 from .shape import reshape, to_dtype
+from .spectral import svdvals
 from .statistic import root_of
 
 if TYPE_CHECKING:
@@ -146,7 +148,8 @@ def matrix_norm(
     Args:
         x: two axes or more, floating.
         ord: ``"fro"`` for the length of all elements; ``inf`` and ``-inf`` for the largest and
-            smallest sum of ``|x|`` over a row; 1 and -1 over a column.
+            smallest sum of ``|x|`` over a row; 1 and -1 over a column; 2 and -2 for the largest and
+            smallest singular value, ``"nuc"`` for their sum.
         dim: the axes of the rows and of the columns.
         keepdim: leave the axes with size 1.
         dtype: what to convert ``x`` to first.
@@ -155,13 +158,13 @@ def matrix_norm(
         ``x``'s shape without the axes.
 
     Raises:
-        ArgumentError: if ``ord`` is another: those are made of singular values, which clnet does
-            not compute.
+        ArgumentError: if ``ord`` is another.
         ShapeError: if ``dim`` is not two axes.
     """
     x = x if dtype is None else to_dtype(x, dtype)
-    if ord != "fro" and ord not in (1, -1, math.inf, -math.inf):
-        raise ArgumentError("matrix_norm", "ord is 'fro', 1, -1, inf or -inf", ord=repr(ord))
+    if ord not in ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
+        law = "ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf"
+        raise ArgumentError("matrix_norm", law, ord=repr(ord))
     if len(dim) != 2 or x.ndim < 2:
         raise ShapeError("matrix_norm", "a matrix has two axes", x=x.shape, dim=tuple(dim))
     dims = normalize_dims("matrix_norm", dim, x.ndim)
@@ -169,6 +172,11 @@ def matrix_norm(
         return _length("matrix_norm", x, 2, dims, keepdim)
     require_floating("matrix_norm", x.array)
     row, column = (normalize_dim("matrix_norm", d, x.ndim) for d in dim)
+    if ord in ("nuc", 2, -2):
+        values = svdvals(movedim(x, (row, column), (-2, -1)))
+        join = total if ord == "nuc" else amax if ord == 2 else amin
+        found = join(values, -1)
+        return reshape(found, reduced_shape(x.shape, dims, keepdim=keepdim))
     summed, kept = (row, column) if ord in (1, -1) else (column, row)
     sums = total(magnitude(x), summed, True)
     found = (amax if ord in (1, math.inf) else amin)(sums, kept, True)

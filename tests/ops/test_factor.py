@@ -138,23 +138,11 @@ CASES = [
     case("cov", ops.cov, np.cov, normal(9), label="one"),
     case("corrcoef", ops.corrcoef, np.corrcoef, normal(3, 9), ulps=64),
 ]
-OTHERWISE_TESTED = {"linalg.qr": "test_columns_become_orthonormal"}
 
 
 @pytest.mark.parametrize(("case", "check"), every_check(CASES))
 def test_op(case, check, device):
     check(case, device)
-
-
-@pytest.mark.parametrize("shape", [(7, 4), (3, 5), (2, 4, 4)])
-def test_columns_become_orthonormal(shape):
-    x = clnet.tensor(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
-    q, r = linalg.qr(x)
-    eye = np.broadcast_to(np.eye(min(shape[-2:])), (*shape[:-2], *(min(shape[-2:]),) * 2))
-    np.testing.assert_allclose((q.transpose(-2, -1) @ q).numpy(), eye, atol=2e-6)
-    np.testing.assert_allclose((q @ r).numpy(), x.numpy(), atol=2e-6)
-    assert np.array_equal(np.triu(r.numpy()), r.numpy())
-    assert (np.diagonal(r.numpy(), axis1=-2, axis2=-1) > 0).all()
 
 
 def test_signs_and_singular_matrices():
@@ -170,7 +158,6 @@ def test_signs_and_singular_matrices():
     assert ops.det(clnet.zeros(3, 0, 0)).tolist() == [1, 1, 1]
     assert ops.matrix_power(swapped, 0).tolist() == [[1, 0], [0, 1]]
     assert ops.chain_matmul(swapped) is swapped
-    assert linalg.qr(clnet.zeros(3, 0)).R.shape == (0, 0)
     assert linalg.solve(swapped, clnet.tensor([2.0, 3.0])).tolist() == [1, 1]
     assert ops.corrcoef(clnet.tensor([1.0, 2.0])).item() == 1
 

@@ -1,0 +1,65 @@
+"""Results that were computed aside, put on the tape with a rule for their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...array import Array
+from .function import Function, Saved, apply
+
+Rule = Callable[..., Sequence[Any]]
+"""``rule(inputs, results, gradients)`` gives the inputs' gradients, in public ops."""
+
+
+class Derived(Function):
+    """Views of the last inputs, as results of the first ``count`` ones.
+
+    Factorizations are computed by several ops of which none has a gradient of its own; the whole
+    has one in terms of the results, which may be differentiated again.
+    """
+
+    op_name: str
+    count: int
+    rule: Rule
+
+    @property
+    def name(self) -> str:
+        """The public op it belongs to."""
+        return self.op_name
+
+    def infer(self, *inputs: Array) -> tuple[Array, ...]:
+        """A view of each result."""
+        return tuple(x.view(x.shape, x.strides) for x in inputs[self.count :])
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """Everything."""
+        return range(self.count), range(len(needs) - self.count)
+
+    def backward(
+        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
+    ) -> tuple[Any, ...]:
+        """What the rule gives; results where nothing arrived have a gradient of 0."""
+        inputs = [saved.inputs[k] for k in range(self.count)]
+        results = [saved.outputs[k] for k in range(len(grads))]
+        arrived = [
+            y.detach().new_zeros(y.shape) if g is None else g
+            for g, y in zip(grads, results, strict=True)
+        ]
+        found = self.rule(inputs, results, arrived)
+        return (*found, *(None for _ in grads))
+
+
+def derived(name: str, rule: Rule, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+    """Results as functions of tensors.
+
+    Args:
+        name: the public op.
+        rule: what their gradients are.
+        inputs: the tensors.
+        results: computed without a tape.
+
+    Returns:
+        The results on the tape: one, or a tuple.
+    """
+    return apply(Derived(name, len(inputs), rule), *inputs, *(y.detach() for y in results))

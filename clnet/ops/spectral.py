@@ -1,0 +1,295 @@
+"""Eigenvalues of symmetric matrices and singular values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..array import Array
+from ..device import Launch, Target
+from ..errors import ArgumentError
+from ..kernels.factor import orthogonal_rows, symmetric_eigen
+from .arithmetic import abs as magnitude
+from .arithmetic import eq, where
+from .machinery.derived import derived
+from .machinery.function import Face, Function, apply, op
+from .matmul import matmul
+from .orthogonal import completed, first_columns, reflections
+from .rearrange import diag, tril, triu
+from .reduce import amax
+from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
+from .triangular import diag_of, matrices, require_matrix, require_square, turned
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+_BOTH = Face.FUNCTION | Face.METHOD
+
+
+class Eigen(NamedTuple):
+    """Eigenvalues in ascending order, and orthonormal columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class Singular(NamedTuple):
+    """Orthonormal columns, singular values in descending order, and orthonormal rows."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class SingularColumns(NamedTuple):
+    """As :class:`Singular`, with columns in the place of the rows."""
+
+    U: Any
+    S: Any
+    V: Any
+
+
+class SymmetricEigen(Function):
+    """Eigenvalues of ``(batch, n, n)``, and their vectors where they are wanted."""
+
+    vectors: bool
+
+    sixteen_bit = False
+    differentiable = ()
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """``(batch, n)``, and the shape of ``x``."""
+        values = Array.abstract(x.shape[:2], x.dtype, x.device)
+        return (values, Array.abstract(x.shape, x.dtype, x.device)) if self.vectors else (values,)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """A copy and a launch."""
+        values, *vectors = outputs
+        return symmetric_eigen(target, values, vectors[0] if vectors else None, *inputs)
+
+
+class OrthogonalRows(Function):
+    """Lengths, rows ``(batch, count, n)`` turned until they are orthogonal, and by what."""
+
+    rotation: bool
+
+    sixteen_bit = False
+    differentiable = ()
+
+    def infer(self, x: Array) -> tuple[Array, ...]:
+        """``(batch, count)``, the shape of ``x``, and ``(batch, count, count)``."""
+        batch, count, _ = x.shape
+        found = [
+            Array.abstract((batch, count), x.dtype, x.device),
+            Array.abstract(x.shape, x.dtype, x.device),
+        ]
+        if self.rotation:
+            found.append(Array.abstract((batch, count, count), x.dtype, x.device))
+        return tuple(found)
+
+    def lower(
+        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
+    ) -> list[Launch]:
+        """A copy and a launch."""
+        lengths, y, *rotation = outputs
+        return orthogonal_rows(target, lengths, y, rotation[0] if rotation else None, *inputs)
+
+
+def _scaled(flat: Tensor) -> tuple[Tensor, Tensor]:
+    """Matrices with a largest element of 1, and what they were divided by, ``(batch, 1, 1)``."""
+    if flat.numel() == 0:
+        return flat, flat.new_ones((flat.shape[0], 1, 1))
+    size = amax(magnitude(flat), (1, 2), keepdim=True)
+    size = where(eq(size, 0), 1.0, size)
+    return flat / size, size
+
+
+def _apart(values: Any) -> Any:
+    """``1 / (values[k] - values[j])`` at ``[j, k]``, and 0 on the diagonal."""
+    gaps = unsqueeze(values, -2) - unsqueeze(values, -1)
+    ones = diag(values.detach().new_ones(values.shape[-1]))
+    return (1 - ones) / (gaps + ones)
+
+
+def _eigen_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    (values, vectors), (g_values, g_vectors) = results, grads
+    inner = matmul(turned(vectors), g_vectors) * _apart(values) + diag_of(g_values)
+    return (matmul(vectors, matmul(inner, turned(vectors))),)
+
+
+@op(name="linalg.eigh", face=Face.LINALG)
+def eigh(x: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803 - PyTorch's
+    """Eigenvalues of symmetric matrices in ascending order, and their vectors.
+
+    Args:
+        x: ``(..., n, n)``, floating; one triangle counts.
+        UPLO: which: ``L`` or ``U``.
+
+    Returns:
+        ``(..., n)``, and ``(..., n, n)``, whose columns are orthonormal; their signs are
+        arbitrary, and gradients that depend on them or on equal eigenvalues have no meaning.
+
+    Raises:
+        ShapeError: if ``x`` is not square.
+        ArgumentError: if ``UPLO`` is something else.
+    """
+    require_square("eigh", x)
+    values, vectors = apply(SymmetricEigen(True), *_symmetric("eigh", x, UPLO, size := []))
+    values = reshape(values * reshape(size[0], (-1, 1)), x.shape[:-1])
+    return Eigen(*derived("eigh", _eigen_rule, (x,), (values, reshape(vectors, x.shape))))
+
+
+def _symmetric(name: str, x: Tensor, half: str, size: list[Any]) -> list[Tensor]:
+    """Scaled symmetric matrices of one triangle; what they were divided by is put into ``size``."""
+    if half.upper() not in ("L", "U"):
+        raise ArgumentError(name, "UPLO is 'L' or 'U'", UPLO=half)
+    flat = matrices(name, x)
+    kept = tril(flat) if half.upper() == "L" else triu(flat)
+    rest = turned(tril(flat, -1) if half.upper() == "L" else triu(flat, 1))
+    scaled, divided = _scaled(kept + rest)
+    size.append(divided)
+    return [contiguous(scaled)]
+
+
+@op(name="linalg.eigvalsh", face=Face.LINALG)
+def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803 - PyTorch's
+    """The eigenvalues of symmetric matrices, ascending; arguments as :func:`linalg.eigh`'s."""
+    require_square("eigvalsh", x)
+    if x.requires_grad:
+        return eigh(x, UPLO).eigenvalues
+    (values,) = _several(SymmetricEigen(False), *_symmetric("eigvalsh", x, UPLO, size := []))
+    return reshape(values * reshape(size[0], (-1, 1)), x.shape[:-1])
+
+
+def _several(function: Function, *inputs: Any) -> tuple[Any, ...]:
+    found = apply(function, *inputs)
+    return found if isinstance(found, tuple) else (found,)
+
+
+@cache
+def _singular_rule(full: bool) -> Any:  # noqa: FBT001
+    """Of all columns, or the first ones alone: what completes a basis is arbitrary."""
+
+    def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+        (u, s, vh), (gu, gs, gvh) = results, grads
+        count = s.shape[-1]
+        if full:
+            u, gu = narrow(u, -1, 0, count), narrow(gu, -1, 0, count)
+            vh, gvh = narrow(vh, -2, 0, count), narrow(gvh, -2, 0, count)
+        squares = s * s
+        apart = _apart(squares)
+        down, across = unsqueeze(s, -1), unsqueeze(s, -2)
+        left, right = matmul(turned(u), gu), matmul(vh, turned(gvh))
+        inner = (left - turned(left)) * apart * across + down * (right - turned(right)) * apart
+        inner = inner + diag_of(gs)
+        if u.shape[-2] > count:
+            beyond = (gu - matmul(u, left)) / across
+            whole = matmul(matmul(u, inner) + beyond, vh)
+        else:
+            whole = matmul(u, matmul(inner, vh))
+        if vh.shape[-1] > count:
+            beyond = (gvh - matmul(matmul(gvh, turned(vh)), vh)) / down
+            whole = whole + matmul(u, beyond)
+        return (whole,)
+
+    return rule
+
+
+def _tall_singular(flat: Tensor, *, vectors: bool, full: bool) -> tuple[Any, ...]:
+    """``(batch, m, n)``, ``m >= n``, off the tape: left vectors, values, right columns."""
+    m, n = flat.shape[-2:]
+    scaled, size = _scaled(flat)
+    # The triangle of a QR has the same singular values, and rows of a size that rotations like.
+    a, tau = reflections("svd", scaled)
+    triangle = contiguous(triu(narrow(a, -2, 0, n)))
+    found = apply(OrthogonalRows(vectors), triangle)
+    s = found[0] * reshape(size, (-1, 1))
+    if not vectors:
+        return None, s, None
+    _, rows, rotation = found
+    right = completed(turned(rows))
+    columns = m if full else n
+    inner = turned(rotation)  # the left vectors of the triangle
+    if columns > n:
+        inner = _beside_ones(inner, columns)
+    q = first_columns(a, tau, columns)
+    return matmul(q, inner), s, right
+
+
+def _beside_ones(x: Tensor, size: int) -> Tensor:
+    """Square matrices made larger by ones on the diagonal."""
+    batch, n, _ = x.shape
+    below = x.new_zeros((batch, size - n, n))
+    ones = expand(diag(x.new_ones(size - n)), (batch, size - n, size - n))
+    return cat([cat([x, below], -2), cat([turned(below), ones], -2)], -1)
+
+
+def _decomposed(name: str, x: Tensor, *, full: bool) -> Singular:
+    (*batch, m, n), wide = x.shape, x.shape[-2] < x.shape[-1]
+    flat = matrices(name, x)
+    left, s, right = _tall_singular(turned(flat) if wide else flat, vectors=True, full=full)
+    u, v = (right, left) if wide else (left, right)
+    u, s = reshape(u, (*batch, m, u.shape[-1])), reshape(s, (*batch, min(m, n)))
+    vh = reshape(turned(v), (*batch, v.shape[-1], n))
+    return Singular(*derived(name, _singular_rule(full and m != n), (x,), (u, s, vh)))
+
+
+@op(name="linalg.svd", face=Face.LINALG)
+def linalg_svd(x: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Singular:  # noqa: FBT001, FBT002
+    """``U``, ``S`` and ``Vh`` with ``U @ diag(S) @ Vh = x``.
+
+    Args:
+        x: ``(..., m, n)``, floating.
+        full_matrices: ``U`` and ``Vh`` are square; else they have ``k = min(m, n)`` columns and
+            rows.
+        driver: taken for PyTorch's sake: there is one method, a QR and Jacobi's rotations.
+
+    Returns:
+        ``(..., m, k)``, ``(..., k)`` in descending order, ``(..., k, n)``. Vectors' signs are
+        arbitrary, and gradients that depend on them or on equal values have no meaning.
+
+    Raises:
+        ShapeError: if there is no matrix.
+    """
+    del driver
+    require_matrix("svd", x)
+    return _decomposed("svd", x, full=full_matrices)
+
+
+@op(name="linalg.svdvals", face=Face.LINALG)
+def svdvals(x: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values of matrices, descending; arguments as :func:`linalg.svd`'s."""
+    del driver
+    require_matrix("svdvals", x)
+    if x.requires_grad:
+        return _decomposed("svdvals", x, full=False).S
+    flat = matrices("svdvals", x)
+    wide = x.shape[-2] < x.shape[-1]
+    _, s, _ = _tall_singular(turned(flat) if wide else flat, vectors=False, full=False)
+    return reshape(s, (*x.shape[:-2], min(x.shape[-2:])))
+
+
+@op(_BOTH)
+def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> SingularColumns:  # noqa: FBT001, FBT002
+    """:func:`linalg.svd` with columns in the place of rows.
+
+    Args:
+        x: ``(..., m, n)``, floating.
+        some: give ``min(m, n)`` columns; else the matrices are square.
+        compute_uv: without, they are square and 0.
+
+    Returns:
+        Columns, values, columns.
+    """
+    require_matrix("svd", x)
+    if not compute_uv:
+        (*batch, m, n) = x.shape
+        none = x.detach()
+        return SingularColumns(
+            none.new_zeros((*batch, m, m)), svdvals(x), none.new_zeros((*batch, n, n))
+        )
+    u, s, vh = _decomposed("svd", x, full=not some)
+    return SingularColumns(u, s, turned(vh))

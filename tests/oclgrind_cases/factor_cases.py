@@ -1,0 +1,112 @@
+"""Factorizations: reflections, triangles, symmetric matrices, eigenvalues and rotations."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+
+from clnet.device import Target
+from clnet.kernels.factor.householder import householder, reflect
+from clnet.kernels.factor.rotations import orthogonal_rows
+from clnet.kernels.factor.spectrum import symmetric_eigen
+from clnet.kernels.factor.symmetric import ldl, ldl_substitute
+from clnet.kernels.factor.triangle import cholesky, exchanged, lu, substitute
+
+from .harness import REALS, case, given, near, normal, output, run
+
+MODULES = tuple(
+    import_module(f"clnet.kernels.factor.{name}")
+    for name in ("householder", "triangle", "symmetric", "spectrum", "rotations")
+)
+
+
+@case()
+def reflections(target: Target) -> None:
+    for dtype in REALS:
+        for shape in ((2, 5, 3), (1, 3, 5)):
+            x = normal(*shape, dtype=dtype)
+            batch, m, n = shape
+            a, tau = output(shape, dtype), output((batch, min(m, n)), dtype)
+            run(householder(target, a, tau, given(x, before=3)))
+            c = normal(batch, m, 4, dtype=dtype)
+            y, back = output(c.shape, dtype), output(c.shape, dtype)
+            run(reflect(target, y, a, tau, given(c), turned=True))
+            run(reflect(target, back, a, tau, y, turned=False))
+            near(back, c, terms=64)
+            turned_x = output(shape, dtype)
+            run(reflect(target, turned_x, a, tau, given(x), turned=True))
+            near(turned_x, np.triu(a.numpy()), terms=64)
+
+
+@case()
+def triangles(target: Target) -> None:
+    for dtype in REALS:
+        x = normal(2, 5, 4, dtype=dtype)
+        a, pivots, info = output(x.shape, dtype), output((2, 4), np.int32), output((2,), np.int32)
+        run(lu(target, a, pivots, info, given(x, before=3)))
+        order = output((2, 5), np.int64)
+        run(exchanged(target, order, pivots))
+        low = np.tril(a.numpy()[..., :4], -1) + np.eye(5, 4)
+        product = low @ np.triu(a.numpy()[:, :4])
+        near(given(product.astype(dtype)), np.take_along_axis(x, order.numpy()[..., None], 1))
+        assert not info.numpy().any()
+        run(lu(target, a, pivots, info, given(np.zeros_like(x))))
+        assert info.numpy().tolist() == [1, 1]
+        square = x[:, :4] @ x[:, :4].swapaxes(1, 2) + np.eye(4, dtype=dtype)
+        factor = output(square.shape, dtype)
+        run(cholesky(target, factor, info, given(square)))
+        near(factor, np.linalg.cholesky(square.astype(float)), terms=64)
+        b = normal(2, 4, 3, dtype=dtype)
+        for upper in (False, True):
+            for unit in (False, True):
+                whole = normal(2, 4, 4, dtype=dtype) / 4 + 2 * np.eye(4, dtype=dtype)
+                kept = np.triu(whole) if upper else np.tril(whole)
+                kept = kept - kept * np.eye(4) + np.eye(4) if unit else kept
+                y = output(b.shape, dtype)
+                run(substitute(target, y, given(whole), given(b), upper=upper, unit=unit))
+                near(y, np.linalg.solve(kept.astype(float), b), terms=64)
+
+
+@case()
+def symmetric_systems(target: Target) -> None:
+    for dtype in REALS:
+        x = normal(2, 5, 5, dtype=dtype)
+        x = x + x.swapaxes(1, 2)
+        x[:, np.arange(5), np.arange(5)] *= dtype(0.01)
+        a, pivots, info = output(x.shape, dtype), output((2, 5), np.int32), output((2,), np.int32)
+        run(ldl(target, a, pivots, info, given(x)))
+        b = normal(2, 5, 3, dtype=dtype)
+        y = output(b.shape, dtype)
+        run(ldl_substitute(target, y, a, pivots, given(b)))
+        near(given((x @ y.numpy()).astype(dtype)), b, terms=1000)
+        assert not info.numpy().any()
+
+
+@case()
+def eigenvalues(target: Target) -> None:
+    for dtype in REALS:
+        x = normal(2, 6, 6, dtype=dtype)
+        x = x + x.swapaxes(1, 2)
+        wanted = np.linalg.eigvalsh(x.astype(float))
+        values, vectors = output((2, 6), dtype), output(x.shape, dtype)
+        run(symmetric_eigen(target, values, vectors, given(x, before=3)))
+        near(values, wanted, terms=64)
+        v = vectors.numpy()
+        product = (v * wanted[:, None]) @ v.swapaxes(1, 2)
+        near(given(product.astype(dtype)), x, terms=1000)
+        run(symmetric_eigen(target, values, None, given(x)))
+        near(values, wanted, terms=64)
+
+
+@case()
+def rotations(target: Target) -> None:
+    for dtype in REALS:
+        x = normal(2, 5, 7, dtype=dtype)
+        wanted = np.linalg.svd(x.astype(float), compute_uv=False)
+        lengths, y, v = output((2, 5), dtype), output(x.shape, dtype), output((2, 5, 5), dtype)
+        run(orthogonal_rows(target, lengths, y, v, given(x, before=3)))
+        near(lengths, wanted, terms=64)
+        near(y, v.numpy() @ x, terms=64)
+        run(orthogonal_rows(target, lengths, y, None, given(x)))
+        near(lengths, wanted, terms=64)
