@@ -17,8 +17,11 @@ from ..values.shapes import broadcast_shapes
 from .arithmetic import ge, logical_and, where
 from .create import new_ones
 from .machinery.function import (
+    Arrays,
     Face,
     Function,
+    Grads,
+    Needs,
     Saved,
     apply,
     op,
@@ -65,9 +68,7 @@ class Attention(Function):
             Array.abstract(q.shape[:3], compute, q.device),
         )
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         q, k, v, *mask = inputs
         one = mask[0] if mask else None
@@ -79,9 +80,7 @@ class Attention(Function):
         """The inputs and both outputs."""
         return range(len(needs)), (0, 1)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Two fused launches; the scores are computed again."""
         y, lse = saved.outputs[0].detach(), saved.outputs[1].detach()
         inputs = [saved.inputs[i] for i in range(len(needs))]
@@ -121,9 +120,7 @@ class AttentionBackward(Function):
         """The shapes of q, k and v."""
         return tuple(Array.abstract(x.shape, x.dtype, x.device) for x in (q, k, v))
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch for q, one for k and v."""
         gy, lse, delta, q, k, v, *mask = inputs
         one = mask[0] if mask else None

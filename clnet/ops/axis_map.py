@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..device import Device, Launch, Target
 from ..kernels.pool import axis_map as launch_axis_map
 from ..values.dtypes import DType, from_name
 from ..values.lazy import lazy
-from .machinery.function import Function, Saved, apply
+from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .shape import contiguous, reshape
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class AxisMap(Function):
         outer, _, inner = x.shape
         return (Array.abstract((outer, self.table.n, inner), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         x, starts, index, *weight = inputs
         return launch_axis_map(
@@ -108,9 +106,7 @@ class AxisMap(Function):
             terms=self.table.terms,
         )
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The transposed map."""
         gx = _mapped(f"{self.op_name}_backward", grads[0], self.table.transposed)
         return (gx, *(None for _ in needs[1:]))

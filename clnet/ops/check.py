@@ -14,7 +14,7 @@ from ..device import Check, Launch, Target
 from ..errors import ClnetError, DataBoundsError, DataDomainError
 from ..kernels.reduce import Bad
 from ..kernels.reduce import check as launch_check
-from .machinery.function import Function, apply
+from .machinery.function import Arrays, Function, apply
 from .shape import contiguous
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ class CheckElements(Function):
         """No outputs."""
         return ()
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch; none for no elements."""
         x, *gate = inputs
         return launch_check(

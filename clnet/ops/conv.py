@@ -15,8 +15,11 @@ from ..kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_wei
 from ..values import mode
 from ..values.shapes import Shape, pair
 from .machinery.function import (
+    Arrays,
     Face,
     Function,
+    Grads,
+    Needs,
     Saved,
     apply,
     op,
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 Pair = tuple[int, int]
-Grads = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,7 @@ class Conv2d(Function):
         g = self.window.geometry(x.shape, weight.shape)
         return (Array.abstract((g.n, g.oc, g.oh, g.ow), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The forward convolution, with its bias."""
         x, weight, *bias = inputs
         g = self.window.geometry(x.shape, weight.shape)
@@ -103,7 +103,7 @@ class Conv2d(Function):
         """Each operand is needed for the other's gradient."""
         return [i for i in (0, 1) if needs[1 - i]], []
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The two gradient ops, and the sum over images and pixels."""
         gy = contiguous(grads[0])
         (x_shape, _), (weight_shape, _), *bias = saved.input_specs
@@ -134,9 +134,7 @@ class ConvInputGrad(Function):
         """The shape of ``x``."""
         return (Array.abstract(self.x_shape, gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The input gradient."""
         gy, weight = inputs
         g = self.window.geometry(self.x_shape, weight.shape)
@@ -147,7 +145,7 @@ class ConvInputGrad(Function):
         """Each operand is needed for the other's gradient."""
         return [i for i in (0, 1) if needs[1 - i]], []
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """It is linear in both operands: a convolution, and a weight gradient."""
         gx = contiguous(grads[0])
         weight_shape = saved.input_specs[1][0]
@@ -176,9 +174,7 @@ class ConvWeightGrad(Function):
         """The shape of ``weight``."""
         return (Array.abstract(self.weight_shape, gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The weight gradient."""
         gy, x = inputs
         g = self.window.geometry(x.shape, self.weight_shape)
@@ -189,7 +185,7 @@ class ConvWeightGrad(Function):
         """Each operand is needed for the other's gradient."""
         return [i for i in (0, 1) if needs[1 - i]], []
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """It is linear in both operands: a convolution, and an input gradient."""
         gw = contiguous(grads[0])
         x_shape = saved.input_specs[1][0]

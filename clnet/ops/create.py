@@ -21,7 +21,7 @@ from ..values import mode
 from ..values.arguments import is_tensor, number, require_tensors, shown
 from ..values.dtypes import DType, Kind, from_name, int64
 from ..values.shapes import Shape
-from .machinery.function import Face, Function, op
+from .machinery.function import Arrays, Face, Function, op
 from .shape import expand, reshape, sizes_of
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class Full(Function):
         _check_sizes("full", self.shape)
         return (Array.abstract(self.shape, self.dtype, self.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         compute = from_name(self.dtype.compute)
         value = self.value
@@ -94,9 +92,7 @@ class Arange(Function):
         """A dense vector."""
         return (Array.abstract((self.n,), self.dtype, self.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.arange(target, outputs[0], self.start, self.step)
 
@@ -113,9 +109,7 @@ class Eye(Function):
         """A dense matrix."""
         return (Array.abstract((self.rows, self.columns), self.dtype, self.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Two launches."""
         (y,) = outputs
         diagonal = y.view((min(y.shape),), (self.columns + 1,))
@@ -149,9 +143,7 @@ class MakeInto(Function):
         """No outputs."""
         return ()
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Those of the function."""
         return self.function.lower(target, inputs, outputs)
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..array import Array
 from ..device import Check, Launch, Target
@@ -15,14 +15,13 @@ from ..values.dtypes import from_name
 from .arithmetic import clamp, where
 from .check import of_index
 from .index import GatherRows, GatherRowsBackward, PutRows, added_up, dense_rows, require_index
-from .machinery.function import Face, Function, Saved, apply, op
+from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .shape import contiguous, reshape, to_dtype
 from .vector import norm
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-Grads = tuple[Any, ...]
 
 _EPS = 1e-7  # PyTorch's
 
@@ -43,9 +42,7 @@ class Embedding(Function):
         """A dense output."""
         return GatherRows(wrap=False).infer(x, index)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.gather_rows(target, outputs[0], *inputs, check=self.check)
 
@@ -53,7 +50,7 @@ class Embedding(Function):
         """The index."""
         return (1,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Rows added up where they came from, but for the padding's."""
         index, g = saved.inputs[1], grads[0]
         function = GatherRowsBackward(saved.input_specs[0][0][1], False, self.padding)

@@ -14,7 +14,17 @@ from ..errors import ArgumentError, ShapeError
 from ..kernels.norm import group_norm as launch_group_norm
 from ..values.dtypes import from_name
 from .arithmetic import rsqrt, square
-from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .machinery.pointwise import evaluate
 from .machinery.update import update
 from .norm import BatchNormBackward, batch_norm, blend
@@ -52,9 +62,7 @@ class GroupNorm(Function):
         statistics = (Array.abstract(groups, acc, x.device) for _ in range(3))
         return (Array.abstract(x.shape, x.dtype, x.device), *statistics)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Statistics in parts, their joining, the normalisation."""
         x, weight, bias = self._operands(inputs)
         y, mean, invstd, var = outputs
@@ -64,9 +72,7 @@ class GroupNorm(Function):
         """The input, the weight and the statistics."""
         return ((0, 1) if self.weighted else (0,)), (1, 2)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The input's by batch normalisation's, of groups as channels; sums for the others."""
         gy, x = contiguous(grads[0]), saved.inputs[0]
         mean, invstd = saved.outputs[1], saved.outputs[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..array import Array
 from ..device import Check, Launch, Target
@@ -14,14 +14,12 @@ from ..values.dtypes import bool_, from_name, int32, int64
 from ..values.shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ge, logical_and, lt, ne, where
 from .check import of_index
-from .machinery.function import Function, Saved, apply, op
+from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
 from .parts import by_parts
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
-
-Grads = tuple[Any, ...]
 
 
 class GatherRows(Function):
@@ -37,9 +35,7 @@ class GatherRows(Function):
         outer, _, inner = x.shape
         return (Array.abstract((outer, index.size, inner), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.gather_rows(target, outputs[0], *inputs, wrap=self.wrap, check=self.check)
 
@@ -47,7 +43,7 @@ class GatherRows(Function):
         """The index."""
         return (1,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Rows added up where they came from."""
         function = GatherRowsBackward(saved.input_specs[0][0][1], self.wrap, -1)
         return added_up(function, grads[0], saved.inputs[1]), None
@@ -68,9 +64,7 @@ class GatherRowsBackward(Function):
         outer, _, inner = x.shape
         return (Array.abstract((outer, self.rows, inner), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A sort of the index, then sums over runs of equal ones."""
         return kernels.gather_rows_gradient(
             target, outputs[0], *inputs, wrap=self.wrap, skip=self.skip, check=self.check
@@ -80,7 +74,7 @@ class GatherRowsBackward(Function):
         """The index."""
         return (1,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The rows picked again."""
         index = saved.inputs[1]
         picked = apply(GatherRows(self.wrap), contiguous(grads[0]), index)
@@ -104,9 +98,7 @@ class PutRows(Function):
         """No outputs."""
         return ()
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A sort of the index, then the last of each run of equal ones."""
         return kernels.put_rows(target, *inputs, wrap=self.wrap, check=self.check)
 
@@ -121,9 +113,7 @@ class FoldIndices(Function):
         """A dense output."""
         return (Array.abstract(indices[0].shape, int32, indices[0].device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.fold_indices(target, outputs[0], inputs, sizes=self.sizes, check=self.check)
 
@@ -140,9 +130,7 @@ class Gather(Function):
         """A dense output of the index's shape."""
         return (Array.abstract(index.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.gather_along(target, outputs[0], *inputs, dim=self.dim, check=self.check)
 
@@ -150,7 +138,7 @@ class Gather(Function):
         """The index."""
         return (1,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Elements added up where they came from."""
         function = GatherBackward(self.dim, saved.input_specs[0][0])
         return added_up(function, grads[0], contiguous(saved.inputs[1])), None
@@ -169,9 +157,7 @@ class GatherBackward(Function):
         """A dense output."""
         return (Array.abstract(self.shape, gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Sums within lines, or a sort and sums over runs."""
         return kernels.gather_along_gradient(
             target, outputs[0], *inputs, dim=self.dim, check=self.check
@@ -181,7 +167,7 @@ class GatherBackward(Function):
         """The index."""
         return (1,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Gathered again: the op is linear."""
         return apply(Gather(self.dim), grads[0], saved.inputs[1]), None
 
@@ -204,9 +190,7 @@ class Scatter(Function):
         """A dense output."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy, then the elements put into it."""
         (y,), (x, src, index) = outputs, inputs
         return [
@@ -218,7 +202,7 @@ class Scatter(Function):
         """The index."""
         return (2,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What stayed keeps its gradient; what was put in gathers its own, all equal ones too."""
         index = saved.inputs[2]
         gx = gsrc = None
@@ -241,9 +225,7 @@ class ReplaceRows(Function):
         """A dense output."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy, then the rows put into it."""
         (y,), (x, value, index) = outputs, inputs
         return [
@@ -255,7 +237,7 @@ class ReplaceRows(Function):
         """The index."""
         return (2,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What stayed keeps its gradient; what was put in gathers its own, all equal ones too."""
         g, index = contiguous(grads[0]), saved.inputs[2]
         gx = gvalue = None

@@ -20,8 +20,11 @@ from ..values.shapes import Shape
 from .arithmetic import ne
 from .check import of_index, of_value, require_elements
 from .machinery.function import (
+    Arrays,
     Face,
     Function,
+    Grads,
+    Needs,
     Saved,
     apply,
     op,
@@ -86,9 +89,7 @@ class CrossEntropy(Function):
         wide = from_name(x.dtype.compute)
         return loss, *(Array.abstract(shape, wide, x.device) for shape in kept)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The losses, then their reduction."""
         x, targets, *weight = inputs
         out, *kept = outputs
@@ -110,9 +111,7 @@ class CrossEntropy(Function):
         count = 1 + self.settings.normalize + (self.settings.reduction == "mean")
         return range(len(needs)), range(1, count)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """One fused launch, which reads the gradient of the loss on the device."""
         inputs = [saved.inputs[i] for i in range(len(needs))]
         kept = [saved.outputs[k] for k in sorted(saved.outputs)]
@@ -166,9 +165,7 @@ class CrossEntropyBackward(Function):
         """``x``'s shape."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         gy, x, targets, *rest = inputs
         total = rest.pop() if self.settings.reduction == "mean" else None

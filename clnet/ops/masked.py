@@ -23,7 +23,7 @@ from ..values.shapes import Shape, broadcast_shapes, contiguous_strides
 from .arithmetic import ne
 from .arithmetic import where as either
 from .index import pick
-from .machinery.function import Face, Function, apply, op
+from .machinery.function import Arrays, Face, Function, apply, op
 from .machinery.pointwise import Operand, evaluate
 from .rearrange import unbind
 from .shape import contiguous, copy_launches, expand, narrow, overwrite, reshape, to_dtype
@@ -39,9 +39,7 @@ class Partition(Function):
         """A dense int32 output."""
         return (Array.abstract(mask.shape, int32, mask.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A stable sort by keys of one bit."""
         (y,), (mask,) = outputs, inputs
         memory = Scratch(y.device)
@@ -63,9 +61,7 @@ class Unravel(Function):
         """A dense int64 output."""
         return (Array.abstract((flat.size, len(self.shape)), int64, flat.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         (y,) = outputs
         count, ndim = y.shape

@@ -10,7 +10,7 @@ from ..device import Launch, Target
 from ..errors import ShapeError
 from ..kernels.gemm import Finish, gemm
 from ..values.shapes import broadcast_shapes, broadcast_strides
-from .machinery.function import Face, Function, Saved, apply, op, require_same_dtype
+from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op, require_same_dtype
 from .parts import view_as_complex, view_as_real
 from .shape import contiguous, reshape, stack, unsqueeze
 
@@ -73,9 +73,7 @@ class MatMul(Function):
         """Each operand is needed for the other's gradient."""
         return [i for i in (0, 1) if needs[1 - i]], []
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """``g @ b.T`` and ``a.T @ g``, summed over broadcast batches."""
         (g,) = grads
         left = right = None
@@ -135,9 +133,7 @@ class Linear(Function):
         """Each operand is needed for the other's gradient."""
         return [i for i in (0, 1) if needs[1 - i]], []
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """``g @ weight``, ``g.T @ x`` and the sum of ``g`` over the rows."""
         (g,) = grads
         out: list[Any] = [None] * len(needs)

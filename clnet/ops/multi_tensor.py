@@ -12,7 +12,7 @@ from ..kernels.pointwise import MOST_ELEMENTS, most_segments
 from ..kernels.reduce import Measure, reduce_many
 from ..values import mode
 from ..values.dtypes import DType, from_name
-from .machinery.function import Function, apply, require_floating
+from .machinery.function import Arrays, Function, apply, require_floating
 from .machinery.fused import UpdateMany
 from .machinery.pointwise import result_type
 from .machinery.update import Body, symbolic, update
@@ -45,9 +45,7 @@ class MeasureMany(Function):
             require_floating(self.name, x)
         return (Array.abstract((), inputs[0].dtype, inputs[0].device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch for up to 32 inputs, and one or two for all."""
         return reduce_many(target, outputs[0], inputs, self.kind)
 

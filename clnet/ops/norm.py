@@ -14,7 +14,17 @@ from ..kernels.norm import batch_norm as launch_batch_norm
 from ..kernels.norm import batch_norm_grad, batch_norm_statistics
 from ..values.dtypes import from_name
 from .arithmetic import rsqrt
-from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .machinery.pointwise import evaluate
 from .machinery.update import update
 from .shape import contiguous, reshape, to_dtype
@@ -49,9 +59,7 @@ class BatchNorm(Function):
         statistics = (Array.abstract(channel, acc, x.device) for _ in range(3))
         return (Array.abstract(x.shape, x.dtype, x.device), *statistics)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Statistics in parts, their joining, the normalisation."""
         x, weight, bias = self._operands(inputs)
         y, mean, invstd, var = outputs
@@ -62,9 +70,7 @@ class BatchNorm(Function):
         """The input, the weight and the statistics."""
         return ((0, 1) if self.weighted else (0,)), (1, 2)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """One op for all gradients."""
         weight = (saved.inputs[1],) if self.weighted else ()
         statistics = (saved.outputs[1], saved.outputs[2])
@@ -119,9 +125,7 @@ class BatchNormStatistics(Function):
         acc = from_name(x.dtype.compute)
         return tuple(Array.abstract((x.shape[1],), acc, x.device) for _ in range(3))
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Statistics in parts, their joining."""
         mean, invstd, var = outputs
         return batch_norm_statistics(target, (mean, invstd, var), inputs[0], eps=self.eps)
@@ -145,9 +149,7 @@ class BatchNormBackward(Function):
         vectors = [Array.abstract(mean.shape, mean.dtype, x.device) for _ in range(2)]
         return (*vectors, *([Array.abstract(x.shape, x.dtype, x.device)] if self.wanted else []))
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Sums in parts, their joining, the gradient of the input."""
         gweight, gbias, *gx = outputs
         gy, x, mean, invstd, *weight = inputs

@@ -17,7 +17,7 @@ from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
 from ..values.shapes import Shape
 from .axis_map import Table, map_axis
-from .machinery.function import Face, Function, Saved, apply, op
+from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .parts import complex_of, imag, real
 from .shape import Slice, copy_launches, narrow, slice_view
 
@@ -49,9 +49,7 @@ class ConstantPad(Function):
         parts = (real(x), value.real), (imag(x), value.imag)
         return complex_of(*(apply(ConstantPad(self.starts, self.shape, v), y) for y, v in parts))
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch on CPUs; else, and for small arrays, fill, then copy into the middle."""
         (y,), (x,) = outputs, inputs
         compute = from_name(x.dtype.compute)
@@ -63,9 +61,7 @@ class ConstantPad(Function):
         place = slice_view(y, self.starts, (1,) * x.ndim, x.shape)
         return fill + copy_launches(target, place, x)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The middle of the gradient."""
         shape = saved.input_specs[0][0]
         return (apply(Slice(self.starts, (1,) * len(shape), shape), grads[0]),)

@@ -12,14 +12,13 @@ from .. import expr as e
 from ..array import Array
 from ..errors import DtypeError, ShapeError
 from ..values.dtypes import DType, bool_, complex64, complex128, float32, float64
-from .machinery.function import Face, Function, Saved, apply, op
+from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op
 from .machinery.pointwise import Result, evaluate, pointwise
 from .shape import contiguous
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-Grads = tuple[Any, ...]
 
 _BOTH = Face.FUNCTION | Face.METHOD
 
@@ -34,7 +33,7 @@ class AsReal(Function):
         shape, strides = (*x.shape, 2), (*(2 * s for s in x.strides), 1)
         return (Array(x.storage, shape, strides, 2 * x.offset, x.dtype.real),)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient's pairs as complex numbers."""
         return (view_as_complex(contiguous(grads[0])),)
 
@@ -56,7 +55,7 @@ class AsComplex(Function):
         dtype, halved = _complex_of(x.dtype), tuple(s // 2 for s in strides)
         return (Array(x.storage, x.shape[:-1], halved, x.offset // 2, dtype),)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient's parts."""
         return (view_as_real(grads[0]),)
 
@@ -77,7 +76,7 @@ class Part(Function):
         """A view of the parts' dtype."""
         return (x.part(self.which),)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient as that part."""
         body = _as_imaginary if self.which else _as_real
         return (evaluate(f"{self.name}_backward", body, [grads[0]], result=_complexed),)

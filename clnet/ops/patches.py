@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import ConvGeometry, col2im, im2col
 from ..values.shapes import pair, window_size
-from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .parts import by_parts
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
@@ -34,15 +44,11 @@ class Unfold(Function):
         g = self.geometry
         return (Array.abstract((x.shape[0], g.ic, g.kh, g.kw, g.oh, g.ow), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch; none for no elements."""
         return [im2col(outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Columns summed into images."""
         return (apply(Fold(self.geometry), contiguous(grads[0])),)
 
@@ -62,15 +68,11 @@ class Fold(Function):
         shape = (columns.shape[0], g.ic, g.h, g.w)
         return (Array.abstract(shape, columns.dtype, columns.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch; none for no elements."""
         return [col2im(outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The patches of the gradient."""
         return (apply(Unfold(self.geometry), contiguous(grads[0])),)
 

@@ -8,7 +8,7 @@ from ..kernels.index import sort
 from ..kernels.moving import arange
 from ..kernels.pointwise import integers
 from ..values.dtypes import DType, int32
-from .machinery.function import Function
+from .machinery.function import Arrays, Function
 from .random import Counter
 from .shape import copy_launches
 
@@ -38,9 +38,7 @@ class Permutation(Function):
         """``(n,)``."""
         return (Array.abstract((self.n,), self.dtype, self.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Keys, positions, a sort of both, and the positions converted."""
         memory = Scratch(self.device)
         keys = Array.scratch(memory, (self.n,), int32)

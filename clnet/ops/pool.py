@@ -16,14 +16,23 @@ from ..values import mode
 from ..values.dtypes import int32, int64
 from ..values.shapes import Shape, pair
 from .index import gather_within
-from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .shape import contiguous, reshape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
     from ..values.dtypes import DType
 
-Grads = tuple[Any, ...]
 Pair = int | Sequence[int]
 
 
@@ -45,9 +54,7 @@ class MaxPool(Function):
         dtypes = (x.dtype,) if self.index_dtype is None else (x.dtype, self.index_dtype)
         return tuple(Array.abstract(shape, dtype, x.device) for dtype in dtypes)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         index = None if self.index_dtype is None else outputs[1]
         return kernels.max_pool(target, outputs[0], inputs[0], window=self.window, index=index)
@@ -56,7 +63,7 @@ class MaxPool(Function):
         """The positions."""
         return (), (1,)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Each gradient goes to the position of its maximum."""
         function = MaxPoolBackward(self.window, saved.input_specs[0][0])
         return (apply(function, contiguous(grads[0]), saved.outputs[1]),)
@@ -74,9 +81,7 @@ class MaxPoolBackward(Function):
         """A dense output."""
         return (Array.abstract(self.shape, gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.max_pool_gradient(target, outputs[0], *inputs, window=self.window)
 
@@ -84,7 +89,7 @@ class MaxPoolBackward(Function):
         """The positions."""
         return (1,), ()
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What lies at the positions."""
         index = saved.inputs[1]
         h, w = self.shape[-2:]
@@ -108,9 +113,7 @@ class AvgPool(Function):
         require_floating("avg_pool2d", x)
         return (Array.abstract((*x.shape[:-2], *self.size), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.avg_pool(
             target,
@@ -121,7 +124,7 @@ class AvgPool(Function):
             divisor=self.divisor,
         )
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Each gradient is shared out over its window."""
         function = AvgPoolBackward(
             self.window, saved.input_specs[0][0][-2:], self.include_pad, self.divisor
@@ -143,9 +146,7 @@ class AvgPoolBackward(Function):
         """A dense output."""
         return (Array.abstract((*gy.shape[:-2], *self.size), gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return avg_pool_gradient(
             target,
@@ -156,7 +157,7 @@ class AvgPoolBackward(Function):
             divisor=self.divisor,
         )
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The means again: the op is linear."""
         size = saved.input_specs[0][0][-2:]
         function = AvgPool(self.window, size, self.include_pad, self.divisor)
@@ -175,13 +176,11 @@ class AdaptiveAvgPool(Function):
         require_floating("adaptive_avg_pool2d", x)
         return (Array.abstract((*x.shape[:-2], *self.size), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.adaptive_avg_pool(target, outputs[0], inputs[0])
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Each gradient is shared out over its part."""
         function = AdaptiveAvgPoolBackward(saved.input_specs[0][0][-2:])
         return (apply(function, contiguous(grads[0])),)
@@ -198,13 +197,11 @@ class AdaptiveAvgPoolBackward(Function):
         """A dense output."""
         return (Array.abstract((*gy.shape[:-2], *self.size), gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return kernels.adaptive_avg_pool_gradient(target, outputs[0], inputs[0])
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The means again: the op is linear."""
         function = AdaptiveAvgPool(saved.input_specs[0][0][-2:])
         return (apply(function, contiguous(grads[0])),)

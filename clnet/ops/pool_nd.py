@@ -24,7 +24,17 @@ from .arithmetic import sign
 from .check import of_value, require_elements
 from .create import positions
 from .index import GatherRows, gather_within
-from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .pool import adaptive_avg_pool2d, avg_pool, avg_pool2d, max_pool, plane_window
 from .shape import contiguous, reshape, squeeze, to_dtype, unsqueeze
 
@@ -60,9 +70,7 @@ class WindowMax(Function):
         require_floating(self.op_name, x)
         return (Array.abstract((*x.shape[:-3], *self.size), int64, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return window_max(target, outputs[0], inputs[0], self.window)
 
@@ -82,9 +90,7 @@ class MaxUnpool(Function):
         """A dense output."""
         return (Array.abstract((1, self.size, 1), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Fill, then put."""
         return fill(target, outputs[0], 0) + put_rows(target, outputs[0], *inputs)
 
@@ -92,9 +98,7 @@ class MaxUnpool(Function):
         """The positions."""
         return (1,), ()
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What lies at the positions."""
         return apply(GatherRows(wrap=False), contiguous(grads[0]), saved.inputs[1]), None
 

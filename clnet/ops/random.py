@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
@@ -16,7 +16,18 @@ from ..values.dtypes import DType, from_name
 from ..values.generator import Generator
 from ..values.shapes import Shape
 from .create import MakeInto, made
-from .machinery.function import Face, Function, Saved, apply, host_action, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    host_action,
+    op,
+    require_floating,
+)
 from .parts import view_as_real
 from .shape import contiguous, overwrite, settled
 
@@ -125,9 +136,7 @@ class Random(Function):
         """A dense output."""
         return (Array.abstract(self.shape, self.dtype, self.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         cells = {"seed": self.counter.seed, "offset": self.counter.offset}
         return self.draw(target, outputs[0], **cells, **dict(self.settings))
@@ -146,16 +155,12 @@ class Dropout(Function):
         require_floating("dropout", x)
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         cells = {"seed": self.counter.seed, "offset": self.counter.offset}
         return kernels.dropout(target, outputs[0], inputs[0], **cells, p=self.p)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The same elements dropped from the gradient."""
         return (apply(self, contiguous(grads[0])),)
 

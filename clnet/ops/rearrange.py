@@ -16,13 +16,11 @@ from ..values.shapes import Shape, normalize_dim, normalize_dims, resolve_reshap
 from .arithmetic import le, where
 from .create import positions
 from .index import pick
-from .machinery.function import Face, Function, Saved, apply, op
+from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
-
-Grads = tuple[Any, ...]
 
 
 class Flip(Function):
@@ -36,9 +34,7 @@ class Flip(Function):
         """A dense output."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One copy, with steps below 0 that no tensor has."""
         (y,), (x,) = outputs, inputs
         turned = self.dims if x.size else ()
@@ -46,7 +42,7 @@ class Flip(Function):
         last = x.offset + sum((x.shape[d] - 1) * x.strides[d] for d in turned)
         return copy(target, y, x.view(x.shape, strides, last))
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Flipped back."""
         return (apply(self, grads[0]),)
 
@@ -63,7 +59,7 @@ class Diagonal(Function):
         """A view."""
         return (_diagonal_view(x, self.offset, self.dims),)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Put back among zeros."""
         shape = saved.input_specs[0][0]
         return (apply(DiagonalBackward(self.offset, self.dims, shape), grads[0]),)
@@ -82,15 +78,13 @@ class DiagonalBackward(Function):
         """A dense output."""
         return (Array.abstract(self.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Fill, then copy onto the diagonal."""
         (y,), (x,) = outputs, inputs
         place = _diagonal_view(y, self.offset, self.dims)
         return fill(target, y, 0) + copy_launches(target, place, x)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The diagonal of the gradient."""
         return (apply(Diagonal(self.offset, self.dims), grads[0]),)
 

@@ -15,7 +15,7 @@ from ..kernels.gemm import gemm, pack_for
 from ..kernels.moving import copy
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
-from .machinery.function import Function, Saved, apply
+from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .matmul import MatMul, linear, matmul
 from .rearrange import flip, select
 from .rnn import Cell, gate_gradients, gate_results, gate_views, gru_gates, lstm_gates
@@ -59,9 +59,7 @@ class Recurrence(Function):
         shares = Array.abstract(x.shape, from_name(x.dtype.compute), x.device)
         return (*states, shares)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """For each step a product, then one launch that reads every gate in place."""
         count = self.cell.results
         x, (weight, *bias) = inputs[0], inputs[1 + count :]
@@ -92,9 +90,7 @@ class Recurrence(Function):
         """The inputs and the outputs."""
         return range(len(needs)), range(self.cell.results + 1)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The walk back as one op, then a product and a sum over all steps."""
         count = self.cell.results
         arrived = tuple(g is not None for g in grads[:count])
@@ -162,9 +158,7 @@ class RecurrenceBackward(Function):
         of += [x] if len(exprs) > self.cell.gates + 1 else []
         return tuple(Array.abstract(a.shape, a.dtype, a.device) for a in of)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """For each step, the last first, one launch over the gates, then a product.
 
         The gradients of the first states hold those of each step's on the way.

@@ -19,7 +19,7 @@ from ..values.shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import clamp, eq, log, maximum, minimum, ne, where
 from .create import positions
-from .machinery.function import Function, Saved, apply, op, require_floating
+from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
 from .parts import view_as_complex, view_as_real
 from .shape import cat, expand, narrow, permute, reshape, to_dtype
 
@@ -70,9 +70,7 @@ class Reduce(Function):
         shape = reduced_shape(x.shape, self.dims, keepdim=self.keepdim)
         return (Array.abstract(shape, dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch or two."""
         return reduce(target, outputs[0], inputs[0], dims=self.dims, kind=self.kind)
 
@@ -82,9 +80,7 @@ class Reduce(Function):
             return (), ()
         return (0,), (() if self.kind is Reduction.SUM_SQUARES else (0,))
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient spread over what was reduced; extremes share it among equals."""
         shape = saved.input_specs[0][0]
         g = self._spread(grads[0], shape)
@@ -169,9 +165,7 @@ class ArgReduce(Function):
         shape = reduced_shape(x.shape, (self.dim,), keepdim=self.keepdim)
         return Array.abstract(shape, x.dtype, x.device), Array.abstract(shape, int64, x.device)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch or two."""
         values, indices = outputs
         return arg_reduce(target, values, indices, inputs[0], dim=self.dim, kind=self.kind)
@@ -180,9 +174,7 @@ class ArgReduce(Function):
         """The indices."""
         return (), (1,)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient goes to the element that was found."""
         shape = saved.input_specs[0][0]
         kept = reduced_shape(shape, (self.dim,), keepdim=True)
@@ -211,9 +203,7 @@ class ArgExtreme(Function):
         shape = reduced_shape(x.shape, (self.dim,), keepdim=self.keepdim)
         return (Array.abstract(shape, int64, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch or two."""
         return arg_reduce(target, None, outputs[0], inputs[0], dim=self.dim, kind=self.kind)
 

@@ -16,8 +16,11 @@ from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
 from .activation import relu, sigmoid, tanh
 from .machinery.function import (
+    Arrays,
     Face,
     Function,
+    Grads,
+    Needs,
     Saved,
     apply,
     op,
@@ -93,9 +96,7 @@ class Gates(Function):
         )
         return like, *others
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch that reads every gate in place."""
         x, h, state = inputs
         operands = (*gate_views(x, self.cell), *gate_views(h, self.cell), state)
@@ -106,9 +107,7 @@ class Gates(Function):
         """The inputs: the gates are computed again."""
         return range(3), ()
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """One launch for all gradients."""
         arrived = tuple(g is not None for g in grads)
         function = GatesBackward(self.cell, arrived)
@@ -146,9 +145,7 @@ class GatesBackward(Function):
         of = (x, state) if one_share else (x, h, state)
         return tuple(Array.abstract(a.shape, a.dtype, a.device) for a in of)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch that writes every gate's gradient in place."""
         x, h, state, *grads = inputs
         *shares, gstate = outputs
@@ -169,9 +166,7 @@ class Steps(Function):
             x.view(x.shape[1:], x.strides[1:], x.offset + t * step) for t in range(x.shape[0])
         )
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The steps' gradients one after another."""
         given = next(g for g in grads if g is not None)
         return (stack([given * 0 if g is None else g for g in grads]),)

@@ -14,7 +14,17 @@ from ..kernels.norm import row_norm_grad
 from ..values.dtypes import from_name
 from .arithmetic import rsqrt, square
 from .group_norms import normalized_groups
-from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .shape import contiguous, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -50,9 +60,7 @@ class RowNorm(Function):
         statistics = (Array.abstract(x.shape[:1], acc, x.device) for _ in range(1 + self.centred))
         return (Array.abstract(x.shape, x.dtype, x.device), *statistics)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         y, invstd, *mean = outputs
         x, weight, bias = self._operands(inputs)
@@ -63,9 +71,7 @@ class RowNorm(Function):
         """The input, the weight and the statistics."""
         return ((0, 1) if self.weighted else (0,)), ((1, 2) if self.centred else (1,))
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """One op for all gradients."""
         statistics = [saved.outputs[1 + i] for i in range(1 + self.centred)]
         weight = (saved.inputs[1],) if self.weighted else ()
@@ -123,9 +129,7 @@ class RowNormBackward(Function):
         sums = (Array.abstract(x.shape[1:], invstd.dtype, x.device) for _ in range(count))
         return (Array.abstract(x.shape, x.dtype, x.device), *sums)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """All rows, and the joining of sums over parts of them."""
         gx, *sums = outputs
         gy, x, invstd, *rest = inputs

@@ -14,7 +14,17 @@ from ..values.shapes import normalize_dim
 from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
 from .create import positions
 from .index import gather_within
-from .machinery.function import Face, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    Arrays,
+    Face,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .mathematics import logaddexp
 from .parts import by_parts
 from .reduce import sum as total
@@ -47,9 +57,7 @@ class Cumulate(Function):
         """A dense output."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch, or three and more along a long axis."""
         (y,), (x,) = outputs, inputs
         return scan(target, y, x, dim=self.dim, kind=self.kind, reverse=self.reverse)
@@ -62,9 +70,7 @@ class Cumulate(Function):
         """Sums need nothing, products their factors and results."""
         return ((), ()) if self.kind is Scan.SUM else ((0,), (0,))
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The running sum the other way round, of what each factor is multiplied with."""
         (g,) = grads
         if self.kind is Scan.SUM:

@@ -27,14 +27,13 @@ from ..values.shapes import (
     reshape_strides,
     resolve_reshape,
 )
-from .machinery.function import Face, Function, Saved, apply, op
+from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .machinery.paired import Paired
 from .machinery.pointwise import Pointwise, apart
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
-Grads = tuple[Any, ...]
 
 _INT_BYTES = 2**31
 """Beyond it positions do not surely fit the int that copies count with; pointwise launches do."""
@@ -61,7 +60,7 @@ class Reshape(Function):
             )
         return (x.view(self.shape, strides),)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Reshaped back."""
         return (reshape(grads[0], saved.input_specs[0][0]),)
 
@@ -83,7 +82,7 @@ class Permute(Function):
             x.view(tuple(x.shape[d] for d in self.dims), tuple(x.strides[d] for d in self.dims)),
         )
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The inverse order."""
         return (apply(self.inverse(saved.input_specs[0][0]), grads[0]),)
 
@@ -103,7 +102,7 @@ class Expand(Function):
         """A view with strides 0."""
         return (x.view(self.shape, broadcast_strides(x.shape, x.strides, self.shape)),)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Summed over the repeated axes."""
         return (grads[0].sum_to_size(saved.input_specs[0][0]),)
 
@@ -121,7 +120,7 @@ class Slice(Function):
         """A view."""
         return (slice_view(x, self.starts, self.steps, self.shape),)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Put back among zeros."""
         return (apply(SliceBackward(self.starts, self.steps, saved.input_specs[0][0]), grads[0]),)
 
@@ -139,9 +138,7 @@ class SliceBackward(Function):
         """A dense output."""
         return (Array.abstract(self.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch for neighbours on CPUs; else fill, then copy into the slice."""
         (y,), (x,) = outputs, inputs
         if set(self.steps) <= {1}:
@@ -151,7 +148,7 @@ class SliceBackward(Function):
         place = slice_view(y, self.starts, self.steps, x.shape)
         return fill(target, y, 0) + copy_launches(target, place, x)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The slice of the gradient."""
         return (apply(Slice(self.starts, self.steps, saved.input_specs[0][0]), grads[0]),)
 
@@ -168,15 +165,13 @@ class PutSlice(Function):
         """A dense output."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Copy, then copy into the slice."""
         (y,), (x, part) = outputs, inputs
         place = slice_view(y, self.starts, self.steps, part.shape)
         return copy_launches(target, y, x) + copy_launches(target, place, part)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient with zeros at the slice, and the slice of it."""
         (g,), (_, (shape, _)) = grads, saved.input_specs
         zeros = apply(Expand(shape), g.new_zeros((1,) * len(shape)))
@@ -213,9 +208,7 @@ class Cat(Function):
         shape = (*first[: self.dim], size, *first[self.dim + 1 :])
         return (Array.abstract(shape, inputs[0].dtype, inputs[0].device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One copy for each input."""
         (y,) = outputs
         launches: list[Launch] = []
@@ -226,7 +219,7 @@ class Cat(Function):
             start += x.shape[self.dim]
         return launches
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Each input's part."""
         out: list[Any] = []
         start = 0
@@ -270,9 +263,7 @@ class CopyInto(Function):
             )
         return ()
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One copy."""
         return copy_launches(target, *inputs)
 
@@ -286,13 +277,11 @@ class Copy(Function):
         """A dense output."""
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One copy."""
         return copy_launches(target, outputs[0], inputs[0])
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient itself."""
         return grads
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..array import Array
 from ..device import Launch, Target
@@ -13,7 +13,17 @@ from ..kernels.softmax import softmax as launch_softmax
 from ..values.dtypes import DType
 from ..values.shapes import normalize_dim
 from .arithmetic import exp, log
-from .machinery.function import EVERYWHERE, Function, Saved, apply, op, require_floating
+from .machinery.function import (
+    EVERYWHERE,
+    Arrays,
+    Function,
+    Grads,
+    Needs,
+    Saved,
+    apply,
+    op,
+    require_floating,
+)
 from .shape import contiguous, reshape, to_dtype
 
 if TYPE_CHECKING:
@@ -38,9 +48,7 @@ class Softmax(Function):
         require_floating(self.name, x)
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         launch = launch_log_softmax if self.log else launch_softmax
         return launch(target, outputs[0], inputs[0], dim=self.dim)
@@ -49,9 +57,7 @@ class Softmax(Function):
         """The result."""
         return (), (0,)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """One fused launch."""
         function = SoftmaxBackward(self.dim, self.log)
         return (apply(function, contiguous(grads[0]), saved.outputs[0]),)
@@ -82,9 +88,7 @@ class SoftmaxBackward(Function):
         """A dense output like the result."""
         return (Array.abstract(y.shape, y.dtype, y.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         launch = log_softmax_grad if self.log else softmax_grad
         return launch(target, outputs[0], *inputs, dim=self.dim)

@@ -13,7 +13,7 @@ from ..kernels.index import sort_lines
 from ..values.dtypes import int64
 from ..values.shapes import normalize_dim
 from .index import GatherBackward, added_up
-from .machinery.function import Function, Saved, apply, op
+from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
 from .rearrange import movedim
 from .shape import clone, contiguous, narrow, reshape
 
@@ -45,9 +45,7 @@ class Sort(Function):
         indices = Array.abstract(x.shape, int64, x.device)
         return Array.abstract(x.shape, x.dtype, x.device), indices
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch for short lines, else a radix sort."""
         return sort_lines(target, *outputs, *inputs, descending=self.descending)
 
@@ -55,9 +53,7 @@ class Sort(Function):
         """The indices."""
         return (), (1,)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Every gradient back to where its element was."""
         back = GatherBackward(1, saved.input_specs[0][0])
         return (added_up(back, grads[0], saved.outputs[1]),)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...array import Array
-from .function import Function, Saved, apply
+from .function import Function, Grads, Needs, Saved, apply
 
 if TYPE_CHECKING:
     from ...tensor import Tensor
-
-Grads = tuple[Any, ...]
 
 
 class Boundary(Function):
@@ -25,7 +23,7 @@ class Boundary(Function):
         """A view of each."""
         return tuple(x.view(x.shape, x.strides) for x in inputs)
 
-    def backward(self, saved: Saved, grads: Grads, needs: tuple[bool, ...]) -> Grads:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What ``passing`` makes of the gradients."""
         return self.passing(grads)
 

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 _MAKING = process_lock()
 
+Arrays = tuple[Array, ...]
+Needs = tuple[bool, ...]
+"""For each input, whether its gradient is wanted."""
+Grads = tuple[Any, ...]
+"""Gradients of inputs, or of outputs: tensors, and None where there is none."""
 Spec = Array
 """An array whose shape, strides and dtype are asked for, not its elements."""
 
@@ -97,9 +102,7 @@ class Function:
         """Abstract outputs (or views of inputs); checks shapes and dtypes, touches no device."""
         raise NotImplementedError
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The launches that compute ``outputs``; pure. Views need none."""
         return []
 
@@ -111,9 +114,7 @@ class Function:
         """
         return (), ()
 
-    def backward(
-        self, saved: Saved, grads: tuple[Tensor | None, ...], needs: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Gradients of the inputs, in public ops.
 
         Args:

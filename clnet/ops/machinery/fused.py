@@ -9,7 +9,7 @@ from ...kernels.pointwise import pointwise as launch_pointwise
 from ...kernels.pointwise import pointwise_many
 from ...values.dtypes import DType
 from ...values.shapes import Shape
-from .function import Function
+from .function import Arrays, Function
 
 _MOST_NAMES = 6
 
@@ -52,9 +52,7 @@ class Fused(Function):
         """Abstract outputs."""
         return tuple(Array.abstract(self.shape, d, inputs[0].device) for d in self.dtypes)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         written = (*inputs[: self.changed], *outputs)
         return launch_pointwise(
@@ -98,9 +96,7 @@ class UpdateMany(Function):
         """No outputs."""
         return ()
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         end = self.groups * self.operands
         segments = [inputs[at : at + self.operands] for at in range(0, end, self.operands)]

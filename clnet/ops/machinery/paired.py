@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import HostScalar, Launch, Target
@@ -17,10 +17,7 @@ from ...expr import Const, Expr, Input, Pair, Scalar, Unpaired, inputs_of, subst
 from ...kernels.pointwise import pointwise as launch_pointwise
 from ...values.dtypes import DType, bool_
 from ...values.shapes import broadcast_shapes
-from .function import Function, Saved, apply
-
-if TYPE_CHECKING:
-    from ...tensor import Tensor
+from .function import Arrays, Function, Grads, Needs, Saved, apply
 
 
 class Paired(Function):
@@ -54,9 +51,7 @@ class Paired(Function):
         device = inputs[0].storage.device
         return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         written, read = ([p for x in xs for p in x.parts] for xs in (outputs, inputs))
         return launch_pointwise(
@@ -68,9 +63,7 @@ class Paired(Function):
         arrived = (True,) * len(self.dtypes)
         return _backward(self.exprs, self.wide, _widths(self.dtypes), needs, arrived).saved, ()
 
-    def backward(
-        self, saved: Saved, grads: tuple[Tensor | None, ...], needs: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """All wanted gradients in one launch, then sums over the broadcast axes."""
         arrived = tuple(g is not None for g in grads)
         wanted = _backward(self.exprs, self.wide, _widths(self.dtypes), needs, arrived)

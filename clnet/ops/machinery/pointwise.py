@@ -29,7 +29,7 @@ from ...values.dtypes import (
     promote,
 )
 from ...values.shapes import broadcast_shapes
-from .function import EVERYWHERE, Face, Function, Saved, apply, op
+from .function import EVERYWHERE, Arrays, Face, Function, Grads, Needs, Saved, apply, op
 from .paired import Paired, paired
 
 if TYPE_CHECKING:
@@ -70,9 +70,7 @@ class Pointwise(Function):
         device = inputs[0].storage.device
         return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return launch_pointwise(
             target, outputs, inputs, self.exprs, scalars=self.scalars, compute=self.compute
@@ -83,9 +81,7 @@ class Pointwise(Function):
         wanted = _gradients(self.exprs, self.gradient, needs, (True,) * len(self.exprs))
         return wanted.saved_inputs, wanted.saved_outputs
 
-    def backward(
-        self, saved: Saved, grads: tuple[Tensor | None, ...], needs: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """All wanted gradients in one launch, then sums over the broadcast axes."""
         arrived = tuple(g is not None for g in grads)
         wanted = _gradients(self.exprs, self.gradient, needs, arrived)
@@ -137,9 +133,7 @@ class Overwrite(Function):
             )
         return ()
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch; another for imaginary parts where the result is real."""
         out, *operands = inputs
         if out.dtype.is_complex and not self.function.dtypes[0].is_complex:

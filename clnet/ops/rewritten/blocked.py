@@ -20,7 +20,7 @@ from ...kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
-from ..machinery.function import Function
+from ..machinery.function import Arrays, Function
 
 __all__ = [
     "BlockedAlgorithm",
@@ -54,9 +54,7 @@ class PackFilters(Function):
         size = packed_size(self.geometry, self.direction, self.form)
         return (Array.abstract((size,), weight.dtype, weight.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The packing, or the transform."""
         return pack_filters(target, outputs[0], inputs[0], self.geometry, self.direction, self.form)
 
@@ -92,9 +90,7 @@ class BlockedConv2d(Function):
         """``(n, oc / block, oh, ow, block)``."""
         return (Array.abstract(self.form.y_shape(self.geometry), x.dtype, x.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The forward convolution."""
         x, packed, *bias = inputs
         added = bias.pop() if self.added else None
@@ -133,9 +129,7 @@ class BlockedConvInputGrad(Function):
         """``(n, ic / block, h, w, block)``."""
         return (Array.abstract(self.form.x_shape(self.geometry), gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The input gradient."""
         gy, packed = inputs
         return blocked_input_grad(target, outputs[0], gy, packed, self.geometry, self.form)
@@ -164,9 +158,7 @@ class BlockedConvWeightGrad(Function):
         g = self.geometry
         return (Array.abstract((g.oc, g.ic, g.kh, g.kw), gy.dtype, gy.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The weight gradient."""
         gy, x = inputs
         return blocked_weight_grad(target, outputs[0], gy, x, self.geometry, self.form)

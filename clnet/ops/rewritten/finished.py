@@ -8,7 +8,7 @@ from ...expr import Expr
 from ...kernels.gemm import Finish, finishes
 from ...values.dtypes import DType
 from ...values.shapes import Shape
-from ..machinery.function import Function
+from ..machinery.function import Arrays, Function
 from ..matmul import Linear, MatMul
 
 
@@ -52,9 +52,7 @@ class Finished(Function):
         """Abstract outputs."""
         return tuple(Array.abstract(s, self.dtype, inputs[0].device) for s in self.shapes)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The product's launches."""
         written, reads = (*inputs[: self.changed], *outputs), inputs[: self.reads]
         finish = Finish(self.exprs, self.scalars, written, reads)
