@@ -174,7 +174,7 @@ def check(results, case, factor=4):
 
 
 def geometry_and_way(geometry, way):
-    """PoCL compiles a GPU's kernels for ten seconds each; some geometries see to them in CI."""
+    """PoCL compiles a GPU kernel for a second or more; some geometries see to them in CI."""
     often = way != "implicit" or geometry in ("stride-dilation-groups", "one-row")
     return pytest.param(geometry, way, marks=[] if often else pytest.mark.slow)
 
@@ -187,6 +187,28 @@ def test_algorithm_matches_reference(geometry, way, where):
     algorithm, traits = TARGETS[way]
     case = Reference(GEOMETRIES[geometry])
     check(run(where, target_of(where, traits), case, algorithm), case)
+
+
+def test_direct_convolutions_share_kernels(where):
+    """But for tiles: padding, vertical stride and dilation, and bias are arguments; for packing
+    and the weight's gradient all strides and dilations are."""
+    seen: dict[str, set[str]] = {}
+    for stride, dilation, padding in ((3, 1, 0), (4, 2, 1), (3, 4, 2)):
+        down = (20 + 2 * padding - 2 * dilation - 1) // stride + 1
+        for step, gap in ((1, 1), (stride, dilation)):
+            across = (20 + 2 * padding - 2 * gap - 1) // step + 1
+            settings = (stride, step, padding, padding, dilation, gap)
+            g = ConvGeometry(1, 1, 20, 20, 1, 3, 3, down, across, *settings)
+            case = Reference(g)
+            _, (forward, _, weight) = launches_of(where, where.target, case, Algorithm.DIRECT)
+            for launch in (*forward, *weight):
+                tile = dict.fromkeys(("rows", "vectors", "strip"))
+                name = f"{launch.kernel.name}, step {min(step, 2)}"
+                seen.setdefault(name, set()).add(str({**launch.kernel.params, **tile}))
+    count = {name: len(params) for name, params in seen.items()}
+    assert count["conv_direct, step 1"] == 1
+    assert count["conv_direct_weight, step 1"] == count["conv_direct_weight, step 2"] == 1
+    assert count["conv_planes, step 1"] == count["conv_planes, step 2"] == 1
 
 
 STRIPS = {

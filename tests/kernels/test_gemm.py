@@ -492,7 +492,7 @@ def forced(tile):
 
 
 def tiling(number):
-    """PoCL compiles a GPU's kernels for seconds each; every other one sees to them in CI."""
+    """PoCL compiles a GPU kernel for a second or more; every other one sees to them in CI."""
     return pytest.param(number, marks=pytest.mark.slow if number % 2 else [])
 
 

@@ -18,19 +18,24 @@
 ## param    vectors: int             vectors of pixels (weight gradient: of channels) of a tile
 ## param    channels: int            input channels of a register tile (weight gradient)
 ## param    strip: int               pixels of the sums kept between computing and writing
-## param    tap_rows: tuple          (row of the filter, phase, dy) of each tap row
+## param    tap_rows: tuple          rows of the filter that count
 ## param    tap_columns: tuple       (column of the filter, phase, dx) of each tap column
 ## param    kernel_width: int        columns of the filter as stored
-## param    row_phases: int          plane phases per vertical phase
-## param    step: int                distance of a row's pixels in y
-## param    bias: bool               whether there is a bias
+## param    spread: bool             whether y_step is not 1
 ## param    activation: str|None     applied last
+## param    columns: int             columns of the filter (weight gradient)
+## param    along: 0|1               pixels from a column's to the next one's; 0: by arguments
 ##
 ## def      conv_direct
 ## arg      y: out ctype[images][groups * outs][y_plane]
 ## arg      planes: in ctype[images][groups * ins][phases][plane]
 ## arg      weight: in ctype                  strided by w_group, w_out, w_in; taps dense
 ## arg      offsets: in ctype[groups * outs]  the bias; any array when there is none
+## arg      biased: int                       whether there is a bias
+## arg      first: int                        elements of the planes before the first tap row
+## arg      down: int                         pixels from a tap row's to the next one's
+## arg      tall: int                         vertical plane phases that a row of pixels is apart
+## arg      wide: int                         plane phases per vertical phase
 ## arg      groups: int                       groups of channels
 ## arg      outs: int                         output channels of a group
 ## arg      ins: int                          input channels of a group
@@ -42,6 +47,7 @@
 ## arg      y_height: int                     output rows
 ## arg      y_width: int                      output columns
 ## arg      y_start: int                      element of a y plane that the first pixel goes to
+## arg      y_step: int                       elements between a row's pixels in y
 ## arg      y_pitch: int                      elements between the output rows in y
 ## arg      y_plane: int                      elements of a y plane
 ## arg      w_group: int                      elements between the groups of the filters
@@ -70,6 +76,9 @@
 ## arg      kh: int                           rows of the filter
 ## arg      sh: int                           vertical stride
 ## arg      dh: int                           vertical dilation
+## arg      sw: int                           horizontal stride
+## arg      dw: int                           horizontal dilation
+## arg      wide: int                         plane phases per vertical phase
 ## arg      slices: int                       parts of the images that are summed apart
 ## arg      accumulate: int                   1: add to gw, 0: overwrite it
 ##
@@ -79,8 +88,7 @@
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%def name="conv_direct(
-    ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, row_phases, step, bias,
-    activation)">
+    ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, spread, activation)">
 <% v = f"{ctype}{simd}" %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
@@ -92,12 +100,16 @@ __kernel void conv_direct(...)
     const int group = get_group_id(images_first ? 2 : 0) / blocks;
     const int block = get_group_id(images_first ? 2 : 0) % blocks;
     /* the last block begins early so as to be whole, and writes only what is its own */
-    const int first = min(block * ${rows}, outs - ${rows});
+    const int block_begin = min(block * ${rows}, outs - ${rows});
     const int row = get_group_id(1) * strip_height;
     const int height = min(strip_height, y_height - row);
     const long channel = (long)image * groups + group;
     planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
-    weight += weight_offset + (long)group * w_group + (long)first * w_out;
+    weight += weight_offset + (long)group * w_group + (long)block_begin * w_out;
+    /* stride and dilation are arguments: a kernel with them in its text is one for each */
+% for k in range(len(tap_rows)):
+    const int row_${k} = first + ${k} * down % tall * wide * plane + ${k} * down / tall * pitch;
+% endfor
 
     for (int t = 0; t < height * pitch; t += ${simd * vectors}) {
 % for i in range(rows):
@@ -107,10 +119,9 @@ __kernel void conv_direct(...)
         __global const ${ctype} *restrict x = planes + t;
         __global const ${ctype} *restrict f = weight;
         for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
-% for filter_row, phase, dy in tap_rows:
+% for k, filter_row in enumerate(tap_rows):
             {
-                __global const ${ctype} *restrict xr =
-                    x + ${phase * row_phases} * plane + ${dy} * pitch;
+                __global const ${ctype} *restrict xr = x + row_${k};
 % for filter_column, column_phase, dx in tap_columns:
                 {
                     __global const ${ctype} *restrict xs = xr + ${column_phase} * plane + ${dx};
@@ -141,16 +152,15 @@ __kernel void conv_direct(...)
 
     const long out = channel * outs;
     y += y_offset + y_start + (long)row * y_pitch;
-    for (int i = block * ${rows} - first; i < ${rows}; i++) {
-% if bias:
-        const ${ctype} offset = offsets[offsets_offset + group * outs + first + i];
-% endif
-        __global ${ctype} *restrict to = y + (out + first + i) * y_plane;
+    for (int i = block * ${rows} - block_begin; i < ${rows}; i++) {
+        const ${ctype} offset =
+            biased ? offsets[offsets_offset + group * outs + block_begin + i] : (${ctype})0;
+        __global ${ctype} *restrict to = y + (out + block_begin + i) * y_plane;
         __local const ${ctype} *restrict from = sums + i * ${strip};
         for (int h = 0; h < height; h++, to += y_pitch, from += pitch)
             for (int j = 0; j < y_width; j++)
-                to[j * ${step}] = ${epilogue.activate(activation,
-                    "from[j] + offset" if bias else "from[j]", ctype)};
+                to[j${" * y_step" if spread else ""}] =
+                    ${epilogue.activate(activation, "from[j] + offset", ctype)};
     }
 }
 </%def>
@@ -197,8 +207,8 @@ __kernel void conv_pack_channels(...)
             packed[first * ${width} + o] = o < valid ? gy[(long)o * pixels + first] : 0;
 }
 </%def>
-<%def name="conv_direct_weight(ctype, simd, vectors, channels, rows, tap_columns, row_phases)">
-<% v, width, kw = f"{ctype}{simd}", simd * vectors, len(tap_columns) %>
+<%def name="conv_direct_weight(ctype, simd, vectors, channels, rows, columns, along)">
+<% v, width, kw = f"{ctype}{simd}", simd * vectors, columns %>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_direct_weight(...)
@@ -210,13 +220,16 @@ __kernel void conv_direct_weight(...)
     const int tap_row = get_group_id(1) * ${rows};
     packed += packed_offset + ((long)group * blocks + block) * oh * ow * ${width};
     planes += planes_offset + (long)group * ins * ins_step;
+% for s in range(0 if along else columns):
+    const int x${s} = ${s} * dw % sw * plane + ${s} * dw / sw;
+% endfor
     /* a channel or row beyond the last repeats the last, and is not written */
 % for c in range(channels):
 % for r in range(rows):
     const int row${r}_${c} = min(tap_row + ${r}, kh - 1) * dh;
     __global const ${ctype} *restrict x${c}_${r} =
         planes + (long)min(channel + ${c}, ins - 1) * ins_step
-        + (long)(row${r}_${c} % sh * ${row_phases}) * plane + row${r}_${c} / sh * pitch;
+        + (long)(row${r}_${c} % sh * wide) * plane + row${r}_${c} / sh * pitch;
     ${v} ${", ".join(f"a{c}_{r}_{s}_{j} = 0" for s in range(kw) for j in range(vectors))};
 % endfor
 % endfor
@@ -234,9 +247,9 @@ __kernel void conv_direct_weight(...)
 % endfor
 % for c in range(channels):
 % for r in range(rows):
-% for s, (_, phase, dx) in enumerate(tap_columns):
+% for s in range(columns):
                 {
-                    const ${v} b = x${c}_${r}[row + j + ${phase} * plane + ${dx}];
+                    const ${v} b = x${c}_${r}[row + j + ${s if along else f"x{s}"}];
 % for k in range(vectors):
                     a${c}_${r}_${s}_${k} = multiply_add(g${k}, b, a${c}_${r}_${s}_${k});
 % endfor

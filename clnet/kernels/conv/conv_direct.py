@@ -6,6 +6,7 @@ convolutions take it is chosen in :mod:`.conv`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -45,8 +46,8 @@ class WeightParams(NamedTuple):
     vectors: int
     channels: int
     rows: int
-    tap_columns: tuple[Shift, ...]
-    row_phases: int
+    columns: int
+    along: int
 
 
 DIRECT = Kernel(
@@ -245,7 +246,8 @@ def weight_grad(
                     by_name("gw planes packed", parts, packed_x, packed_gy),
                     by_name("images groups outs ins", images, g.groups, g.ocg, g.icg),
                     by_name("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
-                    g.sizes("oh ow kh sh dh"),
+                    g.sizes("oh ow kh sh dh sw dw"),
+                    by_name("wide", planes.phases[1]),
                     by_name("slices accumulate", slices, int(first > 0)),
                 ),
                 global_size=(*tiles[:2], g.groups * slices),
@@ -286,6 +288,14 @@ def _reaching(
     """Taps through which pixels ``i * stride + remainder`` reach output ``i + shift``."""
     positions = ((tap, remainder + padding - tap * dilation) for tap in range(size))
     return tuple((tap, 0, at // stride) for tap, at in positions if at % stride == 0)
+
+
+def _evenly(shifts: Sequence[Shift], stride: int) -> tuple[int, int]:
+    """The first tap row's row of a plane, and pixels from one's to the next one's: all are even."""
+    if len(shifts) < 2:
+        return (shifts[0][2] if shifts else 0), 1
+    places = [shift * stride + phase for _, phase, shift in shifts]  # the first is of phase 0
+    return shifts[0][2], places[1] - places[0]
 
 
 def _chunk(target: Target, planes: Planes, images: int, image_bytes: int, itemsize: int) -> int:
@@ -333,22 +343,29 @@ def _launch_part(
     blocks = layout.groups * ceil_div(layout.outs, tile.rows)
     strips = ceil_div(part.height, tile.height)
     outs = images * layout.groups * layout.outs
+    first, down = _evenly(part.rows, planes.stride[0])
+    # What lies left of all taps is no part of the kernel, but of where it begins.
+    left = min((dx for _, _, dx in part.columns), default=0)
+    columns = tuple((tap, phase, dx - left) for tap, phase, dx in part.columns)
     return DIRECT.launch(
         joined(
             by_name("ctype simd", y.dtype.ctype, simd),
             by_name("rows vectors strip", tile.rows, tile.vectors, tile.strip),
-            by_name("tap_rows tap_columns step", part.rows, part.columns, part.step),
-            by_name("kernel_width row_phases", layout.kernel_width, planes.phases[1]),
-            by_name("bias activation", bias is not None, activation),
+            by_name("tap_rows tap_columns", tuple(tap for tap, _, _ in part.rows), columns),
+            by_name("kernel_width spread", layout.kernel_width, part.step != 1),
+            by_name("activation", activation),
         ),
         joined(
             by_name("y planes weight", y, packed, weight),
-            by_name("offsets", weight if bias is None else bias),
+            by_name("offsets biased", weight if bias is None else bias, int(bias is not None)),
+            by_name("first down", first * planes.pitch + left, down),
+            by_name("tall wide", planes.stride[0], planes.phases[1]),
             by_name("groups outs ins", layout.groups, layout.outs, layout.ins),
             by_name("images_first", int(images_first)),
             by_name("pitch plane ins_step", planes.pitch, planes.plane, planes.channel),
             by_name("strip_height y_height y_width", tile.height, part.height, part.width),
-            by_name("y_start y_pitch y_plane", part.start, part.pitch, layout.y_plane),
+            by_name("y_start y_step y_pitch", part.start, part.step, part.pitch),
+            by_name("y_plane", layout.y_plane),
             by_name("w_group w_out w_in", *layout.filter_strides),
         ),
         global_size=(images, strips, blocks) if images_first else (blocks, strips, images),
@@ -403,7 +420,8 @@ def _weight_params(target: Target, ctype: str, itemsize: int, layout: Layout) ->
 
     tiles = [(c, r) for c in range(1, most + 1) for r in range(1, most // c + 1)]
     channels, rows = min((t for t in tiles if t[0] <= layout.ins and t[1] <= kh), key=cost)
-    return WeightParams(ctype, simd, vectors, channels, rows, part.columns, layout.planes.phases[1])
+    side_by_side = all(at == (s, 0, s) for s, at in enumerate(part.columns))
+    return WeightParams(ctype, simd, vectors, channels, rows, kw, int(side_by_side))
 
 
 def _slices(target: Target, groups: int, images: int, nbytes: int) -> int:

@@ -50,12 +50,14 @@ def pack(packed: Array, x: Array, planes: Planes, *, slack: int = 0) -> Launch:
     Returns:
         The launch.
     """
-    images = x.shape[0] * x.shape[1]
+    images, step = x.shape[0] * x.shape[1], planes.stride[1]
     return PACK.launch(
-        by_name("ctype sh sw phases", x.dtype.ctype, *planes.stride, planes.phases),
+        # One kernel for all strides but the usual two, whose copies are vectors.
+        by_name("ctype step", x.dtype.ctype, step if step <= 2 else 0),
         joined(
             by_name("planes x h w ph pw", packed, x, *planes.source, *planes.padding),
             by_name("height pitch plane", planes.height, planes.pitch, planes.plane),
+            by_name("sh sw tall wide", *planes.stride, *planes.phases),
             by_name("slack", slack),
         ),
         global_size=(images,),
