@@ -25,12 +25,17 @@ import sys
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from ci.program_list import PROGRAMS, Program, model, optimiser  # noqa: E402, F401
 
 STEPS = 3
 
@@ -93,193 +98,12 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """There is nothing to run."""
 
 
-@dataclass(frozen=True)
-class Program:
-    """One thing to run.
-
-    Attributes:
-        kind: ``"optimisers"`` or ``"models"``.
-        package: the module that is imported.
-        name: of the class in it.
-        make: gives it, of the library, the package's module and (for optimisers) parameters.
-        inputs: shapes and kinds of a model's inputs.
-        tolerance: relative to the largest element.
-    """
-
-    kind: str
-    package: str
-    name: str
-    make: Callable[..., Any]
-    inputs: Callable[[np.random.Generator], list[np.ndarray]] | None = None
-    tolerance: float = 1e-4
-
-    @property
-    def title(self) -> str:
-        """Package and name."""
-        return f"{self.package}.{self.name}"
-
-
-def optimiser(package: str, name: str, *, tolerance: float = 1e-4, **settings: Any) -> Program:
-    """A program that is an optimiser, with settings."""
-
-    def make(library: Any, module: Any, parameters: Any) -> Any:
-        del library
-        return getattr(module, name)(parameters, **settings)
-
-    return Program("optimisers", package, name, make, tolerance=tolerance)
-
-
-def model(
-    package: str, name: str, shape: tuple[int, ...], *, tokens: int = 0, **settings: Any
-) -> Program:
-    """A program that is a model, with settings; of images, or of tokens below a number."""
-
-    def make(library: Any, module: Any, parameters: Any) -> Any:
-        del library, parameters
-        return getattr(module, name)(**settings)
-
-    def inputs(rng: np.random.Generator) -> list[np.ndarray]:
-        drawn = rng.integers(0, tokens, shape) if tokens else rng.standard_normal(shape)
-        return [drawn.astype(np.int64 if tokens else np.float32)]
-
-    title = settings.get("model_name", name)
-    return Program("models", package, title, make, inputs, tolerance=2e-3)
-
-
-def _transformer(kind: str, **settings: Any) -> Program:
-    def make(library: Any, module: Any, parameters: Any) -> Any:
-        del library, parameters
-        layers = getattr(module, kind)(dim=32, depth=2, heads=2, **settings)
-        return module.TransformerWrapper(num_tokens=20, max_seq_len=12, attn_layers=layers)
-
-    def inputs(rng: np.random.Generator) -> list[np.ndarray]:
-        return [rng.integers(0, 20, (2, 9))]
-
-    return Program("models", "x_transformers", kind, make, inputs, tolerance=2e-3)
-
-
-_TORCH_OPTIMIZER = (
-    *(
-        "A2GradExp",
-        "A2GradInc",
-        "A2GradUni",
-        "AccSGD",
-        "AdaBelief",
-        "AdaBound",
-        "AdaMod",
-    ),
-    *(
-        "AdamP",
-        "AggMo",
-        "Apollo",
-        "DiffGrad",
-        "LARS",
-        "Lamb",
-        "MADGRAD",
-        "NovoGrad",
-        "PID",
-        "QHAdam",
-    ),
-    *("QHM", "RAdam", "Ranger", "RangerQH", "RangerVA", "SGDP", "SGDW", "SWATS", "Yogi"),
-)
-_PYTORCH_OPTIMIZER = (
-    *("A2Grad", "ADOPT", "APOLLO", "AdEMAMix", "AdaBelief", "AdaBound", "AdaDelta", "AdaFactor"),
-    *(
-        "AdaGC",
-        "AdaLOMO",
-        "AdaMax",
-        "AdaMod",
-        "AdaNorm",
-        "AdaPNM",
-    ),
-    *("AdaShift", "AdaSmooth", "AdaTAM", "Adai", "Adalite", "AdamC", "AdamG", "AdamP"),
-    *("AdamS", "AdamWSN", "Adan", "AggMo", "Aida", "Ano", "AvaGrad", "BCOS", "CAME", "Conda"),
-    *("DAdaptAdaGrad", "DAdaptAdam", "DAdaptAdan", "DAdaptLion", "DAdaptSGD", "DiffGrad", "EXAdam"),
-    *("EmoFact", "EmoLynx", "EmoNavi", "FAdam", "FOCUS", "FTRL", "Fromage", "GaLore", "Grams"),
-    *("MADGRAD", "MARS", "MSVAG", "Nero", "NovoGrad", "PAdam", "PID", "PNM", "Prodigy"),
-    *("QHAdam", "QHM", "RACS", "RAdam", "Ranger", "Ranger21", "SCION", "SCIONLight"),
-    *("SGDP", "SGDSaI", "SGDW", "SM3", "SOAP", "SPAM", "SPlus", "SRMM", "SWATS", "ScalableShampoo"),
-    *(
-        "ScheduleFreeAdamW",
-        "ScheduleFreeRAdam",
-        "ScheduleFreeSGD",
-        "Shampoo",
-        "SignSGD",
-        "SimplifiedAdEMAMix",
-    ),
-    *("StableAdamW", "StableSPAM", "TAM", "Tiger", "VSGD", "Yogi"),
-)
-# Left out: those that draw random numbers (the libraries' differ) or want more than parameters.
-_NEEDS = {"Ranger21": {"num_iterations": 10}, "AdaLOMO": None, "LOMO": None}
-_FURTHER = (
-    ("lion_pytorch", "Lion"),
-    ("adabelief_pytorch", "AdaBelief"),
-    ("schedulefree", "AdamWScheduleFree"),
-    ("schedulefree", "SGDScheduleFree"),
-    ("schedulefree", "RAdamScheduleFree"),
-    ("prodigyopt", "Prodigy"),
-    ("dadaptation", "DAdaptAdam"),
-    ("dadaptation", "DAdaptSGD"),
-    ("dadaptation", "DAdaptAdaGrad"),
-    ("dadaptation", "DAdaptLion"),
-    ("dadaptation", "DAdaptAdan"),
-)
-
-_VIT = {"image_size": 32, "patch_size": 8, "num_classes": 5, "dim": 32, "depth": 2}
-_HEADS = {"heads": 2, "mlp_dim": 48}
-_IMAGE = (2, 3, 32, 32)
-_MODELS = [
-    model("vit_pytorch", "ViT", _IMAGE, **_VIT, **_HEADS),
-    model("vit_pytorch", "SimpleViT", _IMAGE, **_VIT, **_HEADS),
-    model("vit_pytorch.deepvit", "DeepViT", _IMAGE, **_VIT, **_HEADS),
-    model("vit_pytorch.cait", "CaiT", _IMAGE, **_VIT, **_HEADS, cls_depth=1),
-    model("vit_pytorch.vit_for_small_dataset", "ViT", _IMAGE, **_VIT, **_HEADS),
-    model("vit_pytorch.simple_vit_with_register_tokens", "SimpleViT", _IMAGE, **_VIT, **_HEADS),
-    model("vit_pytorch.simple_vit_with_qk_norm", "SimpleViT", _IMAGE, **_VIT, **_HEADS),
-    model("vit_pytorch.parallel_vit", "ViT", _IMAGE, **_VIT, **_HEADS),
-    model("vit_pytorch.learnable_memory_vit", "ViT", _IMAGE, **_VIT, **_HEADS),
-    model(
-        *("vit_pytorch.cct", "CCT", _IMAGE),
-        img_size=32,
-        embedding_dim=32,
-        n_conv_layers=1,
-        num_layers=2,
-        num_heads=2,
-        mlp_ratio=2,
-        num_classes=5,
-        positional_embedding="learnable",
-    ),
-    model(
-        *("vit_pytorch.mobile_vit", "MobileViT", (1, 3, 64, 64)),
-        image_size=(64, 64),
-        dims=[16, 24, 32],
-        num_classes=5,
-        channels=[8, 8, 16, 16, 16, 16, 24, 24, 24, 24, 32],
-    ),
-    _transformer("Decoder"),
-    _transformer("Encoder"),
-    _transformer("Decoder", rotary_pos_emb=True, ff_glu=True, use_rmsnorm=True),
-    model("timm", "create_model", (1, 3, 64, 64), model_name="resnet10t", num_classes=5),
-    model("timm", "create_model", (1, 3, 64, 64), model_name="test_vit", num_classes=5),
-    model("timm", "create_model", (1, 3, 64, 64), model_name="test_efficientnet", num_classes=5),
-    model("timm", "create_model", (1, 3, 64, 64), model_name="test_convnext", num_classes=5),
-    model("timm", "create_model", (1, 3, 64, 64), model_name="test_byobnet", num_classes=5),
-    model("timm", "create_model", (1, 3, 64, 64), model_name="test_nfnet", num_classes=5),
-    model("timm", "create_model", (1, 3, 64, 64), model_name="test_mambaout", num_classes=5),
-    model("segmentation_models_pytorch", "Unet", (1, 3, 64, 64), encoder_weights=None),
-    model("segmentation_models_pytorch", "FPN", (1, 3, 64, 64), encoder_weights=None),
-]
-PROGRAMS = [
-    *_MODELS,
-    *[optimiser(package, name) for package, name in _FURTHER],
-    *[optimiser("torch_optimizer", name) for name in _TORCH_OPTIMIZER],
-    *[
-        optimiser("pytorch_optimizer", name, **(_NEEDS.get(name, {}) or {}))
-        for name in _PYTORCH_OPTIMIZER
-        if _NEEDS.get(name, {}) is not None
-    ],
-]
-BELOW = {"pytorch_ranger", "einops", "einx", "torch_einops_utils", "torchvision"}
+BELOW = {
+    *("pytorch_ranger", "einops", "einx", "torch_einops_utils", "torchvision", "safetensors"),
+    *("local_attention", "axial_positional_embedding", "product_key_memory", "accelerate"),
+    *("ema_pytorch", "timm", "lightning_utilities", "torch_geometric", "kornia", "monai"),
+    *("hyper_connections", "x_mlps_pytorch", "rotary_embedding_torch", "huggingface_hub"),
+}
 """Packages that those import, and that import PyTorch themselves."""
 PACKAGES = {program.package.split(".")[0] for program in PROGRAMS}
 
@@ -296,28 +120,64 @@ def steps_of_model(
         weights: by name.
     """
     assert program.inputs is not None
-    model = program.make(library, module, None)
+    net = program.make(library, module, None)
     if not weights:
-        weights.update({n: _host_exact(v) for n, v in model.state_dict().items()})
-    model.load_state_dict({n: library.tensor(v) for n, v in weights.items()})
-    model.eval()  # dropout differs by its random numbers
+        weights.update({n: _host_exact(v) for n, v in net.state_dict().items()})
+    net.load_state_dict({n: library.tensor(v) for n, v in weights.items()})
+    net.eval()  # dropout differs by its random numbers
     x = [library.tensor(v) for v in program.inputs(np.random.default_rng(0))]
-    optimizer = library.optim.SGD(model.parameters(), lr=1e-3)
+    optimizer = library.optim.SGD(net.parameters(), lr=1e-3) if weights else None
     found: dict[str, np.ndarray] = {}
     for step in range(STEPS):
-        optimizer.zero_grad()
-        y = model(*x)
+        net.zero_grad()
+        y = net(*x)
         y = y[0] if isinstance(y, tuple | list) else y
         found[f"output {step}"] = _host(y)
+        if not y.requires_grad:  # nothing is learnt
+            break
         (y * y).mean().backward()
         if step == 0:
             found |= {
                 f"gradient of {n}": _host(p.grad)
-                for n, p in model.named_parameters()
+                for n, p in net.named_parameters()
                 if p.grad is not None
             }
-        optimizer.step()
+        if optimizer is not None:
+            optimizer.step()
     return found
+
+
+def values_of_loss(
+    library: Any, program: Program, module: Any, weights: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """A loss, and its gradients to the floating inputs and its own weights."""
+    assert program.inputs is not None
+    loss = program.make(library, module, None)
+    own = dict(loss.named_parameters()) if hasattr(loss, "named_parameters") else {}
+    if not weights:
+        weights.update({n: _host_exact(v) for n, v in own.items()})
+    with library.no_grad():
+        for n, p in own.items():
+            p.copy_(library.tensor(weights[n]))
+    x = [library.tensor(v) for v in program.inputs(np.random.default_rng(0))]
+    x[0].requires_grad_()
+    y = loss(*x)
+    y.backward()
+    found = {"loss": _host(y), "gradient of the input": _host(x[0].grad)}
+    return found | {f"gradient of {n}": _host(p.grad) for n, p in own.items()}
+
+
+def values_of_metric(library: Any, program: Program, module: Any) -> dict[str, np.ndarray]:
+    """A metric after each of three batches, and of all."""
+    assert program.inputs is not None
+    metric, rng = program.make(library, module, None), np.random.default_rng(0)
+    found: dict[str, np.ndarray] = {}
+    for step in range(STEPS):
+        x = [library.tensor(v) for v in program.inputs(rng)]
+        if program.package.endswith("classification"):
+            x[0] = x[0].softmax(-1)
+        found[f"batch {step}"] = _host(metric(*x))
+    return found | {"all": _host(metric.compute())}
 
 
 def _host_exact(x: Any) -> np.ndarray:
@@ -364,6 +224,10 @@ def run(
     module = importlib.import_module(program.package)
     if program.kind == "models":
         return steps_of_model(library, program, module, {} if weights is None else weights)
+    if program.kind == "losses":
+        return values_of_loss(library, program, module, {} if weights is None else weights)
+    if program.kind == "metrics":
+        return values_of_metric(library, program, module)
     return steps_of_optimiser(library, program, module)
 
 
@@ -404,6 +268,21 @@ def outcome(program: Program, *, trace: bool) -> tuple[str, str]:
     return ("wrong", found) if found else ("right", "")
 
 
+def _name_operators() -> None:
+    """Name torchvision's operators, where its binaries do not fit this PyTorch: it is imported."""
+    torch = importlib.import_module("torch")
+    try:
+        importlib.import_module("torchvision")
+    except ModuleNotFoundError:
+        return
+    except RuntimeError:
+        boxes = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+        for name in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{name}", boxes)
+        for name in [n for n in sys.modules if n.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+
+
 def main() -> int:
     """Run them all and print what came of it; 1 if one is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -411,6 +290,7 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="show tracebacks")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    _name_operators()
     sys.meta_path.append(_StandIns())
     counts = dict.fromkeys(("right", "wrong", "fails", "absent"), 0)
     for program in PROGRAMS:

@@ -150,7 +150,13 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "vmap": ("func", "vmap"),
     **{n: (n, None) for n in "data distributions func io special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
-    **{n: (f"compat.{n}", None) for n in ("fx", "hub", "jit")},
+    **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx".split()},
+    **{n: (f"compat.{n}", None) for n in ("profiler", "serialization")},
+    **{n: ("compat.quantization", n) for n in ("ao", "quantization")},
+    **dict.fromkeys(("_dynamo", "compiler"), ("compat.dynamo", None)),
+    "_C": ("compat.inner", None),
+    "__config__": ("compat.config", None),
+    "_custom_ops": ("compat.library", None),
 }
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from .autodiff import custom as function  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from .autodiff import functional as functional
+from .autodiff import variable as variable
 from .autodiff.custom import Function as Function
 from .autodiff.custom import FunctionCtx as FunctionCtx
 from .autodiff.gradcheck import gradcheck as gradcheck
@@ -18,3 +21,5 @@ from .autodiff.variable import backward as backward
 from .autodiff.variable import detect_anomaly as detect_anomaly
 from .autodiff.variable import set_detect_anomaly as set_detect_anomaly
 from .tensor import Tensor as Tensor
+
+__path__: list[str] = []  # ``import clnet.autograd.function`` is found

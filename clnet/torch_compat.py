@@ -17,7 +17,7 @@ from importlib.metadata import Distribution
 from types import ModuleType
 from typing import Any
 
-from .compat import cuda, differences
+from .compat import cuda, differences, library
 from .compat.process import Version
 from .errors import ArgumentError
 from .values.importer import AttributeFinder
@@ -36,6 +36,8 @@ class _Torch(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__file__":
             raise AttributeError(name)
+        if name == "ops":  # which are namespaces of operators there
+            return library.operators
         try:
             return getattr(sys.modules["clnet"], name)
         except AttributeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..creation import zeros
@@ -12,7 +12,7 @@ from ..tensor import Tensor
 from ..values import mode
 from .tape import Kept, Node, version_of
 
-__all__ = ["Function", "FunctionCtx"]
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class FunctionCtx:
@@ -23,6 +23,7 @@ class FunctionCtx:
         to_save: what :meth:`save_for_backward` was given; in backward, what that makes of it.
         materialize_grads: see :meth:`set_materialize_grads`.
         non_differentiable: see :meth:`mark_non_differentiable`.
+        dirty: see :meth:`mark_dirty`.
     """
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
@@ -30,6 +31,7 @@ class FunctionCtx:
         self.to_save: Sequence[Tensor | None] = ()
         self.materialize_grads = True
         self.non_differentiable: tuple[Tensor, ...] = ()
+        self.dirty: tuple[Tensor, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep tensors until backward, which tells if they changed.
@@ -59,6 +61,10 @@ class FunctionCtx:
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
         """Results that have no gradient."""
         self.non_differentiable = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Arguments that ``forward`` overwrites and returns: from then on they are the results."""
+        self.dirty = tensors
 
     def set_materialize_grads(self, value: bool) -> None:  # noqa: FBT001 - PyTorch's
         """Whether results nothing depends on get gradients of zeros (the default), or None."""
@@ -128,8 +134,32 @@ class Function:
         if not any(wanted) or not outputs:
             return result
         made = iter(_on_tape(cls, ctx, args, wanted, outputs))
-        results = tuple(next(made) if isinstance(x, Tensor) else x for x in given)
+        dirty, ctx.dirty = {id(x) for x in ctx.dirty}, ()
+        results = tuple(
+            _become(x, next(made), dirty) if isinstance(x, Tensor) else x for x in given
+        )
         return results if isinstance(result, tuple) else results[0]
+
+
+def _become(x: Tensor, made: Tensor, dirty: set[int]) -> Tensor:
+    """The result; a tensor that was overwritten is it from now on.
+
+    Raises:
+        GradientError: if that is a leaf whose gradient is wanted.
+    """
+    if id(x) not in dirty:
+        return made
+    if x.node is None and x.requires_grad:
+        raise GradientError(
+            "mark_dirty", "a leaf that requires a gradient is not overwritten", shape=x.shape
+        )
+    x.node, x.index, x.version, x.source = made.node, made.index, made.version, None
+    return x
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A ``backward`` as it is: where its ops are clnet's they can be differentiated once more."""
+    return fn
 
 
 def _on_tape(

@@ -5,21 +5,12 @@ from __future__ import annotations
 PAGE = "docs/differences.md"
 """Differences from PyTorch, below the project's folder."""
 INSTEAD = {
-    "multiprocessing": "Use Python's multiprocessing; tensors are pickled as copies",
-    "onnx": "There is no exporter",
-    "quantization": "There are no quantised types",
-    "ao": "There are no quantised types",
     "sparse_coo_tensor": "Use dense tensors, index_add or scatter_add",
     "sparse_csr_tensor": "Use dense tensors, index_add or scatter_add",
-    "profiler": "Use clnet.profile() and python -m clnet profile",
     "xpu": "Devices are named: clnet.device('gpu')",
     "mps": "Devices are named: clnet.device('gpu')",
     "mtia": "Devices are named: clnet.device('gpu')",
     "export": "clnet.compile makes a function faster; nothing is exported",
-    "_dynamo": "clnet.compile has no settings of its own kind",
-    "_C": "clnet has no such module: it is Python and OpenCL",
-    "ops": "Operators of C++ are not registered",
-    "library": "Operators of C++ are not registered",
 }
 """What PyTorch has under a name, and what to do without it."""
 

@@ -69,3 +69,5 @@ globals().update({name: _refused(name) for name in REFUSED})
 tensor = ModuleType("clnet.distributed.tensor", "Tensors on several devices: there are none.")
 tensor.DTensor = DTensor  # pyright: ignore[reportAttributeAccessIssue] - a module made here
 _tensor = tensor
+nn = ModuleType("clnet.distributed.nn", "Exchanges with gradients: there is no group of processes.")
+nn.__dict__.update({name: globals()[name] for name in ("all_gather", "all_reduce", "reduce")})

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse as urlparse
 
 from ..errors import ArgumentError
+from ..values.settings import SETTINGS
 
-__all__ = ["download_url_to_file", "load", "load_state_dict_from_url"]
+__all__ = ["download_url_to_file", "get_dir", "load", "load_state_dict_from_url", "set_dir"]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+"""Where the name of a file says how its contents begin, hashed."""
+_PLACE: dict[str, str] = {}
+
+
+def get_dir() -> str:
+    """Where programs keep files that were fetched."""
+    return _PLACE.get("dir", str(Path(_get_torch_home()) / "hub"))
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Say where."""
+    _PLACE["dir"] = str(Path(d).expanduser())
+
+
+def _get_torch_home() -> str:
+    """``torch`` in clnet's cache."""
+    return str(SETTINGS.cache_dir / "torch")
 
 
 def load(repo_or_dir: str, model: str, *args: Any, **kwargs: Any) -> Any:

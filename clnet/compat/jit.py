@@ -7,7 +7,9 @@ A function stays the Python it is; ``clnet.compile`` is what makes it faster.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from ..errors import ArgumentError
@@ -62,7 +64,9 @@ def _as_it_is(function: F) -> F:
     return function
 
 
-export = interface = script_method = script_if_tracing = _as_it_is
+export = interface = script_method = script_if_tracing = _script_if_tracing = _as_it_is
+_overload = _overload_method = _as_it_is
+RecursiveScriptModule = ScriptFunction = ScriptModule
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
@@ -73,6 +77,19 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function as it is."""
     return fn
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+def freeze(mod: F, *args: Any, **kwargs: Any) -> F:
+    """The module as it is."""
+    return mod
+
+
+optimize_for_inference = freeze
 
 
 def Attribute(value: Any, type: Any) -> Any:  # noqa: N802, A002 - PyTorch's names
@@ -103,3 +120,9 @@ def save(m: Any, f: Any, *args: Any, **kwargs: Any) -> None:
     raise ArgumentError(
         "jit.save", "nothing is scripted", remedy="Save module.state_dict() instead"
     )
+
+
+annotations = ModuleType("torch.jit.annotations", "Types that TorchScript knows.")
+annotations.__dict__.update({n: getattr(typing, n) for n in ("Dict", "List", "Optional", "Tuple")})
+for _n in (1, 2, 3, 4, 5, 6):
+    annotations.__dict__[f"BroadcastingList{_n}"] = list

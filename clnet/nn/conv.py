@@ -326,3 +326,7 @@ class ConvTranspose3d(_Transposed):
     """Transposed convolution of volumes; arguments as :class:`ConvTranspose2d`'s."""
 
     axes = 3
+
+
+# PyTorch's names of what layers share, by which programs tell them.
+_ConvNd, _ConvTransposeNd = _Conv, _Transposed

@@ -111,3 +111,6 @@ class FeatureAlphaDropout(_Dropout):
     """
 
     op = ops.feature_alpha_dropout
+
+
+_DropoutNd = _Dropout  # PyTorch's name, by which programs tell them

@@ -8,6 +8,7 @@ from typing import ClassVar
 from .. import ops
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from .module import Module
 from .op_layer import OpLayer
 
 __all__ = [
@@ -51,6 +52,48 @@ class Loss(OpLayer):
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """``()``, or the loss of each element without reduction."""
         return type(self).op(x, target, **self._settings())
+
+
+class _Loss(Module):  # pyright: ignore[reportUnusedClass] - PyTorch's name, for programs
+    """What losses that programs write inherit in PyTorch: a way to reduce.
+
+    Args:
+        size_average: PyTorch's older setting; False: the sum.
+        reduce: the same; False: no reduction.
+        reduction: ``"mean"``, ``"sum"`` or ``"none"``, if the others are not given.
+    """
+
+    def __init__(
+        self,
+        size_average: bool | None = None,  # noqa: FBT001 - PyTorch's
+        reduce: bool | None = None,  # noqa: FBT001
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        old = size_average is not None or reduce is not None
+        named = "none" if reduce is False else "sum" if size_average is False else "mean"
+        self.reduction = named if old else reduction
+
+
+class _WeightedLoss(_Loss):  # pyright: ignore[reportUnusedClass] - as above
+    """The same with a weight for each class, a buffer.
+
+    Args:
+        weight: ``(classes,)`` or None.
+        size_average: as above.
+        reduce: as above.
+        reduction: as above.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,  # noqa: FBT001 - PyTorch's
+        reduce: bool | None = None,  # noqa: FBT001
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
 
 
 class CrossEntropyLoss(Loss):

@@ -46,13 +46,13 @@ class Module(ModuleState):
     def __init__(self) -> None:
         fields: dict[str, Any] = {
             "training": True,
-            "_num_changes": 0,
+            "_clnet_num_changes": 0,
             "_parameters": OrderedDict(),
             "_buffers": OrderedDict(),
-            "_transient": set(),
+            "_clnet_transient": set(),
             "_modules": OrderedDict(),
-            "_path": "",
-            "_hooks": Hooks(),
+            "_clnet_path": "",
+            "_clnet_hooks": Hooks(),
         }
         self.__dict__.update(fields)
 
@@ -66,11 +66,13 @@ class Module(ModuleState):
         if now.tracer is not None:
             now.tracer.watch(self)
         name = type(self).__name__
-        path = (f"{now.module_path}.{self._path}" if now.module_path else self._path) or name
+        path = (
+            f"{now.module_path}.{self._clnet_path}" if now.module_path else self._clnet_path
+        ) or name
         with mode.using(module_path=path):
             try:
-                if self._hooks:
-                    return self._hooks.run(self, args, kwargs)
+                if self._clnet_hooks:
+                    return self._clnet_hooks.run(self, args, kwargs)
                 return self.forward(*args, **kwargs)
             except ClnetError as error:
                 if error.module is None:  # the innermost module is the one that helps
@@ -90,7 +92,7 @@ class Module(ModuleState):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return self._hang(self._hooks.before, Registered(hook, with_kwargs), prepend)
+        return self._clnet_hang(self._clnet_hooks.before, Registered(hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self,
@@ -111,7 +113,9 @@ class Module(ModuleState):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return self._hang(self._hooks.after, Registered(hook, with_kwargs, always_call), prepend)
+        return self._clnet_hang(
+            self._clnet_hooks.after, Registered(hook, with_kwargs, always_call), prepend
+        )
 
     def register_full_backward_pre_hook(
         self,
@@ -125,7 +129,7 @@ class Module(ModuleState):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return self._hang(self._hooks.backward_before, hook, prepend)
+        return self._clnet_hang(self._clnet_hooks.backward_before, hook, prepend)
 
     def register_full_backward_hook(
         self,
@@ -140,13 +144,13 @@ class Module(ModuleState):
         Returns:
             A handle whose ``remove()`` takes it away again.
         """
-        return self._hang(self._hooks.backward_after, hook, prepend)
+        return self._clnet_hang(self._clnet_hooks.backward_after, hook, prepend)
 
-    def _hang(self, table: OrderedDict[int, Any], hook: Any, prepend: bool) -> HookHandle:  # noqa: FBT001
-        return HookHandle(table, hook, self._changed, prepend=prepend)
+    def _clnet_hang(self, table: OrderedDict[int, Any], hook: Any, prepend: bool) -> HookHandle:  # noqa: FBT001
+        return HookHandle(table, hook, self._clnet_changed, prepend=prepend)
 
-    def _changed(self) -> None:
-        self.__dict__["_num_changes"] += 1
+    def _clnet_changed(self) -> None:
+        self.__dict__["_clnet_num_changes"] += 1
 
     @property
     def version(self) -> tuple[int, bool]:
@@ -154,18 +158,21 @@ class Module(ModuleState):
 
         Compiled functions trace again when it is another than it was.
         """
-        return (self._num_changes, self.training)
+        return (self._clnet_num_changes, self.training)
 
     # Attributes.
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_modules" not in self.__dict__:
-            raise ArgumentError(
-                type(self).__name__,
-                "attributes are assigned after super().__init__()",
-                attribute=name,
-            )
-        computed = self._computed(name)
+            if isinstance(value, Module | Parameter):
+                raise ArgumentError(
+                    type(self).__name__,
+                    "parameters and modules are assigned after super().__init__()",
+                    attribute=name,
+                )
+            self.__dict__[name] = value
+            return
+        computed = self._clnet_computed(name)
         if computed is not None:
             computed.assign(value)
         elif isinstance(value, Module):
@@ -175,7 +182,7 @@ class Module(ModuleState):
         elif isinstance(value, Tensor) and "is_buffer" in vars(value):
             self.register_buffer(name, value, vars(value)["persistent"])
         elif name in self._buffers and (value is None or isinstance(value, Tensor)):
-            self._register(self._buffers, name, value)
+            self._clnet_register(self._buffers, name, value)
         elif name in self._parameters and value is None:
             self.register_parameter(name, None)
         elif name in self._parameters and isinstance(value, Tensor):
@@ -187,22 +194,22 @@ class Module(ModuleState):
                 remedy="Wrap it in nn.Parameter, or del the attribute first",
             )
         else:
-            self._forget(name)
+            self._clnet_forget(name)
             self.__dict__[name] = value
             # Going back to an earlier mode makes what was compiled in it valid again.
-            self.__dict__["_num_changes"] += name != "training"
+            self.__dict__["_clnet_num_changes"] += name != "training"
 
     def __getattr__(self, name: str) -> Any:
         for table in ("_parameters", "_buffers", "_modules"):
             found = self.__dict__.get(table, {})
             if name in found:
                 return found[name]
-        computed = self._computed(name)
+        computed = self._clnet_computed(name)
         if computed is not None:
             return computed.value()
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
-    def _computed(self, name: str) -> Any:
+    def _clnet_computed(self, name: str) -> Any:
         """What computes the tensor of this name (``nn.utils.parametrize``), or None."""
         lists = self.__dict__.get("_modules", {}).get("parametrizations")
         found = None if lists is None else lists._modules.get(name)
@@ -212,14 +219,14 @@ class Module(ModuleState):
         for table in (self._parameters, self._buffers, self._modules):
             if name in table:
                 del table[name]
-                self._transient.discard(name)
-                self.__dict__["_num_changes"] += 1
+                self._clnet_transient.discard(name)
+                self.__dict__["_clnet_num_changes"] += 1
                 return
         object.__delattr__(self, name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """A parameter under a name, or None to say that there is none."""
-        self._register(self._parameters, name, parameter)
+        self._clnet_register(self._parameters, name, parameter)
 
     def register_buffer(
         self,
@@ -234,8 +241,8 @@ class Module(ModuleState):
             tensor: the tensor, or None to say that there is none.
             persistent: whether it belongs to :meth:`state_dict`.
         """
-        self._register(self._buffers, name, tensor)
-        (self._transient.discard if persistent else self._transient.add)(name)
+        self._clnet_register(self._buffers, name, tensor)
+        (self._clnet_transient.discard if persistent else self._clnet_transient.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """A sub-module under a name, or None to say that there is none.
@@ -250,30 +257,30 @@ class Module(ModuleState):
                 name=name,
                 type=type(module).__name__,
             )
-        self._register(self._modules, name, module)
+        self._clnet_register(self._modules, name, module)
         if module is not None:
-            module.__dict__["_path"] = name
+            module.__dict__["_clnet_path"] = name
 
     def register_module(self, name: str, module: Module | None) -> None:
         """As :meth:`add_module`."""
         self.add_module(name, module)
 
-    def _register(self, table: OrderedDict[str, Any], name: str, value: Any) -> None:
+    def _clnet_register(self, table: OrderedDict[str, Any], name: str, value: Any) -> None:
         """Enter a value in one table, at its old place if the name is there, and in no other."""
         if not name or "." in name:
             raise ArgumentError(
                 type(self).__name__, "a name is not empty and has no dot", name=repr(name)
             )
-        self._forget(name, but=table)
+        self._clnet_forget(name, but=table)
         table[name] = value
-        self.__dict__["_num_changes"] += 1
+        self.__dict__["_clnet_num_changes"] += 1
 
-    def _forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
+    def _clnet_forget(self, name: str, *, but: OrderedDict[str, Any] | None = None) -> None:
         for table in (self.__dict__, self._parameters, self._buffers, self._modules):
             if table is not but:
                 table.pop(name, None)
         if but is not self._buffers:
-            self._transient.discard(name)
+            self._clnet_transient.discard(name)
 
     # Walks.
 
@@ -324,11 +331,11 @@ class Module(ModuleState):
             prefix: what the names begin with.
             recurse: those of sub-modules, too.
         """
-        return self._named("_parameters", prefix, recurse)
+        return self._clnet_named("_parameters", prefix, recurse)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002
         """All parameters, each once; without ``recurse`` the module's own."""
-        return (p for _, p in self._named("_parameters", "", recurse))
+        return (p for _, p in self._clnet_named("_parameters", "", recurse))
 
     def named_buffers(
         self,
@@ -336,11 +343,11 @@ class Module(ModuleState):
         recurse: bool = True,  # noqa: FBT001, FBT002
     ) -> Iterator[tuple[str, Tensor]]:
         """All buffers, each once, with dotted names; arguments as :meth:`named_parameters`'."""
-        return self._named("_buffers", prefix, recurse)
+        return self._clnet_named("_buffers", prefix, recurse)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:  # noqa: FBT001, FBT002
         """All buffers, each once; without ``recurse`` the module's own."""
-        return (b for _, b in self._named("_buffers", "", recurse))
+        return (b for _, b in self._clnet_named("_buffers", "", recurse))
 
     def get_submodule(self, target: str) -> Module:
         """The module of a dotted name; the module itself for an empty one.
@@ -361,7 +368,7 @@ class Module(ModuleState):
         Raises:
             AttributeError: if there is none.
         """
-        return self._get("_parameters", "parameter", target)
+        return self._clnet_get("_parameters", "parameter", target)
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer of a dotted name.
@@ -369,7 +376,7 @@ class Module(ModuleState):
         Raises:
             AttributeError: if there is none.
         """
-        return self._get("_buffers", "buffer", target)
+        return self._clnet_get("_buffers", "buffer", target)
 
     def apply(self, function: Callable[[Module], Any]) -> Module:
         """Call ``function`` on every module, the lower ones first; returns the module."""
@@ -396,7 +403,7 @@ class Module(ModuleState):
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         for module in self.modules():
-            module.__dict__["_num_changes"] += 1
+            module.__dict__["_clnet_num_changes"] += 1
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:  # noqa: FBT001, FBT002 - PyTorch's
@@ -419,7 +426,7 @@ class Module(ModuleState):
                         kind = dtype if value.dtype.is_floating_point else None
                         value.array = value.detach().to(device=device, dtype=kind).array
                         value.grad = None
-            module.__dict__["_num_changes"] += 1
+            module.__dict__["_clnet_num_changes"] += 1
         return self
 
     # Text.
@@ -435,7 +442,7 @@ class Module(ModuleState):
         lines = [f"({n}): {m!r}" for n, m in self._modules.items()]
         return indented(type(self).__name__, [settings, *lines] if settings else lines)
 
-    def _named(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:  # noqa: FBT001
+    def _clnet_named(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:  # noqa: FBT001
         seen: set[int] = set()
         for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
             for name, value in getattr(module, table).items():
@@ -443,13 +450,16 @@ class Module(ModuleState):
                     seen.add(id(value))
                     yield (f"{path}.{name}" if path else name), value
 
-    def _get(self, table: str, kind: str, target: str) -> Any:
+    def _clnet_get(self, table: str, kind: str, target: str) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         found = module.__dict__[table].get(name)
         if found is None:
             raise AttributeError(f"{type(module).__name__} has no {kind} {name!r}")
         return found
+
+
+_IncompatibleKeys = IncompatibleKeys  # PyTorch's name, which packages import
 
 
 def indented(name: str, lines: list[str]) -> str:

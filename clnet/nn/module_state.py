@@ -75,12 +75,12 @@ class ModuleState(ModuleFace):
         kept = getattr(state, "_metadata", None)
         if kept is not None:
             kept[prefix[:-1]] = local
-        for hook in list(self._hooks.state_before.values()):
+        for hook in list(self._clnet_hooks.state_before.values()):
             hook(self, prefix, keep_vars)
         self._save_to_state_dict(state, prefix, keep_vars)
         for name, module in self.named_children():
             module.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in list(self._hooks.state_after.values()):
+        for hook in list(self._clnet_hooks.state_after.values()):
             given = hook(self, state, prefix, local)
             state = state if given is None else given
         return state
@@ -92,14 +92,14 @@ class ModuleState(ModuleFace):
         keep_vars: bool,  # noqa: FBT001 - PyTorch's
     ) -> None:
         """Put the module's own parameters, buffers and extra state into a dict."""
-        for name, value in self._own_state().items():
+        for name, value in self._clnet_own_state().items():
             destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
         if type(self).get_extra_state is not ModuleFace.get_extra_state:
             destination[prefix + _EXTRA] = self.get_extra_state()
 
-    def _own_state(self) -> dict[str, Any]:
+    def _clnet_own_state(self) -> dict[str, Any]:
         every = (*self._parameters.items(), *self._buffers.items())
-        return {n: v for n, v in every if v is not None and n not in self._transient}
+        return {n: v for n, v in every if v is not None and n not in self._clnet_transient}
 
     def load_state_dict(
         self,
@@ -126,7 +126,7 @@ class ModuleState(ModuleFace):
         found = IncompatibleKeys([], [])
         errors: list[Any] = []
         after: list[Callable[[], Any]] = []
-        self._load_below(
+        self._clnet_load_below(
             state, "", getattr(state_dict, "_metadata", {}), assign, found, errors, after
         )
         if not after:  # a hook may take names off the lists, when all is there
@@ -141,10 +141,10 @@ class ModuleState(ModuleFace):
         _check_names(found, strict=strict)
         if assign:
             for module in self.modules():
-                module._changed()
+                module._clnet_changed()
         return found
 
-    def _load_below(
+    def _clnet_load_below(
         self,
         state: _Loading,
         prefix: str,
@@ -159,8 +159,8 @@ class ModuleState(ModuleFace):
         self._load_from_state_dict(state, prefix, local, True, *found, errors)
         for name, module in self.named_children():
             below = f"{prefix}{name}."
-            module._load_below(state, below, metadata, assign, found, errors, after)
-        hooks = self._hooks.load_after.values()
+            module._clnet_load_below(state, below, metadata, assign, found, errors, after)
+        hooks = self._clnet_hooks.load_after.values()
         after.extend(lambda hook=hook: hook(self, found) for hook in hooks)
 
     def _load_from_state_dict(
@@ -175,13 +175,13 @@ class ModuleState(ModuleFace):
     ) -> None:
         """Take the module's own part of a state; subclasses may rename or drop some before."""
         rest = (local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        for hook in list(self._hooks.load_before.values()):
+        for hook in list(self._clnet_hooks.load_before.values()):
             hook(self, state_dict, prefix, *rest)
-        own = self._own_state()
+        own = self._clnet_own_state()
         assign = local_metadata.get("assign_to_params_buffers", False)
         for name, held in own.items():
             if prefix + name in state_dict:
-                self._take(state_dict, prefix + name, held, assign, error_msgs)
+                self._clnet_take(state_dict, prefix + name, held, assign, error_msgs)
             elif strict:
                 missing_keys.append(prefix + name)
         known = set(own)
@@ -198,7 +198,14 @@ class ModuleState(ModuleFace):
                 if key.startswith(prefix) and first not in (self._modules if below else known):
                     unexpected_keys.append(key)
 
-    def _take(self, state: Any, key: str, held: Tensor, assign: bool, errors: list[Any]) -> None:  # noqa: FBT001
+    def _clnet_take(
+        self,
+        state: Any,
+        key: str,
+        held: Tensor,
+        assign: bool,  # noqa: FBT001
+        errors: list[Any],
+    ) -> None:
         """One entry of a state, for a parameter or buffer."""
         if is_lazy(state[key]) and is_lazy(held):
             return
@@ -224,7 +231,7 @@ class ModuleState(ModuleFace):
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(module, prefix, keep_vars)`` before the state is written."""
-        return HookHandle(self._hooks.state_before, hook, _nothing)
+        return HookHandle(self._clnet_hooks.state_before, hook, _nothing)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(module, state_dict, prefix, local_metadata)`` when the state is written.
@@ -235,11 +242,11 @@ class ModuleState(ModuleFace):
         def called(*args: Any) -> None:
             hook(*args)
 
-        return HookHandle(self._hooks.state_after, called, _nothing)
+        return HookHandle(self._clnet_hooks.state_after, called, _nothing)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> HookHandle:  # pyright: ignore[reportUnusedFunction] - for programs
         """As the public one; a dict that the hook returns takes the place of the state."""
-        return HookHandle(self._hooks.state_after, hook, _nothing)
+        return HookHandle(self._clnet_hooks.state_after, hook, _nothing)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call a hook before the module takes its part of a state, which it may change in place.
@@ -247,7 +254,7 @@ class ModuleState(ModuleFace):
         It is called ``hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs)``.
         """
-        return HookHandle(self._hooks.load_before, hook, _nothing)
+        return HookHandle(self._clnet_hooks.load_before, hook, _nothing)
 
     def _register_load_state_dict_pre_hook(  # pyright: ignore[reportUnusedFunction] - for programs
         self,
@@ -256,14 +263,14 @@ class ModuleState(ModuleFace):
     ) -> HookHandle:
         """As the public one; the module is the first argument ``with_module`` alone."""
         called = hook if with_module else lambda module, *args: hook(*args)
-        return HookHandle(self._hooks.load_before, called, _nothing)
+        return HookHandle(self._clnet_hooks.load_before, called, _nothing)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(module, incompatible_keys)`` when a state is loaded.
 
         Names that it takes off the two lists are no error.
         """
-        return HookHandle(self._hooks.load_after, hook, _nothing)
+        return HookHandle(self._clnet_hooks.load_after, hook, _nothing)
 
 
 def _nothing() -> None:

@@ -227,3 +227,6 @@ def _counted(count: Any) -> tuple[Any, ...]:
 
 def _averaged(average: Any, value: Any, count: Any) -> tuple[Any, ...]:
     return (average + (value - average) / count,)
+
+
+_NormBase = Normalization  # PyTorch's name, by which programs tell them

@@ -318,3 +318,8 @@ class FractionalMaxPool3d(_FractionalMaxPool):
     """As :class:`FractionalMaxPool2d`, over volumes."""
 
     op = ops.fractional_max_pool3d
+
+
+# PyTorch's names of what layers share, by which programs tell them.
+_MaxPoolNd, _AvgPoolNd, _LPPoolNd = _MaxPool, _AvgPool, _LPPool
+_AdaptiveAvgPoolNd, _AdaptiveMaxPoolNd = _AdaptiveAvgPool, _AdaptiveMaxPool

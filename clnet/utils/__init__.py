@@ -2,7 +2,9 @@
 
 from . import checkpoint as checkpoint
 from . import data as data
+from . import dlpack as dlpack
 from . import foreach as _foreach_utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from . import hooks as hooks
+from . import model_zoo as model_zoo
 from . import pytree as _pytree  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from . import tensorboard as tensorboard

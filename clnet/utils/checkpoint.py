@@ -9,7 +9,12 @@ from typing import Any
 
 from ..autodiff import recompute
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+__all__ = [
+    "checkpoint",
+    "checkpoint_sequential",
+    "get_device_states",
+    "set_device_states",
+]
 
 
 def checkpoint(
@@ -51,3 +56,12 @@ def checkpoint_sequential(
 ) -> Any:
     """As :func:`clnet.checkpoint_sequential`."""
     return recompute.checkpoint_sequential(functions, segments, input)
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """None: one generator draws for all devices, ``clnet.get_rng_state()`` is its state."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, **given: Any) -> None:
+    """Nothing: see :func:`get_device_states`."""

@@ -188,9 +188,9 @@ def without(state, name):
             r"'last.out.weight' has another shape; got module=\(2, 4\), state=\(4, 2\)",
         ),
         (
-            lambda s: {**s, "last.out.weight": np.zeros((2, 4), np.complex64)},
+            lambda s: {**s, "last.out.weight": np.zeros((2, 4), "datetime64[s]")},
             DtypeError,
-            "NumPy's dtype has no counterpart; got dtype=complex64",
+            r"NumPy's dtype has no counterpart; got dtype=datetime64",
         ),
     ],
     ids=["missing", "unexpected", "shape", "dtype"],
@@ -265,3 +265,39 @@ def test_own_parameters_and_prefixes():
     assert [n for n, _ in model[0].named_parameters("a", recurse=False)] == ["a.weight", "a.bias"]
     assert next(iter(model.named_parameters("top")))[0] == "top.0.weight"
     assert next(iter(model.named_buffers("top")))[0] == "top.1.running_mean"
+
+
+class _OwnNames(nn.Module):
+    """Names that a module of clnet might want for itself, and what comes before its start."""
+
+    def __init__(self):
+        self.early = 3
+        super().__init__()
+        self._hooks, self._path, self._computed, self._register = [], "x", None, 1
+        self.layer = nn.Linear(2, 1)
+
+    def _changed(self):
+        raise AssertionError("not the program's to call")
+
+    _named = _forget = _take = _get = _changed
+
+    def forward(self, x):
+        return self.layer(x) * self.early
+
+
+def test_programs_have_names_of_their_own():
+    net = _OwnNames()
+    net.load_state_dict(net.state_dict())
+    net.register_forward_hook(lambda module, args, y: y + 1)
+    assert net(clnet.zeros(1, 2)).shape == (1, 1)
+    assert (net._hooks, net._path, net.early) == ([], "x", 3)
+    assert len(list(net.named_parameters())) == 2
+
+
+def test_parameters_and_modules_come_after_the_start():
+    class Early(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(ArgumentError, match="after super"):
+        Early()

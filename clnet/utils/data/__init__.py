@@ -7,6 +7,12 @@ make batches ahead. ``clnet.data`` is the sibling whose batches are NumPy arrays
 
 from __future__ import annotations
 
+from types import ModuleType
+
+from . import collate as _collate
+from . import loader as dataloader  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
+from . import sampler as distributed  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import worker as _worker
 from .collate import default_collate, default_convert
 from .dataset import (
     ChainDataset,
@@ -52,3 +58,6 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+
+_utils = ModuleType("torch.utils.data._utils", "Where packages look for what makes batches.")
+_utils.__dict__.update(collate=_collate, worker=_worker)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from ...errors import DtypeError, ShapeError
 from ...tensor import Tensor, tensor
 
 Make = Callable[[np.ndarray], Any]
+np_str_obj_array_pattern = re.compile("[SaUO]")
+"""Kinds of NumPy's arrays that are no numbers, as packages look for them."""
 
 
 class OnHost:

@@ -1,0 +1,90 @@
+"""``torch._C``: the few names of PyTorch's inside that packages touch as they are imported."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..errors import ClnetError, LinAlgError
+from ..face.attribute import destination
+from ..values.generator import Generator
+from . import differences
+
+__all__ = ["DispatchKey", "DispatchKeySet", "Generator"]
+
+_LinAlgError = LinAlgError
+_OutOfMemoryError = ClnetError
+
+
+class _Keys(type):
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_Keys):
+    """Names of PyTorch's backends, as texts."""
+
+
+class DispatchKeySet:
+    """Several of them.
+
+    Args:
+        key: the first.
+    """
+
+    def __init__(self, key: Any = None) -> None:
+        self.keys = frozenset() if key is None else frozenset([key])
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        made = DispatchKeySet()
+        made.keys = self.keys | other.keys
+        return made
+
+
+class _ExcludeDispatchKeyGuard:  # pyright: ignore[reportUnusedClass] - for packages
+    """A block like any other."""
+
+    def __init__(self, keys: Any) -> None:
+        self.keys = keys
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing was changed."""
+
+
+def _taken(*args: Any, **kwargs: Any) -> None:
+    """A setting of what is not here."""
+
+
+def _disabled_torch_function_impl(  # pyright: ignore[reportUnusedFunction] - for packages
+    func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """The function, called."""
+    return func(*args, **(kwargs or {}))
+
+
+def _no(*args: Any, **kwargs: Any) -> bool:
+    """False."""
+    return False
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, None]:
+    """Device and dtype that arguments of ``to`` name, and PyTorch's flags."""
+    device, dtype = destination("to", args, kwargs)
+    return device, dtype, bool(kwargs.get("non_blocking")), None
+
+
+_nn = ModuleType("torch._C._nn", "Of modules.")
+_nn.__dict__["_parse_to"] = _parse_to
+_get_tracing_state = _log_api_usage_once = _taken
+_are_functorch_transforms_active = _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _no
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith(("_jit_set_", "_jit_override_")):
+        return _taken
+    raise differences.missing("torch._C", name)

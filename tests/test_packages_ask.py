@@ -1,0 +1,153 @@
+"""Names that packages of PyTorch's world import: they are there, and do what they can."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import nn
+from clnet.errors import ArgumentError, ClnetError, GradientError
+from tests.answers import torch
+
+pytestmark = pytest.mark.device
+
+
+def cube(x, y):
+    return (x**3 * y).sum()
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+def test_functional_derivatives_are_pytorchs():
+    host = [np.array([1.0, 2.0], np.float32), np.array([3.0, -1.0], np.float32)]
+    ours, theirs = [clnet.tensor(h) for h in host], [torch.tensor(h) for h in host]
+    mine, peer = clnet.autograd.functional, torch.autograd.functional
+
+    def flat(tree):
+        return [np.asarray(t.tolist()) for t in clnet.utils._pytree.tree_leaves(tree)]
+
+    for name in ("jacobian", "hessian"):
+        got, want = getattr(mine, name)(cube, tuple(ours)), getattr(peer, name)(cube, tuple(theirs))
+        for a, b in zip(flat(got), flat(want), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    for name, v in (("vjp", None), ("jvp", 1), ("vhp", 1), ("hvp", 1)):
+        got = getattr(mine, name)(cube, tuple(ours), None if v is None else tuple(ours))
+        want = getattr(peer, name)(cube, tuple(theirs), None if v is None else tuple(theirs))
+        for a, b in zip(flat(got), flat(want), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    matrix = mine.jacobian(lambda x: x.outer(x), ours[0])
+    assert matrix.shape == (2, 2, 2)
+
+
+def test_functional_says_what_it_takes():
+    x = clnet.ones(2)
+    with pytest.raises(ArgumentError, match="v is given"):
+        clnet.autograd.functional.vjp(lambda x: x * 2, x)
+    with pytest.raises(ArgumentError, match="shapes of the input"):
+        clnet.autograd.functional.jvp(lambda x: x * 2, x, v=clnet.ones(3))
+    with pytest.raises(ArgumentError, match="one number"):
+        clnet.autograd.functional.hessian(lambda x: x * 2, x)
+    with pytest.raises(ArgumentError, match="gives tensors"):
+        clnet.autograd.functional.jacobian(lambda x: 3, x)
+
+
+class Doubled(clnet.autograd.Function):
+    """Overwrites its argument."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    @clnet.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        return grad * 2
+
+
+def test_what_a_function_overwrites_is_its_result():
+    x = clnet.ones(3, requires_grad=True)
+    y = x * 1
+    assert Doubled.apply(y) is y
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0] * 3
+    with pytest.raises(GradientError, match="leaf"):
+        Doubled.apply(clnet.ones(1, requires_grad=True))
+
+
+def test_operators_of_python_have_gradients_and_those_of_cpp_are_named():
+    library = clnet.library
+
+    @library.custom_op("mine::square", mutates_args=())
+    def square(x: clnet.Tensor) -> clnet.Tensor:
+        return x * x
+
+    @square.register_fake
+    def _(x):
+        return x
+
+    square.register_autograd(
+        lambda ctx, grad: grad * 10 * ctx.saved_tensors[0],
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    x = clnet.tensor([1.0, 3.0], requires_grad=True)
+    library.operators.mine.square(x).sum().backward()
+    assert x.grad.tolist() == [10.0, 30.0]
+    assert library.operators.relu is clnet.ops.relu
+    with pytest.raises(ClnetError, match="C\\+\\+"):
+        library.operators.theirs.nms(x)
+    with pytest.raises(OSError, match="load_library"):
+        library.operators.load_library("x.so")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("autograd.function", "autograd.functional", "serialization", "onnx", "multiprocessing"),
+        *("profiler", "utils.model_zoo", "utils.dlpack", "utils.data.dataloader", "compiler"),
+        *("utils.data._utils.collate", "jit.annotations", "_dynamo.utils", "__config__", "_C"),
+        *("ao.quantization", "distributed.nn", "nn.modules.lazy"),
+    ],
+)
+def test_modules_can_be_imported(name):
+    assert importlib.import_module(f"clnet.{name}").__doc__
+
+
+def test_modules_that_are_not_here_say_so_when_they_are_used():
+    with pytest.raises(ArgumentError, match="quantised"):
+        clnet.ao.quantization.prepare(nn.Linear(1, 1))
+    with pytest.raises(ArgumentError, match="exporter"):
+        clnet.onnx.export(nn.Linear(1, 1), (), "x")
+    with pytest.raises(ArgumentError, match=r"clnet\.profile"):
+        clnet.profiler.profile()
+    with pytest.raises(AttributeError, match="differences"):
+        _ = clnet._C.no_such_name
+    assert clnet.ao.quantization.QuantStub()(3) == 3
+    with clnet.profiler.record_function("part"):
+        assert clnet._C._get_tracing_state() is None
+    assert "OpenCL" in clnet.__config__.show()
+    assert not clnet.compiler.is_compiling()
+    with clnet.serialization.safe_globals([int]):
+        assert clnet.serialization.get_safe_globals() == []
+
+
+def test_steps_of_a_profiler_are_counted_as_pytorchs():
+    action = clnet.profiler.schedule(wait=1, warmup=1, active=2, repeat=1, skip_first=1)
+    names = [action(step).name for step in range(7)]
+    assert names == ["NONE", "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE", "NONE"]
+
+
+def test_losses_of_programs_inherit_their_reduction():
+    weighted = nn.modules.loss._WeightedLoss(clnet.ones(3), reduction="sum")
+    assert (weighted.reduction, weighted.weight.shape) == ("sum", (3,))
+    assert nn.modules.loss._Loss(size_average=False).reduction == "sum"
+    assert nn.modules.loss._Loss(reduce=False).reduction == "none"
+    assert isinstance(nn.Conv2d(1, 1, 1), nn.modules.conv._ConvNd)
+    assert isinstance(nn.BatchNorm1d(1), nn.modules.batchnorm._NormBase)
+
+
+def test_arrays_of_other_libraries_come_by_dlpack():
+    x = clnet.utils.dlpack.from_dlpack(np.arange(3, dtype=np.float32))
+    assert x.tolist() == [0.0, 1.0, 2.0]
