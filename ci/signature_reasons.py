@@ -54,7 +54,6 @@ ROOMS: dict[str, str] = {
     r"(torch|Tensor)\.(stft|istft)|fft\..*": "no Fourier transforms yet",
     r"distributions\..*": "no distributions yet",
     r"linalg\.eig\w*": "matrices that are not symmetric have complex eigenvalues",
-    r"special\..*(bessel|polynomial|airy|zeta).*": "functions of physics that no network uses",
     r"utils.data.Distributed\w+": "one device, one process",
 }
 """The same for patterns of names."""

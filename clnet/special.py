@@ -6,19 +6,23 @@ from math import sqrt
 from typing import Any
 
 from . import ops
-from .ops.machinery.function import PUBLIC_OPS
+from .ops.machinery.function import PUBLIC_OPS, Face
 from .tensor import Tensor
 from .values.arguments import checked
 
 _NAMES = """
     digamma=digamma psi=digamma gammaln=lgamma polygamma=polygamma multigammaln=mvlgamma erf=erf
     erfc=erfc erfinv=erfinv exp2=exp2 expit=sigmoid expm1=expm1 log1p=log1p logit=logit round=round
+    gammainc=igamma gammaincc=igammac i0=i0
     log_softmax=log_softmax logsumexp=logsumexp sinc=sinc softmax=softmax xlogy=xlogy
 """
 for _pair in _NAMES.split():
     _name, _, _op = _pair.partition("=")
     if _op in PUBLIC_OPS:
         globals()[_name] = PUBLIC_OPS[_op][0]
+globals().update(
+    {n.removeprefix("special."): f for n, (f, face) in PUBLIC_OPS.items() if Face.SPECIAL in face}
+)
 
 
 @checked

@@ -18,6 +18,7 @@ from .dropouts import *
 from .embedding import *
 from .factor import *
 from .fractional_pool import *
+from .functions import *
 from .gamma import *
 from .group_norms import *
 from .indefinite import *
@@ -36,6 +37,7 @@ from .masked import *
 from .mathematics import *
 from .matmul import *
 from .norm import *
+from .numeric import *
 from .orthogonal import *
 from .padding import *
 from .parts import *

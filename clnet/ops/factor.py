@@ -304,24 +304,48 @@ def _eliminated(x: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @op()
-def cov(x: Tensor, *, correction: int = 1) -> Tensor:
+def cov(
+    x: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
     """The covariances of variables, each a row of observations.
 
     Args:
         x: ``(variables, observations)``, or ``(observations,)``, floating.
         correction: subtracted from the number of observations.
+        fweights: ``(observations,)``, how often each was made.
+        aweights: ``(observations,)``, how much each counts.
 
     Returns:
         ``(variables, variables)``, or of one variable a number.
 
     Raises:
-        ShapeError: if ``x`` has more axes.
+        ShapeError: if ``x`` has more axes, or weights are not those of its observations.
     """
     if x.ndim > 2:
         raise ShapeError("cov", "x has two axes at most", x=x.shape)
     rows = reshape(x, (-1, x.shape[-1] if x.ndim else 1))
-    apart = rows - mean(rows, 1, keepdim=True)
-    y = matmul(apart, conj(apart.transpose(0, 1))) / (rows.shape[1] - correction)
+    for given in (fweights, aweights):
+        if given is not None and given.shape != rows.shape[1:]:
+            law = "a weight belongs to each observation"
+            raise ShapeError("cov", law, x=x.shape, weights=given.shape)
+    weights: Any = fweights
+    if aweights is not None:
+        weights = aweights if fweights is None else fweights * aweights
+    if weights is None:
+        apart = rows - mean(rows, 1, keepdim=True)
+        y = matmul(apart, conj(apart.transpose(0, 1))) / (rows.shape[1] - correction)
+        return y if y.shape[0] != 1 else reshape(y, ())
+    weights = weights.to(rows.dtype)
+    whole = total(weights)
+    lost: Any = correction
+    if aweights is not None and correction:
+        lost = correction * total(weights * aweights) / whole
+    apart = rows - total(rows * weights, 1, keepdim=True) / whole
+    y = matmul(apart, conj((apart * weights).transpose(0, 1))) / (whole - lost)
     return y if y.shape[0] != 1 else reshape(y, ())
 
 

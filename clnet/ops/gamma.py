@@ -11,6 +11,7 @@ from .. import expr as e
 from ..errors import ArgumentError
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
+from .shape import settled
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -169,12 +170,12 @@ def digamma(x: Tensor) -> Tensor:
 
 
 @op(Face.FUNCTION)
-def polygamma(n: int, x: Tensor) -> Tensor:
+def polygamma(n: int, input: Tensor) -> Tensor:  # noqa: A002 - PyTorch's
     """The derivative of order ``n`` of :func:`digamma`; infinite at 0 and below at whole numbers.
 
     Args:
         n: 0 or more, at most 20.
-        x: any shape; whole numbers become float32.
+        input: any shape; whole numbers become float32.
 
     Returns:
         The same shape.
@@ -185,15 +186,27 @@ def polygamma(n: int, x: Tensor) -> Tensor:
     if not 0 <= n <= 20:
         raise ArgumentError("polygamma", "n lies between 0 and 20", n=n)
     if n == 0:
-        return digamma(x)
+        return digamma(input)
     slope = _polygamma(n + 1)
     return evaluate(
         f"polygamma_{n}",
         _polygamma(n),
-        [x],
+        [input],
         result=Result.floating,
         gradient=lambda g, y, x: g * slope(x),
     )
+
+
+@op(Face.METHOD, name="Tensor.polygamma")
+def tensor_polygamma(x: Tensor, n: int) -> Tensor:
+    """:func:`polygamma` with the order last."""
+    return polygamma(n, x)
+
+
+@op(Face.METHOD)
+def polygamma_(x: Tensor, n: int) -> Tensor:
+    """:func:`polygamma` in place; returns the tensor."""
+    return settled(x, polygamma(n, x), inplace=True)
 
 
 @op(_BOTH)

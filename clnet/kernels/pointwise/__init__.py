@@ -3,7 +3,7 @@
 :func:`pointwise` launches an expression on arrays of any strides and chooses among
 ``pointwise_vectors`` (CPUs), ``pointwise_runs`` (GPUs) and ``pointwise_small``;
 :func:`pointwise_many` runs one expression on many arrays in one launch. ``random`` makes each
-number of its place's counter.
+number of its place's counter. ``special`` has functions that take series or recurrences.
 """
 
 from .pointwise import pointwise as pointwise
@@ -15,3 +15,5 @@ from .random_numbers import dropout as dropout
 from .random_numbers import integers as integers
 from .random_numbers import normal as normal
 from .random_numbers import uniform as uniform
+from .special import RECURRENCES as RECURRENCES
+from .special import special as special

@@ -170,6 +170,7 @@ class Face(Flag):
     METHOD = auto()
     FUNCTIONAL = auto()
     LINALG = auto()
+    SPECIAL = auto()
 
 
 EVERYWHERE = Face.FUNCTION | Face.METHOD | Face.FUNCTIONAL
