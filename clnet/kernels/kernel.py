@@ -278,9 +278,9 @@ def joined(*parts: Arguments) -> Named:
     names: _Names = ()
     values: tuple[Any, ...] = ()
     for part in parts:
-        more, further = part if type(part) is tuple else _split(part)
-        names += more
-        values += further
+        more = part if type(part) is tuple else _split(part)
+        names += more[0]
+        values += more[1]
     return names, values
 
 
@@ -291,9 +291,8 @@ def nbytes_of(arrays: Iterable[Array | None]) -> int:
 
 def _split(given: Any) -> Named:
     """Names and values of a mapping or a NamedTuple."""
-    if isinstance(given, Mapping):
-        return tuple(given), tuple(given.values())
-    return given._fields, tuple(given)
+    fields = getattr(given, "_fields", None)
+    return (tuple(given), tuple(given.values())) if fields is None else (fields, tuple(given))
 
 
 def _by_name(given: Params | Named) -> dict[str, Any]:

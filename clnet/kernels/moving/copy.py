@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ...device import HostScalar, Launch, Target
 from ...values.dtypes import DType, Kind, bool_
 from ...values.shapes import Shape, Strides, ceil_div, collapse
 from ..grid import in_groups, items
-from ..kernel import Constraint, Kernel, by_name
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..streaming import STREAM_BYTES, streams
 from .place import place
 from .repeat import repeat, repeats
@@ -64,8 +63,8 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
             return at_once
     if not in_groups(target.traits) and (len(shape) == 1 or shape[-1] >= _LEAST_ROW):
         return [_rows(target, y, x, shape, y_strides, x_strides)]
-    params = {**_types(y, x), "ndim": len(shape)}
-    args = {"n": y.size, **_axes(shape, y_strides, x_strides)}
+    params = joined(_types(y, x), by_name("ndim", len(shape)))
+    args = joined(by_name("n", y.size), _axes(shape, y_strides, x_strides))
     return [_launch(_ELEMENTS, params, args, y, x, **items(target, y.size))]
 
 
@@ -128,23 +127,17 @@ def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
     ]
 
 
-def _types(y: Array, x: Array) -> dict[str, Any]:
+def _types(y: Array, x: Array) -> Named:
     """The C types of both, and whether truth values are made of what is none."""
     moved = (y.dtype.moved_as, y.dtype.moved_as, False)
     made = (y.dtype.ctype, x.dtype.ctype, y.dtype is bool_)
-    names = ("ctype", "source", "to_bool")
-    return dict(zip(names, moved if y.dtype is x.dtype else made, strict=True))
+    return by_name("ctype source to_bool", *(moved if y.dtype is x.dtype else made))
 
 
-def _axes(
-    shape: Sequence[int], y_strides: Sequence[int], x_strides: Sequence[int]
-) -> dict[str, Any]:
+def _axes(shape: Sequence[int], y_strides: Sequence[int], x_strides: Sequence[int]) -> Named:
     """Sizes and steps of axes as arguments; one of one element if there is none."""
-    return {
-        "size_{d}": shape or (1,),
-        "y_stride_{d}": y_strides or (0,),
-        "x_stride_{d}": x_strides or (0,),
-    }
+    axes = (shape or (1,), y_strides or (0,), x_strides or (0,))
+    return by_name("size_{d} y_stride_{d} x_stride_{d}", *axes)
 
 
 def _stored(dtype: DType, value: float | HostScalar) -> float | HostScalar:
@@ -177,14 +170,12 @@ def _rows(
     target: Target, y: Array, x: Array, shape: Shape, y_strides: Strides, x_strides: Strides
 ) -> Launch:
     columns = shape[-1]
-    params = {**_types(y, x), "ndim": max(len(shape) - 1, 1)}
+    params = joined(_types(y, x), by_name("ndim", max(len(shape) - 1, 1)))
     (width,), (group,) = items(target, columns).values()
-    args = {
-        "n": columns,
-        "y_step": y_strides[-1],
-        "x_step": x_strides[-1],
-        **_axes(shape[:-1], y_strides[:-1], x_strides[:-1]),
-    }
+    args = joined(
+        by_name("n y_step x_step", columns, y_strides[-1], x_strides[-1]),
+        _axes(shape[:-1], y_strides[:-1], x_strides[:-1]),
+    )
     return _launch(
         _ROWS, params, args, y, x, global_size=(width, y.size // columns), local_size=(group, 1)
     )
@@ -202,42 +193,44 @@ def _transposed(
     last = len(shape) - 1
     others = [d for d in range(last) if d != axis]
     rows, columns = shape[axis], shape[last]
-    params = {**_types(y, x), "ndim": max(len(others), 1)}
-    args = {
-        "rows": rows,
-        "columns": columns,
-        "y_row": y_strides[axis],
-        "x_column": x_strides[last],
-        **_axes(*([steps[d] for d in others] for steps in (shape, y_strides, x_strides))),
-    }
+    ndim = max(len(others), 1)
+    params = joined(_types(y, x), by_name("ndim", ndim))
+    args = joined(
+        by_name("rows columns y_row x_column", rows, columns, y_strides[axis], x_strides[last]),
+        _axes(
+            [shape[d] for d in others],
+            [y_strides[d] for d in others],
+            [x_strides[d] for d in others],
+        ),
+    )
     count = y.size // (rows * columns)
     if in_groups(target.traits):
         blocks = (ceil_div(columns, _GPU_TILE) * _GPU_TILE, ceil_div(rows, _GPU_TILE) * _GPU_ROWS)
-        params |= {"tile": _GPU_TILE, "group_rows": _GPU_ROWS}
+        params = joined(params, by_name("tile group_rows", _GPU_TILE, _GPU_ROWS))
         sizes = {"global_size": (*blocks, count), "local_size": (_GPU_TILE, _GPU_ROWS, 1)}
         return _launch(_TRANSPOSED_LOCAL, params, args, y, x, **sizes)
     item_bytes = y.dtype.itemsize
     tile = min(4 * target.traits.simd_width // item_bytes, _CPU_TILE)
     if y.dtype is x.dtype and 4 <= item_bytes <= 8 and 2 <= tile <= min(rows, columns):
         whole = all(s % tile == 0 for s in (columns, *y_strides[:-1])) and streams(y, tile)
-        squares = {"ctype": y.dtype.moved_as, "ndim": params["ndim"]}
-        squares |= {"tile": tile, "stream": whole}
+        squares = by_name("ctype ndim tile stream", y.dtype.moved_as, ndim, tile, whole)
+        args = joined(by_name("share", tile * _SQUARES_EACH), args)
         share = tile * _SQUARES_EACH
         sizes = (ceil_div(columns, tile), ceil_div(rows, share), count)
-        return _launch(_SQUARES, squares, {"share": share, **args}, y, x, global_size=sizes)
+        return _launch(_SQUARES, squares, args, y, x, global_size=sizes)
     blocks = (ceil_div(columns, _CPU_TILE), ceil_div(rows, _CPU_TILE), count)
-    params["tile"] = _CPU_TILE
+    params = joined(params, by_name("tile", _CPU_TILE))
     return _launch(_TRANSPOSED, params, args, y, x, global_size=blocks)
 
 
 def _launch(
     kernel: Kernel,
-    params: dict[str, Any],
-    args: dict[str, Any],
+    params: Named,
+    args: Named,
     y: Array,
     x: Array,
     **sizes: tuple[int, ...],
 ) -> Launch:
     return kernel.launch(
-        params, {**args, "y": y, "x": x}, **sizes, flops=0, bytes=y.nbytes + x.nbytes
+        params, joined(args, by_name("y x", y, x)), **sizes, flops=0, bytes=y.nbytes + x.nbytes
     )

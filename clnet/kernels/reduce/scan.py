@@ -103,7 +103,7 @@ def _scan(
         kind,
     )
     if not in_groups(target.traits):
-        steps = {"out_outer": out.outer, "out_step": out.step}
+        steps = (out.outer, out.step)
         launches.append(carry_lines(target, kind.value, extent, _PART, steps, out.array, before))
         return launches
     jobs = outer * (n - _PART) * inner
@@ -128,21 +128,15 @@ def _scan(
 def _parts(target: Target, extent: _Extent, out: _Line, x: _Line, kind: Scan) -> Launch:
     """Each part scanned by itself."""
     outer, n, inner = extent
-    steps = {
-        "out_outer": out.outer,
-        "out_step": out.step,
-        "x_outer": x.outer,
-        "x_step": x.step,
-    }
+    steps = (out.outer, out.step, x.outer, x.step)
     if not in_groups(target.traits):
         return scan_parts(target, kind.value, extent, _PART, steps, out.array, x.array)
     params = {"kind": kind.value, "ctype": x.array.dtype.ctype}
     parts = ceil_div(n, _PART)
     jobs = outer * parts * inner
-    args = joined(
-        by_name("n inner parts part_size", n, inner, parts, _PART),
-        steps,
-        by_name("out x", out.array, x.array),
+    args = by_name(
+        "n inner parts part_size out_outer out_step x_outer x_step out x",
+        *(n, inner, parts, _PART, *steps, out.array, x.array),
     )
     cost = {"flops": outer * n * inner, "bytes": 2 * outer * n * inner * x.array.dtype.itemsize}
     # Neighbouring items of a GPU read neighbouring elements: along the axis, or beside it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ...array import Array
@@ -30,7 +29,7 @@ def scan_parts(
     kind: str,
     extent: tuple[int, int, int],
     part_size: int,
-    steps: Mapping[str, int],
+    steps: tuple[int, ...],
     out: Array,
     x: Array,
 ) -> Launch:
@@ -41,7 +40,7 @@ def scan_parts(
         kind: ``"sum"`` or ``"prod"``.
         extent: outer axes, the axis, neighbours beside it.
         part_size: elements of a part.
-        steps: of ``out`` along the outer axes and the axis, then of ``x``, by name.
+        steps: of ``out`` along the outer axes and the axis, then of ``x``.
         out: at its first element.
         x: at its first element.
     """
@@ -52,9 +51,8 @@ def scan_parts(
         "flops": outer * n * inner,
         "bytes": 2 * outer * n * inner * out.dtype.itemsize,
     }
-    args = joined(
-        by_name("n inner part_size", n, inner, part_size), steps, by_name("out x", out, x)
-    )
+    names = "n inner part_size out_outer out_step x_outer x_step out x"
+    args = by_name(names, n, inner, part_size, *steps, out, x)
     if inner >= lanes:
         units = target.traits.compute_units
         fair = ceil_div(inner, ceil_div(units, outer * parts))
@@ -65,18 +63,18 @@ def scan_parts(
             global_size=(ceil_div(inner, chunk), parts, outer),
             **cost,
         )
-    out_step = steps["out_step"]
+    _, out_step, _, x_step = steps
     past_caches = (
         inner == 1
         and part_size % lanes == 0
-        and (out_step, steps["x_step"]) in ((1, 1), (-1, -1))
+        and (out_step, x_step) in ((1, 1), (-1, -1))
         and streams_rows(
             out.view(out.shape, out.strides, out.offset + min(0, out_step) * (n - 1)), n, lanes
         )
     )
-    streamed = by_name("lanes reverse", lanes if past_caches else 0, past_caches and out_step < 0)
+    streamed = (lanes if past_caches else 0, past_caches and out_step < 0)
     return _SCAN_LINES.launch(
-        joined(by_name("kind ctype lines", kind, ctype, _LINES), streamed),
+        by_name("kind ctype lines lanes reverse", kind, ctype, _LINES, *streamed),
         joined(by_name("outers parts", outer, parts), args),
         global_size=(ceil_div(outer * parts * inner, _LINES),),
         **cost,
@@ -88,7 +86,7 @@ def carry_lines(
     kind: str,
     extent: tuple[int, int, int],
     part_size: int,
-    steps: Mapping[str, int],
+    steps: tuple[int, ...],
     out: Array,
     before: Array,
 ) -> Launch:
@@ -99,7 +97,7 @@ def carry_lines(
         kind: ``"sum"`` or ``"prod"``.
         extent: outer axes, the axis, neighbours beside it.
         part_size: elements of a part.
-        steps: of ``out`` along the outer axes and the axis, by name.
+        steps: of ``out`` along the outer axes and the axis.
         out: at its first element.
         before: ``(outer, parts - 1, inner)``, dense.
     """
@@ -107,10 +105,9 @@ def carry_lines(
     parts, item = ceil_div(n, part_size), out.dtype.itemsize
     return _CARRY.launch(
         by_name("kind ctype lanes", kind, out.dtype.ctype, lanes_of(target, item)),
-        joined(
-            by_name("n inner parts part_size", n, inner, parts, part_size),
-            steps,
-            by_name("out before", out, before),
+        by_name(
+            "n inner parts part_size out_outer out_step out before",
+            *(n, inner, parts, part_size, *steps, out, before),
         ),
         global_size=(parts - 1, outer),
         flops=outer * (n - part_size) * inner,

@@ -55,7 +55,7 @@ class Lines(NamedTuple):
         """A launch of which each work-item takes some lines that lie in one piece."""
         elements = self.outer * self.n
         each = jobs_per_item(target, self.outer, elements, per_unit=32, least=2048)
-        args = joined(by_name("rows rows_per_item", self.outer, each), args)
+        args = joined(args, by_name("rows rows_per_item", self.outer, each))
         return kernel.launch(params, args, global_size=(ceil_div(self.outer, each),), **cost)
 
     def by_groups(
