@@ -15,7 +15,7 @@ from ...errors import ArgumentError
 from ...values.dtypes import DType, Kind, from_name, int32, int64
 from ...values.shapes import ceil_div
 from ..grid import in_groups, jobs_per_item, lanes_of
-from ..kernel import Constraint, Kernel
+from ..kernel import Constraint, Kernel, Named, by_name, joined
 
 
 class Reduction(Enum):
@@ -84,11 +84,11 @@ class _Problem(NamedTuple):
 
     @property
     def outs(self) -> int:
-        return prod(axis.size for axis in self.kept)
+        return prod([axis.size for axis in self.kept])
 
     @property
     def total(self) -> int:
-        return prod(axis.size for axis in self.reduced)
+        return prod([axis.size for axis in self.reduced])
 
     @property
     def columns(self) -> bool:
@@ -220,36 +220,25 @@ def _launch(
     divisor: int | None = None,
 ) -> Launch:
     """One launch; ``divisor`` when other than the number of elements this launch reduces."""
-    args: dict[str, Any] = {
-        "parts": parts,
-        "part_stride": part_stride,
-        "kept_size{i}": [axis.size for axis in problem.kept],
-        "kept_x{i}": [axis.x for axis in problem.kept],
-        "kept_out{i}": [axis.out for axis in problem.kept],
-        "reduced_size{i}": [axis.size for axis in problem.reduced],
-        "reduced_x{i}": [axis.x for axis in problem.reduced],
-        "out": problem.out,
-        "x": problem.x,
-    }
+    kept, reduced = zip(*problem.kept, strict=True), tuple(zip(*problem.reduced, strict=True))
+    args = by_name(
+        "parts part_stride kept_size{i} kept_x{i} kept_out{i} reduced_size{i} reduced_x{i} out x",
+        *(parts, part_stride, *kept, *reduced[:2], problem.out, problem.x),
+    )
     if problem.mean:
-        args["divisor"] = float(problem.total if divisor is None else divisor)
+        total = problem.total if divisor is None else divisor
+        args = joined(args, by_name("divisor", float(total)))
     if in_groups(target.traits):
-        return _group(target, problem, args)
-    return (_columns if problem.columns else _rows)(target, problem, args)
+        return _group(target, problem, parts, args)
+    return (_columns if problem.columns else _rows)(target, problem, parts, args)
 
 
-def _params(problem: _Problem) -> dict[str, Any]:
+def _params(problem: _Problem) -> Named:
     """The parameters that all kernels have."""
-    return {
-        "kind": problem.join,
-        "load": problem.load,
-        "ctype": problem.x.dtype.ctype,
-        "out_ctype": problem.out.dtype.ctype,
-        "acc": problem.acc.ctype,
-        "mean": problem.mean,
-        "kept_rank": len(problem.kept),
-        "reduced_rank": len(problem.reduced),
-    }
+    ranks = (len(problem.kept), len(problem.reduced))
+    types = (problem.x.dtype.ctype, problem.out.dtype.ctype, problem.acc.ctype)
+    names = "kind load mean ctype out_ctype acc kept_rank reduced_rank"
+    return by_name(names, problem.join, problem.load, problem.mean, *types, *ranks)
 
 
 def _flat(problem: _Problem) -> str:
@@ -267,34 +256,26 @@ def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
     }
 
 
-def _rows(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
-    parts = args["parts"]
-    jobs = problem.outs * parts
-    params = {
-        **_params(problem),
-        "lanes": lanes_of(target, problem.acc.itemsize),
-        "dense": problem.reduced[-1].x == 1,
-        "flat": _flat(problem),
-    }
-    per_item = jobs_per_item(target, jobs, problem.outs * problem.total)
-    args |= {"total": problem.total, "part_size": ceil_div(problem.total, parts)}
+def _rows(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
+    jobs, total = problem.outs * parts, problem.total
+    per_item = jobs_per_item(target, jobs, problem.outs * total)
+    how = (lanes_of(target, problem.acc.itemsize), problem.reduced[-1].x == 1, _flat(problem))
+    numbers = (jobs, per_item, total, ceil_div(total, parts))
     return ROWS.launch(
-        params,
-        {"jobs": jobs, "jobs_per_item": per_item, **args},
+        joined(_params(problem), by_name("lanes dense flat", *how)),
+        joined(by_name("jobs jobs_per_item total part_size", *numbers), args),
         global_size=(ceil_div(jobs, per_item),),
         **_cost(problem, parts),
     )
 
 
-def _columns(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
-    parts = args["parts"]
-    lanes = lanes_of(target, problem.acc.itemsize)
+def _columns(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
+    lanes, total = lanes_of(target, problem.acc.itemsize), problem.total
     width = problem.kept[-1].size
     blocks = ceil_div(width, _COLUMN_BLOCK)
-    args |= {"rows_total": problem.total, "part_rows": ceil_div(problem.total, parts)}
     return COLUMNS.launch(
-        {**_params(problem), "lanes": lanes, "block": _COLUMN_BLOCK},
-        {"blocks": blocks, **args},
+        joined(_params(problem), by_name("lanes block", lanes, _COLUMN_BLOCK)),
+        joined(by_name("blocks rows_total part_rows", blocks, total, ceil_div(total, parts)), args),
         global_size=(problem.outs // width * blocks * parts,),
         **_cost(problem, parts),
     )
@@ -313,21 +294,14 @@ def _group_shape(target: Target, problem: _Problem) -> tuple[int, int]:
     return share, group // share
 
 
-def _group(target: Target, problem: _Problem, args: dict[str, Any]) -> Launch:
+def _group(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
     share, kept = _group_shape(target, problem)
-    parts = args["parts"]
-    params = {
-        **_params(problem),
-        "flat": _flat(problem),
-        "group": share * kept,
-        "reduce_items": share,
-        "kept_fast": problem.columns,
-    }
-    args |= {"total": problem.total, "part_size": ceil_div(problem.total, parts)}
+    group, total = share * kept, problem.total
+    how = (_flat(problem), group, share, problem.columns)
     return GROUP.launch(
-        params,
-        {"outs": problem.outs, **args},
-        global_size=(ceil_div(problem.outs, kept) * parts * share * kept,),
-        local_size=(share * kept,),
+        joined(_params(problem), by_name("flat group reduce_items kept_fast", *how)),
+        joined(by_name("outs total part_size", problem.outs, total, ceil_div(total, parts)), args),
+        global_size=(ceil_div(problem.outs, kept) * parts * group,),
+        local_size=(group,),
         **_cost(problem, parts),
     )
