@@ -6,9 +6,8 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from ..array import Array
@@ -54,15 +53,16 @@ class Rendered:
         name: the ``__kernel``'s name.
         options: build options.
         params: the def's arguments by name.
+        arrangements: for each order that arguments were given in, what :meth:`arrangement` made.
         origin: template and parameters, for messages.
     """
 
-    __slots__ = ("_arranged", "_kernel", "_text", "name", "options", "params")
+    __slots__ = ("_kernel", "_text", "arrangements", "name", "options", "params")
 
     def __init__(self, kernel: Kernel, params: Mapping[str, Any]) -> None:
         self._kernel = kernel
         self._text: str | None = None
-        self._arranged: dict[_Names, _Arrange] = {}
+        self.arrangements: dict[_Names, _Arrange] = {}
         self.params = params
         self.name = kernel.name
         self.options = kernel.options
@@ -82,22 +82,11 @@ class Rendered:
             self._text = render(self._kernel.template, self.name, self.params)
         return self._text
 
-    def arranged(self, args: Named) -> tuple[Any, ...]:
-        """Arguments given by name, in the kernel's order; an array is its storage and offset.
+    def arrangement(self, texts: _Names) -> _Arrange:
+        """What takes values of these names to the kernel's order; an array is storage and offset.
 
-        Raises:
-            TemplateError: if one is missing, or the kernel has none of that name.
-        """
-        names, values = args
-        arrange = self._arranged.get(names)
-        if arrange is None:
-            arrange = self._arranged[names] = self._arrangement(" ".join(names).split())
-        return arrange(*values)
-
-    def _arrangement(self, names: Sequence[str]) -> _Arrange:
-        """What takes values of these names to the kernel's order.
-
-        Of a kernel of ``n``, ``y`` and two ``s_{j}``, which has no ``bias`` with its parameters,
+        It raises a ``TemplateError`` where a name is missing, or the kernel has none such. Of a
+        kernel of ``n``, ``y`` and two ``s_{j}``, which has no ``bias`` with its parameters,
         the names ``y n s_{j} bias`` make this function::
 
             lambda v0, v1, v2, v3: (
@@ -105,7 +94,7 @@ class Rendered:
                 if len(v2) == 2 and absent(v3) else misfit(v0, v1, v2, v3)
             )
         """
-        declared = self._kernel.declared
+        declared, names = self._kernel.declared, " ".join(texts).split()
         values = {name: f"v{at}" for at, name in enumerate(names)}
         counts: Counter[str] = Counter()
         order: list[str] = []
@@ -127,7 +116,8 @@ class Rendered:
             return misfit
         listed, given = "".join(f"{each}, " for each in order), ", ".join(values.values())
         code = f"lambda {given}: ({listed}) if {' and '.join(laws) or True} else misfit({given})"
-        return eval(code, {"absent": _absent, "misfit": misfit})
+        arrange = eval(code, {"absent": _absent, "misfit": misfit})
+        return self.arrangements.setdefault(texts, arrange)
 
     def _misfit(self, args: Mapping[str, Any], counts: Mapping[str, int]) -> TemplateError:
         known = self._kernel.declared.names
@@ -255,10 +245,11 @@ class Kernel:
             TemplateError: if a name is missing or unknown, or parameters break a constraint.
         """
         kernel = self.bind(params)
-        ordered = kernel.arranged(args if type(args) is tuple else _split(args))
+        names, values = args if type(args) is tuple else _split(args)
+        arrange = kernel.arrangements.get(names) or kernel.arrangement(names)
         if local_size is None:
             local_size = (1,) * len(global_size)
-        return Launch(kernel, global_size, local_size, ordered, flops=flops, bytes=bytes)
+        return Launch(kernel, global_size, local_size, arrange(*values), flops=flops, bytes=bytes)
 
 
 def by_name(names: str, *values: Any) -> Named:
@@ -301,21 +292,13 @@ def _by_name(given: Params | Named) -> dict[str, Any]:
 
 
 def named(names: str, *values: Any) -> dict[str, Any]:
-    """Values by name: ``named("h w", 3, 4)`` is ``{"h": 3, "w": 4}``.
+    """The same as a dict: ``named("h w", 3, 4)`` is ``{"h": 3, "w": 4}``.
 
     Args:
         names: with spaces between them.
         values: as many.
     """
-    return _maker(names)(*values)
-
-
-@cache
-def _maker(names: str) -> Callable[..., dict[str, Any]]:
-    # A quarter of the time of dict(zip(...)): ops that are not compiled lower launches every time.
-    arguments = names.split()
-    items = ", ".join(f"{name!r}: {name}" for name in arguments)
-    return eval(f"lambda {', '.join(arguments)}: {{{items}}}")
+    return dict(zip(names.split(), values, strict=True))
 
 
 def ints(*numbers: int) -> bytes:

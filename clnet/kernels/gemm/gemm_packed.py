@@ -142,7 +142,7 @@ def packed(target: Target, problem: Problem, panels: Array | None = None) -> lis
         Its launches, in order.
     """
     if panels is not None:
-        problem = replace(problem, b=panels.view(problem.b.shape, panels.strides))
+        problem = problem._replace(b=panels.view(problem.b.shape, panels.strides))
     used = problem.memory().nbytes
     if used:  # operands in scratch memory leave less of it
         target = replace(target, workspace_limit=max(target.workspace_limit - used, 0))
@@ -183,7 +183,7 @@ def _blocked(
     if blocking.prepacked and not ready:
         panels = place_panels(memory, _form(params), problem)
         launches.append(pack(_form(params), problem, panels))
-        problem = replace(problem, b=panels)
+        problem = problem._replace(b=panels)
     units = target.traits.compute_units
     if blocking.slices == 1:
         return [*launches, _multiply(params, blocking, problem, 0, units)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import HostScalar, Scratch
 from ...values.shapes import collapse
-from ..kernel import Named, by_name, ints, joined, longs
+from ..kernel import Named, by_name, ints, longs
 from .gemm_finish import Finish, FinishParams
 
 BATCH_AXES = 2
@@ -37,8 +36,7 @@ class Product(NamedTuple):
     layout: str
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """``out = finish(activation(alpha * a @ b + beta * out + bias))`` over two batch axes.
 
     Attributes:
@@ -104,9 +102,8 @@ class Problem:
     def transposed(self) -> Problem:
         """The same product as ``out^T = b^T @ a^T``."""
         flipped = {"m": "n", "n": "m", None: None}[self.bias_axis]
-        return replace(
-            self, out=_flip(self.out), a=_flip(self.b), b=_flip(self.a), bias_axis=flipped
-        )
+        out, a, b = _flip(self.out), _flip(self.b), _flip(self.a)
+        return self._replace(out=out, a=a, b=b, bias_axis=flipped)
 
     def memory(self) -> Scratch:
         """Scratch memory beside that which operands may lie in."""
@@ -119,8 +116,7 @@ class Problem:
             sums: ``(slices, outer, inner, m, n)``.
         """
         first = sums.view(sums.shape[1:], sums.strides[1:])
-        return replace(
-            self,
+        return self._replace(
             out=first,
             alpha=1.0,
             beta=0.0,
@@ -149,11 +145,9 @@ class Problem:
             sizes: of :meth:`sizes`.
             out_slice: how far slices of sums lie apart.
         """
-        return joined(
-            by_name("strides sizes", self.strides(out_slice), sizes),
-            by_name("out a b bias", self.out, self.a, self.b, self.bias),
-            self.factors(),
-        )
+        operands = (self.out, self.a, self.b, self.bias, self.alpha, self.beta)
+        names = "strides sizes out a b bias alpha beta"
+        return by_name(names, self.strides(out_slice), sizes, *operands)
 
     def finish_params(self, width: int) -> FinishParams | None:
         """The kernels' parameter ``finish``, of vectors of so many lanes."""
@@ -237,8 +231,9 @@ def problems(
         )
         x, y, z = views
         problem = Problem(x, y, z, alpha, beta, bias, bias_axis, activation, finish)
-        problem = _merge_rows(problem)
-        problem = _merge_rows(problem.transposed()).transposed()
+        if x.shape[1] > 1:
+            problem = _merge_rows(problem)
+            problem = _merge_rows(problem.transposed()).transposed()
         if problem.out.strides[3] != 1 and problem.out.strides[2] == 1:
             problem = problem.transposed()
         found.append(problem)
@@ -259,7 +254,7 @@ def _merge_rows(problem: Problem) -> Problem:
         return array.view(shape, (outer, 0, inner if m == 1 else row, column))
 
     once = b.view((b.shape[0], 1, *b.shape[2:]), (b.strides[0], 0, *b.strides[2:]))
-    return replace(problem, out=rows(out), a=rows(a), b=once)
+    return problem._replace(out=rows(out), a=rows(a), b=once)
 
 
 def _layout(array: Array) -> str:

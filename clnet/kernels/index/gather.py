@@ -57,27 +57,20 @@ def gather_rows(
     if y.size == 0:
         return []
     outer, n, inner = y.shape
-    params = joined(
-        by_name("ctype index_type", y.dtype.moved_as, index.dtype.ctype),
-        by_name("missing wrap check", _missing(y.dtype), wrap, check is not None),
+    types = (y.dtype.moved_as, index.dtype.ctype)
+    params = by_name(
+        "ctype index_type missing wrap check",
+        *(*types, _missing(y.dtype), wrap, check is not None),
     )
-    args = joined(
-        by_name("outer n inner limit", outer, n, inner, x.shape[1]),
-        by_name("x_outer x_row", x.strides[0], x.strides[1]),
-        by_name("y x index", y, x, index),
+    args = by_name(
+        "outer n inner limit x_outer x_row y x index",
+        *(outer, n, inner, x.shape[1], *x.strides[:2], y, x, index),
     )
     kernel, sizes = _ROW_ELEMENTS, items(target, y.size)
     if not in_groups(target.traits) and inner >= _CPU_LEAST_ROW:
         kernel, sizes = _ROWS, {"global_size": (n, outer)}
-    return [
-        kernel.launch(
-            params,
-            args,
-            **sizes,
-            flops=0,
-            bytes=2 * y.nbytes + index.nbytes,
-        ).reporting(check)
-    ]
+    moved = 2 * y.nbytes + index.nbytes
+    return [kernel.launch(params, args, **sizes, flops=0, bytes=moved).reporting(check)]
 
 
 def gather_rows_gradient(

@@ -63,8 +63,10 @@ def avg_pool(
         return [avg_pool_vectors(target, y, x, window, lanes, **how)]
     params = joined(
         _types(y),
-        by_name("by_rows unchecked", by_rows(target), unchecked(target, window, y, x)),
-        by_name("include_pad divisor", include_pad, divisor),
+        by_name(
+            "by_rows unchecked include_pad divisor",
+            *(by_rows(target), unchecked(target, window, y, x), include_pad, divisor),
+        ),
         window.params(dilated=False),
     )
     return [

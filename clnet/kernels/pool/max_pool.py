@@ -47,16 +47,13 @@ def max_pool(
     lanes = lanes_inside(target, window, y, x)
     if lanes and index_type == "int":
         return [max_pool_vectors(target, y, x, index, window, lanes)]
-    positions = {} if index is None else {"index": index}
-    params = joined(
-        by_name("ctype index_type with_index", y.dtype.ctype, index_type, index is not None),
-        by_name("by_rows unchecked", by_rows(target), unchecked(target, window, y, x)),
-        window.params(),
-    )
+    how = (index is not None, by_rows(target), unchecked(target, window, y, x))
+    names = "ctype index_type with_index by_rows unchecked"
+    params = joined(by_name(names, y.dtype.ctype, index_type, *how), window.params())
     return [
         _MAX_POOL.launch(
             params,
-            joined(plane_sizes(y, y, x), by_name("y x", y, x), positions),
+            joined(plane_sizes(y, y, x), by_name("y x index", y, x, index)),
             **plane_items(target, y),
             flops=y.size * window.kh * window.kw,
             bytes=x.nbytes + y.nbytes + (0 if index is None else index.nbytes),

@@ -11,7 +11,7 @@ from ...values.dtypes import Kind, from_name
 from ...values.shapes import ceil_div, round_up
 from ..gemm import gemm
 from ..grid import lanes_of
-from ..kernel import Constraint, Kernel, longs, named
+from ..kernel import Constraint, Kernel, longs
 from . import attention_tiles
 from .attention_tiles import Part
 
@@ -19,6 +19,7 @@ _LAWS = (
     Constraint("tile % 4 == 0", "keys are taken four at a time"),
     Constraint("lanes == 1 or not shared", "work-items with vectors run alone"),
 )
+_MASK_STEPS = ("mask_batch", "mask_head", "mask_row", "mask_key")
 FORWARD = Kernel("attention", "softmax/attention.mako", constraints=_LAWS)
 GRAD_Q = Kernel("attention_grad_q", "softmax/attention.mako", constraints=_LAWS)
 GRAD_KV = Kernel("attention_grad_kv", "softmax/attention.mako", constraints=_LAWS)
@@ -59,7 +60,7 @@ class Drop(NamedTuple):
     def args(self) -> dict[str, Any]:
         """The kernels' arguments."""
         factor = 1 / (1 - self.p) if self.p < 1 else 0.0
-        return named("p seed offset spread_by", self.p, self.seed, self.offset, factor)
+        return {"p": self.p, "seed": self.seed, "offset": self.offset, "spread_by": factor}
 
 
 def attention(
@@ -101,7 +102,7 @@ def attention(
         return []
     work = _Work(target, _Shape.of(q, k, v), (q, k, v), mask, scores, drop)
     kernels = (FORWARD, attention_tiles.FORWARD)
-    operands = named("y lse q k v", y, lse, q, k, v)
+    operands = {"y": y, "lse": lse, "q": q, "k": k, "v": v}
     return [work.launch(kernels, operands, over=work.shape.rows, products=2)]
 
 
@@ -144,7 +145,7 @@ def attention_grad(
     """
     _require_dense(*grads, lse, delta)
     gq, gk, gv = grads
-    inputs = named("gy lse delta q k v", gy, lse, delta, q, k, v)
+    inputs = {"gy": gy, "lse": lse, "delta": delta, "q": q, "k": k, "v": v}
     work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores, drop)
     parts = attention_tiles.parts_with_slopes(target, q, v, dropped=drop is not None)
     # Numbers of dropped weights count from the first head on.
@@ -276,8 +277,11 @@ class _Work(NamedTuple):
             + (0 if mask is None else mask.nbytes),
         }
         args: dict[str, Any] = {
-            **named("rows keys heads", shape.rows, shape.keys, shape.heads),
-            **named("scale mask", scores.scale, mask),
+            "rows": shape.rows,
+            "keys": shape.keys,
+            "heads": shape.heads,
+            "scale": scores.scale,
+            "mask": mask,
             **operands,
         }
         if by is None:
@@ -291,7 +295,7 @@ class _Work(NamedTuple):
             steps = (None,) * 4 if mask is None else mask.strides
             return plain.launch(
                 {**self._params(), **params},
-                {**args, **named("mask_batch mask_head mask_row mask_key", *steps)},
+                {**args, **dict(zip(_MASK_STEPS, steps, strict=True))},
                 global_size=(round_up(ceil_div(over, rows), params["group"]), shape.batch),
                 local_size=(params["group"], 1),
                 **cost,
@@ -318,8 +322,12 @@ class _Work(NamedTuple):
         ctype, mask = self.moved[0].dtype.ctype, self.mask
         kind = ctype if mask is None else mask.dtype.ctype
         return {
-            **named("ctype head value_head", ctype, self.shape.head, self.shape.value_head),
-            **named("causal mask mask_ctype", self.scores.causal, _kind(mask), kind),
+            "ctype": ctype,
+            "head": self.shape.head,
+            "value_head": self.shape.value_head,
+            "causal": self.scores.causal,
+            "mask": _kind(mask),
+            "mask_ctype": kind,
         }
 
     def _lanes(self) -> tuple[int, dict[str, Any]]:
@@ -333,7 +341,13 @@ class _Work(NamedTuple):
             fitting = traits.local_memory_bytes // row_bytes // _BLOCK * _BLOCK
             # Rows too long for local memory are read from where they are.
             shared, tile = fitting > 0, min(_TILE, fitting) or _TILE
-        return lanes, named("acc lanes tile shared group", acc.ctype, lanes, tile, shared, group)
+        return lanes, {
+            "acc": acc.ctype,
+            "lanes": lanes,
+            "tile": tile,
+            "shared": shared,
+            "group": group,
+        }
 
     def _strides(self) -> bytes:
         steps = [step for x in self.moved for step in x.strides[:3]]

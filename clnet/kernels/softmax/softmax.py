@@ -130,22 +130,21 @@ def _launch(
     rows, columns, group = kernels
     acc = from_name(out.dtype.compute)
     params = by_name("log ctype acc", log, out.dtype.ctype, acc.ctype)
-    rows_args = by_name("n y x" if len(inputs) == 1 else "n gx gy y", lines.n, out, *inputs)
-    args = joined(rows_args, by_name("inner", lines.inner))
+    args = by_name("n y x" if len(inputs) == 1 else "n gx gy y", lines.n, out, *inputs)
     exps = _EXP_FLOPS if len(inputs) == 1 or log else 0
     cost: dict[str, Any] = {"flops": out.size * (4 + exps), "bytes": out.nbytes * (1 + len(inputs))}
     if in_groups(target.traits):
-        args = joined(by_name("sums", lines.count), args)
+        args = joined(args, by_name("sums inner", lines.count, lines.inner))
         return [lines.by_groups(lines.group_shape(target), group, params, args, **cost)]
     lanes = lanes_of(target, acc.itemsize)
     if lines.inner == 1:
         params = joined(params, by_name("lanes stream", lanes, streams_rows(out, lines.n, lanes)))
-        return [lines.by_rows(target, rows, params, rows_args, **cost)]
+        return [lines.by_rows(target, rows, params, args, **cost)]
     blocks = ceil_div(lines.inner, lanes)
     return [
         columns.launch(
             joined(params, by_name("lanes", lanes)),
-            joined(by_name("blocks", blocks), args),
+            joined(args, by_name("blocks inner", blocks, lines.inner)),
             global_size=(lines.outer * blocks,),
             **cost,
         )
