@@ -3,14 +3,36 @@
 from .alexnet import AlexNet, alexnet
 from .cifar_resnet import CifarResNet, resnet14, resnet14_bn, resnet20, resnet56
 from .cnn import CNN
+from .convnext import ConvNeXt, convnext_base, convnext_small, convnext_tiny
 from .densenet import DenseNet, densenet121
 from .ece408 import ECE408, ece408
+from .efficientnet import (
+    EfficientNet,
+    efficientnet_b0,
+    efficientnet_b1,
+    efficientnet_b2,
+    efficientnet_b3,
+    efficientnet_b4,
+)
 from .gpt import GPT, gpt, gpt2
 from .language import LSTMLanguageModel, lstm_language_model
 from .lenet import LeNet
 from .mlp import MLP
+from .mnasnet import MNASNet, mnasnet1_0
 from .mobilenet import MobileNetV2, mobilenet_v2
-from .resnet import ResNet, resnet18, resnet34, resnet50, resnet101
+from .mobilenet_v3 import MobileNetV3, mobilenet_v3_large, mobilenet_v3_small
+from .resnet import (
+    ResNet,
+    resnet18,
+    resnet34,
+    resnet50,
+    resnet101,
+    resnet152,
+    resnext50_32x4d,
+    resnext101_32x8d,
+    wide_resnet50_2,
+    wide_resnet101_2,
+)
 from .shi import (
     SHI_NETWORKS,
     ShiNetwork,
@@ -21,9 +43,11 @@ from .shi import (
     shi_lstm,
     shi_resnet56,
 )
+from .shufflenet import ShuffleNetV2, shufflenet_v2_x0_5, shufflenet_v2_x1_0
 from .squeezenet import SqueezeNet, squeezenet1_0, squeezenet1_1
 from .unet import UNet, unet
 from .vgg import VGG, vgg11, vgg11_bn, vgg13, vgg13_bn, vgg16, vgg16_bn, vgg19, vgg19_bn
+from .vision_transformer import VisionTransformer, vit_b_16, vit_b_32, vit_l_16
 
 __all__ = [
     "CNN",
@@ -34,25 +58,42 @@ __all__ = [
     "VGG",
     "AlexNet",
     "CifarResNet",
+    "ConvNeXt",
     "DenseNet",
+    "EfficientNet",
     "LSTMLanguageModel",
     "LeNet",
+    "MNASNet",
     "MobileNetV2",
+    "MobileNetV3",
     "ResNet",
     "ShiNetwork",
+    "ShuffleNetV2",
     "SqueezeNet",
     "UNet",
+    "VisionTransformer",
     "alexnet",
     "alexnet_r",
     "alexnet_s",
+    "convnext_base",
+    "convnext_small",
+    "convnext_tiny",
     "densenet121",
     "ece408",
+    "efficientnet_b0",
+    "efficientnet_b1",
+    "efficientnet_b2",
+    "efficientnet_b3",
+    "efficientnet_b4",
     "fcn_r",
     "fcn_s",
     "gpt",
     "gpt2",
     "lstm_language_model",
+    "mnasnet1_0",
     "mobilenet_v2",
+    "mobilenet_v3_large",
+    "mobilenet_v3_small",
     "resnet14",
     "resnet14_bn",
     "resnet18",
@@ -61,8 +102,13 @@ __all__ = [
     "resnet50",
     "resnet56",
     "resnet101",
+    "resnet152",
+    "resnext50_32x4d",
+    "resnext101_32x8d",
     "shi_lstm",
     "shi_resnet56",
+    "shufflenet_v2_x0_5",
+    "shufflenet_v2_x1_0",
     "squeezenet1_0",
     "squeezenet1_1",
     "unet",
@@ -74,4 +120,9 @@ __all__ = [
     "vgg16_bn",
     "vgg19",
     "vgg19_bn",
+    "vit_b_16",
+    "vit_b_32",
+    "vit_l_16",
+    "wide_resnet50_2",
+    "wide_resnet101_2",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import nn
 from ..tensor import Tensor
 from .initial import drawn_later, he_normal
+from .parts import divisible
 
 # Expansion, channels, blocks and first stride of each stage: table 2 of the paper.
 _STAGES = (
@@ -16,7 +17,6 @@ _STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-_LEAST_CHANNELS = 8  # channel counts are multiples of it
 
 
 def _unit(
@@ -71,15 +71,15 @@ class MobileNetV2(nn.Module):
     ) -> None:
         super().__init__()
         with drawn_later():
-            planes = _divisible(32 * width_mult)
+            planes = divisible(32 * width_mult)
             layers: list[nn.Module] = [_unit(3, planes, 3, stride=2)]
             for expansion, channels, count, first_stride in _STAGES:
-                width = _divisible(channels * width_mult)
+                width = divisible(channels * width_mult)
                 for i in range(count):
                     stride = first_stride if i == 0 else 1
                     layers.append(InvertedResidual(planes, width, stride, expansion))
                     planes = width
-            last = _divisible(1280 * max(1.0, width_mult))
+            last = divisible(1280 * max(1.0, width_mult))
             self.features = nn.Sequential(*layers, _unit(planes, last, 1))
             self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(last, num_classes))
         he_normal(self, linear_std=0.01)
@@ -94,10 +94,3 @@ def mobilenet_v2(
 ) -> MobileNetV2:
     """MobileNetV2; arguments as :class:`MobileNetV2`'s."""
     return MobileNetV2(num_classes, width_mult=width_mult, dropout=dropout)
-
-
-def _divisible(channels: float) -> int:
-    """The nearest multiple of 8 that is not below by more than a tenth."""
-    rounded = int(channels + _LEAST_CHANNELS / 2) // _LEAST_CHANNELS * _LEAST_CHANNELS
-    rounded = max(rounded, _LEAST_CHANNELS)
-    return rounded if rounded >= 0.9 * channels else rounded + _LEAST_CHANNELS

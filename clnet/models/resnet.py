@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import nn
+from ..errors import ArgumentError
 from ..tensor import Tensor
 from .initial import drawn_later, he_normal, zero
 
@@ -41,19 +42,30 @@ class Bottleneck(nn.Module):
 
     Args:
         inplanes: channels of ``x``.
-        planes: channels of the first two convolutions, a quarter of the last's.
+        planes: a quarter of the channels of the last convolution.
         stride: of the second.
+        groups: of the second (ResNeXt, Xie et al. 2017).
+        base_width: channels of each group of the first two, where ``planes`` is 64.
     """
 
     expansion = 4
 
-    def __init__(self, inplanes: int, planes: int, stride: int = 1) -> None:
+    def __init__(
+        self,
+        inplanes: int,
+        planes: int,
+        stride: int = 1,
+        *,
+        groups: int = 1,
+        base_width: int = 64,
+    ) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inplanes, planes, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(planes)
-        self.conv2 = nn.Conv2d(planes, planes, 3, stride=stride, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(planes)
-        self.conv3 = nn.Conv2d(planes, 4 * planes, 1, bias=False)
+        width = planes * base_width // 64 * groups
+        self.conv1 = nn.Conv2d(inplanes, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, groups=groups, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * planes, 1, bias=False)
         self.bn3 = nn.BatchNorm2d(4 * planes)
         self.relu = nn.ReLU()
         self.downsample = _downsample(inplanes, 4 * planes, stride)
@@ -82,6 +94,11 @@ class ResNet(nn.Module):
         layers: blocks of the four stages.
         num_classes: outputs.
         zero_init_residual: whether every block is the identity at first.
+        groups: of a bottleneck's 3x3 convolution.
+        width_per_group: its channels in a group, in the first stage.
+
+    Raises:
+        ArgumentError: if blocks other than bottlenecks are to have groups or another width.
     """
 
     def __init__(
@@ -91,8 +108,18 @@ class ResNet(nn.Module):
         *,
         num_classes: int = 1000,
         zero_init_residual: bool = False,
+        groups: int = 1,
+        width_per_group: int = 64,
     ) -> None:
         super().__init__()
+        sizes: dict[str, int] = {}
+        if (groups, width_per_group) != (1, 64):
+            if not issubclass(block, Bottleneck):
+                raise ArgumentError(
+                    "ResNet", "groups and other widths are for bottlenecks", block=block.__name__,
+                    groups=groups, width_per_group=width_per_group,
+                )  # fmt: skip
+            sizes = {"groups": groups, "base_width": width_per_group}
         # Other blocks may have layers of other kinds.
         with drawn_later(all_of_them=block in (BasicBlock, Bottleneck)):
             self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
@@ -104,7 +131,7 @@ class ResNet(nn.Module):
                 planes = 64 << stage
                 blocks: list[nn.Module] = []
                 for i in range(count):
-                    blocks.append(block(inplanes, planes, 2 if stage and i == 0 else 1))
+                    blocks.append(block(inplanes, planes, 2 if stage and i == 0 else 1, **sizes))
                     inplanes = planes * block.expansion
                 self.add_module(f"layer{stage + 1}", nn.Sequential(*blocks))
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
@@ -142,6 +169,31 @@ def resnet50(num_classes: int = 1000, *, zero_init_residual: bool = False) -> Re
 def resnet101(num_classes: int = 1000, *, zero_init_residual: bool = False) -> ResNet:
     """ResNet-101; arguments as :class:`ResNet`'s."""
     return _resnet(Bottleneck, (3, 4, 23, 3), num_classes, zero_init_residual)
+
+
+def resnet152(num_classes: int = 1000, *, zero_init_residual: bool = False) -> ResNet:
+    """ResNet-152; arguments as :class:`ResNet`'s."""
+    return _resnet(Bottleneck, (3, 8, 36, 3), num_classes, zero_init_residual)
+
+
+def resnext50_32x4d(num_classes: int = 1000) -> ResNet:
+    """ResNeXt-50: 32 groups of 4 channels; arguments as :class:`ResNet`'s."""
+    return ResNet(Bottleneck, (3, 4, 6, 3), num_classes=num_classes, groups=32, width_per_group=4)
+
+
+def resnext101_32x8d(num_classes: int = 1000) -> ResNet:
+    """ResNeXt-101: 32 groups of 8 channels; arguments as :class:`ResNet`'s."""
+    return ResNet(Bottleneck, (3, 4, 23, 3), num_classes=num_classes, groups=32, width_per_group=8)
+
+
+def wide_resnet50_2(num_classes: int = 1000) -> ResNet:
+    """Wide ResNet-50 (Zagoruyko, Komodakis 2016): 3x3 convolutions of twice the channels."""
+    return ResNet(Bottleneck, (3, 4, 6, 3), num_classes=num_classes, width_per_group=128)
+
+
+def wide_resnet101_2(num_classes: int = 1000) -> ResNet:
+    """Wide ResNet-101: 3x3 convolutions of twice the channels."""
+    return ResNet(Bottleneck, (3, 4, 23, 3), num_classes=num_classes, width_per_group=128)
 
 
 def _resnet(
