@@ -51,7 +51,7 @@ ROOMS: dict[str, str] = {
     r".*(chalf|ComplexHalf).*": "no complex numbers of 16-bit parts",
     r".*(sparse|coalesce|indices|hspmm|smm|sspaddmm|addmm|to_dense|dense_dim).*|Tensor.values": _SPARSE,
     r".*(quantize|q_scale|q_zero|q_per|qscheme|int_repr|quantized).*": _QUANTISED,
-    r"(torch|Tensor)\.(stft|istft)|fft\..*": "no Fourier transforms yet",
+    r"(torch|Tensor)\.(stft|istft)": "not written",
     r"distributions\..*": "no distributions yet",
     r"linalg\.eig\w*": "matrices that are not symmetric have complex eigenvalues",
     r"utils.data.Distributed\w+": "one device, one process",

@@ -108,6 +108,7 @@ with paused_collector():
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
     from . import data as data
     from . import distributions as distributions
+    from . import fft as fft
     from . import func as func
     from . import io as io
     from . import special as special
@@ -148,7 +149,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "save": ("io", "save"),
     "load": ("io", "load"),
     "vmap": ("func", "vmap"),
-    **{n: (n, None) for n in "data distributions func io special train utils".split()},
+    **{n: (n, None) for n in "data distributions fft func io special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx".split()},
     **{n: (f"compat.{n}", None) for n in ("profiler", "serialization")},

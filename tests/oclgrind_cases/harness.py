@@ -105,7 +105,7 @@ def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 def output(shape: tuple[int, ...], dtype: Any = np.float32) -> Array:
     """An output of NaNs, or of an integer that no case computes: what is not written shows."""
     kind = np.dtype(dtype)
-    value = np.nan if kind.kind == "f" else 1 if kind == np.bool_ else np.iinfo(kind).max - 7
+    value = np.nan if kind.kind in "fc" else 1 if kind == np.bool_ else np.iinfo(kind).max - 7
     return given(np.full(shape, value, kind))
 
 
@@ -125,7 +125,7 @@ def near(actual: Array, expected: np.ndarray, *, terms: int = 16) -> None:
     """
     values = actual.numpy()
     assert values.shape == expected.shape, (values.shape, expected.shape)
-    eps = float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+    eps = float(np.finfo(values.dtype).eps) if values.dtype.kind in "fc" else 0.0
     np.testing.assert_allclose(values, expected, rtol=terms * eps, atol=terms * eps)
 
 

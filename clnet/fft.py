@@ -1,0 +1,383 @@
+"""``clnet.fft``: discrete Fourier transforms, in PyTorch's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod, sqrt
+from typing import Any
+
+from .creation import arange
+from .errors import ArgumentError, DtypeError
+from .ops import conj, movedim, narrow, pad, roll
+from .ops.fourier import of_real, to_real, transform
+from .ops.shape import to_dtype
+from .tensor import Tensor
+from .values.arguments import checked
+from .values.dtypes import DType, complex64, complex128, float32
+from .values.shapes import normalize_dim
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "hfft2",
+    "hfftn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "ihfft2",
+    "ihfftn",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+Sizes = int | Sequence[int] | None
+_LAST_TWO = (-2, -1)
+_NORMS = {"backward": 0.0, None: 0.0, "ortho": 0.5, "forward": 1.0}
+
+
+def _axes(name: str, x: Tensor, s: Sizes, dim: Sizes) -> tuple[list[int], list[int | None]]:
+    """The axes to transform, and how many elements are taken of each; None: all."""
+    sizes = None if s is None else [s] if isinstance(s, int) else list(s)
+    if dim is None:
+        count = x.ndim if sizes is None else len(sizes)
+        dims = list(range(x.ndim - count, x.ndim))
+    else:
+        dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = [normalize_dim(name, d, x.ndim) for d in dims]
+    whole: list[int | None] = [None] * len(dims)
+    if len(set(dims)) != len(dims) or (sizes is not None and len(sizes) != len(dims)):
+        raise ArgumentError(name, "there is a size for each axis, named once", s=s, dim=dim)
+    return dims, whole if sizes is None else [None if n == -1 else n for n in sizes]
+
+
+def _cut(name: str, x: Tensor, n: int) -> Tensor:
+    """``n`` elements along the last axis: the first ones, or all and zeros."""
+    if n < 1:
+        raise ArgumentError(name, "a line has an element", n=n, shape=x.shape)
+    have = x.shape[-1]
+    if have >= n:
+        return x if have == n else narrow(x, -1, 0, n)
+    return pad(x, (0, n - have))
+
+
+def _scale(name: str, norm: str | None, n: int, *, back: bool) -> float:
+    """What a transform over ``n`` elements is multiplied with."""
+    if norm not in _NORMS:
+        law = "norm is 'backward', 'ortho', 'forward' or None"
+        raise ArgumentError(name, law, norm=repr(norm))
+    power = _NORMS[norm]
+    power = 1 - power if back else power
+    return 1.0 if power == 0 else 1 / (n if power == 1 else sqrt(n))
+
+
+def _complexed(x: Tensor) -> Tensor:
+    """In complex numbers: of whole numbers and 16-bit floats those of 32-bit parts."""
+    if x.dtype.is_complex:
+        return x
+    return to_dtype(x, complex128 if x.dtype.name == "float64" else complex64)
+
+
+def _realed(name: str, x: Tensor) -> Tensor:
+    if x.dtype.is_complex:
+        hint = "Take x.real, or use fft"
+        raise DtypeError(name, "the operand is real", dtype=x.dtype, remedy=hint)
+    return x if x.dtype.name == "float64" else to_dtype(x, float32)
+
+
+def _many(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None, *, back: bool) -> Tensor:
+    """Transforms along several axes, one after the other."""
+    dims, sizes = _axes(name, x, s, dim)
+    x, count = _complexed(x), 1
+    for axis, n in zip(dims, sizes, strict=True):
+        line = movedim(x, axis, -1)
+        line = _cut(name, line, line.shape[-1] if n is None else n)
+        count *= line.shape[-1]
+        x = movedim(transform(line, 1 if back else -1), -1, axis)
+    scale = _scale(name, norm, count, back=back)
+    return x if scale == 1 else x * scale
+
+
+def _from_real(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
+    dims, sizes = _axes(name, x, s, dim)
+    if not dims:
+        raise ArgumentError(name, "an axis is transformed", dim=dim)
+    line = movedim(_realed(name, x), dims[-1], -1)
+    line = _cut(name, line, line.shape[-1] if sizes[-1] is None else sizes[-1])
+    y = movedim(of_real(line), -1, dims[-1])
+    rest = [y.shape[d] if n is None else n for d, n in zip(dims[:-1], sizes[:-1], strict=True)]
+    scale = _scale(name, norm, line.shape[-1] * prod(rest), back=False)
+    y = _many(name, y, rest, dims[:-1], None, back=False) if rest else y
+    return y if scale == 1 else y * scale
+
+
+def _to_real(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
+    dims, sizes = _axes(name, x, s, dim)
+    if not dims:
+        raise ArgumentError(name, "an axis is transformed", dim=dim)
+    rest = [x.shape[d] if n is None else n for d, n in zip(dims[:-1], sizes[:-1], strict=True)]
+    y = _many(name, x, rest, dims[:-1], "forward", back=True) if rest else _complexed(x)
+    line = movedim(y, dims[-1], -1)
+    n = 2 * (line.shape[-1] - 1) if sizes[-1] is None else sizes[-1]
+    if n < 1:
+        raise ArgumentError(name, "a line has an element", n=n, shape=x.shape)
+    found = movedim(to_real(_cut(name, line, n // 2 + 1), n), -1, dims[-1])
+    scale = _scale(name, norm, n * prod(rest), back=True)
+    return found if scale == 1 else found * scale
+
+
+_OTHER_WAY = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _other_way(name: str, norm: str | None) -> str:
+    _scale(name, norm, 1, back=False)
+    return _OTHER_WAY[norm]
+
+
+@checked
+def fft(
+    input: Tensor,  # noqa: A002 - PyTorch's names, here and below
+    n: int | None = None,
+    dim: int = -1,
+    norm: str | None = None,
+) -> Tensor:
+    """``y[k]``, the sum of ``x[j] exp(-2 pi i j k / n)`` along an axis.
+
+    Args:
+        input: any shape and dtype.
+        n: how many elements are transformed: the first ones, or all and zeros; None: all.
+        dim: the axis.
+        norm: ``"backward"`` (None): as it is; ``"ortho"``: over ``sqrt(n)``; ``"forward"``: over n.
+
+    Returns:
+        complex, of the shape but for ``n`` elements along the axis.
+
+    Raises:
+        ArgumentError: if there are no elements, or no such ``norm``.
+
+    Example:
+        >>> import clnet
+        >>> clnet.fft.fft(clnet.tensor([1.0, 2, 3, 4])).tolist()
+        [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
+    """
+    return _many("fft", input, n, dim, norm, back=False)
+
+
+@checked
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:  # noqa: A002
+    """The inverse of :func:`fft`; arguments as its, ``norm`` says what that was scaled with."""
+    return _many("ifft", input, n, dim, norm, back=True)
+
+
+@checked
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:  # noqa: A002
+    """The first ``n // 2 + 1`` elements of :func:`fft` of real numbers; arguments as its.
+
+    Raises:
+        DtypeError: if ``input`` is complex.
+    """
+    return _from_real("rfft", input, n, dim, norm)
+
+
+@checked
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:  # noqa: A002
+    """The inverse of :func:`rfft`: n real numbers, ``2 (m - 1)`` of m elements if n is None."""
+    return _to_real("irfft", input, n, dim, norm)
+
+
+@checked
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:  # noqa: A002
+    """:func:`fft` of the signal of which ``input`` is one half, the other its conjugates: real."""
+    return _to_real("hfft", conj(input), n, dim, _other_way("hfft", norm))
+
+
+@checked
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:  # noqa: A002
+    """The inverse of :func:`hfft`: half of :func:`ifft` of real numbers."""
+    return conj(_from_real("ihfft", input, n, dim, _other_way("ihfft", norm)))
+
+
+@checked
+def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:  # noqa: A002
+    """:func:`fft` along several axes.
+
+    Args:
+        input: any shape and dtype.
+        s: how many elements are transformed along each axis; None: all.
+        dim: the axes; None: all, or the last ones that ``s`` has sizes for.
+        norm: as :func:`fft`'s, for the product of the sizes.
+    """
+    return _many("fftn", input, s, dim, norm, back=False)
+
+
+@checked
+def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:  # noqa: A002
+    """The inverse of :func:`fftn`; arguments as its."""
+    return _many("ifftn", input, s, dim, norm, back=True)
+
+
+@checked
+def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:  # noqa: A002
+    """:func:`rfft` along the last of several axes, then :func:`fft` along the others."""
+    return _from_real("rfftn", input, s, dim, norm)
+
+
+@checked
+def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:  # noqa: A002
+    """The inverse of :func:`rfftn`; real."""
+    return _to_real("irfftn", input, s, dim, norm)
+
+
+@checked
+def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:  # noqa: A002
+    """:func:`hfft` along the last of several axes, :func:`fft` along the others; real."""
+    return _to_real("hfftn", conj(input), s, dim, _other_way("hfftn", norm))
+
+
+@checked
+def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:  # noqa: A002
+    """The inverse of :func:`hfftn`."""
+    return conj(_from_real("ihfftn", input, s, dim, _other_way("ihfftn", norm)))
+
+
+@checked
+def fft2(
+    input: Tensor,  # noqa: A002
+    s: Sizes = None,
+    dim: Sizes = _LAST_TWO,
+    norm: str | None = None,
+) -> Tensor:
+    """:func:`fftn` along the last two axes, or those of ``dim``."""
+    return _many("fft2", input, s, dim, norm, back=False)
+
+
+@checked
+def ifft2(
+    input: Tensor,  # noqa: A002
+    s: Sizes = None,
+    dim: Sizes = _LAST_TWO,
+    norm: str | None = None,
+) -> Tensor:
+    """:func:`ifftn` along the last two axes, or those of ``dim``."""
+    return _many("ifft2", input, s, dim, norm, back=True)
+
+
+@checked
+def rfft2(
+    input: Tensor,  # noqa: A002
+    s: Sizes = None,
+    dim: Sizes = _LAST_TWO,
+    norm: str | None = None,
+) -> Tensor:
+    """:func:`rfftn` along the last two axes, or those of ``dim``."""
+    return _from_real("rfft2", input, s, dim, norm)
+
+
+@checked
+def irfft2(
+    input: Tensor,  # noqa: A002
+    s: Sizes = None,
+    dim: Sizes = _LAST_TWO,
+    norm: str | None = None,
+) -> Tensor:
+    """:func:`irfftn` along the last two axes, or those of ``dim``."""
+    return _to_real("irfft2", input, s, dim, norm)
+
+
+@checked
+def hfft2(
+    input: Tensor,  # noqa: A002
+    s: Sizes = None,
+    dim: Sizes = _LAST_TWO,
+    norm: str | None = None,
+) -> Tensor:
+    """:func:`hfftn` along the last two axes, or those of ``dim``."""
+    return _to_real("hfft2", conj(input), s, dim, _other_way("hfft2", norm))
+
+
+@checked
+def ihfft2(
+    input: Tensor,  # noqa: A002
+    s: Sizes = None,
+    dim: Sizes = _LAST_TWO,
+    norm: str | None = None,
+) -> Tensor:
+    """:func:`ihfftn` along the last two axes, or those of ``dim``."""
+    return conj(_from_real("ihfft2", input, s, dim, _other_way("ihfft2", norm)))
+
+
+def _frequencies(first: int, last: int, n: int, d: float, settings: dict[str, Any]) -> Tensor:
+    if n < 1 or d == 0:
+        raise ArgumentError("fftfreq", "n is above 0, and d not 0", n=n, d=d)
+    grad = settings.pop("requires_grad")
+    dtype = settings.pop("dtype") or float32
+    whole = arange(first, last, dtype=dtype, **settings)
+    return (whole * (1 / (n * d))).requires_grad_(grad)
+
+
+@checked
+def fftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequencies of :func:`fft`'s elements: 0, 1 ... then the negative ones, over ``n d``.
+
+    Args:
+        n: elements that were transformed.
+        d: from one sample to the next.
+        dtype: the element type; None: float32.
+        device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it.
+    """
+    settings = {"dtype": dtype, "device": device, "requires_grad": False}
+    return roll(_frequencies(-(n // 2), n - n // 2, n, d, settings), -(n // 2)).requires_grad_(
+        requires_grad
+    )
+
+
+@checked
+def rfftfreq(
+    n: int,
+    d: float = 1.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The frequencies of :func:`rfft`'s elements; arguments as :func:`fftfreq`'s."""
+    settings = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
+    return _frequencies(0, n // 2 + 1, n, d, settings)
+
+
+def _shifted(name: str, x: Tensor, dim: Sizes, *, back: bool) -> Tensor:
+    dims, _ = _axes(name, x, None, dim)
+    if not dims:
+        return x.clone()
+    steps = [(x.shape[d] + 1) // 2 if back else x.shape[d] // 2 for d in dims]
+    return roll(x, steps, dims)
+
+
+@checked
+def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:  # noqa: A002
+    """Frequency 0 in the middle of all axes, or of those of ``dim``."""
+    return _shifted("fftshift", input, dim, back=False)
+
+
+@checked
+def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:  # noqa: A002
+    """The inverse of :func:`fftshift`."""
+    return _shifted("ifftshift", input, dim, back=True)
