@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import sqrt
 from typing import Any, ClassVar
 
@@ -23,6 +23,17 @@ from .packed import PackedSequence
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
 States = tuple[Tensor, ...]
+
+
+_USUAL = {
+    "proj_size": 0,
+    "num_layers": 1,
+    "bias": True,
+    "batch_first": False,
+    "dropout": 0.0,
+    "bidirectional": False,
+}
+"""Settings that are not shown where they are these."""
 
 
 class _Recurrent(Module):
@@ -106,20 +117,10 @@ class _Recurrent(Module):
 
     def extra_repr(self) -> str:
         """The settings that are not the defaults."""
-        text = f"{self.input_size}, {self.hidden_size}"
-        if self.proj_size:
-            text += f", proj_size={self.proj_size}"
-        if self.num_layers != 1:
-            text += f", num_layers={self.num_layers}"
-        if not self.bias:
-            text += f", bias={self.bias}"
-        if self.batch_first:
-            text += f", batch_first={self.batch_first}"
-        if self.dropout:
-            text += f", dropout={self.dropout}"
-        if self.bidirectional:
-            text += f", bidirectional={self.bidirectional}"
-        return text
+        shown = [
+            f"{n}={getattr(self, n)}" for n, usual in _USUAL.items() if getattr(self, n) != usual
+        ]
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
     def _step(self, x: Tensor, h: Tensor, states: States) -> States:
         """The next states from both shares of the gates."""
@@ -234,29 +235,49 @@ class _Recurrent(Module):
         backwards: bool,
     ) -> tuple[Tensor, States]:
         """One layer in one direction: one product for all steps' inputs, one in each step."""
-        part: Callable[[str], Any] = lambda kind: getattr(self, kind + suffix)  # noqa: E731
-        product = ops.linear(x, part("weight_ih"), part("bias_ih") if self.bias else None)
+        weight, bias = self._weights("ih", suffix)
+        product = ops.linear(x, weight, bias)
         if self.cell is not None and sizes is None and not self.proj_size:
-            bias = part("bias_hh") if self.bias else None
-            weight, last = part("weight_hh"), 0 if backwards else -1
+            weight, bias = self._weights("hh", suffix)
             made = recurrence(self.cell, product, first, weight, bias, backwards=backwards)
-            return made[0], tuple(s[last] for s in made)
-        own = steps(product) if sizes is None else ops.split(product, sizes)
-        bias = part("bias_hh") if self.bias else None
+            return made[0], tuple(s[0 if backwards else -1] for s in made)
+        if sizes is None:
+            outputs, states = self._walk(steps(product)[:: -1 if backwards else 1], first, suffix)
+            return ops.stack(outputs[::-1] if backwards else outputs), states
+        own = ops.split(product, sizes)[:: -1 if backwards else 1]
+        outputs, states = self._walk(own, first, suffix)
+        return ops.cat(outputs[::-1] if backwards else outputs), states
+
+    def _weights(self, kind: str, suffix: str) -> tuple[Parameter, Parameter | None]:
+        """A layer's weight and bias of a kind, ``"ih"`` or ``"hh"``."""
+        bias = getattr(self, f"bias_{kind}{suffix}") if self.bias else None
+        return getattr(self, f"weight_{kind}{suffix}"), bias
+
+    def _walk(
+        self, gates: Sequence[Tensor], first: States, suffix: str
+    ) -> tuple[list[Tensor], States]:
+        """The outputs of steps in the order they are taken, and the last states of all sequences.
+
+        Fewer sequences than in the step before: the last ones have ended. More: those that follow
+        begin. Of three sequences of 3, 2 and 1 steps, steps have 3, 2, 1 rows, and backwards 1, 2,
+        3.
+        """
+        begin = gates[0].shape[0]
+        states = first if first[0].shape[0] == begin else tuple(s[:begin] for s in first)
         outputs: list[Tensor] = []
         ended: list[States] = []
-        states = tuple(s[: own[-1].shape[0]] for s in first) if sizes and backwards else first
-        for gates in reversed(own) if backwards else own:
-            states = _resized(states, gates.shape[0], first, ended)
-            states = self._step(gates, ops.linear(states[0], part("weight_hh"), bias), states)
+        for own in gates:
+            states = _resized(states, own.shape[0], first, ended)
+            share = ops.linear(states[0], *self._weights("hh", suffix))
+            states = self._step(own, share, states)
             if self.proj_size:
-                states = (ops.linear(states[0], part("weight_hr")), *states[1:])
+                projected = ops.linear(states[0], getattr(self, f"weight_hr{suffix}"))
+                states = (projected, *states[1:])
             outputs.append(states[0])
         if ended:  # sequences that ended earlier lie behind
             ends = (states, *reversed(ended))
             states = tuple(ops.cat([end[i] for end in ends]) for i in range(self.states))
-        join = ops.stack if sizes is None else ops.cat
-        return join(outputs[::-1] if backwards else outputs), states
+        return outputs, states
 
 
 def _resized(states: States, n: int, first: States, ended: list[States]) -> States:
@@ -277,7 +298,21 @@ def _reordered(states: States, order: Sequence[int] | None) -> States:
     return tuple(ops.index_select(s, 1, index) for s in states)
 
 
-class RNN(_Recurrent):
+class _OneState(_Recurrent):
+    """What has hidden states alone."""
+
+    states = 1
+
+    def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
+        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``.
+
+        A :class:`.packed.PackedSequence` gives one again.
+        """
+        y, (h,) = self._run(x, None if hx is None else (hx,))
+        return y, h
+
+
+class RNN(_OneState):
     """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence, in layers.
 
     Args:
@@ -301,7 +336,6 @@ class RNN(_Recurrent):
     """
 
     gates = 1
-    states = 1
 
     def __init__(
         self,
@@ -322,14 +356,6 @@ class RNN(_Recurrent):
             device, dtype,
         )  # fmt: skip
         self.nonlinearity = nonlinearity
-
-    def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
-        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``.
-
-        A :class:`.packed.PackedSequence` gives one again.
-        """
-        y, (h,) = self._run(x, None if hx is None else (hx,))
-        return y, h
 
     def _step(self, x: Tensor, h: Tensor, states: States) -> States:
         return ((ops.tanh if self.nonlinearity == "tanh" else ops.relu)(x + h),)
@@ -394,7 +420,7 @@ class LSTM(_Recurrent):
         return lstm_gates(x, h, states[1])
 
 
-class GRU(_Recurrent):
+class GRU(_OneState):
     """Gated recurrent units (Cho et al. 2014) over a sequence; arguments as :class:`LSTM`'s.
 
     Args:
@@ -417,7 +443,6 @@ class GRU(_Recurrent):
     """
 
     gates = 3
-    states = 1
     cell = Cell.GRU
 
     def __init__(
@@ -437,14 +462,6 @@ class GRU(_Recurrent):
             device, dtype,
         )  # fmt: skip
 
-    def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
-        """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``.
-
-        A :class:`.packed.PackedSequence` gives one again.
-        """
-        y, (h,) = self._run(x, None if hx is None else (hx,))
-        return y, h
-
     def _step(self, x: Tensor, h: Tensor, states: States) -> States:
         return (gru_gates(x, h, states[0]),)
 
@@ -455,7 +472,12 @@ class _Cell(Module):
     gates: ClassVar[int]
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, device: Any, dtype: DType
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -541,16 +563,6 @@ class LSTMCell(_Cell):
 
     gates = 4
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: DType = float32,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """The next hidden and cell state; zeros stand for none."""
         states = (self._zeros(x), self._zeros(x)) if hx is None else hx
@@ -569,16 +581,6 @@ class GRUCell(_Cell):
     """
 
     gates = 3
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: DType = float32,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, device, dtype)
 
     def forward(self, x: Tensor, hx: Tensor | None = None) -> Tensor:
         """The next state; zeros stand for none."""

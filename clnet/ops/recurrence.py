@@ -7,7 +7,7 @@ directions of a layer may go side by side, each step of the two in the same laun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
@@ -163,23 +163,19 @@ class RecurrenceBackward(Function):
 
         The gradients of the first states hold those of each step's on the way.
         """
-        count, cell = self.cell.results, self.cell
-        x, weight, shares = inputs[0], inputs[1 + count], inputs[2 + 2 * count]
-        first, made = inputs[1 : 1 + count], inputs[2 + count : 2 + 2 * count]
-        gx, running = outputs[0], outputs[1 : 1 + count]
-        written = (gx, *outputs[1 + count :])  # of the sequence's shares, of the states' own
-        given = iter(inputs[3 + 2 * count :])
-        arriving = [next(given) if here else None for here in self.arrived]
-        compute = from_name(x.dtype.compute)
-        launches, panels = pack_for(target, running[0], step(written[-1], 0), weight)
-        walk = order(x.shape[0], backwards=not self.backwards)
+        cell, own = self.cell, _Saved.of(self.cell, self.arrived, inputs)
+        running = outputs[1 : 1 + cell.results]
+        written = (outputs[0], *outputs[1 + cell.results :])  # of the sequence's, the states' share
+        compute = from_name(own.x.dtype.compute)
+        launches, panels = pack_for(target, running[0], step(written[-1], 0), own.weight)
+        walk = order(own.x.shape[0], backwards=not self.backwards)
         for t, before in zip(walk, [*walk[1:], None], strict=True):
             terms = [
                 ([] if g is None else [step(g, t)]) + ([] if t == walk[0] else [held])
-                for g, held in zip(arriving, running, strict=True)
+                for g, held in zip(own.arriving, running, strict=True)
             ]
-            state = first[-1] if before is None else step(made[-1], before)
-            gates = (*gate_views(step(x, t), cell), *gate_views(step(shares, t), cell))
+            state = own.first[-1] if before is None else step(own.made[-1], before)
+            gates = (*gate_views(step(own.x, t), cell), *gate_views(step(own.shares, t), cell))
             into = [g for share in written for g in gate_views(step(share, t), cell)]
             launches += launch_pointwise(
                 target, (*into, running[-1]), (*gates, state, *(a for term in terms for a in term)),
@@ -187,10 +183,41 @@ class RecurrenceBackward(Function):
             )  # fmt: skip
             # With one state, the gradient that does not run through the gates is there already.
             launches += gemm(
-                target, running[0], step(written[-1], t), weight,
-                beta=float(count == 1), panels=panels,
+                target, running[0], step(written[-1], t), own.weight,
+                beta=float(cell.results == 1), panels=panels,
             )  # fmt: skip
         return launches
+
+
+class _Saved(NamedTuple):
+    """The inputs of :class:`RecurrenceBackward` by name.
+
+    Attributes:
+        x: the gates' shares of the sequence.
+        first: the first states.
+        weight: the recurrent one.
+        made: the states after every step.
+        shares: the hidden states' shares of the gates.
+        arriving: gradients of ``made``, None where none arrived.
+    """
+
+    x: Array
+    first: Arrays
+    weight: Array
+    made: Arrays
+    shares: Array
+    arriving: list[Array | None]
+
+    @classmethod
+    def of(cls, cell: Cell, arrived: tuple[bool, ...], inputs: Arrays) -> _Saved:
+        """What lies where: ``x, *first, weight, *made, shares`` and the gradients that arrived."""
+        left = iter(inputs)
+
+        def states() -> Arrays:
+            return tuple(next(left) for _ in range(cell.results))
+
+        x, first, weight, made, shares = next(left), states(), next(left), states(), next(left)
+        return cls(x, first, weight, made, shares, [next(left) if a else None for a in arrived])
 
 
 def recurrence(
