@@ -15,7 +15,7 @@ from ..values.dtypes import int32
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
 from .machinery.derived import derived
-from .machinery.function import Face, Function, apply, op
+from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
 from .rearrange import diagonal, tril
 from .shape import expand, reshape
@@ -56,9 +56,7 @@ class CholeskyFactor(Function):
             Array.abstract(x.shape[:1], int32, x.device),
         )
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         return launch_cholesky(target, *outputs, *inputs)
 

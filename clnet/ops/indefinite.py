@@ -13,7 +13,7 @@ from ..kernels.reduce import Bad
 from ..values.dtypes import int32
 from ..values.shapes import broadcast_shapes
 from .check import of_value, require_elements
-from .machinery.function import Face, Function, apply, op
+from .machinery.function import Arrays, Face, Function, apply, op
 from .rearrange import tril
 from .shape import contiguous, expand, reshape
 from .triangular import matrices, require_matrix, require_square, turned
@@ -53,9 +53,7 @@ class LdlFactor(Function):
             Array.abstract(x.shape[:1], int32, x.device),
         )
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         return ldl(target, *outputs, *inputs)
 
@@ -70,9 +68,7 @@ class LdlSubstitute(Function):
         """The shape of ``b``."""
         return (Array.abstract(b.shape, b.dtype, b.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         return ldl_substitute(target, *outputs, *inputs)
 

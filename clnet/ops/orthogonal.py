@@ -12,7 +12,7 @@ from ..errors import ArgumentError, GradientError, ShapeError
 from ..kernels.factor import householder, reflect
 from .arithmetic import where
 from .machinery.derived import derived
-from .machinery.function import Face, Function, apply, op, require_same_dtype
+from .machinery.function import Arrays, Face, Function, apply, op, require_same_dtype
 from .matmul import matmul
 from .rearrange import diag, diagonal, tril, triu
 from .shape import cat, contiguous, expand, narrow, reshape, unsqueeze
@@ -52,9 +52,7 @@ class Householder(Function):
             Array.abstract((batch, min(m, n)), x.dtype, x.device),
         )
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         return householder(target, *outputs, *inputs)
 
@@ -71,9 +69,7 @@ class Reflect(Function):
         """The shape of ``c``."""
         return (Array.abstract(c.shape, c.dtype, c.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         return reflect(target, *outputs, *inputs, turned=self.turned)
 

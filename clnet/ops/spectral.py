@@ -13,7 +13,7 @@ from ..kernels.factor import orthogonal_rows, symmetric_eigen
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, where
 from .machinery.derived import derived
-from .machinery.function import Face, Function, apply, op
+from .machinery.function import Arrays, Face, Function, apply, op
 from .matmul import matmul
 from .orthogonal import completed, first_columns, reflections
 from .rearrange import diag, tril, triu
@@ -63,9 +63,7 @@ class SymmetricEigen(Function):
         values = Array.abstract(x.shape[:2], x.dtype, x.device)
         return (values, Array.abstract(x.shape, x.dtype, x.device)) if self.vectors else (values,)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         values, *vectors = outputs
         return symmetric_eigen(target, values, vectors[0] if vectors else None, *inputs)
@@ -90,9 +88,7 @@ class OrthogonalRows(Function):
             found.append(Array.abstract((batch, count, count), x.dtype, x.device))
         return tuple(found)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         lengths, y, *rotation = outputs
         return orthogonal_rows(target, lengths, y, rotation[0] if rotation else None, *inputs)

@@ -23,6 +23,7 @@ from .check import of_value, require_elements
 from .index import gather_within
 from .machinery.derived import derived
 from .machinery.function import (
+    Arrays,
     Face,
     Function,
     apply,
@@ -101,9 +102,7 @@ class LuFactor(Function):
             Array.abstract((batch,), int32, x.device),
         )
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         return launch_lu(target, *outputs, *inputs)
 
@@ -121,9 +120,7 @@ class Substitute(Function):
         """The shape of ``b``."""
         return (Array.abstract(b.shape, b.dtype, b.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy and a launch."""
         return substitute(target, *outputs, *inputs, upper=self.upper, unit=self.unit)
 
@@ -139,9 +136,7 @@ class Exchanged(Function):
         """``(batch, m)``, int64."""
         return (Array.abstract((pivots.shape[0], self.rows), int64, pivots.device),)
 
-    def lower(
-        self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
-    ) -> list[Launch]:
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch."""
         return exchanged(target, *outputs, *inputs)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...array import Array
-from .function import Function, Saved, apply
+from .function import Function, Grads, Needs, Saved, apply
 
 Rule = Callable[..., Sequence[Any]]
 """``rule(inputs, results, gradients)`` gives the inputs' gradients, in public ops."""
@@ -36,9 +36,7 @@ class Derived(Function):
         """Everything."""
         return range(self.count), range(len(needs) - self.count)
 
-    def backward(
-        self, saved: Saved, grads: tuple[Any, ...], needs: tuple[bool, ...]
-    ) -> tuple[Any, ...]:
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What the rule gives; results where nothing arrived have a gradient of 0."""
         inputs = [saved.inputs[k] for k in range(self.count)]
         results = [saved.outputs[k] for k in range(len(grads))]
