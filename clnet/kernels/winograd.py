@@ -8,7 +8,12 @@ from functools import cache
 from math import prod
 from typing import NamedTuple
 
-_POINTS = tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2")))
+# By their number. Five lie evenly about 1 in ratio: 2 and -2 beside 1 and -1 would enlarge sums of
+# products of 3x3 filters, and with them their rounding errors, to the double.
+_POINTS = {
+    3: tuple(map(Fraction, ("0", "1", "-1"))),
+    5: tuple(map(Fraction, ("0", "2/3", "-2/3", "3/2", "-3/2"))),
+}
 
 
 class Transform(NamedTuple):
@@ -80,9 +85,9 @@ def transforms(size: int, tile: int) -> Transforms:
 
     Args:
         size: of a side of a filter.
-        tile: of a side of a tile of results.
+        tile: of a side of a tile of results; with ``size`` 5 or 7 in all.
     """
-    points = _POINTS[: size + tile - 2]
+    points = _POINTS[size + tile - 2]
     products = [prod(p - q for q in points if q != p) for p in points]
     rows = [_coefficients([q for q in points if q != p]) for p in points]
     pixels = (*((*row, Fraction(0)) for row in rows), _coefficients(points))

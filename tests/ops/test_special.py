@@ -73,6 +73,19 @@ def test_bounds_in_place():
     assert ops.rsub(x, 1).tolist() == [2, 0.5, -1]
 
 
+def test_erfinv_in_double_to_its_ends(device):
+    if not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    rest = np.concatenate([np.logspace(-15.9, -2, 60), np.linspace(0.01, 1, 60)])
+    x = 1 - rest  # rounded: what is left to 1 is exact again
+    x = np.concatenate([x, -x, [0.0, 1e-300, 5e-324]])
+    wanted = np.where(abs(x) < 0.5, scipy.special.erfinv(x), 0)
+    wanted = np.where(abs(x) < 0.5, wanted, np.sign(x) * scipy.special.erfcinv(1 - abs(x)))
+    y = ops.erfinv(clnet.tensor(x, requires_grad=True))
+    np.testing.assert_allclose(y.detach().numpy(), wanted, rtol=2e-15, atol=0)
+    assert np.signbit(ops.erfinv(clnet.tensor([-0.0], dtype=clnet.float64)).item())
+
+
 def test_erfinv_at_its_ends():
     assert ops.erfinv(clnet.tensor([1.0, -1.0])).tolist() == [float("inf"), -float("inf")]
     assert np.isnan(ops.erfinv(clnet.tensor([1.5, -2.0])).numpy()).all()

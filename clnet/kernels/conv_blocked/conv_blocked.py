@@ -62,6 +62,10 @@ _PREFERRED = (
     BlockedAlgorithm.DIRECT,
     BlockedAlgorithm.FEW,
 )
+# Of fewer products, tiles of 6x6 save less time than can be measured in a step that packs filters;
+# their rounding errors are twice a direct convolution's, and batch norms over few elements enlarge
+# them: the gradients of a small densenet had 3.7 times PyTorch's errors by them.
+LEAST_PRODUCTS = 2**24
 
 
 def choose_form(
@@ -137,6 +141,8 @@ def _ruled(
         return
     against = {form: _obstacle(target, geometry, direction, form, winograd) for form in forms}
     able = [form for form in forms if against[form] is None]
+    if packing and geometry.flops < 2 * LEAST_PRODUCTS:
+        able = [form for form in able if form.algorithm is not BlockedAlgorithm.WINOGRAD4] or able
     cheapest = min(able, key=lambda form: _cost(geometry, direction, form, packing), default=None)
     for form in forms:
         transformed = form.algorithm in conv_blocked_winograd.ALGORITHMS

@@ -38,7 +38,7 @@
 ##
 ## launch   conv_winograd_weight: global (chunks, groups of panels), local (1, 1)
 ## launch   conv_winograd_weight_sum: global (in_blocks, panels), local (1, 1)
-## numerics largest error relative to the largest result: side 6: 2e-5
+## numerics largest error relative to the largest result: side 6: 1e-5
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="winograd" file="/lib/winograd.mako"/>
 <%def name="conv_winograd_weight(width, vectors, channels, inputs, grads)">

@@ -57,10 +57,13 @@
 ## arg      partial: in float[groups, parts, sums, lanes]
 ## launch   moments, sums: one item takes one part of one group; the others: one item a group.
 ##          Groups of one
-## numerics two passes over each part of a mean; contraction off, so that a recomputed expression
-##          has the bits of pointwise.mako; everything is joined in a fixed order
+## numerics two passes over each part of a mean; sums of RUN vectors in two chains, then of those:
+##          batch norms over few elements enlarge what longer chains round off; contraction off, so
+##          that a recomputed expression has the bits of pointwise.mako; everything is joined in a
+##          fixed order
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%namespace name="elementary" file="/lib/elementary.mako"/>
+<%! RUN = 32 %>
 <%def name="types(lanes)">
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
@@ -72,45 +75,56 @@ __kernel void blocked_moments(...)
     const int group = get_global_id(0) / parts, part = get_global_id(0) - group * parts;
     const int from = part * part_size, end = min(from + part_size, total);
     x += x_offset + (long)group * group_step;
-    float${lanes} sum0 = 0, sum1 = 0, square0 = 0, square1 = 0;
+    float${lanes} sum = 0, square = 0;
     for (int begin = from, count; begin < end; begin += count) {
         const int image = begin / pixels, pixel = begin - image * pixels;
         count = min(pixels - pixel, end - begin);
         __global const vector *source = (__global const vector *)(x + (long)image * image_step
             + pixel * ${lanes});
-        for (int i = 0; i + 2 <= count; i += 2) {
-            sum0 += source[i];
-            sum1 += source[i + 1];
+        for (int done = 0; done < count; done += ${RUN}) {
+            const int to = min(done + ${RUN}, count);
+            float${lanes} sum0 = 0, sum1 = 0;
+            for (int i = done; i + 2 <= to; i += 2) {
+                sum0 += source[i];
+                sum1 += source[i + 1];
+            }
+            if (to & 1)
+                sum0 += source[to - 1];
+            sum += sum0 + sum1;
         }
-        if (count & 1)
-            sum0 += source[count - 1];
     }
-    const float${lanes} mean = (sum0 + sum1) / (float)(end - from);
+    const float${lanes} mean = sum / (float)(end - from);
     // What rounding left of the mean is the mean of the distances to it.
-    float${lanes} rest0 = 0, rest1 = 0;
+    float${lanes} rest = 0;
     for (int begin = from, count; begin < end; begin += count) {
         const int image = begin / pixels, pixel = begin - image * pixels;
         count = min(pixels - pixel, end - begin);
         __global const vector *source = (__global const vector *)(x + (long)image * image_step
             + pixel * ${lanes});
-        for (int i = 0; i + 2 <= count; i += 2) {
-            const float${lanes} one = source[i] - mean, other = source[i + 1] - mean;
-            square0 += one * one;
-            square1 += other * other;
-            rest0 += one;
-            rest1 += other;
-        }
-        if (count & 1) {
-            const float${lanes} one = source[count - 1] - mean;
-            square0 += one * one;
-            rest0 += one;
+        for (int done = 0; done < count; done += ${RUN}) {
+            const int to = min(done + ${RUN}, count);
+            float${lanes} rest0 = 0, rest1 = 0, square0 = 0, square1 = 0;
+            for (int i = done; i + 2 <= to; i += 2) {
+                const float${lanes} one = source[i] - mean, other = source[i + 1] - mean;
+                square0 += one * one;
+                square1 += other * other;
+                rest0 += one;
+                rest1 += other;
+            }
+            if (to & 1) {
+                const float${lanes} one = source[to - 1] - mean;
+                square0 += one * one;
+                rest0 += one;
+            }
+            square += square0 + square1;
+            rest += rest0 + rest1;
         }
     }
-    const float${lanes} rest = (rest0 + rest1) / (float)(end - from);
+    rest /= (float)(end - from);
     const long to = (long)get_global_id(0) * ${lanes};
     *(__global vector *)(means + means_offset + to) = mean + rest;
     *(__global vector *)(squares + squares_offset + to) =
-        square0 + square1 - rest * rest * (float)(end - from);
+        square - rest * rest * (float)(end - from);
 }
 </%def>
 <%def name="blocked_statistics(lanes)">
@@ -177,7 +191,7 @@ __kernel void blocked_sums(...) {
     % endif
 % endfor
 % for k in range(made, len(results)):
-    float${lanes} sum_${k}_0 = 0, sum_${k}_1 = 0;
+    float${lanes} total_${k} = 0;
 % endfor
     for (int begin = from, count; begin < end; begin += count) {
         const int image = begin / pixels, pixel = begin - image * pixels;
@@ -191,16 +205,25 @@ __kernel void blocked_sums(...) {
         __global float *to_${k} = y_${k} + y_${k}_offset
             + (((long)image * groups + group) * pixels + pixel) * ${lanes};
 % endfor
-        for (int i = 0; i + 2 <= count; i += 2) {
-        ${terms(statements, results, made, stream, lanes, inputs, "i", 0)}
-        ${terms(statements, results, made, stream, lanes, inputs, "i + 1", 1)}
+        for (int done = 0; done < count; done += ${RUN}) {
+            const int to = min(done + ${RUN}, count);
+% for k in range(made, len(results)):
+            float${lanes} sum_${k}_0 = 0, sum_${k}_1 = 0;
+% endfor
+            for (int i = done; i + 2 <= to; i += 2) {
+            ${terms(statements, results, made, stream, lanes, inputs, "i", 0)}
+            ${terms(statements, results, made, stream, lanes, inputs, "i + 1", 1)}
+            }
+            if (to & 1)
+            ${terms(statements, results, made, stream, lanes, inputs, "to - 1", 0)}
+% for k in range(made, len(results)):
+            total_${k} += sum_${k}_0 + sum_${k}_1;
+% endfor
         }
-        if (count & 1)
-        ${terms(statements, results, made, stream, lanes, inputs, "count - 1", 0)}
     }
     partial += partial_offset + (long)get_global_id(0) * ${(len(results) - made) * lanes};
 % for k in range(made, len(results)):
-    *(__global vector *)(partial + ${(k - made) * lanes}) = sum_${k}_0 + sum_${k}_1;
+    *(__global vector *)(partial + ${(k - made) * lanes}) = total_${k};
 % endfor
 }
 </%def>
