@@ -149,6 +149,10 @@ def arange(
     whole = all(of_scalar(n).kind is not Kind.FLOATING for n in (first, last, step))
     count = -((first - last) // step) if whole else ceil((last - first) / step)
     kind = dtype or (int64 if whole else float32)
+    if not whole and not kind.is_floating_point:  # each is cut to a whole number, as in PyTorch
+        return arange(
+            int(first), int(last), int(step), dtype=kind, device=device, requires_grad=requires_grad
+        )
     x = _arange(int(count), first, step, kind, _target(device))
     return x.requires_grad_(requires_grad)
 
@@ -316,7 +320,7 @@ def tril_indices(
     Raises:
         ShapeError: if a size is below 0.
     """
-    _check_sizes("tril_indices", row, col)
+    _check_sizes("tril_indices", row, col, device)
     found = np.array(np.tril_indices(row, offset, col))
     return tensor(found, dtype=dtype or int64, device=device)
 
@@ -326,14 +330,17 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType | None = None, device: Any = None
 ) -> Tensor:
     """As :func:`tril_indices`, of the upper triangle from a diagonal on."""
-    _check_sizes("triu_indices", row, col)
+    _check_sizes("triu_indices", row, col, device)
     found = np.array(np.triu_indices(row, offset, col))
     return tensor(found, dtype=dtype or int64, device=device)
 
 
-def _check_sizes(op_name: str, row: int, col: int) -> None:
+def _check_sizes(op_name: str, row: int, col: int, device: Any) -> None:
     if row < 0 or col < 0:
         raise ShapeError(op_name, "sizes are 0 or more", row=row, col=col)
+    most = _target(device).traits.global_memory_bytes // 16
+    if row * col > most:  # the host makes a mask of all, and two numbers of what it leaves
+        raise ArgumentError(op_name, f"the matrix has at most {most} elements", row=row, col=col)
 
 
 @checked
@@ -375,6 +382,9 @@ def hamming_window(
 ) -> Tensor:
     """``alpha - beta cos(2 pi i / n)``: Hamming's window; else as :func:`hann_window`."""
     kind = dtype or float32
+    if window_length < 0:
+        law = "window_length is 0 or more"
+        raise ArgumentError("hamming_window", law, window_length=window_length)
     if window_length == 1:
         return full((1,), 1, dtype=kind, device=device, requires_grad=requires_grad)
     n = window_length if periodic else window_length - 1

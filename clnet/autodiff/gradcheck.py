@@ -12,7 +12,9 @@ import numpy as np
 from ..errors import ArgumentError, GradcheckError
 from ..ops.parts import view_as_complex, view_as_real
 from ..tensor import Tensor, tensor
+from ..values.arguments import checked
 from ..values.dtypes import DType, float32, float64
+from ..values.plain import shown
 from .gradient import grad
 from .tape import enable_grad, no_grad
 
@@ -48,6 +50,7 @@ class _Subject:
     argument: int | None
 
 
+@checked
 def gradcheck(
     fn: Callable[..., Tensor | Sequence[Tensor]],
     inputs: Any = (),
@@ -97,6 +100,7 @@ def gradcheck(
     return _check("gradcheck", fn, given, settings, dtype, own)
 
 
+@checked
 def gradgradcheck(
     fn: Callable[..., Tensor | Sequence[Tensor]],
     inputs: Any = (),
@@ -245,7 +249,9 @@ def _again(x: Any, like: Any) -> Any:
 
 def _outputs(fn: Callable[..., Any], arguments: list[Any]) -> list[Tensor]:
     result = fn(*arguments)
-    results = [result] if isinstance(result, Tensor) else list(result)
+    results = [result] if isinstance(result, Tensor) else result
+    if not isinstance(results, tuple | list) or not all(isinstance(y, Tensor) for y in results):
+        raise ArgumentError("gradcheck", "fn gives a tensor or several", fn=shown(result))
     parts = [view_as_real(y) if y.dtype.is_complex else y for y in results]
     return [y for y in parts if y.dtype.is_floating_point]
 

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import checked_class
+from ..values.plain import is_sequence, shown
 
 __all__ = ["Variable", "backward", "detect_anomaly", "set_detect_anomaly"]
 
@@ -57,6 +59,9 @@ def backward(
     grads: Any = grad_tensors
     if grads is None or isinstance(grads, Tensor):
         grads = [grads] * len(roots)
+    if not is_sequence(grads) or len(grads) != len(roots):
+        law = "grad_tensors are a gradient or None for each tensor"
+        raise ArgumentError("backward", law, tensors=len(roots), grad_tensors=shown(grads))
     for k, (root, grad) in enumerate(zip(roots, grads, strict=True)):
         keep = retain_graph or k < len(roots) - 1 or (retain_graph is None and create_graph)
         root.backward(grad, retain_graph=keep, create_graph=create_graph, inputs=inputs)

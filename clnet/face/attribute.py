@@ -7,7 +7,7 @@ All of them cost nothing: answers from what the tensor knows, views, and copies 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from ..values.dtypes import (
     int64,
     uint8,
 )
+from ..values.plain import shown
 from ..values.shapes import Size, contiguous_strides, normalize_dim
 
 __all__ = [
@@ -260,6 +261,8 @@ def itself(x: Tensor, *args: Any, **given: Any) -> Tensor:
 def new(x: Tensor, *given: Any, device: Any = None) -> Tensor:
     """A tensor of its dtype on its device: of sizes, or of data."""
     where = x.device if device is None else open_device(device)
+    if given and isinstance(given[0], str | bytes):
+        raise DtypeError("new", "it takes sizes or data", given=shown(given[0]))
     if given and not all(isinstance(n, int) for n in given):
         return tensor(given[0], dtype=x.dtype, device=where)
     return empty(*(given or (0,)), dtype=x.dtype, device=where)
@@ -339,9 +342,10 @@ def set_(x: Tensor, source: Tensor | None = None) -> Tensor:
     return x
 
 
+@checked
 def empty_strided(
-    size: Any,
-    stride: Any,
+    size: Sequence[int],
+    stride: Sequence[int],
     *,
     dtype: DType | None = None,
     device: Any = None,
@@ -350,10 +354,11 @@ def empty_strided(
     """A tensor of a shape with elements of any value; they lie densely whatever the strides.
 
     Raises:
-        ArgumentError: if a stride is negative.
+        ArgumentError: if a stride is negative, or there is not one for each size.
     """
-    if min(stride, default=0) < 0:
-        raise ArgumentError("empty_strided", "strides are 0 or more", stride=tuple(stride))
+    if len(size) != len(stride) or min(stride, default=0) < 0:
+        law = "there is a stride of 0 or more for each size"
+        raise ArgumentError("empty_strided", law, size=tuple(size), stride=tuple(stride))
     where = current_device() if device is None else device
     x = empty(*size, dtype=dtype, device=where, requires_grad=requires_grad)
     order = sorted(range(len(size)), key=lambda axis: -stride[axis])
@@ -394,6 +399,9 @@ def destination(
     unknown = kwargs.keys() - {"device", "dtype", "other", "tensor", *_FLAGS}
     if unknown:
         raise DtypeError(op_name, "it is called otherwise", unexpected=sorted(unknown))
+    if args and isinstance(args[0], bool):
+        law = "a dtype, a device or a tensor comes before the flags"
+        raise DtypeError(op_name, law, first=args[0])
     for arg in (*args, kwargs.get("other"), kwargs.get("tensor")):
         if isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device

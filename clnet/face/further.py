@@ -15,13 +15,14 @@ import numpy as np
 from .. import ops
 from ..array import Array
 from ..creation import arange, empty, linspace
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..ops.machinery.function import PUBLIC_OPS, Face
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
 from ..values.dtypes import DType, as_dtype, float32, float64, int64
 from ..values.generator import Generator
+from ..values.plain import shown
 from ..values.shapes import normalize_dim
 from .attribute import empty_strided
 
@@ -86,7 +87,7 @@ def bartlett_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """``1 - |2 i / n - 1|``; arguments as :func:`hann_window`'s."""
-    i, n = _window(window_length, periodic)
+    i, n = _window("bartlett_window", window_length, periodic)
     return _made(1 - np.abs(2 * i / n - 1), dtype, device, requires_grad)
 
 
@@ -99,7 +100,7 @@ def blackman_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """Blackman's window; arguments as :func:`hann_window`'s."""
-    i, n = _window(window_length, periodic)
+    i, n = _window("blackman_window", window_length, periodic)
     values = 0.42 - 0.5 * np.cos(2 * pi * i / n) + 0.08 * np.cos(4 * pi * i / n)
     return _made(values, dtype, device, requires_grad)
 
@@ -114,12 +115,14 @@ def kaiser_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """Kaiser's window of a shape ``beta``; else as :func:`hann_window`."""
-    i, n = _window(window_length, periodic)
+    i, n = _window("kaiser_window", window_length, periodic)
     inside = np.sqrt(np.maximum(0, 1 - (2 * i / n - 1) ** 2))
     return _made(np.i0(beta * inside) / np.i0(beta), dtype, device, requires_grad)
 
 
-def _window(length: int, periodic: bool) -> tuple[np.ndarray, float]:
+def _window(op: str, length: int, periodic: bool) -> tuple[np.ndarray, float]:
+    if length < 0:
+        raise ArgumentError(op, "window_length is 0 or more", window_length=length)
     n = length if periodic else length - 1
     return (np.arange(length, dtype=np.float64), n) if length != 1 else (np.ones(1), 2.0)
 
@@ -180,7 +183,11 @@ def frombuffer(
     requires_grad: bool = False,
 ) -> Tensor:
     """A vector of the numbers in a buffer of bytes; a copy."""
-    host = np.frombuffer(buffer, dtype=as_dtype(dtype).numpy, count=count, offset=offset)
+    try:
+        host = np.frombuffer(buffer, dtype=as_dtype(dtype).numpy, count=count, offset=offset)
+    except (TypeError, ValueError) as error:
+        law = f"the buffer holds the bytes of whole elements: {error}"
+        raise ArgumentError("frombuffer", law, buffer=shown(buffer), count=count) from None
     return tensor(host.copy(), dtype=dtype, requires_grad=requires_grad)
 
 
@@ -243,6 +250,8 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along an axis scaled down to a norm of at most ``maxnorm``."""
+    if input.ndim < 2:
+        raise ShapeError("renorm", "the input has two axes or more", input=input.shape)
     axis = normalize_dim("renorm", dim, input.ndim)
     others = [k for k in np.arange(input.ndim).tolist() if k != axis]
     norm = ops.norm(input, p, dim=others, keepdim=True)
@@ -260,6 +269,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
     """Powers of the elements of a vector, ``(len, N)``, the highest first."""
+    if x.ndim != 1:
+        raise ShapeError("vander", "x is (n,)", x=x.shape)
     count = x.numel() if N is None else N
     powers = arange(count, dtype=x.dtype, device=x.device)
     found = x.reshape(-1, 1) ** powers
@@ -319,6 +330,9 @@ def _overwriting(name: str) -> Callable[..., Tensor]:
 
     def overwrite(x: Tensor, *args: Any, **given: Any) -> Tensor:
         # What backward reads must not be what is overwritten.
+        if name == "float_power" and x.dtype is not float64:
+            law = "the result is float64, and so is what it overwrites"
+            raise DtypeError("float_power_", law, x=x.dtype, remedy="Use pow_, or x.double()")
         recorded = x.requires_grad and mode.current().grad
         result = function(ops.clone(x) if recorded else x, *args, **given)
         if result.shape != x.shape:
@@ -388,7 +402,13 @@ def new_empty_strided(
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Taken: work is done in the order in which it was asked for."""
+    """Taken: work is done in the order in which it was asked for.
+
+    Raises:
+        DtypeError: if the stream is none.
+    """
+    if not hasattr(stream, "synchronize"):
+        raise DtypeError("record_stream", "stream is a stream", stream=shown(stream))
 
 
 for _function in (exponential_, log_normal_, cauchy_, geometric_, narrow_copy, new_empty_strided):

@@ -10,6 +10,7 @@ from ..errors import ShapeError
 from ..tensor import Tensor
 from ..values.arguments import checked_class
 from ..values.dtypes import DType
+from ..values.plain import require_tensors
 from ..values.shapes import Size
 
 __all__ = [
@@ -48,6 +49,7 @@ class _BufferClass(type):
     """A buffer is a tensor that says so; every tensor of a module's buffers is an instance."""
 
     def __call__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:
+        require_tensors("Buffer", data=empty(0) if data is None else data)
         made = (empty(0) if data is None else data).detach()
         vars(made)["is_buffer"] = True
         vars(made)["persistent"] = persistent

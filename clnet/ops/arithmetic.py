@@ -9,6 +9,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from numbers import Real
@@ -256,7 +257,9 @@ def round(  # noqa: A001 - PyTorch's name
     if decimals == 0 or not x.dtype.is_floating_point:
         return evaluate("round", _nearest, [x], out=out)
     body = _nearest_part if decimals > 0 else _nearest_multiple
-    return evaluate("round", body, [x], [10.0 ** builtins.abs(decimals)], out=out)
+    digits = builtins.abs(decimals)
+    power = 10.0**digits if digits <= 308 else math.inf
+    return evaluate("round", body, [x], [power], out=out)
 
 
 def _power(x, exponent):

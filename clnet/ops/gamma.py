@@ -8,7 +8,8 @@ import math
 from typing import TYPE_CHECKING
 
 from .. import expr as e
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DtypeError
+from ..values.dtypes import Kind
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
 from .shape import settled
@@ -222,9 +223,12 @@ def mvlgamma(x: Tensor, p: int) -> Tensor:
 
     Raises:
         ArgumentError: if ``p`` is below 1.
+        DtypeError: if ``x`` is of booleans.
     """
     if p < 1:
         raise ArgumentError("mvlgamma", "p is 1 or more", p=p)
+    if x.dtype.kind is Kind.BOOL:
+        raise DtypeError("mvlgamma", "x is numbers", x=x.dtype, remedy="Convert it with .float()")
     total = lgamma(x)
     for k in range(1, p):
         total = total + lgamma(x - 0.5 * k)

@@ -14,7 +14,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError
 from ..kernels.reduce import Reduction, arg_reduce, reduce
-from ..values.dtypes import DType, bool_, from_name, int64, uint8
+from ..values.dtypes import DType, Kind, bool_, from_name, int64, uint8
 from ..values.shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import clamp, eq, log, maximum, minimum, ne, where
@@ -383,16 +383,25 @@ def _arg_extreme(kind: Reduction, x: Tensor, dim: int | None, *, keepdim: bool) 
 
 @op()
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
-    """Whether an element is not 0, over axes; arguments as :func:`sum`'s."""
+    """Whether an element is not 0, over axes; as :func:`sum`'s, but that ``()`` are none."""
+    if dim == () or dim == []:
+        return _each_as_truth(x)
     return _reduce(Reduction.ANY, x, dim, keepdim=keepdim)
 
 
 @op()
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:  # noqa: A001 - PyTorch's name
-    """Whether no element is 0, over axes; arguments as :func:`sum`'s."""
+    """Whether no element is 0, over axes; arguments as :func:`any`'s."""
+    if dim == () or dim == []:
+        return _each_as_truth(x)
     found = _reduce(Reduction.ALL, x, dim, keepdim=keepdim)
     # Of no elements the kernel gives its identity, the largest whole number of the dtype.
     return found if x.numel() else found.new_ones(found.shape)
+
+
+def _each_as_truth(x: Tensor) -> Tensor:
+    """Whether an element is not 0, each alone; uint8 stays, as where axes are reduced."""
+    return ne(x, 0).to(uint8) if x.dtype is uint8 else ne(x, 0)
 
 
 @op()
@@ -411,6 +420,8 @@ def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
         BoundsError: if ``x`` has no such axis.
     """
     dims = normalize_dims("logsumexp", dim, x.ndim)
+    if x.dtype.kind < Kind.FLOATING:
+        x = x.float()  # bytes would wrap around
     if 0 in (x.shape[d] for d in dims):
         return log(sum(x.exp(), dim, keepdim))  # of nothing: -infinity
     top = amax(x, dim, keepdim=True).detach()

@@ -74,9 +74,15 @@ def searchsorted(
     right = right or side == "right"
     rows = sorted_sequence.detach()
     if sorter is not None:
+        if sorter.shape != rows.shape or sorter.dtype is not int64:
+            law = "the sorter is an int64 index for each element of the sequence"
+            raise ShapeError(
+                "searchsorted", law, sorter=sorter.shape, dtype=sorter.dtype, sequence=rows.shape
+            )
         rows = gather_within(rows, -1, sorter, of_index("searchsorted", "sorter"))
     wanted = values.detach() if hasattr(values, "detach") else rows.new_full((), values)
-    if rows.ndim == 0 or (rows.ndim > 1 and rows.shape[:-1] != wanted.shape[:-1]):
+    alike = rows.ndim == wanted.ndim and rows.shape[:-1] == wanted.shape[:-1]
+    if rows.ndim == 0 or (rows.ndim > 1 and not alike):
         raise ShapeError(
             "searchsorted",
             "the sequence is (n,), or has the leading axes of the values",
@@ -379,7 +385,8 @@ def repeat_interleave(
     axis = normalize_dim("repeat_interleave", dim, x.ndim)
     size = x.shape[axis] if x.ndim else 1
     if not isinstance(repeats, int) and repeats.numel() == 1:
-        repeats = int(repeats.item())
+        number: Any = repeats.item()
+        repeats = int(number)
     if isinstance(repeats, int):
         if repeats < 0:
             raise ArgumentError("repeat_interleave", "repeats are 0 or more", repeats=repeats)
@@ -398,6 +405,7 @@ def repeat_interleave(
         repeats, of_value("repeat_interleave", "repeats", "they are 0 or more"), Bad.BELOW, 0
     )
     ends = cumsum(repeats, 0)
-    count = int(ends[-1].item()) if output_size is None and size else output_size or 0
+    last: Any = ends[-1].item() if output_size is None and size else output_size or 0
+    count = int(last)
     places = positions(type(x.detach()), count, x.device)
     return index_select(x, dim, searchsorted(ends, places, right=True))

@@ -484,6 +484,9 @@ def checked(function: F, name: str | None = None, *, skip: int = 0, key: str | N
 def _written(op: str, result: Any, out: Any) -> Any:
     """``out`` with the elements of a result, in its shape."""
     if isinstance(result, tuple | list):
+        if not is_sequence(out) or len(out) != len(result):
+            law = f"out is a sequence of {len(result)} tensors"
+            raise DtypeError(op, law, out=shown(out))
         for r, o in zip(result, out, strict=True):
             _written(op, r, o)
         return out

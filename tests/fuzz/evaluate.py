@@ -113,6 +113,7 @@ def _rates(optimiser: Any, weight: Any, scheduler: Any) -> list[float]:
 def attempt(text: str, package: Any, *, grad: bool) -> list[Any]:
     """The results of a call on the host, then the gradients of its inputs."""
     package.manual_seed(0)
+    package.set_printoptions(profile="default")  # the call before may have set them
     named = environment(package, grad=grad)
     value = eval(text, named)  # the text is drawn by this folder
     found = _flat(value)
@@ -155,7 +156,9 @@ def _to_host(value: Any) -> Any:
 def clnet_outcome(text: str, *, grad: bool) -> tuple[Outcome, list[Any]]:
     """What clnet makes of a call, and its results."""
     try:
-        return Outcome(RESULT), attempt(text, clnet, grad=grad)
+        held = attempt(text, clnet, grad=grad)
+        clnet.synchronize()  # which reports what the device found in the data
+        return Outcome(RESULT), held
     except ClnetError as error:
         kind = REFUSED if is_named(text, f"error: {error}") else UNNAMED
         return Outcome(kind, f"{type(error).__name__}: {error}"), []
@@ -202,7 +205,7 @@ def is_named(text: str, message: str) -> bool:
     if {word.strip("_") for word in called} & words:
         return True
     # A composed op's errors name the op whose law failed, but for what reads a value.
-    op = message.split(": ")[1].strip("_").split(".")[-1]
+    op = message.split(": ")[1].split(" ")[-1].strip("_").split(".")[-1]  # "backward of gelu"
     public = {f.__name__.strip("_") for f in surface().values()} | {
         n.split(".")[-1].strip("_") for n in surface()
     }

@@ -94,6 +94,7 @@ def test_differences_are_seen():
 
 def test_an_error_that_names_nothing_is_told():
     assert is_named("m.sum(x, 'a')", "DtypeError: sum: dim is a whole number; got dim='a'")
+    assert is_named("run(nn.Hardsigmoid(), x)", "error: backward of hardsigmoid: it was changed")
     assert not is_named("m.sum(x, 'a')", "DtypeError: item: the tensor has one element")
 
 

@@ -68,6 +68,32 @@ run(nn.ModuleDict(modules=nn.Linear(4, 4)), index)
 run(nn.ParameterDict([1, 2]), index)
 F.ctc_loss(F.log_softmax(sequence, 2), labels.flatten(), 2, label_lengths.flatten())
 m.autograd.set_detect_anomaly(mode='mean')
+m.autograd.gradgradcheck(i, inputs=image)
+m.autograd.gradcheck(lambda *a: 3, x)
+m.autograd.backward(x.sum(), grad_tensors=np.bool_(True))
+m.sort(x, 1, out=w3)
+t.dsplit(2, out=int)
+m.searchsorted(w4, t, sorter=c)
+m.searchsorted(x, w4)
+m.triu_indices(4, 2 ** 31)
+m.empty_strided((), 2)
+m.empty_strided((0, 1), 'same')
+m.frombuffer(w3, dtype=m.int64)
+m.frombuffer(np.float32(0.5), dtype=int)
+nn.Buffer(data=np.float32(0.5))
+index.new(b'x')
+x.to(False)
+m.where(c, i.to(m.int16), 10 ** 9)
+m.vander(i)
+m.kaiser_window(-1)
+m.hann_window(-1)
+v.renorm(1.0, -1, 0.0)
+v.record_stream(v)
+u.float_power_(x)
+c.mvlgamma(1)
+nn.TransformerEncoder(nn.Linear(4, 4), -1)
+m.arange(0.1, end=0.1, step=0.1, dtype=m.int64)
+m.is_tensor(x[i])
 """.strip().split("\n")
 
 
@@ -149,3 +175,29 @@ def test_iterables_are_looked_at_where_they_stay_whole():
         clnet.nn.utils.clip_grad_norm_([1], 1.0)
     with pytest.raises((ArgumentError, DtypeError), match="params"):
         clnet.optim.SGD(np.array(0.5), lr=0.1)
+
+
+def test_whole_numbers_beyond_a_dtype_wrap_around():
+    x = clnet.ones(3, dtype=clnet.int16)
+    assert (x + 10**9).tolist() == [np.array(10**9 + 1).astype(np.int16)] * 3
+    assert clnet.add(x, 10**9, alpha=2).dtype is clnet.int16
+    assert (x.to(clnet.int32) + 2**40).tolist() == [1] * 3
+    for refused in (lambda: x.clamp(max=10**9), lambda: x.masked_fill(x > 0, 10**9)):
+        with pytest.raises(ArgumentError, match=r"int16 holds"):
+            refused()
+
+
+def test_no_axes_are_not_all_where_truths_are_looked_for():
+    x = clnet.tensor([[0.0, 2.0], [3.0, 0.0]])
+    for f in (clnet.any, clnet.all):
+        assert f(x, dim=()).tolist() == [[False, True], [True, False]]
+        assert f(x.to(clnet.uint8), []).dtype is clnet.uint8
+
+
+def test_bytes_do_not_wrap_around_in_logsumexp():
+    x = clnet.tensor([0, 255, 254], dtype=clnet.uint8)
+    assert x.logsumexp(0).item() == pytest.approx(255 + np.log1p(np.exp(-1)), rel=1e-6)
+
+
+def test_settings_of_whole_ranges_are_cut_to_whole_numbers():
+    assert clnet.arange(0.5, 3, 1.5, dtype=clnet.int64).tolist() == [0, 1, 2]

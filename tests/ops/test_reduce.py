@@ -197,6 +197,19 @@ def test_dtypes_of_results(device):
     assert ops.any(integers_.byte()).dtype.name == "uint8"
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "float32", "float64"])
+def test_truths_of_every_length(device, dtype):
+    if dtype == "float64" and not device.traits.float64:
+        pytest.skip("the device has no double precision")
+    for n in (7, 8, 33):  # beside vectors, which may be wider than the CPU's
+        x = np.full(n, 2, dtype)
+        assert bool(ops.all(tensor(x)).item())
+        assert bool(ops.any(tensor(x)).item())
+        x[n // 2] = 0
+        assert not ops.all(tensor(x)).item()
+        assert not ops.any(tensor(x * 0)).item()
+
+
 def test_a_tensor_without_axes(device):
     x = tensor(3.0)
     assert ops.sum(x).item() == 3

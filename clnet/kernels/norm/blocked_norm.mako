@@ -6,6 +6,7 @@
 ##          group, image by image, are cut into parts so small that the second pass over one finds
 ##          it in a cache
 ## param    lanes: int                channels of a block: 4, 8 or 16
+## param    run: int                  vectors of a chain of sums
 ## param    sums: int                 how many sums
 ## param    statements: tuple[str]    C declarations of temporaries
 ## param    results: tuple[str]       C text of what is stored, then of what each sum adds up
@@ -57,18 +58,17 @@
 ## arg      partial: in float[groups, parts, sums, lanes]
 ## launch   moments, sums: one item takes one part of one group; the others: one item a group.
 ##          Groups of one
-## numerics two passes over each part of a mean; sums of RUN vectors in two chains, then of those:
+## numerics two passes over each part of a mean; sums of run vectors in two chains, then of those:
 ##          batch norms over few elements enlarge what longer chains round off; contraction off, so
 ##          that a recomputed expression has the bits of pointwise.mako; everything is joined in a
 ##          fixed order
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%namespace name="elementary" file="/lib/elementary.mako"/>
-<%! RUN = 32 %>
 <%def name="types(lanes)">
 #pragma OPENCL FP_CONTRACT OFF
 typedef float${lanes} __attribute__((aligned(4))) vector;
 </%def>
-<%def name="blocked_moments(lanes)">
+<%def name="blocked_moments(lanes, run)">
 ${types(lanes)}
 __kernel void blocked_moments(...)
 {
@@ -81,8 +81,8 @@ __kernel void blocked_moments(...)
         count = min(pixels - pixel, end - begin);
         __global const vector *source = (__global const vector *)(x + (long)image * image_step
             + pixel * ${lanes});
-        for (int done = 0; done < count; done += ${RUN}) {
-            const int to = min(done + ${RUN}, count);
+        for (int done = 0; done < count; done += ${run}) {
+            const int to = min(done + ${run}, count);
             float${lanes} sum0 = 0, sum1 = 0;
             for (int i = done; i + 2 <= to; i += 2) {
                 sum0 += source[i];
@@ -101,8 +101,8 @@ __kernel void blocked_moments(...)
         count = min(pixels - pixel, end - begin);
         __global const vector *source = (__global const vector *)(x + (long)image * image_step
             + pixel * ${lanes});
-        for (int done = 0; done < count; done += ${RUN}) {
-            const int to = min(done + ${RUN}, count);
+        for (int done = 0; done < count; done += ${run}) {
+            const int to = min(done + ${run}, count);
             float${lanes} rest0 = 0, rest1 = 0, square0 = 0, square1 = 0;
             for (int i = done; i + 2 <= to; i += 2) {
                 const float${lanes} one = source[i] - mean, other = source[i + 1] - mean;
@@ -173,7 +173,8 @@ __kernel void blocked_statistics(...)
 % endfor
         }
 </%def>
-<%def name="blocked_sums(statements, results, functions, made, stream, lanes, inputs, scalars)">
+<%def name="blocked_sums(
+    statements, results, functions, made, stream, lanes, run, inputs, scalars)">
 ${types(lanes)}
 % if stream:
 ${prelude.stream("float", lanes)}
@@ -205,8 +206,8 @@ __kernel void blocked_sums(...) {
         __global float *to_${k} = y_${k} + y_${k}_offset
             + (((long)image * groups + group) * pixels + pixel) * ${lanes};
 % endfor
-        for (int done = 0; done < count; done += ${RUN}) {
-            const int to = min(done + ${RUN}, count);
+        for (int done = 0; done < count; done += ${run}) {
+            const int to = min(done + ${run}, count);
 % for k in range(made, len(results)):
             float${lanes} sum_${k}_0 = 0, sum_${k}_1 = 0;
 % endfor

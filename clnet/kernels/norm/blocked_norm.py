@@ -22,6 +22,9 @@ _LANES = (Constraint("lanes in (4, 8, 16)", "vectors OpenCL has"),)
 # Vectors of a part: the second pass over it should find it in a core's own cache.
 _PART = 512
 _MOST_PARTS = 512
+# Vectors whose sum is made by itself: longer chains round more, which batch norms over few elements
+# enlarge.
+_RUN = 32
 
 
 MOMENTS = Kernel("blocked_moments", "norm/blocked_norm.mako", _LANES)
@@ -73,7 +76,7 @@ def blocked_moments(
     means, squares = (Array.scratch(memory, shape, float32) for _ in range(2))
     return [
         MOMENTS.launch(
-            {"lanes": lanes},
+            {"lanes": lanes, "run": _RUN},
             joined(
                 parts.sizes(),
                 by_name("means squares x", means, squares, x),
@@ -132,7 +135,7 @@ def blocked_sums(
     steps = [array.strides[:2] for array in inputs if array.ndim == 5]
     params = joined(
         printed._asdict(),
-        by_name("made stream lanes", len(made), streamed, lanes),
+        by_name("made stream lanes run", len(made), streamed, lanes, _RUN),
         by_name("inputs scalars", blocked, len(scalars)),
     )
     shape = (parts.groups, parts.count, len(sums), lanes)

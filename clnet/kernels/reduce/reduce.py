@@ -256,10 +256,15 @@ def _cost(problem: _Problem, parts: int) -> dict[str, Any]:
     }
 
 
+def _lanes(target: Target, problem: _Problem) -> int:
+    """Lanes of a vector: PoCL's conversions of vectors wider than the CPU's give zeros."""
+    return lanes_of(target, max(problem.acc.itemsize, problem.x.dtype.itemsize))
+
+
 def _rows(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
     jobs, total = problem.outs * parts, problem.total
     per_item = jobs_per_item(target, jobs, problem.outs * total)
-    how = (lanes_of(target, problem.acc.itemsize), problem.reduced[-1].x == 1, _flat(problem))
+    how = (_lanes(target, problem), problem.reduced[-1].x == 1, _flat(problem))
     numbers = (jobs, per_item, total, ceil_div(total, parts))
     return ROWS.launch(
         joined(_params(problem), by_name("lanes dense flat", *how)),
@@ -270,7 +275,7 @@ def _rows(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
 
 
 def _columns(target: Target, problem: _Problem, parts: int, args: Named) -> Launch:
-    lanes, total = lanes_of(target, problem.acc.itemsize), problem.total
+    lanes, total = _lanes(target, problem), problem.total
     width = problem.kept[-1].size
     blocks = ceil_div(width, _COLUMN_BLOCK)
     return COLUMNS.launch(

@@ -375,6 +375,10 @@ def evaluate(
             )
         if not compute.is_floating_point:
             _require_range(name, options, compute)
+    if numbers and not compute.is_floating_point:
+        if name in _UNWRAPPED:
+            _require_range(name, numbers, compute)
+        numbers = [_wrapped(x, compute) for x in numbers]
     function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
     return _applied(function, tensors, out)
 
@@ -386,6 +390,20 @@ def _applied(function: Pointwise | Paired, tensors: Sequence[Tensor], out: Tenso
     require_tensors(function.name, out=out)
     type(out).__apply_function__(Overwrite(function), (out, *(apart(x, out) for x in tensors)))
     return out
+
+
+_UNWRAPPED = {"clamp", "where", "masked_fill"}
+"""Ops that refuse what others take modulo the dtype's range, as PyTorch's."""
+
+
+def _wrapped(value: Any, compute: DType) -> Any:
+    """A whole number as a dtype of few bits keeps it: a kernel's argument holds no other."""
+    if type(value) is not int or compute.kind is Kind.BOOL:
+        return value
+    limits = np.iinfo(compute.numpy)
+    if limits.min <= value <= limits.max:
+        return value
+    return (value - int(limits.min)) % (1 << limits.bits) + int(limits.min)
 
 
 def _require_range(name: str, options: Sequence[Any], compute: DType) -> None:
