@@ -132,7 +132,12 @@ def trunc_normal_(
     """Fill with normally distributed numbers of those within ``[a, b]``; returns the tensor.
 
     The distribution function is inverted at uniform numbers, so that no draw is thrown away.
+
+    Raises:
+        ArgumentError: if ``std`` is 0 or less.
     """
+    if not std > 0:
+        raise ArgumentError("trunc_normal_", "std is above 0", std=std)
     low, high = (erf((bound - mean) / (std * sqrt(2))) for bound in (a, b))
     ops.uniform_(x, low, high, generator=generator)
     update(_truncated, [x], [mean, std * sqrt(2), a, b])

@@ -67,6 +67,8 @@ def pack_padded_sequence(
     """
     if input.ndim < 2:
         raise ShapeError("pack_padded_sequence", "input is (steps, n, ...)", input=input.shape)
+    if input.numel() == 0:
+        raise ShapeError("pack_padded_sequence", "there are elements to pack", input=input.shape)
     steps, n = input.shape[:2][:: -1 if batch_first else 1]
     sizes = _numbers(lengths)
     if len(sizes) != n or not all(1 <= size <= steps for size in sizes):

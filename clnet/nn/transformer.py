@@ -433,8 +433,7 @@ class TransformerEncoder(Module):
     ) -> None:
         super().__init__()
         if num_layers < 1:
-            law = "num_layers is 1 or more"
-            raise ArgumentError("TransformerEncoder", law, num_layers=num_layers)
+            raise ArgumentError("TransformerEncoder", "num_layers is 1 or more", num=num_layers)
         self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
         self.num_layers = num_layers
         self.norm = norm

@@ -16,6 +16,7 @@ from ..kernels.moving import fill
 from ..kernels.pool import Window3, window_max
 from ..kernels.reduce import Bad
 from ..values.dtypes import int32, int64
+from ..values.plain import MOST
 from ..values.shapes import Shape, each
 from .activation import relu
 from .arithmetic import abs as magnitude
@@ -440,6 +441,8 @@ def _unpool(
         raise DtypeError(name, "positions are int64 or int32", dtype=indices.dtype)
     sizes = _unpooled_sizes(name, x, settings, output_size, count)
     planes, length, whole = prod(x.shape[:-count]), prod(x.shape[-count:]), prod(sizes)
+    if planes * whole > MOST:
+        raise ShapeError(name, "the result's elements are counted in 64 bits", sizes=sizes)
     law = f"positions lie in [0, {whole})"
     check = of_value(name, "indices", law, DataBoundsError)
     require_elements(indices, check, Bad.OUTSIDE, 0, whole - 1)

@@ -22,6 +22,8 @@ from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_o
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
+_MOST_AXES = 64
+"""NumPy's, to which results go."""
 
 class Flip(Function):
     """Axes read backwards."""
@@ -266,6 +268,8 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     if len(times) < x.ndim or any(n < 0 for n in times):
         law = "there is a size, 0 or more, for every axis"
         raise ShapeError("repeat", law, x=x.shape, sizes=times)
+    if len(times) > _MOST_AXES:
+        raise ShapeError("repeat", f"a tensor has at most {_MOST_AXES} axes", axes=len(times))
     shape = (1,) * (len(times) - x.ndim) + x.shape
     apart = reshape(x, tuple(n for size in shape for n in (1, size)))
     together = expand(apart, tuple(n for pair in zip(times, shape, strict=True) for n in pair))

@@ -146,7 +146,7 @@ class Optimizer:
             ArgumentError: if one of ``rates`` is below 0, or a beta outside [0, 1).
         """
         rates = {name: group[name] for name in self.rates}
-        if rates and min(rates.values()) < 0:
+        if not all(rate >= 0 for rate in rates.values()):  # NaN is no setting
             raise ArgumentError(type(self).__name__, "settings are 0 or more", **rates)
         if not all(0 <= beta < 1 for beta in group.get("betas", ())):
             raise ArgumentError(type(self).__name__, "betas lie in [0, 1)", betas=group["betas"])

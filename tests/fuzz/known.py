@@ -432,7 +432,7 @@ KNOWN = (
         "NumPy's booleans are booleans",
         DIFFERS,
         r"np\.bool_",
-        r"(int64|bool), not float32",
+        r"(int\d+|bool), not float32",
         "index.clamp_min(np.bool_(True))",
     ),
     Known(

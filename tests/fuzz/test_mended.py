@@ -94,6 +94,11 @@ c.mvlgamma(1)
 nn.TransformerEncoder(nn.Linear(4, 4), -1)
 m.arange(0.1, end=0.1, step=0.1, dtype=m.int64)
 m.is_tensor(x[i])
+run(nn.MaxUnpool2d(2 ** 31), *F.max_pool2d(image, 2, return_indices=True))
+x.tile((1,) * 70)
+nn.init.trunc_normal_(j, mean=1.0, std=0.0, b=0.1)
+nn.utils.rnn.pack_sequence([x[..., :0], y[..., :0]])
+steps(optim.Adam(weights, lr=float('nan')))
 """.strip().split("\n")
 
 
