@@ -11,7 +11,7 @@ import numpy as np
 
 from .device import Device, current_device
 from .device import device as open_device
-from .errors import ArgumentError, ShapeError
+from .errors import ArgumentError, DtypeError, ShapeError
 from .expr import where
 from .ops.create import Arange, Eye, made, uninitialized
 from .ops.machinery.pointwise import evaluate
@@ -300,7 +300,10 @@ def asarray(
         requires_grad: whether gradients flow to it.
     """
     made_of = tensor if copy else as_tensor
-    x = made_of(obj, dtype=dtype, device=device)
+    try:
+        x = made_of(obj, dtype=dtype, device=device)
+    except DtypeError as error:
+        raise DtypeError("asarray", error.law, remedy=error.remedy, **error.values) from None
     return x.requires_grad_() if requires_grad else x
 
 

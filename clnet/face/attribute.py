@@ -402,12 +402,16 @@ def destination(
     if args and isinstance(args[0], bool):
         law = "a dtype, a device or a tensor comes before the flags"
         raise DtypeError(op_name, law, first=args[0])
+    given = "device" in kwargs
     for arg in (*args, kwargs.get("other"), kwargs.get("tensor")):
         if isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, DType):
             dtype = arg
         elif isinstance(arg, str | DeviceName | int | np.integer) and type(arg) is not bool:
+            if given:
+                law = "one device is named"
+                raise DtypeError(op_name, law, device=shown(kwargs["device"]), too=shown(arg))
             device = arg
         elif arg is not None and type(arg) is not bool:
             dtype = as_dtype(arg)

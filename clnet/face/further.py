@@ -261,6 +261,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Places in a shape, one tensor for each axis, of places in its elements in order."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if min(sizes, default=0) < 0:
+        raise ArgumentError("unravel_index", "sizes are 0 or more", shape=sizes)
     steps = [prod(sizes[k + 1 :]) for k in np.arange(len(sizes)).tolist()]
     pairs = zip(steps, sizes, strict=True)
     places: Any = indices

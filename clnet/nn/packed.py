@@ -175,7 +175,11 @@ def unpad_sequence(
 ) -> list[Tensor]:
     """The inverse of :func:`pad_sequence`: each sequence without its padding, as a view."""
     rows = padded_sequences if batch_first else ops.transpose(padded_sequences, 0, 1)
-    return [ops.narrow(rows[i], 0, 0, size) for i, size in enumerate(_numbers(lengths))]
+    sizes = _numbers(lengths)
+    if len(sizes) != rows.shape[0]:
+        law = "there is a length for each sequence"
+        raise ShapeError("unpad_sequence", law, sequences=rows.shape[0], lengths=sizes)
+    return [ops.narrow(rows[i], 0, 0, size) for i, size in enumerate(sizes)]
 
 
 @checked

@@ -317,6 +317,9 @@ def adaptive_avg_pool2d(x: Tensor, output_size: int | Sequence[int | None] | Non
     """
     _require_planes("adaptive_avg_pool2d", x.shape)
     given = (output_size,) * 2 if isinstance(output_size, int | None) else tuple(output_size)
+    if len(given) != 2:
+        law = "output_size is a number or a pair"
+        raise ArgumentError("adaptive_avg_pool2d", law, output_size=output_size)
     size = tuple(n if o is None else o for o, n in zip(given, x.shape[-2:], strict=True))
     if min(size) < 0:
         raise ArgumentError("adaptive_avg_pool2d", "sizes are 0 or more", output_size=output_size)
@@ -336,10 +339,9 @@ def plane_window(
     kernel = pair(kernel_size, name, "kernel_size")
     steps = kernel if stride is None else pair(stride, name, "stride")
     pads, within = pair(padding, name, "padding"), pair(dilation, name, "dilation")
-    if min(*kernel, *steps, *within) < 1:
-        raise ArgumentError(
-            name, "sizes and steps are 1 or more", kernel_size=kernel, stride=steps, dilation=within
-        )
+    if min(*kernel, *steps, *within) < 1 or max(*kernel, *steps, *within) >= 2**31:
+        law = "sizes and steps are 1 or more, and numbers of 32 bits"
+        raise ArgumentError(name, law, kernel_size=kernel, stride=steps, dilation=within)
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, within, strict=True)]
     if min(pads) < 0 or any(2 * p > r for p, r in zip(pads, reach, strict=True)):
         raise ArgumentError(

@@ -354,6 +354,8 @@ def lp_pool3d(
 
 
 def _root(mean: Tensor, count: int, p: float) -> Tensor:
+    if p == 0:
+        raise ArgumentError("lp_pool", "norm_type is not 0", norm_type=p)
     return power(sign(mean) * relu(magnitude(mean)) * count, 1 / p)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod, sqrt
+from math import isfinite, prod, sqrt
 from typing import TYPE_CHECKING
 
 from ..array import Array
@@ -207,8 +207,9 @@ def uniform_(
         ArgumentError: if ``low > high``.
         DtypeError: if the tensor is not floating.
     """
-    if low > high:
-        raise ArgumentError("uniform_", "low is at most high", low=low, high=high)
+    if not (isfinite(low) and isfinite(high) and low <= high):
+        law = "low is at most high, and both are finite"
+        raise ArgumentError("uniform_", law, low=low, high=high)
     if x.dtype.is_complex:
         uniform_(view_as_real(x), low, high, generator=generator)
         return x
@@ -226,7 +227,7 @@ def normal_(
         ArgumentError: if ``std < 0``.
         DtypeError: if the tensor is not floating.
     """
-    if std < 0:
+    if not std >= 0:
         raise ArgumentError("normal_", "std is 0 or more", std=std)
     if x.dtype.is_complex:  # of the number, not of each part
         if isinstance(mean, complex) and mean.imag:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _MOST_AXES = 64
 """NumPy's, to which results go."""
 
+
 class Flip(Function):
     """Axes read backwards."""
 

@@ -244,6 +244,8 @@ def diff(
     if n < 0:
         raise ArgumentError("diff", "n is 0 or more", n=n)
     axis = normalize_dim("diff", dim, x.ndim)
+    if n == 0:
+        return x
     x = cat([part for part in (prepend, x, append) if part is not None], axis)
     for _ in range(min(n, x.shape[axis])):
         size = x.shape[axis] - 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..device import Check
 from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import bool_, int64, uint8
+from ..values.plain import shown
 from ..values.shapes import Shape, contiguous_strides, normalize_dim
 from .arithmetic import eq, logical_and, maximum, minimum, mul, where
 from .check import of_index, require_classes
@@ -65,6 +66,8 @@ def scatter(
     if reduce not in (None, "add", "multiply"):
         law = "reduce is None, 'add' or 'multiply'"
         raise ArgumentError("scatter", law, reduce=repr(reduce))
+    if (src is None) == (value is None):
+        raise ArgumentError("scatter", "either src or value is given", value=shown(value))
     source = value if src is None else src
     if not isinstance(source, type(x.detach())):
         source = x.new_full(index.shape, source)

@@ -390,6 +390,11 @@ def repeat_interleave(
     if isinstance(repeats, int):
         if repeats < 0:
             raise ArgumentError("repeat_interleave", "repeats are 0 or more", repeats=repeats)
+        if output_size not in (None, size * repeats):
+            law = "output_size is the slices times their repeats"
+            raise ArgumentError(
+                "repeat_interleave", law, output_size=output_size, slices=size, repeats=repeats
+            )
         shape = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
         wide = expand(reshape(x, (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])), shape)
         return reshape(wide, (*x.shape[:axis], size * repeats, *x.shape[axis + 1 :]))

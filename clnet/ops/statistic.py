@@ -3,8 +3,7 @@
 # ruff: noqa: FBT001, FBT002 - PyTorch takes `unbiased` and `keepdim` by position
 from __future__ import annotations
 
-from math import nan as not_a_number
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -60,9 +59,9 @@ def _moments(
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
     kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
-    count = prod(x.shape[d] for d in dims) - correction
+    count = max(prod(x.shape[d] for d in dims) - correction, 0)
     squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
-    spread = squares * (1 / count) if count > 0 else squares * not_a_number
+    spread = squares * (1 / count if count else inf)
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
 
@@ -86,7 +85,8 @@ def var(
         correction: 1, unless given, for the unbiased estimate, 0 for the mean square.
 
     Returns:
-        ``x``'s shape without the axes; NaN where ``n`` is not above ``correction``.
+        ``x``'s shape without the axes; infinite, of equal elements NaN, where ``n`` is
+        not above ``correction``.
 
     Raises:
         BoundsError: if ``x`` has no such axis.

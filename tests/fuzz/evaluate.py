@@ -255,10 +255,11 @@ def _unlike(a: Any, b: Any, *, narrow: bool) -> str:
         return f"shape {host.shape}, not {expected.shape}"
     if host.dtype.kind in "fc":
         ulps = 8e-2 if narrow else 1e-3
-        finite = expected[np.isfinite(expected)].astype(np.float64)
+        wide = np.complex128 if host.dtype.kind == "c" else np.float64
+        finite = expected[np.isfinite(expected)].astype(wide)
         scale = max(1.0, float(np.abs(finite).max(initial=0)))
         good = np.isclose(
-            host.astype(np.float64), expected, rtol=ulps, atol=0.1 * ulps * scale, equal_nan=True
+            host.astype(wide), expected, rtol=ulps, atol=0.1 * ulps * scale, equal_nan=True
         )
     else:
         good = host == expected

@@ -78,7 +78,8 @@ KNOWN = (
         ACCEPTED,
         r"np\.|\bint\b|\bfloat\b|m\.tensor\(",
         r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|"
-        r"Expected|iteration over a 0-d|only integers|has no len|expects dims|Can't call numpy",
+        r"Expected|iteration over a 0-d|only integers|has no len|expects dims|Can't call numpy|"
+        r"should be (a number|of type)",
         "x.clamp(max=np.array(2))",
     ),
     Known(
@@ -171,7 +172,8 @@ KNOWN = (
         "operands without elements give results without",
         ACCEPTED,
         r"\[:0\]|\[\]|:0\]",
-        r"non-empty|not be empty|to be at least 1|no elements|optional 0 dim batch size",
+        r"non-empty|not be empty|to be at least 1|no elements|optional 0 dim batch size|"
+        r"Only zero batch",
         "x[[], :1].quantile(0.4, 1)",
     ),
     Known(
@@ -219,8 +221,8 @@ KNOWN = (
     Known(
         "sizes come in any sequence",
         ACCEPTED,
-        r"range\(",
-        r"must be tuple of ints, not range",
+        r"range\(|Size\(",
+        r"must be tuple of ints, not range|takes an iterable of 'int'",
         "m.tile(x, range(1, 3))",
     ),
     Known(
@@ -303,7 +305,7 @@ KNOWN = (
     Known(
         "the median of nothing, and a copy, begin a history of their own",
         DIFFERS,
-        r"median\(.*:0|asarray\(.*requires_grad|\.new\(",
+        r"median\(.*:0|asarray\(.*requires_grad|\.new\(|Buffer\(",
         r"gradients flow in PyTorch alone|None, not a tensor",
         "m.median(x[..., :0])",
     ),
@@ -340,7 +342,7 @@ KNOWN = (
         ACCEPTED,
         r"",
         r"nested_tensorlist|INTERNAL ASSERT|invalid gradient at index|"
-        r"could not create a primitive",
+        r"could not create a primitive|modified by an inplace operation",
         "nn.utils.clip_grad_value_(weights, 1.0)",
     ),
     Known(
@@ -429,6 +431,48 @@ KNOWN = (
         "rates(schedule.ConstantLR(o, total_iters=0))",
     ),
     Known(
+        "padding is at most half of what a dilated window covers, in each number of axes",
+        ACCEPTED,
+        r"(?i)max_?pool1d",
+        r"padding should be at most half",
+        "F.max_pool1d(square, 3, 1, 2, 3)",
+    ),
+    Known(
+        "a sequence inside an index is an array of indices, as NumPy has it",
+        ACCEPTED,
+        r"\[.*[(\[]",
+        r"only integer tensors of a single element can be converted to an index",
+        "x[i.abs() % 3, (i % 3, j % 3)]",
+    ),
+    Known(
+        "a storage is made of what a tensor is made of",
+        ACCEPTED,
+        r"Storage\(",
+        r"Expected a sequence type|TypedStorage.__init__ received",
+        "m.UntypedStorage(w3)",
+    ),
+    Known(
+        "losses of whole numbers are floats",
+        DIFFERS,
+        r"(_loss|Loss)\(",
+        r"float32, not int64",
+        "F.hinge_embedding_loss(index, index, margin=1.0, reduction='none')",
+    ),
+    Known(
+        "the mean over nothing is NaN",
+        DIFFERS,
+        r"(?i)loss.*:0\]",
+        r"np\.float32\(nan\), not",
+        "run(nn.MultiMarginLoss(), x[:0], index[:0])",
+    ),
+    Known(
+        "arguments of one name have one place, in each of PyTorch's versions of a function",
+        ACCEPTED,
+        r"argsort\(.*stable",
+        r"invalid combination",
+        "x.argsort(1, stable=True)",
+    ),
+    Known(
         "NumPy's booleans are booleans",
         DIFFERS,
         r"np\.bool_",
@@ -453,7 +497,7 @@ KNOWN = (
         "losses have one default, the mean, under each of their names",
         DIFFERS,
         r"m\.\w*(loss|cross_entropy\w*|kl_div)\(",
-        r"shape \(\), not|float32, not int64",
+        r"shape \(\), not",
         "m.binary_cross_entropy_with_logits(y, signs)",
     ),
     Known(

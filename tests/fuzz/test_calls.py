@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
+import numpy as np
 import pytest
 
 import clnet
@@ -90,6 +91,9 @@ def test_differences_are_seen():
     assert "elements" in difference([one], [("float32", clnet.zeros(2).numpy())])
     assert "results" in difference([one], [one, one])
     assert "1, not 2" in difference([1], [2])
+    pair = [("complex64", np.array([value], np.complex64)) for value in (1 + 2j, 1 + 3j)]
+    assert "elements" in difference(pair[:1], pair[1:])
+    assert not difference(pair[:1], pair[:1])
 
 
 def test_an_error_that_names_nothing_is_told():

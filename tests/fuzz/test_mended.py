@@ -94,6 +94,18 @@ c.mvlgamma(1)
 nn.TransformerEncoder(nn.Linear(4, 4), -1)
 m.arange(0.1, end=0.1, step=0.1, dtype=m.int64)
 m.is_tensor(x[i])
+m.scatter(x, 1, places, y, value=0.5)
+F.avg_pool1d(t, 2, [2 ** 62], 1)
+x.to(0, device=2 ** 63)
+square.repeat_interleave(1, output_size=1)
+m.unravel_index(j, (-1,))
+run(nn.LPPool1d(0.0, 1, stride=2), y)
+F.adaptive_avg_pool2d(image, (3, 3, 2))
+run(nn.AdaptiveAvgPool2d((2,)), image)
+nn.utils.rnn.unpad_sequence(p, index)
+m.empty(2, 3).uniform_(0, float('nan'))
+m.empty(2, 3).normal_(0, float('nan'))
+m.asarray(2**70, dtype=m.int64, copy=False)
 run(nn.MaxUnpool2d(2 ** 31), *F.max_pool2d(image, 2, return_indices=True))
 x.tile((1,) * 70)
 nn.init.trunc_normal_(j, mean=1.0, std=0.0, b=0.1)
@@ -206,3 +218,10 @@ def test_bytes_do_not_wrap_around_in_logsumexp():
 
 def test_settings_of_whole_ranges_are_cut_to_whole_numbers():
     assert clnet.arange(0.5, 3, 1.5, dtype=clnet.int64).tolist() == [0, 1, 2]
+
+
+def test_a_correction_beyond_the_count():
+    x = clnet.tensor([1.0, 2.0, 4.0])
+    assert x.var(0, correction=300).item() == x.std(0, correction=3).item() == float("inf")
+    assert np.isnan(clnet.ones(3).var(0, correction=4).item())
+    assert clnet.tensor([1, 3]).diff(n=0, append=clnet.ones(2)).dtype is clnet.int64
