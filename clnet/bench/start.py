@@ -4,6 +4,10 @@ Every figure is a process of its own. The cold one compiles every kernel and kee
 the warm ones compile none; Python keeps its own compiled files, as after ``pip install``. A model's
 share is what Python does for it: the device may still draw its weights while the first step is
 prepared. The time of a step once all is warm stands beside, compiled and, where asked for, eager.
+
+``--cold`` says instead where one cold process spends it, by kernel and stage: seconds of a core for
+its text, the compiler's front end, its passes and code (what of both is the front end's, drivers
+differ in; PoCL's is clang alone), and loading; and seconds in all of these without a core.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ..device import device
@@ -42,6 +47,9 @@ _HEADS = (
 )
 
 
+_STAGES = ("rendering", "front", "code", "loading", "waiting")
+
+
 def first_step(job: str, begin: float) -> None:
     """Take a step in this process and print where the time went; for processes of its own.
 
@@ -59,6 +67,7 @@ def first_step(job: str, begin: float) -> None:
     ours.result()
     done, running = time.perf_counter(), seconds_since_process_start()
     programs = where.programs.statistics
+    kernels = [asdict(times) for times in programs.kernels]
     figures = {
         "to_result": done - begin if running is None else running,
         "import": imported - begin,
@@ -71,7 +80,7 @@ def first_step(job: str, begin: float) -> None:
     }
     figures["second"] = _seconds(ours)
     figures["later"] = statistics.median(_seconds(ours) for _ in range(_STEPS))
-    print(json.dumps(figures))
+    print(json.dumps({**figures, "kernels": kernels}))
 
 
 def _seconds(ours: Ours) -> float:
@@ -96,9 +105,67 @@ def measure(net: str, where: str | None, way: str = "compiled") -> list[dict[str
     with tempfile.TemporaryDirectory() as folder:
         environment = json.dumps({"CLNET_CACHE_DIR": folder, "POCL_CACHE_DIR": folder})
         runs = [_run(job, environment) for _ in range(1 + _WARM_RUNS)]
+    for run in runs:
+        run.pop("kernels", None)
     warm = {key: statistics.median(run[key] for run in runs[1:]) for key in runs[0]}
     named = {"workload": net, "title": WORKLOADS[net].title, "way": way}
     return [{"cache": "cold"} | named | runs[0], {"cache": "warm"} | named | warm]
+
+
+def stages(net: str, where: str | None, way: str = "compiled") -> dict[str, Any]:
+    """Where a cold process spends the time to its first result.
+
+    Args:
+        net: the workload's name.
+        where: the device, as :func:`clnet.device` takes it.
+        way: ``"compiled"`` or ``"eager"``.
+
+    Returns:
+        The figures, and in ``kernels`` for each name how many there are and their stages' seconds,
+        the dearest first.
+    """
+    job = json.dumps({"net": net, "device": where, "way": way})
+    with tempfile.TemporaryDirectory() as folder:
+        found = _run(job, json.dumps({"CLNET_CACHE_DIR": folder, "POCL_CACHE_DIR": folder}))
+    named: dict[str, dict[str, Any]] = {}
+    for times in found["kernels"]:
+        row = named.setdefault(times["name"], dict.fromkeys(("kernels", *_STAGES), 0))
+        row["kernels"] += 1
+        for stage in _STAGES:
+            row[stage] += times[stage]
+    dearest = sorted(named.items(), key=lambda item: -_core_seconds(item[1]))
+    found["kernels"] = [{"name": name, **row} for name, row in dearest]
+    return {"workload": net, "title": WORKLOADS[net].title, "way": way, **found}
+
+
+def _core_seconds(row: dict[str, Any]) -> float:
+    return sum(row[stage] for stage in _STAGES[:-1])
+
+
+def _stages_table(found: dict[str, Any]) -> str:
+    """The kernels of a cold process as a table, all of them last."""
+    rows = found["kernels"]
+    total = {key: sum(row[key] for row in rows) for key in ("kernels", *_STAGES)}
+    head = ("kernels", "core", *_STAGES, "name")
+    lines: list[tuple[str, ...]] = [
+        (
+            f"{row['kernels']:.0f}",
+            f"{_core_seconds(row):.2f} s",
+            *(f"{row[stage]:.2f} s" for stage in _STAGES),
+            str(row["name"]),
+        )
+        for row in (*rows, {**total, "name": "all"})
+    ]
+    parts = ", ".join(
+        f"{name} {found[key]:.2f} s"
+        for name, key in (
+            ("import", "import"),
+            ("context", "context"),
+            ("model", "model"),
+            ("first step", "first_step"),
+        )
+    )
+    return f"{aligned([head, *lines])}\n{found['to_result']:.2f} s to the result: {parts}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -106,6 +173,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="clnet bench start", description=__doc__)
     parser.add_argument("--net", help=f"with commas, of {', '.join(WORKLOADS)}; or all (the first)")
     parser.add_argument("--eager", action="store_true", help="eager processes beside compiled ones")
+    parser.add_argument("--cold", action="store_true", help="a cold process by kernel and stage")
     parser.add_argument("--device", help="as in clnet.device()")
     parser.add_argument("--json", action="store_true", help="one JSON line for each row")
     options = parser.parse_args(argv)
@@ -114,15 +182,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     for workload in default if options.net is None else chosen(options.net):
         print(workload.title, file=sys.stderr, flush=True)
         for way in _WAYS if options.eager else _WAYS[:1]:
+            if options.cold:
+                split = stages(workload.name, options.device, way)
+                told = json.dumps({"bench": "start", "cache": "cold", **split})
+                print(told if options.json else _stages_table(split), flush=True)
+                continue
             found = measure(workload.name, options.device, way)
             rows += found
             if options.json:
                 print("\n".join(json.dumps({"bench": "start", **f}) for f in found), flush=True)
-    if not options.json:
+    if not options.json and rows:
         print(aligned([_HEADS, *map(_row, rows)]))
 
 
-def _run(job: str, environment: str) -> dict[str, float]:
+def _run(job: str, environment: str) -> dict[str, Any]:
     run = subprocess.run(
         [sys.executable, "-c", _CHILD, job, environment],
         check=True,

@@ -38,6 +38,21 @@ class Request(NamedTuple):
     options: tuple[str, ...]
 
 
+class Answer(NamedTuple):
+    """A program that was built.
+
+    Attributes:
+        binary: empty where the driver refused it.
+        front, code: seconds of a core for the front end, and from there to the binary.
+        waiting: seconds that the process had no core meanwhile.
+    """
+
+    binary: bytes
+    front: float
+    code: float
+    waiting: float
+
+
 class Ahead:
     """Builds kernels of a device in processes of their own.
 
@@ -54,7 +69,9 @@ class Ahead:
         if getattr(sys, "frozen", False) or not sys.executable:  # no Python to run
             self._most = 0
 
-    def build(self, requests: Sequence[Request], done: Callable[[int], None]) -> list[bytes | None]:
+    def build(
+        self, requests: Sequence[Request], done: Callable[[int], None]
+    ) -> list[Answer | None]:
         """The binaries of kernels; few are left to be built when they are launched.
 
         Args:
@@ -62,29 +79,28 @@ class Ahead:
             done: called with 1 for each that is built, by several threads.
 
         Returns:
-            For each its binary, or None where the driver refused it or a process failed.
+            For each what was built, or None where the driver refused it or a process failed.
         """
-        binaries: list[bytes | None] = [None] * len(requests)
+        answers: list[Answer | None] = [None] * len(requests)
         processes = min(self._most, len(requests) // _FEWEST_EACH)
         if processes < 2:
-            return binaries
+            return answers
         # Long texts first: what is left at the end is short.
         order = sorted(range(len(requests)), key=lambda i: len(requests[i].text), reverse=True)
         waiting = deque(order)
         with ThreadPoolExecutor(processes) as pool:
             parts = [
-                pool.submit(self._serve, requests, waiting, binaries, done)
-                for _ in range(processes)
+                pool.submit(self._serve, requests, waiting, answers, done) for _ in range(processes)
             ]
         for part in parts:
             part.result()
-        return binaries
+        return answers
 
     def _serve(
         self,
         requests: Sequence[Request],
         waiting: deque[int],
-        binaries: list[bytes | None],
+        answers: list[Answer | None],
         done: Callable[[int], None],
     ) -> None:
         """Have one process build what nobody builds yet, until it fails or nothing is left."""
@@ -101,10 +117,12 @@ class Ahead:
                     try:
                         pickle.dump(tuple(requests[number]), asks)
                         asks.flush()
-                        binaries[number] = pickle.load(process.stdout)  # pyright: ignore[reportArgumentType] - a pipe
+                        answer = Answer(*pickle.load(process.stdout))  # pyright: ignore[reportArgumentType] - a pipe
                     finally:
                         watch.cancel()
-                    done(binaries[number] is not None)
+                    if answer.binary:
+                        answers[number] = answer
+                        done(1)
         except (OSError, EOFError, IndexError, pickle.UnpicklingError):
             return  # who launches the kernel builds it, and tells the user what is wrong
 

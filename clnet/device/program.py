@@ -7,7 +7,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead, Request
 from .build_progress import progress
+from .build_times import BuildTimes
 from .builtin_functions import WITHOUT_HEADER, declarations
 from .forked import INHERITANCE
 from .watch import Watch
@@ -156,6 +157,7 @@ class ProgramStatistics:
         seconds: spent in both, before the first launch.
         first_launch_seconds: spent in enqueueing kernels for the first time; some drivers compile
             there.
+        kernels: for each of them where its seconds went, whichever process spent them.
     """
 
     built: int = 0
@@ -163,6 +165,7 @@ class ProgramStatistics:
     with_header: int = 0
     seconds: float = 0.0
     first_launch_seconds: float = 0.0
+    kernels: list[BuildTimes] = field(default_factory=list)
 
 
 class Prepared(NamedTuple):
@@ -220,6 +223,7 @@ class ProgramCache:
         self._ahead = ahead
         self._header = header
         self.kernels: dict[KernelSource, CompiledKernel] = {}
+        self._times: dict[KernelSource, BuildTimes] = {}  # of those that are not ready yet
         self.statistics = ProgramStatistics()
 
     def get(self, source: KernelSource) -> CompiledKernel:
@@ -264,7 +268,7 @@ class ProgramCache:
         start, before = time.perf_counter(), self.statistics.built
         wanted = dict.fromkeys(sources)
         new = [s for s in wanted if s not in self.kernels]
-        absent = {s: key for s in new if not self._shelf.holds(key := self._key(s, s.text()))}
+        absent = {s: key for s in new if not self._shelf.holds(key := self._key(s, self._text(s)))}
         with progress(len(absent)) as done:
             if self._ahead is not None:
                 self._build_ahead(self._ahead, absent, done)
@@ -284,34 +288,52 @@ class ProgramCache:
     ) -> None:
         """Have kernels built by other processes, for the given keys; some may be left."""
         start = time.perf_counter()
-        binaries = ahead.build([self._request(s, s.text()) for s in absent], done)
+        answers = ahead.build([self._request(s, s.text()) for s in absent], done)
         with _BUILDING:
-            for (source, key), binary in zip(absent.items(), binaries, strict=True):
-                if binary is None or source in self.kernels:  # another thread was faster
+            for (source, key), answer in zip(absent.items(), answers, strict=True):
+                if answer is None or source in self.kernels:  # another thread was faster
                     continue
-                kernel = self._of_binary(binary, source, source.text())
+                kernel = self._of_binary(answer.binary, source, source.text())
                 if kernel is not None:
+                    times = self._times_of(source)
+                    times.front, times.code = answer.front, answer.code
+                    times.waiting += answer.waiting
+                    self._ready(source)
                     self.kernels[source] = kernel
-                    self._shelf.write(key, binary)
+                    self._shelf.write(key, answer.binary)
                     self.statistics.built += 1
             self.statistics.seconds += time.perf_counter() - start
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
-        text = source.text()
+        text, times = self._text(source), self._times_of(source)
         key = self._key(source, text)
         kernel = self._loaded(source, text, key)
         if kernel is None:
             ready = time.perf_counter()
-            kernel = self._built(source, text)
+            with times.stage("front"):
+                kernel = self._built(source, text)
             self._watch.call("clBuildProgram", ready)
             ready = time.perf_counter()
-            binary = kernel.program.get_info(cl.program_info.BINARIES)[0]
+            with times.stage("code"):
+                binary = kernel.program.get_info(cl.program_info.BINARIES)[0]
             self._watch.call("clGetProgramInfo", ready)
             self._shelf.write(key, binary)
             self.statistics.built += 1
+        self._ready(source)
         self.statistics.seconds += time.perf_counter() - start
         return kernel
+
+    def _times_of(self, source: KernelSource) -> BuildTimes:
+        return self._times.setdefault(source, BuildTimes(source.name))
+
+    def _ready(self, source: KernelSource) -> None:
+        """A kernel's times are those that count."""
+        self.statistics.kernels.append(self._times.pop(source))
+
+    def _text(self, source: KernelSource) -> str:
+        with self._times_of(source).stage("rendering"):
+            return source.text()
 
     def _key(self, source: KernelSource, text: str) -> str:
         return "\0".join((text, *source.options, self._device_key))
@@ -328,13 +350,14 @@ class ProgramCache:
 
     def _of_binary(self, binary: bytes, source: KernelSource, text: str) -> CompiledKernel | None:
         """The kernel in a binary, or None."""
-        program = self._program(binary, source)
-        if program is None:
-            return None
-        try:
-            return CompiledKernel(program, source.name, parse_signature(text, source.name))
-        except cl.Error:  # a binary without the kernel, of a driver that went wrong
-            return None
+        with self._times_of(source).stage("loading"):
+            program = self._program(binary, source)
+            if program is None:
+                return None
+            try:
+                return CompiledKernel(program, source.name, parse_signature(text, source.name))
+            except cl.Error:  # a binary without the kernel, of a driver that went wrong
+                return None
 
     def _built(self, source: KernelSource, text: str) -> CompiledKernel:
         """The kernel, compiled from its text."""

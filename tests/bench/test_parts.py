@@ -51,6 +51,25 @@ def test_first_step_says_where_the_time_went(monkeypatch, capsys):
     assert rows[0]["built"] + rows[0]["loaded"] != rows[2]["built"] + rows[2]["loaded"]
 
 
+def test_a_cold_start_is_split_by_kernel_and_stage(monkeypatch, capsys):
+    kernels = [
+        {"name": "many", "rendering": 0, "front": 1, "code": 2, "loading": 0, "waiting": 9},
+        {"name": "dear", "rendering": 0, "front": 2, "code": 5, "loading": 1, "waiting": 0},
+        {"name": "many", "rendering": 1, "front": 1, "code": 1, "loading": 0, "waiting": 0},
+    ]
+    parts = {"to_result": 20.0, "import": 1.0, "context": 2.0, "model": 3.0, "first_step": 14.0}
+    monkeypatch.setattr(start, "_run", lambda job, environment: {**parts, "kernels": kernels})
+    assert main(["bench", "start", "--cold", "--net", "fcn-r", "--json"]) == 0
+    dear, many = json.loads(capsys.readouterr().out)["kernels"]
+    assert dear == {**kernels[1], "kernels": 1}
+    stages = {"rendering": 1, "front": 2, "code": 3, "loading": 0, "waiting": 9}
+    assert many == {"name": "many", "kernels": 2, **stages}
+    assert main(["bench", "start", "--cold", "--net", "fcn-r"]) == 0
+    *_, everything, told = capsys.readouterr().out.splitlines()
+    assert everything.split()[:2] == ["3", "14.00"]
+    assert told.startswith("20.00 s to the result: import 1.00 s")
+
+
 def test_cold_runs_have_a_cache_of_their_own(monkeypatch):
     seen = []
 

@@ -113,6 +113,12 @@ def test_a_source_is_built_once_and_found_by_the_next_cache(tmp_path):
     assert second.run(Source()) == [3, 3, 3]
     assert second.counts == (0, 1)
     assert second.cache.statistics.seconds > 0
+    (made,), (taken,) = first.cache.statistics.kernels, second.cache.statistics.kernels
+    assert made.name == taken.name == "plus"
+    assert made.front + made.code > 0 == made.loading
+    assert taken.front == taken.code == 0 < taken.loading
+    seen = made.rendering, made.front, made.code, made.loading, made.waiting
+    assert 0 <= min(seen) <= sum(seen[1:]) <= first.cache.statistics.seconds
 
 
 def test_a_binary_is_kept_before_the_first_launch(tmp_path):
@@ -136,6 +142,9 @@ def test_many_kernels_are_built_ahead_in_other_processes(tmp_path, monkeypatch):
     assert prepared[:3] == (7, 7, 0)
     assert bench.counts == (7, 0)
     assert len(files(tmp_path)) == 7
+    times = bench.cache.statistics.kernels
+    assert len(times) == 7
+    assert min(min(t.front + t.code, t.loading) for t in times) > 0
     assert [bench.run(source) for source in sources] == [[1 + 2 * n] * 3 for n in range(1, 8)]
     assert bench.counts == (7, 0)
     other = Bench(tmp_path, processes=2)
