@@ -130,6 +130,7 @@ def attentions_in_tiles(target: Target) -> None:
         check(target, *SIZES[0], np.float32, causal=True, kind="keep")
         check(target, *SIZES[1], np.float64, causal=True, kind="add")
         check(target, *SIZES[1], np.float32, causal=True, kind=None, heads=(4, 8), before=4)
+        check(target, *SIZES[1], np.float32, causal=False, kind=None, drop=Drop(0.3, 5, 7))
     # Gradients of the scores stored, of two parts of the heads, and of causal ones by blocks.
     by_blocks = {"TILINGS": small, "_SLOPE_FLOPS": 0, "causal_block": lambda rows: 8}
     few = replace(target, traits=replace(target.traits, compute_units=1), workspace_limit=2**14)
