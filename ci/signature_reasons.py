@@ -44,7 +44,6 @@ REASONS: dict[str, str] = {
     "nn.Hardtanh": "deprecated names of min_val and max_val",
     "optim.Adam": "AdamW is decoupled",
     "Tensor.set_": "there are no storages",
-    "nn.functional.conv_tbc": "an old layout of sequences",
 }
 """Why a name is missing or differs, by section and name."""
 ROOMS: dict[str, str] = {

@@ -56,8 +56,9 @@ def test_losses_take_their_old_arguments():
     scores, classes = clnet.eye(3), clnet.tensor([0, 1, 2])
     plain = F.cross_entropy(scores, classes, weight, ignore_index=2).item()
     assert F.cross_entropy(scores, classes, weight, None, 2).item() == plain
-    with pytest.raises(ArgumentError, match=r"weight=.* is not supported"):
-        F.mse_loss(x, y, weight=2)
+    assert F.mse_loss(x, y, None, None, "sum", weight).item() == 5
+    with pytest.raises(ArgumentError, match="wrap=True is not supported"):
+        clnet.eye(3).fill_diagonal_(1, True)
 
 
 def test_optimisers_take_their_arguments_in_order():

@@ -1,8 +1,9 @@
 """Random values, their densities and entropies, as ``torch.distributions`` has them.
 
 ``continuous`` holds those of one formula, ``gammas`` those made of gamma variables, ``discrete``
-counts and categories, ``composed`` what is made of others; ``transform`` are functions of values,
-``constraint`` the sets that they lie in, ``divergence`` says how far two are from each other.
+counts and categories, ``tails`` those of powers, ``composed`` what is made of others; ``transform``
+are functions of values, ``constraint`` the sets that they lie in, ``divergence`` says how far two
+are from each other.
 PyTorch's names of modules stand beside ours.
 """
 
@@ -43,6 +44,15 @@ from .discrete import (
 from .distribution import Distribution
 from .divergence import kl_divergence, register_kl
 from .gammas import Beta, Chi2, Dirichlet, Gamma, StudentT
+from .tails import (
+    FisherSnedecor,
+    GeneralizedPareto,
+    HalfCauchy,
+    InverseGamma,
+    Kumaraswamy,
+    Pareto,
+    Weibull,
+)
 from .transform import *
 
 __all__ = [
@@ -55,11 +65,16 @@ __all__ = [
     "Dirichlet",
     "Distribution",
     "Exponential",
+    "FisherSnedecor",
     "Gamma",
+    "GeneralizedPareto",
     "Geometric",
     "Gumbel",
+    "HalfCauchy",
     "HalfNormal",
     "Independent",
+    "InverseGamma",
+    "Kumaraswamy",
     "Laplace",
     "LogNormal",
     "MixtureSameFamily",
@@ -67,10 +82,12 @@ __all__ = [
     "MultivariateNormal",
     "Normal",
     "OneHotCategorical",
+    "Pareto",
     "Poisson",
     "StudentT",
     "TransformedDistribution",
     "Uniform",
+    "Weibull",
     "bernoulli",
     "beta",
     "categorical",

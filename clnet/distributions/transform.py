@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
+from ..errors import ShapeError
 from ..tensor import Tensor
 from . import constraint
 from .distribution import summed
@@ -17,8 +18,12 @@ __all__ = [
     "ComposeTransform",
     "ExpTransform",
     "IndependentTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
     "PowerTransform",
+    "ReshapeTransform",
     "SigmoidTransform",
+    "SoftmaxTransform",
     "SoftplusTransform",
     "StickBreakingTransform",
     "TanhTransform",
@@ -320,3 +325,82 @@ class ComposeTransform(Transform):
         for part in self.parts:
             shape = part.forward_shape(shape)
         return tuple(shape)
+
+
+class ReshapeTransform(Transform):
+    """The same elements in another shape.
+
+    Args:
+        in_shape: of a value.
+        out_shape: as many elements.
+        cache_size: taken as PyTorch does.
+
+    Raises:
+        ShapeError: if the numbers of elements differ.
+    """
+
+    def __init__(
+        self, in_shape: Sequence[int], out_shape: Sequence[int], cache_size: int = 0
+    ) -> None:
+        super().__init__(cache_size)
+        self.in_shape, self.out_shape = tuple(in_shape), tuple(out_shape)
+        if math.prod(self.in_shape) != math.prod(self.out_shape):
+            law = "both shapes have as many elements"
+            raise ShapeError("ReshapeTransform", law, in_shape=in_shape, out_shape=out_shape)
+        self.event_dim = max(len(self.in_shape), len(self.out_shape))
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.reshape((*x.shape[: x.ndim - len(self.in_shape)], *self.out_shape))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.reshape((*y.shape[: y.ndim - len(self.out_shape)], *self.in_shape))
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """0."""
+        del y
+        return x.new_zeros(x.shape[: x.ndim - len(self.in_shape)])
+
+    def forward_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """With the other shape at its end."""
+        return (*shape[: len(shape) - len(self.in_shape)], *self.out_shape)
+
+
+class SoftmaxTransform(Transform):
+    """Shares in proportion to ``exp(x)``; the logarithms stand for the inverse."""
+
+    bijective = False
+    event_dim = 1
+    codomain = constraint.simplex
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.softmax(x, -1)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.log()
+
+
+class LowerCholeskyTransform(Transform):
+    """The lower triangle of matrices, with ``exp`` of the diagonal."""
+
+    event_dim = 2
+    codomain = constraint.lower_cholesky
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+
+
+class PositiveDefiniteTransform(Transform):
+    """The product of :class:`LowerCholeskyTransform`'s triangle with its transpose."""
+
+    event_dim = 2
+    codomain = constraint.positive_definite
+
+    def _call(self, x: Tensor) -> Tensor:
+        factor = LowerCholeskyTransform()(x)
+        return factor @ factor.mT
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return LowerCholeskyTransform().inv(ops.cholesky(y))

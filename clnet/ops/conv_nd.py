@@ -210,3 +210,26 @@ def _depths(depth: int, kd: int, od: int, stride: int, before: int, dilation: in
     """``(kd * od)`` depths that the taps of a filter see; those outside are 0."""
     taps = np.arange(kd)[:, None] * dilation - before
     return Table.of(depth, (taps + np.arange(od) * stride).reshape(-1))
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def conv_tbc(x: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """As :func:`conv1d`, over the first axis.
+
+    Args:
+        x: ``(time, batch, channels)``, floating.
+        weight: ``(window, channels, outputs)``.
+        bias: ``(outputs,)``.
+        pad: zeros at each end.
+
+    Returns:
+        ``(time + 2 pad - window + 1, batch, outputs)``.
+
+    Raises:
+        ShapeError: if ``x`` or ``weight`` has not three axes, or sizes do not fit.
+    """
+    if x.ndim != 3 or weight.ndim != 3:
+        law = "x is (time, batch, channels), weight (window, channels, outputs)"
+        raise ShapeError("conv_tbc", law, x=x.shape, weight=weight.shape)
+    y = conv1d(x.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return y.permute(2, 0, 1)

@@ -302,13 +302,16 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 
 @op(Face.FUNCTIONAL)
-def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+def mse_loss(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
+) -> Tensor:
     """``(x - target) ** 2``.
 
     Args:
         x: any shape.
         target: of ``x``'s shape.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
+        weight: of ``x``'s shape, a factor of each loss; the mean is by the sum of them.
 
     Returns:
         One element, or ``x``'s shape.
@@ -317,6 +320,9 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
         ArgumentError: if ``reduction`` is none of these.
         ShapeError: if the shapes differ.
     """
+    if weight is not None:
+        each = _elementwise("mse_loss", _mse_loss, [x, target], "none")
+        return _weighted("mse_loss", each, x, weight, reduction)
     return _elementwise("mse_loss", _mse_loss, [x, target], reduction)
 
 
@@ -325,9 +331,26 @@ def _mse_loss(x, target):
 
 
 @op(Face.FUNCTIONAL)
-def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
+def l1_loss(
+    x: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
+) -> Tensor:
     """``|x - target|``; otherwise as :func:`mse_loss`."""
+    if weight is not None:
+        each = _elementwise("l1_loss", _l1_loss, [x, target], "none")
+        return _weighted("l1_loss", each, x, weight, reduction)
     return _elementwise("l1_loss", _l1_loss, [x, target], reduction)
+
+
+def _weighted(name: str, each: Tensor, x: Tensor, weight: Tensor, reduction: str) -> Tensor:
+    """Losses times weights; their mean is by the sum of the weights."""
+    if weight.shape != x.shape:
+        raise ShapeError(name, "weight has the shape of x", x=x.shape, weight=weight.shape)
+    if reduction not in ("none", "sum", "mean"):
+        raise ArgumentError(name, "reduction is 'none', 'mean' or 'sum'", reduction=reduction)
+    found = each * weight
+    if reduction == "none":
+        return found
+    return found.sum() if reduction == "sum" else found.sum() / weight.sum()
 
 
 def _l1_loss(x, target):
@@ -379,7 +402,14 @@ def _smooth_l1_gradient(g, y, x, target, beta):
 
 
 @op(Face.FUNCTIONAL)
-def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(
+    x: Tensor,
+    target: Tensor,
+    *,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
     """``d ** 2 / 2`` where ``d = |x - target| < delta``, else ``delta (d - delta / 2)``.
 
     Args:
@@ -387,6 +417,7 @@ def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: flo
         target: of ``x``'s shape.
         reduction: as :func:`mse_loss`'s.
         delta: where the parabola ends.
+        weight: of ``x``'s shape, a factor of each loss; the mean is by their number.
 
     Returns:
         One element, or ``x``'s shape.
@@ -397,6 +428,11 @@ def huber_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", delta: flo
     """
     if delta <= 0:
         raise ArgumentError("huber_loss", "delta is above 0", delta=delta)
+    if weight is not None:
+        each = huber_loss(x, target, reduction="none", delta=delta)
+        how = "sum" if reduction == "mean" else reduction
+        found = _weighted("huber_loss", each, x, weight, how)
+        return found / each.numel() if reduction == "mean" else found
     return _elementwise(
         "huber_loss", _huber_loss, [x, target], reduction, [delta], gradient=_huber_gradient
     )

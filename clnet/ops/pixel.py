@@ -99,3 +99,9 @@ def _check(name: str, x: Tensor, factor: int) -> None:
         raise ArgumentError(name, "the factor is 1 or more", factor=factor)
     if x.ndim < 3:
         raise ShapeError(name, "x is (..., channels, h, w)", x=x.shape)
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def native_channel_shuffle(x: Tensor, groups: int) -> Tensor:
+    """:func:`channel_shuffle`."""
+    return channel_shuffle(x, groups)

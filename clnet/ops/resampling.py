@@ -199,3 +199,35 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
+
+
+@op(Face.FUNCTIONAL)
+def upsample(
+    x: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """:func:`interpolate`."""
+    return interpolate(x, size, scale_factor, mode, align_corners)
+
+
+@op(Face.FUNCTIONAL)
+def upsample_nearest(
+    x: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """:func:`interpolate` from the nearest element."""
+    return interpolate(x, size, scale_factor, "nearest")
+
+
+@op(Face.FUNCTIONAL)
+def upsample_bilinear(
+    x: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+) -> Tensor:
+    """:func:`interpolate` of images between neighbours, with corners aligned."""
+    return interpolate(x, size, scale_factor, "bilinear", align_corners=True)
