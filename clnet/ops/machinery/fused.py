@@ -40,6 +40,8 @@ class Fused(Function):
     @property
     def name(self) -> str:
         """The names of its parts."""
+        if len(self.parts) == 1:  # an update's, which is asked for at every step of eager training
+            return self.parts[0]
         names = list(dict.fromkeys(self.parts))
         return "+".join(names[:_MOST_NAMES]) + ("+..." if len(names) > _MOST_NAMES else "")
 

@@ -41,12 +41,12 @@ def update(
     """
     if once and mode.current().recomputing:
         return
-    first, name = tensors[0], body.__name__.strip("_")
-    if any(x.shape != first.shape for x in tensors):
+    name, shape = body.__name__.strip("_"), tensors[0].shape
+    if [x for x in tensors if x.shape != shape]:  # a generator would cost every step more
         raise ShapeError(name, "operands have one shape", shapes=[x.shape for x in tensors])
     exprs = symbolic(body, len(tensors), len(scalars))
-    compute = from_name(first.dtype.compute)
-    apply(Fused((name,), exprs, tuple(scalars), compute, first.shape, len(exprs), ()), *tensors)
+    compute = from_name(tensors[0].dtype.compute)
+    apply(Fused((name,), exprs, tuple(scalars), compute, shape, len(exprs), ()), *tensors)
 
 
 def accumulate(total: Tensor, x: Tensor) -> None:
