@@ -225,7 +225,8 @@ def test_what_no_gradient_needs_may_change():
 
 def test_only_floating_leaves_require_gradients():
     with pytest.raises(
-        GradientError, match=r"only floating tensors have gradients; got dtype=clnet.int64"
+        GradientError,
+        match=r"only floating and complex tensors have gradients; got dtype=clnet.int64",
     ):
         clnet.tensor([1]).requires_grad_()
     with pytest.raises(GradientError, match="only a leaf stops requiring gradients"):

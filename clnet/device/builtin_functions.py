@@ -37,6 +37,7 @@ _KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "extremum": (_REALS, ("{T} {name}({T}, {T})", "vector {T} {name}({T}, {E})")),
     "exponent": (_REALS, ("{T} {name}({T}, {I})", "vector {T} {name}({T}, int)")),
     "power": (_REALS, ("{T} {name}({T}, {I})",)),
+    "two results": (_REALS, tuple(f"{{T}} {{name}}({{T}}, {space} {{I}} *)" for space in _SPACES)),
     "test": (_REALS, ("{M} {name}({T})",)),
     "comparison": (_REALS, ("{M} {name}({T}, {T})",)),
     "magnitude": (_INTEGERS, ("{U} {name}({T})",)),
@@ -63,6 +64,7 @@ _NAMES = {
     "extremum": "fmax fmin",
     "exponent": "ldexp",
     "power": "pown rootn",
+    "two results": "frexp lgamma_r",
     "test": "isfinite isinf isnan isnormal signbit",
     "comparison": "isequal isnotequal isgreater isgreaterequal isless islessequal islessgreater"
     " isordered isunordered",
@@ -172,7 +174,7 @@ def _of_kind(name: str, types: tuple[str, ...], lines: tuple[str, ...]) -> Itera
             for line in lines:
                 if width or not line.startswith("vector "):
                     declared = line.removeprefix("vector ").format(name=name, **meaning)
-                    attributes = _PLAIN if declared.startswith("void ") else _CONST
+                    attributes = _PLAIN if "*" in declared else _CONST
                     yield _where(f"{attributes} {declared};", type_)
 
 

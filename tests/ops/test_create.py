@@ -160,7 +160,8 @@ def test_tensor_copies():
         (
             lambda: clnet.tensor([1, 2], requires_grad=True),
             GradientError,
-            "requires_grad_: only floating tensors have gradients; got dtype=clnet.int64",
+            "requires_grad_: only floating and complex tensors have gradients;"
+            " got dtype=clnet.int64",
         ),
     ],
 )
@@ -177,7 +178,7 @@ def test_ragged_sequences_are_refused():
         clnet.tensor([[1, 2], [3]])
 
 
-@pytest.mark.parametrize("data", [1j, "text", np.array(["text"]), np.zeros(2, np.uint32), object()])
+@pytest.mark.parametrize("data", ["text", np.array(["text"]), np.zeros(2, np.uint32), object()])
 def test_data_without_a_dtype_is_refused(data):
     with pytest.raises(
         DtypeError, match=r"^dtype: NumPy's dtype has no counterpart; got dtype=.* convert it"
