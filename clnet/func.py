@@ -6,7 +6,7 @@ same results as PyTorch's, without its speed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -22,6 +22,7 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "stack_module_state",
     "vjp",
     "vmap",
 ]
@@ -30,13 +31,27 @@ Argnums = int | tuple[int, ...]
 
 
 def _with_leaves(args: tuple[Any, ...], argnums: tuple[int, ...]) -> tuple[list[Any], list[Tensor]]:
-    """The arguments, those of some places as tensors that gradients are asked of."""
-    given = list(args)
+    """The arguments, those of some places (also in containers) as tensors to differentiate by."""
+    given, leaves = list(args), list[Tensor]()
+
+    def on_tape(x: Any) -> Any:
+        leaves.append(x.view_as(x) if x.requires_grad else x.detach().requires_grad_())
+        return leaves[-1]
+
     for k in argnums:
-        x = given[k]
-        on_tape = x.requires_grad
-        given[k] = x.view_as(x) if on_tape else x.detach().requires_grad_()
-    return given, [given[k] for k in argnums]
+        given[k] = _mapped(on_tape, given[k])
+    return given, leaves
+
+
+def _mapped(function: Callable[[Tensor], Any], tree: Any) -> Any:
+    """What a function gives for each tensor in dicts, lists and tuples, in the same containers."""
+    if isinstance(tree, dict):
+        found: dict[Any, Any] = tree
+        return {k: _mapped(function, v) for k, v in found.items()}
+    if isinstance(tree, list | tuple):
+        parts = [_mapped(function, v) for v in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return function(tree)
 
 
 def _places(argnums: Argnums) -> tuple[int, ...]:
@@ -63,9 +78,13 @@ def grad_and_value(
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:
-        nested = any(isinstance(x, Tensor) and x.requires_grad for x in args)
+        before: list[Tensor] = []
+        places = _places(argnums)
+        _mapped(before.append, [args[k] for k in places])
+        plain = [x for x in args if isinstance(x, Tensor)]
+        nested = any(x.requires_grad for x in (*before, *plain))
         with autograd.enable_grad():
-            given, leaves = _with_leaves(args, _places(argnums))
+            given, leaves = _with_leaves(args, places)
             result = func(*given, **kwargs)
             value = result[0] if has_aux else result
             if value.numel() != 1:
@@ -73,7 +92,8 @@ def grad_and_value(
             grads = autograd.grad(
                 value, leaves, create_graph=nested, retain_graph=True, allow_unused=True
             )
-        kept = tuple(_zeros(grads, leaves))
+        rest = iter(_zeros(grads, leaves))
+        kept = tuple(_mapped(lambda _: next(rest), args[k]) for k in places)
         value = value if nested else value.detach()
         return (
             kept[0] if isinstance(argnums, int) else kept,
@@ -290,3 +310,25 @@ def functional_call(
     finally:
         for table, name, value in reversed(before):
             table[name] = value
+
+
+def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Parameters and buffers of modules of one kind, by name, each ``(len(models), ...)``.
+
+    Args:
+        models: one or more.
+
+    Returns:
+        Leaves that require gradients where parameters do, and buffers.
+    """
+
+    def stacked(every: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+        return {
+            n: ops.stack([own[n].detach() for own in every]).requires_grad_(x.requires_grad)
+            for n, x in every[0].items()
+        }
+
+    return (
+        stacked([dict(m.named_parameters()) for m in models]),
+        stacked([dict(m.named_buffers()) for m in models]),
+    )

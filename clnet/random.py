@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from . import ops
@@ -22,6 +23,7 @@ from .values.generator import Generator
 from .values.shapes import broadcast_shapes
 
 __all__ = [
+    "fork_rng",
     "get_rng_state",
     "initial_seed",
     "manual_seed",
@@ -285,3 +287,24 @@ def randperm(
     target = current_device() if device is None else open_device(device)
     counter = Counter.take(generator, n * NUMBERS_PER_ELEMENT)
     return Tensor.__apply_function__(Permutation(n, dtype, counter, target), ())[0]
+
+
+@contextmanager
+def fork_rng(
+    devices: Any = None,
+    enabled: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+    **given: Any,
+) -> Iterator[None]:
+    """A block behind which the default generator goes on as if the block had drawn nothing.
+
+    Args:
+        devices: taken: one generator draws for all.
+        enabled: whether that is so.
+        **given: PyTorch's texts for its warnings.
+    """
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(state)

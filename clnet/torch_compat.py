@@ -10,10 +10,12 @@ Nothing is active unasked, and nothing of PyTorch's is loaded. ``uninstall()`` t
 
 from __future__ import annotations
 
+import runpy
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -22,7 +24,7 @@ from .compat.process import Version
 from .errors import ArgumentError
 from .values.importer import AttributeFinder
 
-__all__ = ["VERSION", "install", "uninstall", "use_einops"]
+__all__ = ["VERSION", "install", "run_script", "uninstall", "use_einops"]
 
 VERSION = Version("2.13.0")
 """The version of PyTorch whose names clnet follows, which packages ask for."""
@@ -136,3 +138,29 @@ def uninstall() -> None:
     if sys.modules.get("torch") is _TORCH:
         for name in [n for n in sys.modules if n.partition(".")[0] == "torch"]:
             del sys.modules[name]
+
+
+def run_script(argv: Sequence[str]) -> None:
+    """Run a program as ``python`` would, with clnet under PyTorch's name: ``python -m`` this file.
+
+    Args:
+        argv: its path, and its arguments.
+
+    Raises:
+        ArgumentError: if there is no path.
+    """
+    if not argv:
+        raise ArgumentError(
+            "torch_compat",
+            "a program is named",
+            remedy="python -m clnet.torch_compat SCRIPT [ARGUMENTS]",
+        )
+    install()
+    sys.argv[:] = argv
+    sys.path.insert(0, str(Path(argv[0]).resolve().parent))
+    runpy.run_path(argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    sys.modules["clnet.torch_compat"] = sys.modules[__name__]  # what programs import is this one
+    run_script(sys.argv[1:])

@@ -157,7 +157,6 @@ class _Segment:
             grad=True,
             draws=self.draws.again(),
             device=before.device,
-            autocast=before.autocast,
             float32_precision=before.float32_precision,
             winograd=before.winograd,
         ):

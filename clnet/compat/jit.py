@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from ..errors import ArgumentError
+from ..nn import Module
 from .notice import say_once
 
 __all__ = [
@@ -35,7 +36,12 @@ __all__ = [
 ]
 
 F = TypeVar("F")
-ScriptModule = type("ScriptModule", (), {"__doc__": "No module is one: nothing is scripted."})
+
+
+class ScriptModule(Module):
+    """A module like any other, for programs that write theirs below it."""
+
+
 isinstance = isinstance  # noqa: A001 - PyTorch's name
 
 

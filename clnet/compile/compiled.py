@@ -117,7 +117,6 @@ class Compiled:
         key = (
             device,
             now.grad,
-            now.autocast,
             now.float32_precision,
             now.winograd,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),

@@ -1,6 +1,6 @@
 """Optimisers and learning-rate schedules."""
 
-from . import lr_scheduler
+from . import lr_scheduler, swa_utils
 from .adam import Adam, AdamW
 from .adamax import Adamax, RAdam
 from .adaptive import Adadelta, Adagrad, NAdam
@@ -29,4 +29,5 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import ArgumentError, CheckpointError
@@ -107,13 +107,17 @@ class ChainedScheduler(LRScheduler):
 
     Args:
         schedulers: of one optimiser; only the chain is stepped.
+        optimizer: that optimiser; None: the first's.
 
     Raises:
         ArgumentError: if there is none, or they are of several optimisers.
     """
 
-    def __init__(self, schedulers: Sequence[LRScheduler]) -> None:
-        if not schedulers or any(s.optimizer is not schedulers[0].optimizer for s in schedulers):
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        own = schedulers[0].optimizer if schedulers and optimizer is None else optimizer
+        if not schedulers or any(s.optimizer is not own for s in schedulers):
             raise ArgumentError(
                 "ChainedScheduler",
                 "there are schedulers, all of the same optimiser",
@@ -141,6 +145,8 @@ class CyclicLR(LRScheduler):
         mode: ``"triangular"``, ``"triangular2"`` (each cycle half as high as the last) or
             ``"exp_range"`` (as high as ``gamma ** steps``).
         gamma: for ``"exp_range"``.
+        scale_fn: in the place of ``mode``: how high a cycle is, of 1.
+        scale_mode: what ``scale_fn`` is given: the ``"cycle"``, from 1, or the ``"iterations"``.
         cycle_momentum: let the momentum go the other way.
         base_momentum: its lowest value.
         max_momentum: its highest value.
@@ -158,12 +164,17 @@ class CyclicLR(LRScheduler):
         step_size_down: int | None = None,
         mode: str = "triangular",
         gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
         *,
         cycle_momentum: bool = True,
         base_momentum: float = 0.8,
         max_momentum: float = 0.9,
     ) -> None:
-        if mode not in ("triangular", "triangular2", "exp_range"):
+        if scale_mode not in ("cycle", "iterations"):
+            law = "scale_mode is cycle or iterations"
+            raise ArgumentError("CyclicLR", law, scale_mode=repr(scale_mode))
+        if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
             raise ArgumentError(
                 "CyclicLR", "mode is triangular, triangular2 or exp_range", mode=repr(mode)
             )
@@ -175,6 +186,8 @@ class CyclicLR(LRScheduler):
         self.length = self.up + (step_size_up if step_size_down is None else step_size_down)
         self.mode = mode
         self.gamma = gamma
+        self.scale_fn = scale_fn
+        self.scale_mode = scale_mode
         self.cycle_momentum = cycle_momentum
         self.momenta = (base_momentum, max_momentum)
         for group, low in zip(groups, lows, strict=True):
@@ -190,6 +203,8 @@ class CyclicLR(LRScheduler):
         done = steps / self.length - cycle
         share = self.up / self.length
         height = done / share if done <= share else (1 - done) / (1 - share)
+        if self.scale_fn is not None:
+            return height * self.scale_fn(cycle + 1 if self.scale_mode == "cycle" else steps)
         if self.mode == "triangular2":
             return height / 2**cycle
         return height * self.gamma**steps if self.mode == "exp_range" else height

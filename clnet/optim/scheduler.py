@@ -19,25 +19,29 @@ from .optimizer import Optimizer
 class LRScheduler:
     """Sets the learning rate of every group, at once and again at each :meth:`step`.
 
-    A subclass writes :meth:`rate`. The base rate of a group is its ``"initial_lr"``, taken from
-    ``"lr"`` by the first scheduler that is given the optimiser.
+    A subclass writes :meth:`rate`, or as for PyTorch ``get_lr()``, that gives the rate of each
+    group. The base rate of a group is its ``"initial_lr"``, taken from ``"lr"`` by the first
+    scheduler that is given the optimiser.
 
     Args:
         optimizer: whose rates are set.
+        last_epoch: steps that were taken before, less 1.
 
     Attributes:
         last_epoch: how many steps were taken (epochs or batches, as the caller steps).
         base_lrs: the base rate of each group.
     """
 
+    _last_lr: list[float]
+
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
         if cls.__module__.startswith(f"{__package__}."):
             checked_class(cls, later=("last_epoch",))
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
-        self.last_epoch = 0
+        self.last_epoch = last_epoch + 1
         self.base_lrs = [
             float(group.setdefault("initial_lr", group["lr"])) for group in optimizer.param_groups
         ]
@@ -66,9 +70,17 @@ class LRScheduler:
         """
         raise NotImplementedError
 
-    def step(self) -> None:
-        """Go one step further; called after the optimiser's step, once an epoch or once a batch."""
-        self.last_epoch += 1
+    def get_lr(self) -> list[float]:
+        """The rate of each group at ``last_epoch``."""
+        return [self.rate(b, self.last_epoch, i) for i, b in enumerate(self.base_lrs)]
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go one step further; called after the optimiser's step, once an epoch or once a batch.
+
+        Args:
+            epoch: go there instead.
+        """
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._apply()
 
     def get_last_lr(self) -> list[float]:
@@ -76,7 +88,12 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Steps taken and base rates; what the scheduler was built with is not in it."""
+        """Steps taken and base rates; what the scheduler was built with is not in it.
+
+        Of one that a program wrote: all its attributes but the optimiser.
+        """
+        if self._written():
+            return {k: v for k, v in vars(self).items() if k != "optimizer"}
         return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -85,6 +102,11 @@ class LRScheduler:
         Raises:
             CheckpointError: if it is no such state, or has another number of groups.
         """
+        if self._written():
+            vars(self).update(state)
+            for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+                group["lr"] = rate
+            return
         name, groups = type(self).__name__, len(self.optimizer.param_groups)
         if set(state) != {"last_epoch", "base_lrs"}:
             raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
@@ -96,10 +118,14 @@ class LRScheduler:
         self.base_lrs = [float(lr) for lr in state["base_lrs"]]
         self._apply()
 
+    def _written(self) -> bool:
+        """Whether a program wrote it, with ``get_lr``."""
+        return type(self).get_lr is not LRScheduler.get_lr
+
     def _apply(self) -> None:
         groups = self.optimizer.param_groups
         try:
-            rates = [self.rate(b, self.last_epoch, i) for i, b in enumerate(self.base_lrs)]
+            rates = self.get_lr()
         except OverflowError:
             raise ArgumentError(
                 type(self).__name__,
@@ -110,6 +136,11 @@ class LRScheduler:
             ) from None
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate
+        if self._written():
+            self._last_lr = list(rates)
+
+
+_LRScheduler = LRScheduler  # PyTorch's older name
 
 
 class StepLR(LRScheduler):

@@ -20,7 +20,6 @@ class Mode:
         device: the current :class:`~clnet.device.Device`, or None for the default one.
         grad: whether ops on tensors that require a gradient are recorded on the tape.
         tracer: what records ops instead of running them, or None.
-        autocast: the dtype matrix products and convolutions run in, or None for their inputs'.
         float32_precision: ``"highest"``: float32 products are computed in float32.
         winograd: whether convolutions may take Winograd's transforms, which round more coarsely.
         module_path: dotted path of the module whose ``forward`` is running.
@@ -36,7 +35,6 @@ class Mode:
     device: Any = None
     grad: bool = True
     tracer: Any = None
-    autocast: Any = None
     float32_precision: str = "highest"
     winograd: bool = True
     module_path: str = ""

@@ -9,6 +9,7 @@ import pytest
 import clnet
 from clnet.errors import ArgumentError, CheckpointError
 from clnet.optim import lr_scheduler
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
 STEPS = 25
@@ -127,3 +128,74 @@ def test_arguments_are_checked():
     cycle.step()
     with pytest.raises(ArgumentError, match="no more steps"):
         cycle.step()
+
+
+def rates(package, make, steps=9):
+    """The rates that a scheduler sets, and after a state was loaded into another."""
+    p = package.nn.Parameter(package.ones(1))
+    optimizer = package.optim.SGD([p], lr=0.5, momentum=0.9)
+    scheduler, found = make(package, optimizer), []
+    for step in range(steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        if step == 4:
+            state = scheduler.state_dict()
+            scheduler = make(package, optimizer)
+            scheduler.load_state_dict(state)
+            found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return found
+
+
+def by_the_inverse_root(package, optimizer):
+    class InverseRoot(package.optim.lr_scheduler._LRScheduler):
+        def __init__(self, optimizer, warmup, last_epoch=-1):
+            self.warmup = warmup
+            super().__init__(optimizer, last_epoch)
+
+        def get_lr(self):
+            step = self.last_epoch + 1
+            return [b * min(step / self.warmup, step**-0.5) for b in self.base_lrs]
+
+    return InverseRoot(optimizer, 3)
+
+
+def by_a_function(package, optimizer):
+    schedulers = package.optim.lr_scheduler
+    return schedulers.CyclicLR(
+        optimizer, 0.1, 0.9, 2, 1, scale_fn=lambda cycle: 0.7**cycle, scale_mode="cycle"
+    )
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+def test_schedulers_that_programs_write_go_as_with_pytorch():
+    got, want = rates(clnet, by_the_inverse_root), rates(torch, by_the_inverse_root)
+    assert got[:5] == pytest.approx(want[:5])
+    assert got[6:] == pytest.approx(want[6:])
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
+def test_cycles_are_as_high_as_a_function_says():
+    optimizers = [
+        p.optim.SGD([p.nn.Parameter(p.ones(1))], lr=0.5, momentum=0.9) for p in (clnet, torch)
+    ]
+    pair = [by_a_function(p, o) for p, o in zip((clnet, torch), optimizers, strict=True)]
+    for _ in range(8):
+        for optimizer, scheduler in zip(optimizers, pair, strict=True):
+            optimizer.step()
+            scheduler.step()
+        assert pair[0].get_last_lr() == pytest.approx(pair[1].get_last_lr())
+    with pytest.raises(ArgumentError, match="scale_mode"):
+        clnet.optim.lr_scheduler.CyclicLR(optimizers[0], 0.1, 0.9, scale_mode="x")
+
+
+def test_a_chain_may_be_given_its_optimiser():
+    optimizer = clnet.optim.SGD([clnet.nn.Parameter(clnet.ones(1))], lr=1.0)
+    other = clnet.optim.SGD([clnet.nn.Parameter(clnet.ones(1))], lr=1.0)
+    schedulers = clnet.optim.lr_scheduler
+    one = schedulers.ExponentialLR(optimizer, 0.5)
+    chain = schedulers.ChainedScheduler([one], optimizer=optimizer)
+    chain.step()
+    assert chain.get_last_lr() == [0.5]
+    with pytest.raises(ArgumentError, match="same optimiser"):
+        schedulers.ChainedScheduler([one], optimizer=other)

@@ -1,0 +1,177 @@
+"""Averages of a model's weights over its training (Izmailov et al. 2018), and their schedule."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..autograd import no_grad
+from ..nn import Module
+from ..nn.norm import Normalization
+from ..tensor import Tensor, tensor
+from .optimizer import Optimizer
+from .scheduler import LRScheduler
+
+__all__ = [
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
+
+Average = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """An average of which the newest values are ``1 - decay``."""
+    return lambda average, value, count: decay * average + (1 - decay) * value
+
+
+def get_swa_avg_fn() -> Average:
+    """An average of which all values are equal parts."""
+    return lambda average, value, count: average + (value - average) / (count + 1)
+
+
+def _each(function: Average) -> Callable[[list[Tensor], list[Tensor], Tensor], None]:
+    def update(averages: list[Tensor], values: list[Tensor], count: Tensor) -> None:
+        with no_grad():
+            for average, value in zip(averages, values, strict=True):
+                average.copy_(function(average, value, count))
+
+    return update
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
+    """As :func:`get_ema_avg_fn`, of lists, in place."""
+    return _each(get_ema_avg_fn(decay))
+
+
+def get_swa_multi_avg_fn() -> Callable[..., None]:
+    """As :func:`get_swa_avg_fn`, of lists, in place."""
+    return _each(get_swa_avg_fn())
+
+
+class AveragedModel(Module):
+    """A copy of a model whose parameters are averages of the model's.
+
+    Args:
+        model: what is averaged.
+        device: where the copy is; None: where the model is.
+        avg_fn: gives the new average of the old one, the value and the count so far; None: equal
+            parts.
+        multi_avg_fn: the same of lists, in place.
+        use_buffers: whether buffers are averaged, too; else they are copied.
+
+    Attributes:
+        module: the copy.
+        n_averaged: how many values each average is of, int64.
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        device: Any = None,
+        avg_fn: Average | None = None,
+        multi_avg_fn: Callable[..., None] | None = None,
+        use_buffers: bool = False,
+    ) -> None:
+        super().__init__()
+        self.module = copy.deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", tensor(0, device=device))
+        self.avg_fn = avg_fn
+        self.multi_avg_fn = multi_avg_fn
+        self.use_buffers = use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the copy gives."""
+        return self.module(*args, **kwargs)
+
+    @no_grad()
+    def update_parameters(self, model: Module) -> None:
+        """Take the model's parameters into the averages; the first time they are copied."""
+        averages, values = list(self.module.parameters()), list(model.parameters())
+        buffers = (list(self.module.buffers()), list(model.buffers()))
+        if self.use_buffers:
+            averages, values = averages + buffers[0], values + buffers[1]
+        pairs = list(zip(averages, values, strict=True))
+        if self.n_averaged.item() == 0:
+            for average, value in pairs:
+                average.copy_(value)
+        else:
+            floating = [(a, v) for a, v in pairs if a.is_floating_point()]
+            update = self.multi_avg_fn or _each(self.avg_fn or get_swa_avg_fn())
+            update([a for a, _ in floating], [v.detach() for _, v in floating], self.n_averaged)
+        if not self.use_buffers:
+            for own, value in zip(*buffers, strict=True):
+                own.copy_(value)
+        self.n_averaged.add_(1)
+
+
+@no_grad()
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
+    """Let batch norms take their statistics of a whole data set anew.
+
+    Args:
+        loader: gives batches, or lists and tuples with a batch in front.
+        model: run in training on each of them.
+        device: where batches go; None: they stay.
+    """
+    norms = [m for m in model.modules() if isinstance(m, Normalization) and m.track_running_stats]
+    if not norms:
+        return
+    momenta, was_training = [m.momentum for m in norms], model.training
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None
+    model.train()
+    try:
+        for batch in loader:
+            x = batch[0] if isinstance(batch, list | tuple) else batch
+            model(x if device is None else x.to(device))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """From the rate at its start to one that stays.
+
+    Args:
+        optimizer: whose rates are set.
+        swa_lr: the rate that stays, one for all groups or one for each.
+        anneal_epochs: steps until then.
+        anneal_strategy: ``"cos"`` or ``"linear"``.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: str = "cos",
+    ) -> None:
+        every = swa_lr if isinstance(swa_lr, list) else [swa_lr] * len(optimizer.param_groups)
+        self.swa_lrs = every
+        self.anneal_epochs = anneal_epochs
+        self.anneal_strategy = anneal_strategy
+        for group in optimizer.param_groups:  # from where another schedule has come
+            group["initial_lr"] = group["lr"]
+        super().__init__(optimizer)
+
+    def rate(self, base_lr: float, steps: int, group: int) -> float:
+        """The part of the way that lies behind."""
+        t = min(1.0, steps / max(1, self.anneal_epochs))
+        part = t if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
+        return self.swa_lrs[group] * part + base_lr * (1 - part)

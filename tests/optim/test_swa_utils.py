@@ -1,0 +1,80 @@
+"""Averages of weights, statistics taken anew, and the schedule that leads there: as PyTorch's."""
+
+from __future__ import annotations
+
+import importlib
+
+import numpy as np
+import pytest
+
+import clnet
+from tests.answers import torch
+
+pytestmark = [
+    pytest.mark.device,
+    pytest.mark.skipif(torch is None, reason="PyTorch is not installed"),
+]
+AVERAGES = {
+    "equal parts": lambda swa: {},
+    "the newest most": lambda swa: {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.9)},
+    "one by one": lambda swa: {"avg_fn": swa.get_ema_avg_fn(0.7), "use_buffers": True},
+}
+
+
+def averaged(package, settings):
+    """Averages, statistics and rates after five steps of a training."""
+    swa = importlib.import_module(f"{'clnet' if package is clnet else 'torch'}.optim.swa_utils")
+    rng = np.random.default_rng(0)
+    model = package.nn.Sequential(package.nn.Linear(3, 4), package.nn.BatchNorm1d(4))
+    with package.no_grad():
+        for p in model.parameters():
+            p.copy_(package.tensor(rng.standard_normal(tuple(p.shape)).astype(np.float32)))
+    average = swa.AveragedModel(model, **settings(swa))
+    optimizer = package.optim.SGD(model.parameters(), lr=0.4)
+    scheduler, rates = swa.SWALR(optimizer, swa_lr=0.1, anneal_epochs=3), []
+    batches = [package.tensor(rng.standard_normal((6, 3)).astype(np.float32)) for _ in range(5)]
+    for x in batches:
+        optimizer.zero_grad()
+        (model(x) ** 2).mean().backward()
+        optimizer.step()
+        average.update_parameters(model)
+        scheduler.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    swa.update_bn([[x] for x in batches], average)
+    found = [np.array(v.tolist()) for v in average.state_dict().values()]
+    return [*found, np.array(rates), np.array(average(batches[0]).tolist())]
+
+
+@pytest.mark.parametrize("settings", AVERAGES.values(), ids=AVERAGES)
+def test_averages_are_pytorchs(settings):
+    got, want = averaged(clnet, settings), averaged(torch, settings)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
+
+
+def test_gradients_of_containers_and_ensembles():
+    nets = [clnet.nn.Linear(3, 2) for _ in range(3)]
+    params, buffers = clnet.func.stack_module_state(nets)
+    assert params["weight"].shape == (3, 2, 3)
+    assert params["weight"].requires_grad
+    assert buffers == {}
+    own = {n: p.detach() for n, p in nets[0].named_parameters()}
+    x = clnet.ones(4, 3)
+
+    def loss(given):
+        return (clnet.func.functional_call(nets[0], given, (x,)) ** 2).sum()
+
+    found = clnet.func.grad(loss)(own)
+    (nets[0](x) ** 2).sum().backward()
+    for name, p in nets[0].named_parameters():
+        np.testing.assert_allclose(found[name].numpy(), p.grad.numpy(), rtol=1e-5)
+
+
+def test_a_block_draws_and_nothing_was_drawn():
+    clnet.manual_seed(3)
+    with clnet.random.fork_rng():
+        inside = clnet.rand(2).tolist()
+    assert clnet.rand(2).tolist() == inside
+    with clnet.random.fork_rng(enabled=False):
+        clnet.rand(2)
+    assert clnet.rand(2).tolist() != inside
