@@ -151,3 +151,23 @@ def test_losses_of_programs_inherit_their_reduction():
 def test_arrays_of_other_libraries_come_by_dlpack():
     x = clnet.utils.dlpack.from_dlpack(np.arange(3, dtype=np.float32))
     assert x.tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("kind", ["conv", "transposed", "linear"])
+def test_a_layer_does_the_norm_behind_it(kind):
+    layer, norm, x = {
+        "conv": lambda: (nn.Conv2d(4, 6, 3, groups=2), nn.BatchNorm2d(6), clnet.randn(2, 4, 5, 5)),
+        "transposed": lambda: (
+            *(nn.ConvTranspose2d(4, 6, 3, bias=False), nn.BatchNorm2d(6)),
+            clnet.randn(2, 4, 5, 5),
+        ),
+        "linear": lambda: (nn.Linear(4, 6), nn.BatchNorm1d(6, affine=False), clnet.randn(5, 4)),
+    }[kind]()
+    fuse = nn.utils.fusion.fuse_linear_bn_eval if kind == "linear" else None
+    fuse = fuse or (lambda a, b: nn.utils.fusion.fuse_conv_bn_eval(a, b, kind == "transposed"))
+    norm(layer(x))  # statistics that are not the first
+    with pytest.raises(ArgumentError, match="in evaluation"):
+        fuse(layer, norm)
+    expected = norm.eval()(layer.eval()(x))
+    found = fuse(layer, norm)(x)
+    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), atol=1e-5)

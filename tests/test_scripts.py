@@ -14,14 +14,13 @@ scripts = importlib.import_module("ci.scripts")
 pytestmark = pytest.mark.device
 
 
-@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 def test_a_program_gives_pytorchs_losses():
+    assert torch.nn  # skipped where it is not installed
     verdict, count, most, why = scripts.compare(scripts.SCRIPTS / "gcn.py")
     assert (verdict, why) == ("right", ""), most
     assert count >= 4
 
 
-@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
@@ -32,6 +31,7 @@ def test_a_program_gives_pytorchs_losses():
     ids=["another number", "no number", "an error"],
 )
 def test_what_differs_is_told(tmp_path, text, verdict):
+    assert torch.nn
     script = tmp_path / "planted.py"
     script.write_text(text)
     assert scripts.compare(script)[0] == verdict

@@ -17,6 +17,7 @@ from ..ops.machinery.update import update
 from ..ops.multi_tensor import norm_of_all, update_many
 from ..tensor import Tensor
 from ..values.arguments import checked
+from . import fusion as fusion
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize

@@ -258,7 +258,8 @@ class Optimizer:
                 remedy="Give what the tensor was made of, or its detach()",
             )
         complete = {**self.defaults, **group, "params": params}
-        self.check(complete)
+        if not self.written:  # a program's own settings may be called alike and mean others
+            self.check(complete)
         self.param_groups.append(complete)
         self._num_changes += 1
         if self.written:

@@ -421,6 +421,10 @@ class Door:
                 continue
             if kind is None or type(value) in kind.fits or kind.passes(value):
                 continue
+            default = self.signature.parameters[name].default
+            if value is None and isinstance(default, DType):  # PyTorch's default for it
+                bound.arguments[name] = default
+                continue
             bound.arguments[name] = kind(op or self.op, name, value)
             if is_tensor(value) and kind.tensor:
                 kind.fits.add(type(value))

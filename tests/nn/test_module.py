@@ -301,3 +301,18 @@ def test_parameters_and_modules_come_after_the_start():
 
     with pytest.raises(ArgumentError, match="after super"):
         Early()
+
+
+def test_no_dtype_is_the_usual_one():
+    class Own(nn.Conv2d):
+        def __init__(self, *sizes, device=None, dtype=None):
+            super().__init__(*sizes, device=device, dtype=dtype)
+
+    for layer in (Own(1, 2, 3), nn.Linear(2, 3, dtype=None), nn.BatchNorm1d(2, dtype=None)):
+        assert layer.weight.dtype is clnet.float32
+    assert nn.LazyLinear(2, dtype=None).weight.dtype is clnet.float32
+    assert nn.Embedding(2, 3, dtype=None).weight.dtype is clnet.float32
+    assert nn.LayerNorm(2, dtype=None).weight.dtype is clnet.float32
+    assert nn.MultiheadAttention(4, 2, dtype=None).in_proj_weight.dtype is clnet.float32
+    assert next(nn.LSTM(2, 3, dtype=None).parameters()).dtype is clnet.float32
+    assert nn.TransformerEncoderLayer(4, 2, 4, dtype=None).linear1.weight.dtype is clnet.float32

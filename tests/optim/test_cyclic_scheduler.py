@@ -167,14 +167,12 @@ def by_a_function(package, optimizer):
     )
 
 
-@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 def test_schedulers_that_programs_write_go_as_with_pytorch():
     got, want = rates(clnet, by_the_inverse_root), rates(torch, by_the_inverse_root)
     assert got[:5] == pytest.approx(want[:5])
     assert got[6:] == pytest.approx(want[6:])
 
 
-@pytest.mark.skipif(torch is None, reason="PyTorch is not installed")
 def test_cycles_are_as_high_as_a_function_says():
     optimizers = [
         p.optim.SGD([p.nn.Parameter(p.ones(1))], lr=0.5, momentum=0.9) for p in (clnet, torch)

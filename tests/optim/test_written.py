@@ -214,3 +214,12 @@ def test_state_is_not_made_in_a_trace():
         optimizer.step()
         step(clnet.ones(3))
     assert optimizer.state[w]["step"] == 2
+
+
+def test_settings_of_a_written_optimiser_are_its_own():
+    class Ahead(clnet.optim.Optimizer):
+        def step(self):
+            return self.param_groups[0]["betas"]
+
+    settings = {"lr": -1.0, "betas": (0.9, 1.0)}
+    assert Ahead([clnet.nn.Parameter(clnet.ones(1))], settings).step() == (0.9, 1.0)
