@@ -92,7 +92,7 @@ class Blocked:
         self.packing = pack_filters(target, packed, weight, g, direction, form)
         if direction is Direction.FORWARD:
             self.out = self._poisoned(form.y_shape(g))
-            self.launches = blocked_forward(target, self.out, x, packed, None, g, form)
+            self.launches = blocked_forward(target, self.out, x, packed, g, form)
         else:
             self.out = self._poisoned(form.x_shape(g))
             self.launches = blocked_input_grad(target, self.out, gy, packed, g, form)

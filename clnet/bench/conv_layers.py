@@ -90,7 +90,7 @@ class Layer:
         }[direction]
         out = Array.from_numpy(np.full_like(like, np.nan), self.where)
         if direction is Direction.FORWARD:
-            return out, conv_forward(target, out, x, weight, None, g, algorithm=algorithm)
+            return out, conv_forward(target, out, x, weight, g, algorithm=algorithm)
         if direction is Direction.INPUT_GRAD:
             return out, conv_input_grad(target, out, gy, weight, g, algorithm=algorithm)
         return out, conv_weight_grad(target, out, gy, x, g, algorithm=algorithm)

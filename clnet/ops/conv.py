@@ -12,6 +12,7 @@ from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
+from ..kernels.epilogue import Epilogue
 from ..values import mode
 from ..values.shapes import Shape, pair
 from .machinery.function import (
@@ -93,11 +94,10 @@ class Conv2d(Function):
         """The forward convolution, with its bias."""
         x, weight, *bias = inputs
         g = self.window.geometry(x.shape, weight.shape)
-        own = bias[0] if bias else None
+        epilogue = Epilogue(bias[0] if bias else None, None, self.activation)
         return conv_forward(
-            target, outputs[0], x, weight, own, g,
-            winograd=self.window.winograd, activation=self.activation,
-        )  # fmt: skip
+            target, outputs[0], x, weight, g, epilogue, winograd=self.window.winograd
+        )
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
         """Each operand is needed for the other's gradient."""

@@ -28,6 +28,7 @@ from clnet.kernels.conv.conv import (
     conv_weight_grad,
     fits,
 )
+from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.tile import Tile
 from clnet.values.dtypes import float32
 
@@ -149,7 +150,9 @@ def launches_of(where, target, case, algorithm=None, activation=None):
     )
     y, gx, gw = (poisoned(v.shape, where, dtype) for v in (case.gy, case.x, case.weight))
     return (y, gx, gw), [
-        conv_forward(target, y, x, weight, bias, g, algorithm=algorithm, activation=activation),
+        conv_forward(
+            target, y, x, weight, g, Epilogue(bias, None, activation), algorithm=algorithm
+        ),
         conv_input_grad(target, gx, gy, weight, g, algorithm=algorithm),
         conv_weight_grad(target, gw, gy, x, g, algorithm=algorithm),
     ]
@@ -416,7 +419,7 @@ def test_operands_may_begin_inside_their_storage(way, where):
     x, weight, bias, gy = (inside(v) for v in (case.x, case.weight, case.bias, case.gy))
     y, gx, gw = (inside(np.full_like(v, np.nan)) for v in (case.gy, case.x, case.weight))
     for launch in (
-        *conv_forward(target, y, x, weight, bias, g, algorithm=algorithm),
+        *conv_forward(target, y, x, weight, g, Epilogue(bias), algorithm=algorithm),
         *conv_input_grad(target, gx, gy, weight, g, algorithm=algorithm),
         *conv_weight_grad(target, gw, gy, x, g, algorithm=algorithm),
     ):

@@ -27,6 +27,7 @@ from clnet.kernels.conv_blocked.conv_blocked import (
     pack_filters,
     packed_size,
 )
+from clnet.kernels.epilogue import Epilogue
 from tests.kernels.test_conv import Reference, poisoned
 
 LANES = (16, 8, 4)
@@ -118,7 +119,7 @@ class Side:
         offsets = Array.from_numpy(case.bias, self.where) if bias else None
         more = None if added is None else self.arranged(added)
         computing = blocked_forward(
-            self.target, y, x, packed, offsets, g, form, added=more, activation=activation
+            self.target, y, x, packed, g, form, Epilogue(offsets, more, activation)
         )
         return y, packing + computing
 

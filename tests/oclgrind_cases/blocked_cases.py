@@ -27,6 +27,7 @@ from clnet.kernels.conv_blocked.conv_blocked import (
     pack_filters,
     packed_size,
 )
+from clnet.kernels.epilogue import Epilogue
 
 from .convolution import taps
 from .harness import case, constants, given, near, normal, output, run
@@ -84,11 +85,19 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
     out = output(form.y_shape(g))
     run(
         blocked_forward(
-            target, out, x_, packed[Direction.FORWARD], given(bias) if full else None, g, form,
-            added=None if added is None else arranged(added, form),
-            activation="relu" if full else None,
+            target,
+            out,
+            x_,
+            packed[Direction.FORWARD],
+            g,
+            form,
+            Epilogue(
+                given(bias) if full else None,
+                None if added is None else arranged(added, form),
+                "relu" if full else None,
+            ),
         )
-    )  # fmt: skip
+    )
     near_blocked(out, y, form, 1024)
     if Direction.INPUT_GRAD in packed:
         out = output(form.x_shape(g))

@@ -24,6 +24,7 @@ from clnet.kernels.conv import (
 )
 from clnet.kernels.conv.conv import Algorithm, conv_forward, conv_input_grad, conv_weight_grad
 from clnet.kernels.conv.conv_geometry import ConvGeometry
+from clnet.kernels.epilogue import Epilogue
 
 from .convolution import taps
 from .harness import REALS, case, constants, given, near, normal, output, run
@@ -79,10 +80,9 @@ def check(
     how = {"algorithm": algorithm}
     run(
         conv_forward(
-            target, out, x_, w_, bias_ if full else None, g,
-            activation="relu" if full else None, **how,
+            target, out, x_, w_, g, Epilogue(bias_, None, "relu") if full else Epilogue(), **how
         )
-    )  # fmt: skip
+    )
     near(out, y, terms=256)
     run(conv_input_grad(target, gx_, gy_, w_, g, **how))
     near(gx_, gx, terms=256)

@@ -14,6 +14,7 @@ from ...array import Array
 from ...device import Launch, Target
 from ...errors import ArgumentError
 from ...values.dtypes import DType
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups
 from . import (
     conv_depthwise,
@@ -93,25 +94,23 @@ def conv_forward(
     y: Array,
     x: Array,
     weight: Array,
-    bias: Array | None,
     geometry: ConvGeometry,
+    epilogue: Epilogue = NO_EPILOGUE,
     *,
     algorithm: Algorithm | None = None,
     winograd: bool = True,
-    activation: str | None = None,
 ) -> list[Launch]:
-    """``y[n, o] = activation(sum_c x[n, c] * weight[o, c] + bias[o])``, the cross-correlation.
+    """``y[n, o] = epilogue(sum_c x[n, c] * weight[o, c])``, the cross-correlation.
 
     Args:
         target: what the device is like.
         y: ``(n, oc, oh, ow)``, dense.
         x: ``(n, ic, h, w)``, dense, same dtype.
         weight: ``(oc, ic / groups, kh, kw)``, dense, same dtype.
-        bias: ``(oc,)``, dense, or None.
         geometry: the sizes.
+        epilogue: what is made of the sums: a bias, an activation.
         algorithm: how, or None to let :func:`choose` decide.
         winograd: whether the choice may be Winograd's transforms.
-        activation: None or ``"relu"``.
 
     Returns:
         The launches, in order; none if ``y`` is empty.
@@ -122,7 +121,7 @@ def conv_forward(
     if y.size == 0:
         return []
     way = _decide(target, geometry, Direction.FORWARD, y.dtype, algorithm, winograd)
-    return way.forward(target, y, x, weight, bias, geometry, activation=activation)
+    return way.forward(target, y, x, weight, geometry, epilogue)
 
 
 def conv_input_grad(

@@ -7,6 +7,7 @@ from types import ModuleType
 from ...array import Array
 from ...device import Launch, Target
 from ...values.shapes import round_up
+from ..epilogue import Epilogue
 from ..kernel import Kernel, Named, by_name, joined
 from . import conv_depthwise_strip, conv_depthwise_tile
 from .conv_geometry import ConvGeometry, Direction
@@ -20,20 +21,13 @@ WEIGHT = Kernel("conv_depthwise_weight", "conv/conv_depthwise.mako")
 
 
 def forward(
-    target: Target,
-    y: Array,
-    x: Array,
-    weight: Array,
-    bias: Array | None,
-    g: ConvGeometry,
-    *,
-    activation: str | None,
+    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     if way := _way(target, g, y):
-        return way.forward(target, y, x, weight, bias, g, activation=activation)
-    params = joined(_params(y, g), by_name("bias activation", bias is not None, activation))
-    offsets = weight if bias is None else bias
+        return way.forward(target, y, x, weight, g, epilogue)
+    params = joined(_params(y, g), epilogue.params)
+    offsets = weight if epilogue.bias is None else epilogue.bias
     args = joined(by_name("y x weight offsets", y, x, weight, offsets), _sizes(g))
     return [
         FORWARD.launch(

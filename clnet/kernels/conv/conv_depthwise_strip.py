@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..reduce import Reduction, reduce
@@ -42,21 +43,14 @@ def suits(target: Target, g: ConvGeometry) -> bool:
 
 
 def forward(
-    target: Target,
-    y: Array,
-    x: Array,
-    weight: Array,
-    bias: Array | None,
-    g: ConvGeometry,
-    *,
-    activation: str | None,
+    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     strip = _strip(target, g.n * g.oc * g.ow, g.oh)
     strips = ceil_div(g.oh, strip)
     sizes = joined(by_name("channels own inner", g.oc, g.ocg, g.icg), g.sizes("h w oh ow ph pw"))
-    params = by_name("gradient bias activation", False, bias is not None, activation)
-    operands = (y, x, weight, weight if bias is None else bias)
+    params = joined(by_name("gradient", False), epilogue.params)
+    operands = (y, x, weight, weight if epilogue.bias is None else epilogue.bias)
     return [_launch(target, params, operands, g, strip, g.n * g.oc * strips * g.ow, strips, sizes)]
 
 
@@ -70,7 +64,7 @@ def input_grad(
         "channels own inner h w oh ow ph pw",
         *(g.ic, g.icg, g.ocg, g.oh, g.ow, g.h, g.w, g.ph, g.pw),
     )
-    params = by_name("gradient bias activation", True, False, None)
+    params = joined(by_name("gradient", True), NO_EPILOGUE.params)
     operands = (gx, gy, weight, weight)
     return [_launch(target, params, operands, g, strip, g.n * g.ic * strips * g.w, strips, sizes)]
 

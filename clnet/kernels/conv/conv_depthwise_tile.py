@@ -9,6 +9,7 @@ from ...array import Array
 from ...device import DeviceTraits, Launch, Scratch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Named, by_name, joined, nbytes_of
 from ..reduce import Reduction, reduce
@@ -101,19 +102,12 @@ def suits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
 
 
 def forward(
-    target: Target,
-    y: Array,
-    x: Array,
-    weight: Array,
-    bias: Array | None,
-    g: ConvGeometry,
-    *,
-    activation: str | None,
+    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    operands = (y, x, weight, weight if bias is None else bias)
+    operands = (y, x, weight, weight if epilogue.bias is None else epilogue.bias)
     sizes = (g.h, g.w, g.oh, g.ow, g.ph, g.pw)
-    made = by_name("flip bias activation", False, bias is not None, activation)
+    made = joined(by_name("flip", False), epilogue.params)
     return [_launch(target, operands, sizes, made, g)]
 
 
@@ -122,7 +116,7 @@ def input_grad(
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
     pads = ((g.kh - 1) * g.dh - g.ph, (g.kw - 1) * g.dw - g.pw)
-    made = by_name("flip bias activation", True, False, None)
+    made = joined(by_name("flip", True), NO_EPILOGUE.params)
     return [_launch(target, (gx, gy, weight, weight), (g.oh, g.ow, g.h, g.w, *pads), made, g)]
 
 

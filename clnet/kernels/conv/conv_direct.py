@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import lanes_of
 from ..kernel import Constraint, Kernel, by_name, joined
 from .conv_geometry import ConvGeometry, Direction
@@ -160,9 +161,7 @@ def _convolve(
     y: Array,
     x: Array,
     weight: Array,
-    bias: Array | None,
-    *,
-    activation: str | None,
+    epilogue: Epilogue,
 ) -> list[Launch]:
     """Launches of a convolution in a layout: forward, or the input gradient.
 
@@ -172,8 +171,7 @@ def _convolve(
         y: output, dense, four axes.
         x: input, dense, four axes.
         weight: filters, dense.
-        bias: one number for each output channel, or None.
-        activation: applied last, or None.
+        epilogue: what is made of the sums.
     """
     images, planes = x.shape[0], layout.planes
     item = x.dtype.itemsize
@@ -186,7 +184,7 @@ def _convolve(
         part_x, part_y = (_images(a, first, min(step, images - first)) for a in (x, y))
         launches.append(pack(packed, part_x, planes, slack=_slack(planes)))
         launches += [
-            _launch_part(target, layout, part, part_y, packed, weight, bias, activation)
+            _launch_part(target, layout, part, part_y, packed, weight, epilogue)
             for part in layout.parts
             if part.height and part.width
         ]
@@ -194,26 +192,17 @@ def _convolve(
 
 
 def forward(
-    target: Target,
-    y: Array,
-    x: Array,
-    weight: Array,
-    bias: Array | None,
-    geometry: ConvGeometry,
-    *,
-    activation: str | None,
+    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    layout = forward_layout(geometry)
-    return _convolve(target, layout, y, x, weight, bias, activation=activation)
+    return _convolve(target, forward_layout(g), y, x, weight, epilogue)
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, geometry: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    layout = input_layout(geometry)
-    return _convolve(target, layout, gx, gy, weight, None, activation=None)
+    return _convolve(target, input_layout(geometry), gx, gy, weight, NO_EPILOGUE)
 
 
 def weight_grad(
@@ -331,9 +320,9 @@ def _launch_part(
     y: Array,
     packed: Array,
     weight: Array,
-    bias: Array | None,
-    activation: str | None,
+    epilogue: Epilogue,
 ) -> Launch:
+    bias = epilogue.bias
     planes, images, item = layout.planes, y.shape[0], y.dtype.itemsize
     simd = lanes_of(target, item)
     tile = _tile(target, layout, part, images, item)
@@ -353,7 +342,7 @@ def _launch_part(
             by_name("rows vectors strip", tile.rows, tile.vectors, tile.strip),
             by_name("tap_rows tap_columns", tuple(tap for tap, _, _ in part.rows), columns),
             by_name("kernel_width spread", layout.kernel_width, part.step != 1),
-            by_name("activation", activation),
+            by_name("activation", epilogue.activation),
         ),
         joined(
             by_name("y planes weight", y, packed, weight),

@@ -12,6 +12,7 @@ from math import prod
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import contiguous_strides, round_up
+from ..epilogue import Epilogue
 from ..gemm import gemm
 from ..kernel import Kernel, Named, by_name, joined
 from .conv_geometry import ConvGeometry, Direction
@@ -68,14 +69,7 @@ def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -
 
 
 def forward(
-    target: Target,
-    y: Array,
-    x: Array,
-    weight: Array,
-    bias: Array | None,
-    g: ConvGeometry,
-    *,
-    activation: str | None,
+    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     work = _Work(target, g, x)
@@ -88,8 +82,8 @@ def forward(
                 _matrices(_images(y, first, count), g, group),
                 _filters(weight, g, group, count),
                 _matrices(columns, g, group),
-                bias=None if bias is None else _part(bias, group, g.ocg),
-                activation=activation,
+                bias=None if epilogue.bias is None else _part(epilogue.bias, group, g.ocg),
+                activation=epilogue.activation,
             )
     return launches
 

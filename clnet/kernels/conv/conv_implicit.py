@@ -9,8 +9,9 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.dtypes import DType, float32
 from ...values.shapes import ceil_div, round_up
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Constraint, Kernel, by_name, joined
-from ..tile import Choice, Tile, Tiling, Work, choose, sliced, timed_choices
+from ..tile import Tile, Tiling, Work, choose, sliced, timed_choices
 from ..tuning import Tunable
 from .conv_geometry import ConvGeometry, ConvProblem, Direction
 from .conv_parts import add_slices, pack
@@ -80,24 +81,17 @@ def _roles(g: ConvGeometry, direction: Direction) -> _Roles:
 
 
 def forward(
-    target: Target,
-    y: Array,
-    x: Array,
-    weight: Array,
-    bias: Array | None,
-    g: ConvGeometry,
-    *,
-    activation: str | None,
+    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    return _launches(target, Direction.FORWARD, y, weight, x, bias, g, activation)
+    return _launches(target, Direction.FORWARD, (y, weight, x), g, epilogue)
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    return _launches(target, Direction.INPUT_GRAD, gx, weight, gy, None, g, None)
+    return _launches(target, Direction.INPUT_GRAD, (gx, weight, gy), g, NO_EPILOGUE)
 
 
 def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -> bool:
@@ -123,13 +117,12 @@ def _packs(g: ConvGeometry, direction: Direction) -> bool:
 def _launches(
     target: Target,
     direction: Direction,
-    out: Array,
-    weight: Array,
-    source: Array,
-    bias: Array | None,
+    operands: tuple[Array, Array, Array],
     g: ConvGeometry,
-    activation: str | None,
+    epilogue: Epilogue,
 ) -> list[Launch]:
+    """The launches on ``operands``: the result, the filters, and what is multiplied with them."""
+    out, weight, source = operands
     roles = _roles(g, direction)
     memory = Scratch(out.device)
     launches: list[Launch] = []
@@ -139,26 +132,25 @@ def _launches(
         filters = Array.scratch(memory, shape, weight.dtype)
         transposed = direction is Direction.INPUT_GRAD
         launches.append(pack(filters, weight, groups=g.groups, transposed=transposed))
-    choice, slice_tiles = _choose(target, g, direction, out.dtype)
-    if choice.slices == 1:
-        multiply = _multiply(
-            choice, slice_tiles, roles, out, filters, source, bias, g, activation, 0
-        )
-        return [*launches, multiply]
-    parts = Array.scratch(memory, (choice.slices, *out.shape), out.dtype)
+    cut = _choose(target, g, direction, out.dtype)
+    if cut.slices == 1:
+        return [*launches, _multiply(cut, roles, (out, filters, source), g, epilogue)]
+    parts = Array.scratch(memory, (cut.slices, *out.shape), out.dtype)
     first = parts.view(out.shape, out.strides)
-    multiply = _multiply(
-        choice, slice_tiles, roles, first, filters, source, None, g, None, out.size
-    )
-    plane = roles.height * roles.width
-    last = add_slices(out, parts, plane=plane, bias=bias, activation=activation)
+    multiply = _multiply(cut, roles, (first, filters, source), g, NO_EPILOGUE, out_slice=out.size)
+    last = add_slices(out, parts, plane=roles.height * roles.width, epilogue=epilogue)
     return [*launches, multiply, last]
 
 
-def _choose(
-    target: Target, g: ConvGeometry, direction: Direction, dtype: DType
-) -> tuple[Choice, int]:
-    """The tile, the slices, and the tiles of a slice."""
+class _Cut(NamedTuple):
+    """The tile, the slices of a sum, and the tiles of a slice."""
+
+    tile: Tile
+    slices: int
+    slice_tiles: int
+
+
+def _choose(target: Target, g: ConvGeometry, direction: Direction, dtype: DType) -> _Cut:
     if dtype is float32:
         problem = ConvProblem(direction.value, False, *g)
         tiling = TILING.choose(target, problem)
@@ -171,7 +163,7 @@ def _choose(
     span = roles.channels * roles.taps
     blocks = ceil_div(span, step) if merged else ceil_div(roles.channels, step) * roles.taps
     slice_tiles = ceil_div(max(blocks, 1), choice.slices)
-    return choice._replace(slices=ceil_div(max(blocks, 1), slice_tiles)), slice_tiles
+    return _Cut(choice.tile, ceil_div(max(blocks, 1), slice_tiles), slice_tiles)
 
 
 def _work(target: Target, g: ConvGeometry, direction: Direction, item_bytes: int) -> Work:
@@ -218,7 +210,7 @@ def _lower(target: Target, operands: Operands, choice: Tiling) -> list[Launch]:
     x, weight, y = operands.x, operands.weight, operands.y
     if operands.direction is Direction.INPUT_GRAD:
         return input_grad(target, x, y, weight, g)
-    return forward(target, y, x, weight, None, g, activation=None)
+    return forward(target, y, x, weight, g, NO_EPILOGUE)
 
 
 TILING = Tunable(
@@ -233,18 +225,16 @@ TILING = Tunable(
 
 
 def _multiply(
-    choice: Choice,
-    slice_tiles: int,
+    cut: _Cut,
     roles: _Roles,
-    out: Array,
-    filters: Array,
-    source: Array,
-    bias: Array | None,
+    operands: tuple[Array, Array, Array],
     g: ConvGeometry,
-    activation: str | None,
-    out_slice: int,
+    epilogue: Epilogue,
+    *,
+    out_slice: int = 0,
 ) -> Launch:
-    tile = choice.tile
+    """The product, or those of its slices, which lie ``out_slice`` elements from each other."""
+    (out, filters, source), tile = operands, cut.tile
     merged = roles.direction == "forward" and merges(g)
     packed = roles.direction == "input" or (g.taps > 1 and not merged)
     plane, span = roles.height * roles.width, roles.channels * (g.taps if merged else 1)
@@ -255,23 +245,23 @@ def _multiply(
         by_name("a_dense", (roles.rows if packed else span) % 4 == 0 and filters.offset % 4 == 0),
         by_name("b_dense", g.pointwise and plane % 4 == 0 and source.offset % 4 == 0),
         by_name("out_dense", plane % 4 == 0 and roles.phases == 1 and out.offset % 4 == 0),
-        by_name("bias activation", bias is not None, activation),
+        epilogue.params,
     )
     phase_h, phase_w = (1, 1) if roles.direction == "forward" else (g.sh, g.sw)
     columns = g.n * ceil_div(roles.height, phase_h) * ceil_div(roles.width, phase_w)
     return IMPLICIT.launch(
         params,
         joined(
-            by_name("out filters source bias", out, filters, source, bias),
+            by_name("out filters source bias", *operands, epilogue.bias),
             g.sizes("n groups sh sw dh dw ph pw"),
             by_name("rows channels height width h w", *roles[1:7]),
             by_name("taps_h taps_w", g.kh, g.kw),
-            by_name("slices slice_tiles out_slice", choice.slices, slice_tiles, out_slice),
+            by_name("slices slice_tiles out_slice", *cut[1:], out_slice),
         ),
         global_size=(
             ceil_div(columns, tile.tile_n) * tile.items,
             ceil_div(roles.rows, tile.tile_m) * roles.phases,
-            g.groups * choice.slices,
+            g.groups * cut.slices,
         ),
         local_size=(tile.items, 1, 1),
         flops=g.flops,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch
 from ...values.shapes import ceil_div, round_up
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Constraint, Kernel, by_name, joined
 
 _GROUP_SIZE = 64
@@ -53,8 +54,7 @@ def add_slices(
     *,
     taps: int = 1,
     plane: int = 1,
-    bias: Array | None = None,
-    activation: str | None = None,
+    epilogue: Epilogue = NO_EPILOGUE,
     shared: bool = True,
 ) -> Launch:
     """The launch that adds slices.
@@ -64,21 +64,20 @@ def add_slices(
         parts: ``(slices, ...)``, dense; a slice holds ``out``'s elements, taps first.
         taps: the last axis of ``out`` that comes first in ``parts``; 1 if the orders are the same.
         plane: neighbours in ``out`` that have the same bias.
-        bias: added last, or None.
-        activation: None or ``"relu"``.
+        epilogue: what is made of the sums.
         shared: many slices of an element may be added by several items (GPU-shaped).
 
     Returns:
         The launch.
     """
-    slices = parts.shape[0]
+    slices, bias = parts.shape[0], epilogue.bias
     lanes = _SHARED_LANES if shared and slices > _SHARED_LANES else 1
     group_size = _SHARED_GROUP_SIZE if lanes > 1 else _GROUP_SIZE
     features = 1 if bias is None else bias.size
     return SUM.launch(
         joined(
             by_name("ctype group_size lanes", out.dtype.ctype, group_size, lanes),
-            by_name("bias activation", bias is not None, activation),
+            epilogue.params,
         ),
         joined(
             by_name("out parts bias", out, parts, bias),

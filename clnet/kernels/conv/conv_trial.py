@@ -10,6 +10,7 @@ import numpy as np
 from ...array import Array
 from ...device import Device, Launch, Target
 from ...values.dtypes import float32
+from ..epilogue import NO_EPILOGUE
 from . import conv_depthwise, conv_im2col
 from .conv_geometry import ConvProblem, Direction
 
@@ -137,9 +138,9 @@ def _reference(
     columns = conv_im2col.fits(target, g, direction, x.itemsize)
     match direction:
         case Direction.FORWARD if columns:
-            launches = conv_im2col.forward(target, y_, x_, weight_, None, g, activation=None)
+            launches = conv_im2col.forward(target, y_, x_, weight_, g, NO_EPILOGUE)
         case Direction.FORWARD:
-            launches = conv_depthwise.forward(target, y_, x_, weight_, None, g, activation=None)
+            launches = conv_depthwise.forward(target, y_, x_, weight_, g, NO_EPILOGUE)
         case Direction.INPUT_GRAD if columns:
             launches = conv_im2col.input_grad(target, x_, y_, weight_, g)
         case Direction.INPUT_GRAD:

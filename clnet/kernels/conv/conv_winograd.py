@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import gemm
 from ..kernel import Constraint, Kernel, Named, by_name, joined
 from ..winograd import Transform, transforms
@@ -58,21 +59,12 @@ def pays(g: ConvGeometry, direction: Direction) -> bool:
 
 
 def forward(
-    target: Target,
-    y: Array,
-    x: Array,
-    weight: Array,
-    bias: Array | None,
-    g: ConvGeometry,
-    *,
-    activation: str | None,
+    target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     images = _images(target, g, Direction.FORWARD, y.dtype.itemsize)
     pads = (g.ph, g.pw)
-    return _convolve(
-        target, y, x, weight, bias, pads, images=images, turned=False, activation=activation
-    )
+    return _convolve(target, y, x, weight, pads, epilogue, images=images, turned=False)
 
 
 def input_grad(
@@ -81,9 +73,7 @@ def input_grad(
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
     pads = (g.kh - 1 - g.ph, g.kw - 1 - g.pw)
     images = _images(target, g, Direction.INPUT_GRAD, gx.dtype.itemsize)
-    return _convolve(
-        target, gx, gy, weight, None, pads, images=images, turned=True, activation=None
-    )
+    return _convolve(target, gx, gy, weight, pads, NO_EPILOGUE, images=images, turned=True)
 
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
@@ -123,12 +113,11 @@ def _convolve(
     out: Array,
     x: Array,
     weight: Array,
-    bias: Array | None,
     pads: tuple[int, int],
+    epilogue: Epilogue,
     *,
     images: int,
     turned: bool,
-    activation: str | None,
 ) -> list[Launch]:
     """``x`` with filters, or with turned ones; ``pads``: pixels before the image.
 
@@ -159,7 +148,8 @@ def _convolve(
         vector = w % _TILE == 0 and results.offset % _TILE == 0
         params = joined(
             _params(x, matrices.results),
-            by_name("vector bias activation", vector, bias is not None, activation),
+            by_name("vector", vector),
+            epilogue.params,
         )
         count = part.shape[0]
         launches += [
@@ -168,7 +158,7 @@ def _convolve(
             GATHER.launch(
                 params,
                 joined(
-                    by_name("out sums bias", results, of_results, bias),
+                    by_name("out sums bias", results, of_results, epilogue.bias),
                     by_name("n rows h w tiles_h tiles_w", count, rows, h, w, *grid),
                 ),
                 global_size=(round_up(count * grid[0] * grid[1], _GROUP_SIZE), rows),

@@ -5,8 +5,8 @@ plain; :func:`considered` says what stands against each. :func:`blocked_forward`
 :func:`blocked_input_grad` and :func:`blocked_weight_grad` launch it with filters that
 :func:`pack_filters` packed; :func:`reorder` makes blocked arrays of plain ones and back.
 
-The algorithms: ``conv_blocked_direct``, ``conv_blocked_winograd``, ``conv_blocked_few`` (few
-plain channels in front), and the weight gradients ``conv_blocked_weight`` and
+The algorithms: ``conv_blocked_direct``, ``conv_blocked_winograd``, ``conv_blocked_few_channels``
+(few plain channels in front), and the weight gradients ``conv_blocked_weight`` and
 ``conv_blocked_winograd_weight``.
 """
 

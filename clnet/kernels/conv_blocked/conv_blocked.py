@@ -1,19 +1,20 @@
 """Convolution and its gradients between blocked arrays: which algorithm computes what.
 
-The algorithms are in :mod:`.conv_blocked_direct`, :mod:`.conv_blocked_few`,
-:mod:`.conv_blocked_weight`, :mod:`.conv_winograd` and :mod:`.conv_winograd_weight`. Each adds in a
-fixed order: the same inputs give the same bits.
+Each algorithm is a module with ``obstacle``, ``packed_size``, ``pack``, ``forward`` and
+``input_grad``, and one with ``weight_obstacle`` and ``weight_grad``, in the table ``_WAYS``. Every
+one of them adds in a fixed order: the same inputs give the same bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...array import Array
 from ...device import Launch, Target
 from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..tuning import Tunable
 from . import (
     conv_blocked_direct,
@@ -42,6 +43,53 @@ __all__ = [
 ]
 
 
+class _Way(NamedTuple):
+    """What an algorithm does.
+
+    Attributes:
+        obstacle: why it does not compute a convolution or its input gradient, of target, geometry,
+            direction and form.
+        packed_size: :func:`packed_size`.
+        pack: the launch of :func:`pack_filters`, from the same arguments.
+        forward: that of :func:`blocked_forward`.
+        input_grad: that of :func:`blocked_input_grad`.
+        weight_obstacle: why it does not compute the weight gradient, of target, geometry and form.
+        weight_grad: the launches of :func:`blocked_weight_grad`.
+    """
+
+    obstacle: Callable[[Target, ConvGeometry, Direction, BlockedForm], ConvObstacle | None]
+    packed_size: Callable[[ConvGeometry, Direction, BlockedForm], int]
+    pack: Callable[..., Launch]
+    forward: Callable[..., Launch]
+    input_grad: Callable[..., Launch]
+    weight_obstacle: Callable[[Target, ConvGeometry, BlockedForm], ConvObstacle | None]
+    weight_grad: Callable[..., list[Launch]]
+
+
+def _way_of(module: Any, weight_module: Any) -> _Way:
+    return _Way(
+        *(module.obstacle, module.packed_size, module.pack, module.forward, module.input_grad),
+        *(weight_module.weight_obstacle, weight_module.weight_grad),
+    )
+
+
+_DIRECT = _way_of(conv_blocked_direct, conv_blocked_weight)
+_WINOGRAD = _way_of(conv_blocked_winograd, conv_blocked_winograd_weight)
+# The fastest first, where nothing else is known.
+_WAYS = {
+    BlockedAlgorithm.WINOGRAD4: _WINOGRAD,
+    BlockedAlgorithm.WINOGRAD2: _WINOGRAD,
+    BlockedAlgorithm.DIRECT: _DIRECT,
+    BlockedAlgorithm.FEW: _DIRECT._replace(
+        obstacle=conv_blocked_few_channels.obstacle,
+        forward=conv_blocked_few_channels.forward,
+        weight_obstacle=conv_blocked_few_channels.weight_obstacle,
+        weight_grad=conv_blocked_few_channels.weight_grad,
+    ),
+}
+_PREFERRED = tuple(_WAYS)
+
+
 class FormChoice(NamedTuple):
     """Which form computes a convolution.
 
@@ -56,12 +104,6 @@ class FormChoice(NamedTuple):
         return BlockedForm(BlockedAlgorithm(self.algorithm), block_size(target.traits) or 1)
 
 
-_PREFERRED = (
-    BlockedAlgorithm.WINOGRAD4,
-    BlockedAlgorithm.WINOGRAD2,
-    BlockedAlgorithm.DIRECT,
-    BlockedAlgorithm.FEW,
-)
 # Of fewer products, tiles of 6x6 save less time than can be measured in a step that packs filters;
 # their rounding errors are twice a direct convolution's, and batch norms over few elements enlarge
 # them: the gradients of a small densenet had 3.7 times PyTorch's errors by them.
@@ -190,18 +232,10 @@ def obstacle(
         direction: what is computed.
         form: how.
     """
-    if form.algorithm in conv_blocked_winograd.ALGORITHMS:
-        if direction is Direction.WEIGHT_GRAD:
-            return conv_blocked_winograd_weight.obstacle(target, geometry, form)
-        return conv_blocked_winograd.obstacle(target, geometry, direction, form)
-    if form.plain_x:
-        few = conv_blocked_few_channels.fits(target, geometry, direction)
-        return None if few else ConvObstacle.CHANNELS
-    if geometry.ic % form.block:
-        return ConvObstacle.CHANNELS
-    if direction is Direction.WEIGHT_GRAD and not conv_blocked_weight.fits(target, geometry):
-        return ConvObstacle.WORKSPACE
-    return None
+    way = _WAYS[form.algorithm]
+    if direction is Direction.WEIGHT_GRAD:
+        return way.weight_obstacle(target, geometry, form)
+    return way.obstacle(target, geometry, direction, form)
 
 
 def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
@@ -212,9 +246,7 @@ def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm)
         direction: forward or input gradient.
         form: how it is computed.
     """
-    if form.algorithm in conv_blocked_winograd.ALGORITHMS:
-        return conv_blocked_winograd.packed_size(geometry, form)
-    return conv_blocked_direct.packed_size(geometry, direction, form)
+    return _WAYS[form.algorithm].packed_size(geometry, direction, form)
 
 
 def pack_filters(
@@ -238,11 +270,8 @@ def pack_filters(
     Returns:
         The launches.
     """
-    if form.algorithm in conv_blocked_winograd.ALGORITHMS:
-        return [conv_blocked_winograd.pack(target, packed, weight, geometry, direction, form)]
-    if form.plain_x:
-        return [conv_blocked_few_channels.pack(packed, weight, geometry, form)]
-    return [conv_blocked_direct.pack(target, packed, weight, geometry, direction, form)]
+    way = _WAYS[form.algorithm]
+    return [way.pack(target, packed, weight, geometry, direction, form)]
 
 
 def blocked_forward(
@@ -250,43 +279,25 @@ def blocked_forward(
     y: Array,
     x: Array,
     packed: Array,
-    bias: Array | None,
     geometry: ConvGeometry,
     form: BlockedForm,
-    *,
-    added: Array | None = None,
-    activation: str | None = None,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> list[Launch]:
-    """``y[n, o] = activation(sum_c x[n, c] * weight[o, c] + bias[o] + added[n, o])``.
-
-    It is the cross-correlation.
+    """``y[n, o] = epilogue(sum_c x[n, c] * weight[o, c])``, the cross-correlation.
 
     Args:
         target: what the device is like.
         y: ``form.y_shape(geometry)``, dense float32.
         x: ``form.x_shape(geometry)``, dense.
         packed: what :func:`pack_filters` made for this direction and form.
-        bias: ``(oc,)``, dense, or None.
         geometry: the sizes.
         form: how it is computed.
-        added: like ``y``, dense, or None; None where the form has a plain ``x``.
-        activation: None or ``"relu"``.
+        epilogue: what is made of the sums; nothing is added where the form has a plain ``x``.
 
     Returns:
         The launches, in order.
     """
-    if form.algorithm in conv_blocked_winograd.ALGORITHMS:
-        return [
-            conv_blocked_winograd.convolve(
-                target, y, x, packed, bias, geometry, Direction.FORWARD, form,
-                added=added, activation=activation,
-            )
-        ]  # fmt: skip
-    if form.plain_x:
-        few = conv_blocked_few_channels.forward
-        return [few(target, y, x, packed, bias, geometry, form, activation=activation)]
-    direct = conv_blocked_direct.forward
-    return [direct(target, y, x, packed, bias, geometry, form, added=added, activation=activation)]
+    return [_WAYS[form.algorithm].forward(target, y, x, packed, geometry, form, epilogue)]
 
 
 def blocked_input_grad(
@@ -305,13 +316,7 @@ def blocked_input_grad(
     Returns:
         The launches, in order.
     """
-    if form.algorithm in conv_blocked_winograd.ALGORITHMS:
-        return [
-            conv_blocked_winograd.convolve(
-                target, gx, gy, packed, None, geometry, Direction.INPUT_GRAD, form
-            )
-        ]
-    return [conv_blocked_direct.input_grad(target, gx, gy, packed, geometry, form)]
+    return [_WAYS[form.algorithm].input_grad(target, gx, gy, packed, geometry, form)]
 
 
 def blocked_weight_grad(
@@ -330,10 +335,7 @@ def blocked_weight_grad(
     Returns:
         The launches, in order.
     """
-    algorithm = conv_blocked_few_channels if form.plain_x else conv_blocked_weight
-    if form.algorithm in conv_blocked_winograd.ALGORITHMS:
-        algorithm = conv_blocked_winograd_weight
-    return algorithm.weight_grad(target, gw, gy, x, geometry, form)
+    return _WAYS[form.algorithm].weight_grad(target, gw, gy, x, geometry, form)
 
 
 def _default(target: Target, problem: ConvProblem) -> FormChoice:
@@ -376,7 +378,7 @@ def with_packing(target: Target, operands: Operands, choice: FormChoice) -> list
     if direction is Direction.FORWARD:
         return [
             *launches,
-            *blocked_forward(target, operands.y, operands.x, packed, None, g, form),
+            *blocked_forward(target, operands.y, operands.x, packed, g, form),
         ]
     return [*launches, *blocked_input_grad(target, operands.x, operands.y, packed, g, form)]
 

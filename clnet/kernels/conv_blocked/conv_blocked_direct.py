@@ -8,14 +8,15 @@ from typing import NamedTuple
 from ...array import Array
 from ...device import DeviceTraits, Launch, Target
 from ...values.shapes import Shape, ceil_div
-from ..conv import ConvGeometry, ConvProblem, ConvTrial, Direction, Operands
+from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..streaming import streams
 from ..tuning import Tunable
 from . import conv_blocked_pack
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 
-__all__ = ["forward", "input_grad", "pack", "packed_size"]
+__all__ = ["forward", "input_grad", "obstacle", "pack", "packed_size"]
 
 
 class Split(NamedTuple):
@@ -101,6 +102,14 @@ def tile_of(channels: int, block: int) -> Tile:
     )
 
 
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm
+) -> ConvObstacle | None:
+    """Why these sums do not compute a convolution; None if they do."""
+    del target, direction
+    return ConvObstacle.CHANNELS if g.ic % form.block else None
+
+
 def packed_size(g: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
     """Elements of the packed filters; a block of zeros goes before them."""
     del direction
@@ -127,18 +136,15 @@ def forward(
     y: Array,
     x: Array,
     packed: Array,
-    bias: Array | None,
     g: ConvGeometry,
     form: BlockedForm,
-    *,
-    added: Array | None = None,
-    activation: str | None,
+    epilogue: Epilogue,
 ) -> Launch:
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
     down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
     right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
     cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
-    sums = _Sums(y, x, packed, bias, added, activation)
+    sums = _Sums(y, x, packed, epilogue)
     return _convolve(target, sums, g, form, (down, right), cut)
 
 
@@ -159,15 +165,13 @@ class _Sums(NamedTuple):
         y: the result, ``(n, c / block, h, w, block)``.
         x: what is read, likewise.
         packed: the filters.
-        bias, added, activation: as of :func:`.conv_blocked.blocked_forward`.
+        epilogue: what is made of the sums.
     """
 
     y: Array
     x: Array
     packed: Array
-    bias: Array | None = None
-    added: Array | None = None
-    activation: str | None = None
+    epilogue: Epilogue = NO_EPILOGUE
 
 
 def _convolve(
@@ -178,7 +182,7 @@ def _convolve(
     sides: tuple[Walk, Walk],
     cut: Split,
 ) -> Launch:
-    y, x, packed, bias, added, activation = sums
+    y, x, packed, epilogue = sums
     block = form.block
     images, out_blocks, height, width, _ = y.shape
     tile = tile_of(out_blocks * block, block)
@@ -201,12 +205,13 @@ def _convolve(
         joined(
             by_name("width pixels vectors", block, tile.pixels, tile.vectors),
             by_name("room most", room, tile.most),
-            by_name("bias added activation", bias is not None, added is not None, activation),
+            by_name("added", epilogue.added is not None),
+            epilogue.params,
             by_name("stream", streams(y, block) and part == (taps, x.shape[1])),
             by_name("straight shared", straight, SHARED_TAPS if shared else 0),
         ),
         joined(
-            by_name("y x packed offsets added images", y, x, packed, bias, added, images),
+            by_name("y x packed offsets added images", y, x, packed, *epilogue[:2], images),
             by_name("in_blocks x_height x_width", *x.shape[1:4]),
             by_name("out_blocks y_height y_width", out_blocks, height, width),
             g.sizes("kh kw"),
@@ -217,7 +222,7 @@ def _convolve(
         ),
         global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
         flops=g.flops,
-        bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
+        bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
 
 
@@ -368,7 +373,7 @@ def _lower(target: Target, operands: Operands, choice: Split) -> list[Launch]:
     first = pack(target, packed, operands.weight, g, direction, form)
     if direction is Direction.INPUT_GRAD:
         return [first, input_grad(target, operands.x, operands.y, packed, g, form)]
-    last = forward(target, operands.y, operands.x, packed, None, g, form, activation=None)
+    last = forward(target, operands.y, operands.x, packed, g, form, NO_EPILOGUE)
     return [first, last]
 
 

@@ -1,16 +1,19 @@
-"""Convolution of plain images of few channels to blocked ones, and the gradient of its filters."""
+"""Convolution of plain images of few channels to blocked ones, and the gradient of its filters.
+
+Filters are packed as :mod:`.conv_blocked_direct` packs them.
+"""
 
 from __future__ import annotations
 
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
-from ..conv import ConvGeometry, Direction
+from ..conv import ConvGeometry, ConvObstacle, Direction
+from ..epilogue import Epilogue
 from ..kernel import Kernel, Named, by_name, joined
-from . import conv_blocked_pack
 from .blocked_form import BlockedForm, vectors_of
 
-__all__ = ["fits", "forward", "pack", "weight_grad"]
+__all__ = ["forward", "obstacle", "weight_grad", "weight_obstacle"]
 
 
 FEW = Kernel("conv_blocked_few", "conv_blocked/conv_blocked_few_channels.mako")
@@ -29,19 +32,22 @@ MOST_ROWS = 8
 MOST_CHUNKS_PER_UNIT = 8
 
 
-def fits(target: Target, g: ConvGeometry, direction: Direction) -> bool:
-    """Whether the rows that one row of y reads fit local memory; no input gradient is computed."""
-    if direction is Direction.INPUT_GRAD or g.ic > MOST_CHANNELS:
-        return False
-    if target.traits.local_memory_bytes < 4 * MOST_FLOATS or _strip(g) < 1:
-        return False
-    return 4 * g.oc * (g.ic * g.taps + max(TERMS[16])) <= target.workspace_limit
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm
+) -> ConvObstacle | None:
+    """Why a convolution is not computed so; an input gradient never is."""
+    if direction is Direction.INPUT_GRAD:
+        return ConvObstacle.CHANNELS
+    return weight_obstacle(target, g, form)
 
 
-def pack(packed: Array, weight: Array, g: ConvGeometry, form: BlockedForm) -> Launch:
-    """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
-    vectors = vectors_of(g.oc, form.block)
-    return conv_blocked_pack.pack(packed, weight, g, Direction.FORWARD, form.block, vectors)
+def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
+    """Why a gradient of filters is not: channels are few, rows of a strip fit local memory."""
+    del form
+    near = target.traits.local_memory_bytes >= 4 * MOST_FLOATS and _strip(g) >= 1
+    sums = 4 * g.oc * (g.ic * g.taps + max(TERMS[16]))
+    fits = g.ic <= MOST_CHANNELS and near and sums <= target.workspace_limit
+    return None if fits else ConvObstacle.CHANNELS
 
 
 def forward(
@@ -49,11 +55,9 @@ def forward(
     y: Array,
     x: Array,
     packed: Array,
-    bias: Array | None,
     g: ConvGeometry,
     form: BlockedForm,
-    *,
-    activation: str | None,
+    epilogue: Epilogue,
 ) -> Launch:
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
     vectors = vectors_of(g.oc, form.block)
@@ -62,9 +66,12 @@ def forward(
         joined(
             by_name("width pixels vectors", form.block, PIXELS[form.block], vectors),
             by_name("most stride", MOST_FLOATS, g.sw),
-            by_name("bias activation", bias is not None, activation),
+            epilogue.params,
         ),
-        joined(by_name("y x packed offsets", y, x, packed, bias), _sizes(g, vectors, form, strip)),
+        joined(
+            by_name("y x packed offsets", y, x, packed, epilogue.bias),
+            _sizes(g, vectors, form, strip),
+        ),
         global_size=(ceil_div(g.oh, strip), g.n),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes,

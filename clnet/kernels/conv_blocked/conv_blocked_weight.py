@@ -5,12 +5,12 @@ from __future__ import annotations
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div
-from ..conv import ConvGeometry
+from ..conv import ConvGeometry, ConvObstacle
 from ..kernel import Constraint, Kernel, by_name, joined
 from ..moving import copy
 from .blocked_form import BlockedForm, vectors_of
 
-__all__ = ["fits", "weight_grad"]
+__all__ = ["weight_grad", "weight_obstacle"]
 
 
 WEIGHT = Kernel(
@@ -34,9 +34,12 @@ GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 4
 
 
-def fits(target: Target, g: ConvGeometry) -> bool:
-    """Whether there is scratch memory for the sums of one chunk."""
-    return 4 * g.oc * g.ic * g.taps <= target.workspace_limit
+def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
+    """Why it is not computed so: there is scratch memory for the sums of one chunk."""
+    if g.ic % form.block:
+        return ConvObstacle.CHANNELS
+    fits = 4 * g.oc * g.ic * g.taps <= target.workspace_limit
+    return None if fits else ConvObstacle.WORKSPACE
 
 
 def weight_grad(

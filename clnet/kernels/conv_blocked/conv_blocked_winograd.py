@@ -9,6 +9,7 @@ from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import ceil_div, round_up
 from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction, Operands
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..kernel import Kernel, by_name, joined
 from ..streaming import streams_packed
 from ..tuning import Tunable
@@ -18,8 +19,9 @@ from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 __all__ = [
     "ALGORITHMS",
     "Matrix",
-    "convolve",
     "cost",
+    "forward",
+    "input_grad",
     "matrices_of",
     "misshapen",
     "obstacle",
@@ -134,8 +136,9 @@ def cost(g: ConvGeometry, direction: Direction, form: BlockedForm, *, packing: b
     return products * (multiplied + transformed + outs * ins * of_filter)
 
 
-def packed_size(g: ConvGeometry, form: BlockedForm) -> int:
+def packed_size(g: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
     """Elements of the transformed filters."""
+    del direction
     return g.oc * g.ic * len(matrices_of(g, form).inputs) ** 2
 
 
@@ -168,20 +171,36 @@ def pack(
     )
 
 
-def convolve(
+def forward(
     target: Target,
     y: Array,
     x: Array,
     packed: Array,
-    bias: Array | None,
+    g: ConvGeometry,
+    form: BlockedForm,
+    epilogue: Epilogue,
+) -> Launch:
+    """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
+    return _convolve(target, (y, x, packed), g, Direction.FORWARD, form, epilogue)
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, packed: Array, g: ConvGeometry, form: BlockedForm
+) -> Launch:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
+    return _convolve(target, (gx, gy, packed), g, Direction.INPUT_GRAD, form, NO_EPILOGUE)
+
+
+def _convolve(
+    target: Target,
+    operands: tuple[Array, Array, Array],
     g: ConvGeometry,
     direction: Direction,
     form: BlockedForm,
-    *,
-    added: Array | None = None,
-    activation: str | None = None,
+    epilogue: Epilogue,
 ) -> Launch:
-    """The convolution, or its input gradient from ``x``, which is ``gy`` then."""
+    """The launch on ``operands``: the result, what is convolved, and the packed filters."""
+    y, x, packed = operands
     block = form.block
     matrices = matrices_of(g, form)
     out_blocks = y.shape[1]
@@ -196,10 +215,11 @@ def convolve(
         joined(
             by_name("width tiles vectors", block, TILES[block], vectors),
             by_name("inputs outputs", matrices.inputs, matrices.outputs),
-            by_name("bias added activation", bias is not None, added is not None, activation),
+            by_name("added", epilogue.added is not None),
+            epilogue.params,
         ),
         joined(
-            by_name("y x packed offsets added", y, x, packed, bias, added),
+            by_name("y x packed offsets added", *operands, *epilogue[:2]),
             by_name("scratch images", scratch, y.shape[0]),
             by_name("in_blocks x_height x_width", *x.shape[1:4]),
             by_name("out_blocks y_height y_width", *y.shape[1:4]),
@@ -207,7 +227,7 @@ def convolve(
         ),
         global_size=(cut.chunks,),
         flops=g.flops,
-        bytes=x.nbytes + y.nbytes + packed.nbytes + (0 if added is None else added.nbytes),
+        bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
 
 
@@ -271,12 +291,12 @@ def _candidates(target: Target, problem: ConvProblem) -> list[Turn]:
 def _lower(target: Target, operands: Operands, choice: Turn) -> list[Launch]:
     g, form, direction = operands.geometry, _form(target), operands.direction
     target = TURN.forced(target, operands.problem, choice)
-    packed = operands.packed(packed_size(g, form))
+    packed = operands.packed(packed_size(g, direction, form))
     first = pack(target, packed, operands.weight, g, direction, form)
     y, x = operands.y, operands.x
     if direction is Direction.INPUT_GRAD:
-        y, x = x, y
-    return [first, convolve(target, y, x, packed, None, g, direction, form)]
+        return [first, input_grad(target, x, y, packed, g, form)]
+    return [first, forward(target, y, x, packed, g, form, NO_EPILOGUE)]
 
 
 TURN = Tunable(

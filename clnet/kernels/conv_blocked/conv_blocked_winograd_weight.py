@@ -13,7 +13,7 @@ from .blocked_form import BlockedAlgorithm, BlockedForm, vectors_of
 from .conv_blocked_weight import CHANNELS
 from .conv_blocked_winograd import Matrix, matrices_of, misshapen
 
-__all__ = ["obstacle", "pays", "weight_grad"]
+__all__ = ["pays", "weight_grad", "weight_obstacle"]
 
 
 class Cut(NamedTuple):
@@ -51,7 +51,7 @@ SUM_BYTES = 2**20
 LEAST_PIXELS = {BlockedAlgorithm.WINOGRAD2: 150, BlockedAlgorithm.WINOGRAD4: 300}
 
 
-def obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
+def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
     """Why these transforms do not compute the gradient; None if they do."""
     if (found := misshapen(g, form)) is not None:
         return found

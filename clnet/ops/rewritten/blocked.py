@@ -1,6 +1,6 @@
 """Convolutions between blocked arrays: what the layout pass puts in place of plain ones.
 
-They are no public ops. A form (:mod:`..kernels.blocked_form`) says how one is computed and what its
+They are no public ops. A form (:class:`.BlockedForm`) says how one is computed and what its
 operands look like; filters are packed once per update, by an op of its own.
 """
 
@@ -20,6 +20,7 @@ from ...kernels.conv_blocked import (
     pack_filters,
     packed_size,
 )
+from ...kernels.epilogue import Epilogue
 from ..machinery.function import Arrays, Function
 
 __all__ = [
@@ -94,17 +95,8 @@ class BlockedConv2d(Function):
         """The forward convolution."""
         x, packed, *bias = inputs
         added = bias.pop() if self.added else None
-        return blocked_forward(
-            target,
-            outputs[0],
-            x,
-            packed,
-            bias[0] if bias else None,
-            self.geometry,
-            self.form,
-            added=added,
-            activation=self.activation,
-        )
+        epilogue = Epilogue(bias[0] if bias else None, added, self.activation)
+        return blocked_forward(target, outputs[0], x, packed, self.geometry, self.form, epilogue)
 
 
 class BlockedConvInputGrad(Function):
