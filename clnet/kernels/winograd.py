@@ -13,6 +13,7 @@ from typing import NamedTuple
 _POINTS = {
     3: tuple(map(Fraction, ("0", "1", "-1"))),
     5: tuple(map(Fraction, ("0", "2/3", "-2/3", "3/2", "-3/2"))),
+    7: tuple(map(Fraction, ("0", "1", "-1", "2", "-2", "1/2", "-1/2"))),
 }
 
 
@@ -85,7 +86,7 @@ def transforms(size: int, tile: int) -> Transforms:
 
     Args:
         size: of a side of a filter.
-        tile: of a side of a tile of results; with ``size`` 5 or 7 in all.
+        tile: of a side of a tile of results; with ``size`` 5, 7 or 9 in all.
     """
     points = _POINTS[size + tile - 2]
     products = [prod(p - q for q in points if q != p) for p in points]
