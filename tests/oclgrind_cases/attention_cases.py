@@ -132,7 +132,8 @@ def attentions_in_tiles(target: Target) -> None:
         check(target, *SIZES[1], np.float32, causal=True, kind=None, heads=(4, 8), before=4)
         check(target, *SIZES[1], np.float32, causal=False, kind=None, drop=Drop(0.3, 5, 7))
     # Gradients of the scores stored, of two parts of the heads, and of causal ones by blocks.
-    by_blocks = {"TILINGS": small, "_SLOPE_FLOPS": 0, "causal_block": lambda rows: 8}
+    stored = {"_SLOPE_FLOPS": 0, "_PRODUCT_FLOPS": 0}
+    by_blocks = {"TILINGS": small, **stored, "causal_block": lambda rows: 8}
     few = replace(target, traits=replace(target.traits, compute_units=1), workspace_limit=2**14)
     with constants(tiles_module, **by_blocks):
         check(few, *SIZES[0], np.float32, causal=True, kind="keep")

@@ -171,12 +171,12 @@ def depthwise_in_strips(target: Target) -> None:
 
 @case("gpu")
 def depthwise_in_tiles(target: Target) -> None:
-    few = {"_LONGEST": 3, "_WIDEST": 5, "_SUMS": 12}
+    few = {"_LONGEST": 3, "_WIDEST": 5}
     with constants(conv_depthwise_tile, **few):
         for dtype in REALS:
             check(target, LARGE_DEPTHWISE, Algorithm.DEPTHWISE, dtype, full=True)
     whole = LARGE_DEPTHWISE._replace(h=4, oh=5, w=4, ow=5, n=5)
     traits = replace(target.traits, compute_units=1)
-    with constants(conv_depthwise_tile, _GROUPS_PER_UNIT=1, _WEIGHT_GROUPS_PER_UNIT=1):
+    with constants(conv_depthwise_tile, _GROUPS_PER_UNIT=1):
         one = replace(target, traits=traits)
         check(one, whole, Algorithm.DEPTHWISE, np.float32, full=False)

@@ -61,8 +61,8 @@ def input_grad(
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
     """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
-    if way := _way(target, g, gw):
-        return way.weight_grad(target, gw, gy, x, g)
+    if g.flops and conv_depthwise_strip.suits(target, g):
+        return conv_depthwise_strip.weight_grad(target, gw, gy, x, g)
     return [
         WEIGHT.launch(
             _params(gw, g),
@@ -82,7 +82,7 @@ def fits(target: Target, g: ConvGeometry, direction: Direction, itemsize: int) -
 
 
 def _way(target: Target, g: ConvGeometry, out: Array) -> ModuleType | None:
-    """The module whose kernels suit better than those here, or None.
+    """The module whose kernels for results suit better than those here, or None.
 
     Sums of nothing, which their grids would not reach, are for the kernels here.
     """

@@ -15,44 +15,29 @@
 ## param    planes: int       of which a group has a tile each
 ## param    pad: int          elements between the tiles of planes
 ## param    group_size: int   work-items of a group, as many as columns times strips times planes or
-##                            more; of the weight gradient a power of two
+##                            more
 ## param    flip: bool        the filter is read from its end, for the input's gradient
 ## param    bias: bool        whether there is a bias
 ## param    activation: str|None   applied last
-## param    span: int         columns of the filter that a group sums up
 ## param    rows: int         of a tile with its borders
 ## param    row: int          elements of one of them
 ## param    step: int         elements from a plane's tile to the next's
-## param    each: str         C expression, elements from a plane of the group to its next
-## param    count: str        C expression, how many planes there are
 ##
-## def      conv_depthwise_tile
 ## arg      y: out ctype[n][channels][oh][ow]  of a gradient, the input's
 ## arg      x: in ctype[n][channels][h][w]     of a gradient, the output's
 ## arg      weight: in ctype[channels][kh][kw]
 ## arg      offsets: in ctype[channels]        the bias; any array when there is none
 ## arg      all, channels: int                 planes, and those of an image
-## def      conv_depthwise_tile_weight
-## arg      gw: out ctype[parts][channels][kh][kw]   sums of parts of the tiles
-## arg      gy: in ctype[n][channels][oh][ow]
-## arg      x: in ctype[n][channels][h][w]
-## arg      n, channels: int
-## arg      parts: int                         groups that share a channel
-## def      conv_depthwise_tile, conv_depthwise_tile_weight
 ## arg      h, w, oh, ow: int                  sizes of x and of y or gy
 ## arg      ph, pw: int                        padding above and on the left
 ## arg      down, across: int                  tiles of a plane
 ##
-## launch   one group a tile of planes, in order of columns, rows and planes; weight gradient:
-##          (parts, channels, parts of the filter) groups, of which each goes over every parts-th
-##          of the tiles
-## numerics sums in the order column, row; weight gradient: an item sums its strips in order, those
-##          of a group and the parts are added up as trees of one shape
+## launch   one group a tile of planes, in order of columns, rows and planes
+## numerics sums in the order column, row
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
-<%namespace name="taps" file="/lib/taps.mako"/>
 ##
 ## The tiles of planes, from row top and column left of each; count: planes there are.
-<%def name="fetch(ctype, rows, row, step, planes, group_size, each, count)">
+<%def name="fetch(ctype, rows, row, step, planes, group_size)">
 <%
     size = planes * rows * row
     # Reads of an item that are under way at once.
@@ -67,8 +52,8 @@
         const int row_${u} = top + in_${u} / ${row}, column_${u} = left + in_${u} % ${row};
         ${ctype} value_${u} = 0;
         if (row_${u} >= 0 && row_${u} < h && column_${u} >= 0 && column_${u} < w
-            && first_plane + plane_${u} < ${count} && plane_${u} < ${planes})
-            value_${u} = x[(long)plane_${u} * ${each} + row_${u} * w + column_${u}];
+            && first_plane + plane_${u} < all && plane_${u} < ${planes})
+            value_${u} = x[(long)(plane_${u} * h + row_${u}) * w + column_${u}];
 % endfor
 % for u in rounds[begin:begin + most]:
         if (at_${u} < ${size})
@@ -105,7 +90,7 @@ __kernel void conv_depthwise_tile(...)
         if (first_plane + i / ${size} < all)
             filters[i] = weight[weight_offset + (long)((first_plane + i / ${size}) % channels)
                 * ${size} + ${f"{size - 1} - i % {size}" if flip else f"i % {size}"}];
-    ${fetch(ctype, rows, row, step, planes, group_size, "h * w", "all")}
+    ${fetch(ctype, rows, row, step, planes, group_size)}
     barrier(CLK_LOCAL_MEM_FENCE);
     const int own = lane / ${columns * strips}, plane = first_plane + own;
     const int column = lane % ${columns}, begin = lane / ${columns} % ${strips} * ${strip};
@@ -135,62 +120,5 @@ __kernel void conv_depthwise_tile(...)
     if (place + ${a} < oh)
         y[(place + ${a}) * ow] = ${epilogue.activate(activation, f"sum_{a}", ctype)};
 % endfor
-}
-</%def>
-<%def name="conv_depthwise_tile_weight(
-    ctype, kh, kw, dh, dw, strip, strips, columns, planes, pad, group_size, span)">
-<%
-    row, rows = columns + (span - 1) * dw, strip * strips + (kh - 1) * dh
-    step = rows * row + pad
-    readers = {}
-    for a in range(strip):
-        for r in range(kh):
-            readers.setdefault(a + r * dh, []).append((a, r))
-%>
-__attribute__((reqd_work_group_size(${group_size}, 1, 1)))
-__kernel void conv_depthwise_tile_weight(...)
-{
-    __local ${ctype} tile[${planes * step}];
-    const int lane = get_local_id(0), channel = get_group_id(1),
-        first = get_group_id(2) * ${span};
-    const int own = lane / ${columns * strips}, column = lane % ${columns},
-        begin = lane / ${columns} % ${strips} * ${strip};
-    const int blocks = (n + ${planes - 1}) / ${planes} * down * across;
-    __global const ${ctype} *source = x + x_offset + (long)channel * h * w;
-    gy += gy_offset + (long)channel * oh * ow;
-    ${ctype} ${", ".join(f"sum_{r}_{q} = 0" for r in range(kh) for q in range(span))};
-    for (int block = get_group_id(0); block < blocks; block += parts) {
-        const int first_plane = block / (down * across) * ${planes};
-        const int first_row = block / across % down * ${strip * strips};
-        const int first_column = block % across * ${columns};
-        const int top = first_row - ph, left = first_column - pw + first * ${dw};
-        const long image = (long)channels * h * w;
-        x = source + first_plane * image;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        ${fetch(ctype, rows, row, step, planes, group_size, "image", "n")}
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (own < ${planes} && first_plane + own < n && first_column + column < ow) {
-            __global const ${ctype} *slopes = gy
-                + ((long)(first_plane + own) * channels * oh + first_row + begin) * ow
-                + first_column + column;
-            const int left_rows = oh - first_row - begin;
-% for a in range(strip):
-            const ${ctype} slope_${a} = ${a} < left_rows ? slopes[${a} * ow] : 0;
-% endfor
-            __local const ${ctype} *from = tile + own * ${step} + begin * ${row} + column;
-% for q in range(span):
-% for at, uses in sorted(readers.items()):
-            {
-                const ${ctype} value = from[${at * row + q * dw}];
-% for a, r in uses:
-                sum_${r}_${q} += slope_${a} * value;
-% endfor
-            }
-% endfor
-% endfor
-        }
-    }
-    gw += gw_offset + ((long)get_group_id(0) * channels + channel) * ${kh * kw};
-    ${taps.add_up(ctype, kh, kw, span, group_size)}
 }
 </%def>

@@ -6,33 +6,29 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...array import Array
-from ...device import DeviceTraits, Launch, Scratch, Target
+from ...device import DeviceTraits, Launch, Target
 from ...errors import ArgumentError
 from ...values.shapes import ceil_div, round_up
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..grid import in_groups
 from ..kernel import Constraint, Kernel, Named, by_name, joined, nbytes_of
-from ..reduce import Reduction, reduce
 from .conv_geometry import ConvGeometry
 
 _ENOUGH = Constraint("group_size >= columns * strips * planes", "an item has one strip")
-_POWER = Constraint("group_size & (group_size - 1) == 0", "sums are halved")
 TILE = Kernel("conv_depthwise_tile", "conv/conv_depthwise_tile.mako", (_ENOUGH,))
-WEIGHT = Kernel("conv_depthwise_tile_weight", "conv/conv_depthwise_tile.mako", (_ENOUGH, _POWER))
 
 # Smaller filters read a value so few times that strips without local memory do as well.
 _LEAST_TAPS = 16
-# Rows of a filter that an item has in registers, sums of taps, results of an item at most.
+# Rows of a filter that an item has in registers, and results of an item at most; with 28 of these
+# an H200 was faster than with 14 or 7 (docs/notes/convolutions-plain.md).
 _TALLEST = 15
-_SUMS = 56
-_LONGEST = 14
+_LONGEST = 28
 _WIDEST = 64
 _GROUP_SIZE = 256
 _WARP = 32
 # Several groups share a unit's local memory.
 _LOCAL_BYTES = 32768
 _GROUPS_PER_UNIT = 4
-_WEIGHT_GROUPS_PER_UNIT = 8
 
 
 class Cut(NamedTuple):
@@ -64,11 +60,9 @@ class _Planes(NamedTuple):
     Attributes:
         count: planes, of which any may share a group.
         oh, ow: sizes of a plane of results.
-        kh, kw: columns and rows of the filter that a group sees.
+        kh, kw: columns and rows of the filter.
         dh, dw: their distances.
-        further: elements of local memory beside the tiles.
         least: groups that are wanted.
-        power: groups are powers of two.
     """
 
     count: int
@@ -78,13 +72,13 @@ class _Planes(NamedTuple):
     kw: int
     dh: int
     dw: int
-    further: int
     least: int
-    power: bool
 
 
 def suits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
-    """Whether tiles are for the device and the convolution, in all three directions.
+    """Whether tiles are for the device and the convolution, forward and to the input.
+
+    Gradients to filters are no faster by tiles: all of 5x5 and 7x7 were slower on an H200.
 
     Args:
         target: the device's traits.
@@ -97,7 +91,7 @@ def suits(target: Target, g: ConvGeometry, itemsize: int) -> bool:
     if g.taps < _LEAST_TAPS or g.kh > _TALLEST:
         return False
     traits = target.traits
-    problems = (_results(traits, g, g.oh, g.ow), _results(traits, g, g.h, g.w), _sums(traits, g))
+    problems = (_results(traits, g, g.oh, g.ow), _results(traits, g, g.h, g.w))
     return all(_cut(traits, problem, itemsize) is not None for problem in problems)
 
 
@@ -118,36 +112,6 @@ def input_grad(
     pads = ((g.kh - 1) * g.dh - g.ph, (g.kw - 1) * g.dw - g.pw)
     made = joined(by_name("flip", True), NO_EPILOGUE.params)
     return [_launch(target, (gx, gy, weight, weight), (g.oh, g.ow, g.h, g.w, *pads), made, g)]
-
-
-def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
-    """The weight gradient; the arguments are those of :func:`.conv.conv_weight_grad`."""
-    cut = _cut(target.traits, _sums(target.traits, g), gw.dtype.itemsize)
-    if cut is None:
-        raise _unfit(g)
-    spans = _spans(g)
-    across, down = ceil_div(g.ow, cut.columns), ceil_div(g.oh, cut.strip * cut.strips)
-    blocks = ceil_div(g.n, cut.planes) * across * down
-    wanted = ceil_div(target.traits.compute_units * _WEIGHT_GROUPS_PER_UNIT, g.oc * spans)
-    parts = max(1, min(wanted, blocks, target.workspace_limit // gw.nbytes))
-    memory = Scratch(gw.device)
-    out = gw if parts == 1 else Array.scratch(memory, (parts, *gw.shape), gw.dtype)
-    group = 1 << (cut.items - 1).bit_length()
-    launch = WEIGHT.launch(
-        joined(_params(gw, g, cut), by_name("group_size span", group, ceil_div(g.kw, spans))),
-        joined(
-            by_name("gw gy x channels parts", out, gy, x, g.oc, parts),
-            by_name("down across", down, across),
-            g.sizes("n h w oh ow ph pw"),
-        ),
-        global_size=(parts * group, g.oc, spans),
-        local_size=(group, 1, 1),
-        flops=g.flops,
-        bytes=out.nbytes + gy.nbytes + x.nbytes,
-    )
-    if parts == 1:
-        return [launch]
-    return [launch, *reduce(target, gw, out, dims=(0,), kind=Reduction.SUM, memory=memory)]
 
 
 def _launch(
@@ -185,19 +149,7 @@ def _params(like: Array, g: ConvGeometry, cut: Cut) -> Named:
 def _results(traits: DeviceTraits, g: ConvGeometry, oh: int, ow: int) -> _Planes:
     """Forward, and the input's gradient."""
     least = traits.compute_units * _GROUPS_PER_UNIT
-    return _Planes(g.n * g.oc, oh, ow, g.kh, g.kw, g.dh, g.dw, g.taps, least, power=False)
-
-
-def _sums(traits: DeviceTraits, g: ConvGeometry) -> _Planes:
-    """The weight's gradient."""
-    least = ceil_div(traits.compute_units * _WEIGHT_GROUPS_PER_UNIT, g.oc)
-    span = ceil_div(g.kw, _spans(g))
-    return _Planes(g.n, g.oh, g.ow, g.kh, span, g.dh, g.dw, 0, least, power=True)
-
-
-def _spans(g: ConvGeometry) -> int:
-    """Groups that share the columns of a filter."""
-    return ceil_div(g.kw, max(1, _SUMS // g.kh))
+    return _Planes(g.n * g.oc, oh, ow, g.kh, g.kw, g.dh, g.dw, least)
 
 
 @lru_cache(maxsize=512)
@@ -205,9 +157,6 @@ def _cut(traits: DeviceTraits, planes: _Planes, itemsize: int) -> Cut | None:
     """How to cut up planes; None if not even one tile of a strip fits local memory."""
     most = min(_GROUP_SIZE, traits.max_group_size)
     room = min(traits.static_local_bytes, _LOCAL_BYTES) // itemsize
-    if planes.power:
-        most = 1 << (most.bit_length() - 1)
-        room -= 8 * most  # sums of eight taps
     columns = min(most, ceil_div(planes.ow, ceil_div(planes.ow, _WIDEST)))
     below = ceil_div(planes.oh, _LONGEST)
     strip = ceil_div(planes.oh, below)
@@ -216,7 +165,7 @@ def _cut(traits: DeviceTraits, planes: _Planes, itemsize: int) -> Cut | None:
         size = (strip * strips + (planes.kh - 1) * planes.dh) * row
         # Where a tile is one strip, the next plane's follows in the banks that come next.
         pad = (columns - size) % _WARP if strips == 1 else 0
-        fitting = room // (size + pad + planes.further)
+        fitting = room // (size + pad + planes.kh * planes.kw)
         if fitting > 0:
             wanted = max(1, planes.count // planes.least)
             together = min(most // (columns * strips), fitting, wanted, planes.count)

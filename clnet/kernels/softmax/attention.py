@@ -147,7 +147,9 @@ def attention_grad(
     gq, gk, gv = grads
     inputs = {"gy": gy, "lse": lse, "delta": delta, "q": q, "k": k, "v": v}
     work = _Work(target, _Shape.of(q, k, v), (q, k, v, gy), mask, scores, drop)
-    parts = attention_tiles.parts_with_slopes(target, q, v, dropped=drop is not None)
+    parts = attention_tiles.parts_with_slopes(
+        target, q, v, causal=scores.causal, dropped=drop is not None
+    )
     # Numbers of dropped weights count from the first head on.
     if gq.size and gk.size and parts and (drop is None or len(parts) == 1):
         memory = Scratch(gq.device)

@@ -64,10 +64,11 @@ TILINGS = {
 }
 
 
-# A group's share of a unit, and what storing and reading a score's gradient costs, in operations:
-# 8 bytes at the 14 operations a byte of today's large GPUs.
 _GROUPS_OF_A_UNIT = 2
-_SLOPE_FLOPS = 112
+# What storing and reading a score's gradient costs, and what a further product costs beside its
+# operations, for each unit; both in operations, as fitted to an H200 (docs/notes/attention.md).
+_SLOPE_FLOPS = 32
+_PRODUCT_FLOPS = 45e6
 # Of the scratch memory, what the scores' gradients may take; the product with them wants some, too.
 _SLOPES_SHARE = 2
 _CAUSAL_BLOCKS, _CAUSAL_LEAST = 4, 256
@@ -98,7 +99,9 @@ class Part(NamedTuple):
         return x.view((self.images, self.heads * times, *x.shape[2:]), x.strides, offset)
 
 
-def parts_with_slopes(target: Target, q: Array, v: Array, *, dropped: bool = False) -> list[Part]:
+def parts_with_slopes(
+    target: Target, q: Array, v: Array, *, causal: bool = False, dropped: bool = False
+) -> list[Part]:
     """The heads in parts for which gradients of the scores are stored; none if that does not pay.
 
     Without them the queries' gradient takes three products; with them it takes one, and memory.
@@ -107,13 +110,39 @@ def parts_with_slopes(target: Target, q: Array, v: Array, *, dropped: bool = Fal
         target: the device's traits.
         q: the queries.
         v: the values.
+        causal: whether a row sees only the keys up to its own.
         dropped: whether weights are dropped.
     """
-    n, query_heads, rows, head = q.shape
-    heads, keys, value_head = v.shape[1:]
     by = tiling(target, GRAD_KV, q, v, dropped=dropped)
-    if by is None or 2 * (head + value_head) < _SLOPE_FLOPS:
-        return []
+    parts = [] if by is None else _parts(target, q, v, by)
+    return parts if parts and saved_by_slopes(target, q, v, len(parts), causal=causal) > 0 else []
+
+
+def saved_by_slopes(target: Target, q: Array, v: Array, parts: int, *, causal: bool) -> float:
+    """Operations that stored gradients of scores save; below zero if they cost more.
+
+    They save two products, of which a causal one skips half. Every part costs a product, a causal
+    one for each block of rows; small ones leave units idle, and each is planned by the host.
+
+    Args:
+        target: the device's traits.
+        q: the queries.
+        v: the values.
+        parts: in which the heads are taken.
+        causal: whether a row sees only the keys up to its own.
+    """
+    n, heads, rows, head = q.shape
+    keys, value_head = v.shape[2:]
+    each = 2 * (head + value_head) / (1 + causal) - _SLOPE_FLOPS
+    products = parts * (ceil_div(rows, causal_block(rows)) if causal else 1)
+    units = target.traits.compute_units
+    return n * heads * rows * keys * each - products * units * _PRODUCT_FLOPS
+
+
+def _parts(target: Target, q: Array, v: Array, by: Tiling) -> list[Part]:
+    """Parts that fit the scratch memory and leave no unit without work; none if there are none."""
+    n, query_heads, rows, _ = q.shape
+    heads, keys = v.shape[1:3]
     room = target.workspace_limit // _SLOPES_SHARE
     fitting = room // (query_heads // heads * keys * slope_step(rows) * q.dtype.itemsize)
     if fitting >= n * heads:
