@@ -13,8 +13,8 @@ from .device import device as open_device
 from .errors import ArgumentError
 from .kernels.reduce import Bad
 from .ops.check import of_value, require_elements
-from .ops.permutation import NUMBERS_PER_ELEMENT, Permutation
 from .ops.random import Counter
+from .ops.sort import NUMBERS_PER_ELEMENT, Permutation
 from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked

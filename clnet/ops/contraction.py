@@ -1,4 +1,4 @@
-"""Products of vectors and matrices beyond matmul: outer, added, over labelled axes."""
+"""Products of vectors and matrices beyond matmul: outer, bilinear, added, over labelled axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import ArgumentError, ShapeError
 from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
-from .machinery.function import apply, op
+from .machinery.function import Face, apply, op
 from .machinery.pointwise import evaluate
 from .matmul import bmm, matmul, mm
 from .reduce import sum as total
@@ -400,3 +400,43 @@ def _arranged(
     order = [given.labels.index(label) for label in (*batch, *rows, *columns)]
     sizes = (prod(map(given.size, rows)), prod(map(given.size, columns)))
     return reshape(permute(given.x, order), (*map(given.size, batch), *sizes))
+
+
+@op(Face.FUNCTION | Face.FUNCTIONAL)
+def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``y[..., o] = x1[..., :] @ weight[o] @ x2[..., :] + bias[o]``.
+
+    Args:
+        x1: ``(..., in1)``, floating.
+        x2: ``(..., in2)``, same leading axes and dtype.
+        weight: ``(out, in1, in2)``, same dtype.
+        bias: ``(out,)`` or None.
+
+    Returns:
+        ``(..., out)``.
+
+    Raises:
+        ShapeError: if the sizes do not fit.
+        DtypeError: if the dtypes differ.
+    """
+    fits = weight.ndim == 3 and x1.ndim > 0 and x1.shape[:-1] == x2.shape[:-1]
+    if not fits or (x1.shape[-1], x2.shape[-1]) != weight.shape[1:]:
+        raise ShapeError(
+            "bilinear",
+            "x1 and x2 end in the weight's last two sizes, their other axes agree",
+            x1=x1.shape,
+            x2=x2.shape,
+            weight=weight.shape,
+        )
+    out, in1, in2 = weight.shape
+    if bias is not None and bias.shape != (out,):
+        raise ShapeError(
+            "bilinear", "the bias has one number for each output", weight=weight.shape,
+            bias=bias.shape,
+        )  # fmt: skip
+    lead = x1.shape[:-1]
+    rows = prod(lead)
+    halves = reshape(permute(weight, (1, 0, 2)), (in1, out * in2))
+    left = reshape(matmul(reshape(x1, (rows, in1)), halves), (rows, out, in2))
+    y = reshape(matmul(left, reshape(x2, (rows, in2, 1))), (*lead, out))
+    return y if bias is None else y + bias

@@ -1,4 +1,4 @@
-"""Sorting along an axis, and what is made of it."""
+"""Sorting along an axis, and what is made of it; random order, by sorting random keys."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
-from ..device import Launch, Target
+from ..device import Device, Launch, Scratch, Target
 from ..errors import ArgumentError
+from ..kernels.index import sort as sort_by_keys
 from ..kernels.index import sort_lines
-from ..values.dtypes import int64
+from ..kernels.moving import arange
+from ..kernels.pointwise import integers
+from ..values.dtypes import DType, int32, int64
 from ..values.shapes import normalize_dim
 from .index import GatherBackward, added_up
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
+from .random import Counter
 from .rearrange import movedim
-from .shape import clone, contiguous, narrow, reshape
+from .shape import clone, contiguous, copy_launches, narrow, reshape
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
+
+_LARGEST_KEY = 2**31 - 1
+NUMBERS_PER_ELEMENT = 2
+"""Of a random permutation: a key is a whole number, which takes two."""
 
 
 class Ordered(NamedTuple):
@@ -159,3 +167,40 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered
     if keepdim:
         return Ordered(*found)
     return Ordered(*(reshape(y, (*x.shape[:axis], *x.shape[axis + 1 :])) for y in found))
+
+
+class Permutation(Function):
+    """The numbers 0 to ``n - 1`` in random order.
+
+    Elements with the same key of 31 bits keep their order, which is so rare that no order is
+    likelier than another by more than ``n**2 / 2**32``.
+    """
+
+    n: int
+    dtype: DType
+    counter: Counter
+    device: Device
+
+    @property
+    def name(self) -> str:
+        """The public function."""
+        return "randperm"
+
+    def infer(self) -> tuple[Array, ...]:
+        """``(n,)``."""
+        return (Array.abstract((self.n,), self.dtype, self.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """Keys, positions, a sort of both, and the positions converted."""
+        memory = Scratch(self.device)
+        keys = Array.scratch(memory, (self.n,), int32)
+        order = Array.scratch(memory, (self.n,), int32)
+        cells = {"seed": self.counter.seed, "offset": self.counter.offset}
+        launches = integers(target, keys, **cells, low=0, high=_LARGEST_KEY + 1)
+        launches += arange(target, order, 0, 1)
+        found = sort_by_keys(target, memory, keys, order, limit=_LARGEST_KEY)
+        return [
+            *launches,
+            *found.launches,
+            *copy_launches(target, outputs[0], found.order),
+        ]

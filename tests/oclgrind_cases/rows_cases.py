@@ -10,7 +10,7 @@ import pytest
 
 from clnet.device import Check, Target, device
 from clnet.kernels import streaming as streaming_module
-from clnet.kernels.norm import norm_runs as runs_module
+from clnet.kernels.norm import norm_in_registers as runs_module
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
 from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad

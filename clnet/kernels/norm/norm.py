@@ -19,7 +19,7 @@ from ...values.shapes import ceil_div, round_up
 from ..grid import in_groups, lanes_of
 from ..kernel import Kernel, by_name, joined
 from ..pointwise import pointwise
-from .norm_runs import part_fits, runs
+from .norm_in_registers import part_fits, runs
 
 PARTS = Kernel("norm_parts", "norm/norm.mako")
 PARTS_GROUP = Kernel("norm_parts_group", "norm/norm.mako")

@@ -12,8 +12,8 @@ from ...values.shapes import ceil_div
 from ..kernel import Constraint, Kernel, by_name, joined
 
 RUNS = Kernel(
-    "norm_runs",
-    "norm/norm_runs.mako",
+    "norm_in_registers",
+    "norm/norm_in_registers.mako",
     constraints=(Constraint("width in (1, 4)", "elements, or aligned runs of four"),),
 )
 # Elements that an item keeps, of x and of gy.

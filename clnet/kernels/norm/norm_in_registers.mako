@@ -1,4 +1,4 @@
-## kernel norm_runs: statistics of parts of channels, or the sums of their gradient, read once
+## kernel norm_in_registers: statistics of parts of channels, or the sums of their gradient, read once
 ##
 ## A group takes one part of one channel, at most group * width * reads elements, in order: its
 ## items keep what they read in registers, so that the squares of distances from the part's mean
@@ -24,12 +24,12 @@
 ## launch   global (channels * parts * group,), local (group,)
 ## numerics an item adds its reads in order, items are joined by a tree
 <%namespace name="lib" file="/lib/fold.mako"/>
-<%def name="norm_runs(grad, ctype, group, width, reads)">
+<%def name="norm_in_registers(grad, ctype, group, width, reads)">
 <% vector = ctype if width == 1 else f"{ctype}{width}" %>
 <% folded = "{0}" if width == 1 else "(({0}.s0 + {0}.s1) + ({0}.s2 + {0}.s3))" %>
 ${lib.join("sum", ctype, 1)}
 __attribute__((reqd_work_group_size(${group}, 1, 1)))
-__kernel void norm_runs(...) {
+__kernel void norm_in_registers(...) {
     __local ${ctype} partial[${group}];
     const int lane = get_local_id(0), kept = 0, part = get_group_id(0) % parts,
         channel = get_group_id(0) / parts;

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import DtypeError, GradientError
-from ..kernels.pointwise import RECURRENCES, special
+from ..kernels.pointwise import RECURRENCES
+from ..kernels.pointwise import special as launches_of
 from ..values.dtypes import Kind, float32, int32
 from ..values.shapes import broadcast_shapes
 from .arithmetic import cos, eq, exp, log, sign, where
@@ -59,7 +60,7 @@ class Special(Function):
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
         """One launch."""
-        return special(target, self.kind, outputs, inputs)
+        return launches_of(target, self.kind, outputs, inputs)
 
 
 def _operands(name: str, *operands: Any, whole: bool = False) -> list[Any]:
