@@ -70,12 +70,12 @@ def convolution_of(step: Step) -> Convolution | None:
         return None
     if step.inputs[0].dtype is not float32:
         return None
-    window, (first, second, *_) = function.window, (x.shape for x in step.inputs)
+    settings, (first, second, *_) = function.settings, (x.shape for x in step.inputs)
     if isinstance(function, Conv2d):
-        geometry, direction = window.geometry(first, second), Direction.FORWARD
+        geometry, direction = settings.geometry(first, second), Direction.FORWARD
     elif isinstance(function, ConvInputGrad):
-        geometry, direction = window.geometry(function.x_shape, second), Direction.INPUT_GRAD
+        geometry, direction = settings.geometry(function.x_shape, second), Direction.INPUT_GRAD
     else:
-        geometry = window.geometry(second, function.weight_shape)
+        geometry = settings.geometry(second, function.weight_shape)
         direction = Direction.WEIGHT_GRAD
-    return Convolution(geometry, direction, window.winograd)
+    return Convolution(geometry, direction, settings.winograd)

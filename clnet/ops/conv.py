@@ -36,7 +36,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Window:
+class ConvSettings:
     """How filters move over an image.
 
     Attributes:
@@ -71,13 +71,13 @@ class Conv2d(Function):
     """``y[n, o] = sum_c x[n, c] * weight[o, c] + bias[o]``; linear in ``x`` and in ``weight``.
 
     Attributes:
-        window: how filters move.
+        settings: how filters move.
         activation: None, or ``"relu"`` in compiled functions; it is applied last.
     """
 
     sixteen_bit = False
 
-    window: Window
+    settings: ConvSettings
     activation: str | None = None
 
     @property
@@ -87,16 +87,16 @@ class Conv2d(Function):
 
     def infer(self, x: Array, weight: Array, *bias: Array) -> tuple[Array, ...]:
         """``(n, oc, oh, ow)``."""
-        g = self.window.geometry(x.shape, weight.shape)
+        g = self.settings.geometry(x.shape, weight.shape)
         return (Array.abstract((g.n, g.oc, g.oh, g.ow), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The forward convolution, with its bias."""
         x, weight, *bias = inputs
-        g = self.window.geometry(x.shape, weight.shape)
+        g = self.settings.geometry(x.shape, weight.shape)
         epilogue = Epilogue(bias[0] if bias else None, None, self.activation)
         return conv_forward(
-            target, outputs[0], x, weight, g, epilogue, winograd=self.window.winograd
+            target, outputs[0], x, weight, g, epilogue, winograd=self.settings.winograd
         )
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
@@ -109,9 +109,9 @@ class Conv2d(Function):
         (x_shape, _), (weight_shape, _), *bias = saved.input_specs
         out: list[Any] = [None] * len(needs)
         if needs[0]:
-            out[0] = apply(ConvInputGrad(self.window, x_shape), gy, saved.inputs[1])
+            out[0] = apply(ConvInputGrad(self.settings, x_shape), gy, saved.inputs[1])
         if needs[1]:
-            out[1] = apply(ConvWeightGrad(self.window, weight_shape), gy, saved.inputs[0])
+            out[1] = apply(ConvWeightGrad(self.settings, weight_shape), gy, saved.inputs[0])
         if bias and needs[2]:
             out[2] = gy.sum((0, 2, 3))
         return tuple(out)
@@ -122,7 +122,7 @@ class ConvInputGrad(Function):
 
     sixteen_bit = False
 
-    window: Window
+    settings: ConvSettings
     x_shape: Shape
 
     @property
@@ -137,8 +137,8 @@ class ConvInputGrad(Function):
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The input gradient."""
         gy, weight = inputs
-        g = self.window.geometry(self.x_shape, weight.shape)
-        winograd = self.window.winograd
+        g = self.settings.geometry(self.x_shape, weight.shape)
+        winograd = self.settings.winograd
         return conv_input_grad(target, outputs[0], gy, weight, g, winograd=winograd)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
@@ -150,8 +150,8 @@ class ConvInputGrad(Function):
         gx = contiguous(grads[0])
         weight_shape = saved.input_specs[1][0]
         return (
-            apply(Conv2d(self.window), gx, saved.inputs[1]) if needs[0] else None,
-            apply(ConvWeightGrad(self.window, weight_shape), saved.inputs[0], gx)
+            apply(Conv2d(self.settings), gx, saved.inputs[1]) if needs[0] else None,
+            apply(ConvWeightGrad(self.settings, weight_shape), saved.inputs[0], gx)
             if needs[1]
             else None,
         )
@@ -162,7 +162,7 @@ class ConvWeightGrad(Function):
 
     sixteen_bit = False
 
-    window: Window
+    settings: ConvSettings
     weight_shape: Shape
 
     @property
@@ -177,8 +177,8 @@ class ConvWeightGrad(Function):
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The weight gradient."""
         gy, x = inputs
-        g = self.window.geometry(x.shape, self.weight_shape)
-        winograd = self.window.winograd
+        g = self.settings.geometry(x.shape, self.weight_shape)
+        winograd = self.settings.winograd
         return conv_weight_grad(target, outputs[0], gy, x, g, winograd=winograd)
 
     def saves(self, needs: tuple[bool, ...]) -> tuple[list[int], list[int]]:
@@ -190,8 +190,8 @@ class ConvWeightGrad(Function):
         gw = contiguous(grads[0])
         x_shape = saved.input_specs[1][0]
         return (
-            apply(Conv2d(self.window), saved.inputs[1], gw) if needs[0] else None,
-            apply(ConvInputGrad(self.window, x_shape), saved.inputs[0], gw) if needs[1] else None,
+            apply(Conv2d(self.settings), saved.inputs[1], gw) if needs[0] else None,
+            apply(ConvInputGrad(self.settings, x_shape), saved.inputs[0], gw) if needs[1] else None,
         )
 
 
@@ -251,11 +251,11 @@ def conv2d(
         (8, 16, 32, 32)
     """
     _check_operands("conv2d", x, weight, bias)
-    window = _window("conv2d", weight, stride, padding, dilation, groups)
+    settings = _settings("conv2d", weight, stride, padding, dilation, groups)
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
-    _check_sizes(window, batch, weight, bias)
+    _check_sizes(settings, batch, weight, bias)
     operands = (batch, weight) if bias is None else (batch, weight, bias)
-    y = apply(Conv2d(window), *(contiguous(t) for t in operands))
+    y = apply(Conv2d(settings), *(contiguous(t) for t in operands))
     return y if x.ndim == 4 else squeeze(y, 0)
 
 
@@ -293,9 +293,9 @@ def conv_transpose2d(
     """
     name = "conv_transpose2d"
     _check_operands(name, x, weight, bias)
-    window = _window(name, weight, stride, padding, dilation, groups)
+    settings = _settings(name, weight, stride, padding, dilation, groups)
     extra = pair(output_padding, name, "output_padding")
-    bounds = zip(extra, window.stride, window.dilation, strict=True)
+    bounds = zip(extra, settings.stride, settings.dilation, strict=True)
     if any(not 0 <= e < max(s, d) for e, s, d in bounds):
         raise ArgumentError(
             name,
@@ -305,24 +305,24 @@ def conv_transpose2d(
             dilation=dilation,
         )
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
-    shape = _transposed_shape(window, batch, weight, bias, extra)
+    shape = _transposed_shape(settings, batch, weight, bias, extra)
     x.device.pool.check(prod(shape) * x.dtype.itemsize)  # before a kernel is chosen for it
-    window = _without_steps(window, extra)
-    y = apply(ConvInputGrad(window, shape), contiguous(batch), contiguous(weight))
+    settings = _without_steps(settings, extra)
+    y = apply(ConvInputGrad(settings, shape), contiguous(batch), contiguous(weight))
     if bias is not None:
         y = y + reshape(bias, 1, shape[1], 1, 1)
     return y if x.ndim == 4 else squeeze(y, 0)
 
 
-def _without_steps(window: Window, extra: Pair) -> Window:
-    """``window`` with less padding behind, so that whole strides of output padding see no filter.
+def _without_steps(settings: ConvSettings, extra: Pair) -> ConvSettings:
+    """The same with less padding behind, so that whole strides of output padding see no filter.
 
     A convolution of an output that is ``extra`` larger makes ``extra // stride`` steps more than
     there are pixels in ``x``; each takes a stride off the padding (which may end below 0).
     """
-    sides = zip(window.after, extra, window.stride, strict=True)
+    sides = zip(settings.after, extra, settings.stride, strict=True)
     bottom, right = (after - e // step * step for after, e, step in sides)
-    return replace(window, after=(bottom, right))
+    return replace(settings, after=(bottom, right))
 
 
 def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
@@ -335,8 +335,8 @@ def _check_operands(name: str, x: Tensor, weight: Tensor, bias: Tensor | None) -
         raise ShapeError(name, "weight has four axes, the last two not empty", weight=weight.shape)
 
 
-def _check_sizes(window: Window, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    groups = window.groups
+def _check_sizes(settings: ConvSettings, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    groups = settings.groups
     shapes: dict[str, Any] = {"x": x.shape, "weight": weight.shape}
     if weight.shape[0] % groups:
         law = f"groups divides the {weight.shape[0]} output channels"
@@ -347,16 +347,18 @@ def _check_sizes(window: Window, x: Tensor, weight: Tensor, bias: Tensor | None)
     if bias is not None and bias.shape != weight.shape[:1]:
         law = f"the bias has {weight.shape[0]} numbers, one for each filter"
         raise ShapeError("conv2d", law, weight=weight.shape, bias=bias.shape)
-    g = window.geometry(x.shape, weight.shape)
+    g = settings.geometry(x.shape, weight.shape)
     if g.oh < 1 or g.ow < 1:
         law = f"the filter is larger than the padded image, the output would be {g.oh} x {g.ow}"
-        raise ShapeError("conv2d", law, **shapes, padding=window.before, dilation=window.dilation)
+        raise ShapeError(
+            "conv2d", law, **shapes, padding=settings.before, dilation=settings.dilation
+        )
 
 
 def _transposed_shape(
-    window: Window, x: Tensor, weight: Tensor, bias: Tensor | None, extra: Pair
+    settings: ConvSettings, x: Tensor, weight: Tensor, bias: Tensor | None, extra: Pair
 ) -> Shape:
-    name, groups = "conv_transpose2d", window.groups
+    name, groups = "conv_transpose2d", settings.groups
     shapes: dict[str, Any] = {"x": x.shape, "weight": weight.shape}
     if weight.shape[0] % groups:
         law = f"groups divides the {weight.shape[0]} input channels"
@@ -369,24 +371,24 @@ def _transposed_shape(
         law = f"the bias has {channels} numbers, one for each output channel"
         raise ShapeError(name, law, weight=weight.shape, bias=bias.shape)
     sizes = zip(
-        x.shape[2:], weight.shape[2:], window.stride, window.before, window.dilation, extra,
+        x.shape[2:], weight.shape[2:], settings.stride, settings.before, settings.dilation, extra,
         strict=True,
     )  # fmt: skip
     h, w = ((size - 1) * s - 2 * p + d * (k - 1) + e + 1 for size, k, s, p, d, e in sizes)
     if h < 1 or w < 1:
         law = f"padding leaves no pixel, the output would be {h} x {w}"
-        raise ShapeError(name, law, **shapes, padding=window.before)
+        raise ShapeError(name, law, **shapes, padding=settings.before)
     return (x.shape[0], channels, h, w)
 
 
-def _window(
+def _settings(
     name: str,
     weight: Tensor,
     stride: int | Sequence[int],
     padding: int | str | Sequence[int],
     dilation: int | Sequence[int],
     groups: int,
-) -> Window:
+) -> ConvSettings:
     steps, gaps = pair(stride, name, "stride"), pair(dilation, name, "dilation")
     winograd = mode.current().winograd
     if min(steps) < 1 or min(gaps) < 1 or groups < 1:
@@ -402,7 +404,9 @@ def _window(
             raise ArgumentError(name, "padding 'same' needs stride 1", stride=stride)
         top, left = (d * (k - 1) for k, d in zip(weight.shape[2:], gaps, strict=True))
         before = (top // 2, left // 2)
-        return Window(steps, before, (top - top // 2, left - left // 2), gaps, groups, winograd)
+        return ConvSettings(
+            steps, before, (top - top // 2, left - left // 2), gaps, groups, winograd
+        )
     if isinstance(padding, str) and padding != "valid":
         raise ArgumentError(
             name, "padding is a number, a pair, 'same' or 'valid'", padding=repr(padding)
@@ -410,4 +414,4 @@ def _window(
     before = (0, 0) if isinstance(padding, str) else pair(padding, name, "padding")
     if min(before) < 0:
         raise ArgumentError(name, "padding is 0 or more", padding=padding)
-    return Window(steps, before, before, gaps, groups, winograd)
+    return ConvSettings(steps, before, before, gaps, groups, winograd)
