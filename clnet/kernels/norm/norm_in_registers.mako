@@ -1,4 +1,4 @@
-## kernel norm_in_registers: statistics of parts of channels, or the sums of their gradient, read once
+## kernel norm_in_registers: statistics of parts of channels, or sums of their gradient, read once
 ##
 ## A group takes one part of one channel, at most group * width * reads elements, in order: its
 ## items keep what they read in registers, so that the squares of distances from the part's mean
