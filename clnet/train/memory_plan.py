@@ -16,7 +16,7 @@ from ..autodiff.tape import no_grad
 from ..compile import compile as compiled
 from ..creation import zeros
 from ..device import AbsentDevice, Device, DeviceTraits, traits_for
-from ..errors import OutOfDeviceMemory
+from ..errors import ArgumentError, OutOfDeviceMemory
 from ..nn import Module, ModuleList, Sequential
 from ..ops import cross_entropy
 from ..optim import Optimizer
@@ -124,6 +124,7 @@ def plan(
         The figures.
 
     Raises:
+        ArgumentError: what ``model`` makes is no module.
         ClnetError: whatever the model raises for such inputs.
 
     Example:
@@ -220,7 +221,10 @@ def _measured(
 def _moved(model: Module | Callable[[], Module], absent: AbsentDevice) -> Iterator[Module]:
     """The model with parameters and buffers on the absent device while the body runs."""
     if not isinstance(model, Module):
-        yield model()
+        made = model()
+        if not isinstance(made, Module):
+            raise ArgumentError("plan", "model is a module or makes one", made=made)
+        yield made
         return
     tensors = [*model.parameters(), *model.buffers()]
     before = [(t, t.array, t.grad) for t in tensors]

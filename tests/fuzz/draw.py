@@ -282,7 +282,7 @@ _BY_TYPE = {
     "float": ("0.5", "1.0", "2", "0.1", "0.0"),
     "Sequence": ("(1, 2)", "(2,)", "[0, 1]", "(2, 2)"),
     "Sizes": ("1", "2", "(1, 2)", "3"),
-    "Callable": ("lambda *a: a[0] * 2",),
+    "Callable": ("lambda a=1, *b: a * 2",),
     "Operand": (*TENSORS, "0.5", "2"),
     "Module": ("nn.Linear(4, 4)",),
 }

@@ -229,3 +229,8 @@ def test_missing_traits():
 def test_references_stay_usable_on_the_real_device():
     clnet.plan(network, SHAPE)
     assert np.array_equal(clnet.ones(2).numpy(), [1, 1])
+
+
+def test_what_makes_no_model_is_refused():
+    with pytest.raises(ArgumentError, match=r"^plan: model is a module or makes one; got made=2"):
+        clnet.plan(lambda: 2, (1, 4))

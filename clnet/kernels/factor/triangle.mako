@@ -61,7 +61,7 @@ __kernel void lu(...)
             }
         }
 % endfor
-        barrier(CLK_LOCAL_MEM_FENCE);
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
         const int chosen = places[0];
         if (chosen != k) {
             for (int j = item; j < n; j += ${group}) {

@@ -216,9 +216,9 @@ __kernel void special(...)
     const real w = b[b_offset + i];
 % endif
 % if kind == "frexp":
-    int power = 0;
-    const real found = frexp(v, &power);
-    exponent[exponent_offset + i] = isfinite(v) ? power : 0;
+    const int power = isfinite(v) && v != 0 ? (int)logb(v) + 1 : 0;
+    const real found = ldexp(ldexp(v, -(power / 2)), power / 2 - power);  // subnormals: two steps
+    exponent[exponent_offset + i] = power;
 % elif kind == "nextafter":
     const real found = nextafter(v, w);
 % elif kind in ("gcd", "lcm"):
