@@ -30,7 +30,7 @@ TUNABLES: dict[str, Tunable[Any, Any]] = {
         conv_blocked_direct.SPLIT,
         conv_implicit.TILING,
         conv_implicit_weight.TILING,
-        conv_blocked_winograd.TURN,
+        conv_blocked_winograd.STRIPS,
         gemm_packed.BLOCKING,
         gemm_tiled.TILING,
     )

@@ -19,7 +19,7 @@ def test_convolutions_of_the_benchmark_are_asked_for(device):
     if device.traits.dedicated_local_memory:
         assert problems == []
         return
-    names = {"conv_blocked", "conv_blocked_direct", "conv_winograd"}
+    names = {"conv_blocked", "conv_blocked_direct", "conv_blocked_winograd"}
     assert {name for name, _ in problems} == names <= {*TUNABLES}
     assert {p["direction"] for _, p in problems} == {"forward", "input_grad", "weight_grad"}
     assert all(TUNABLES[name].problem(**problem).geometry.flops for name, problem in problems)

@@ -249,14 +249,14 @@ def test_winograd_may_be_forbidden():
     x = clnet.tensor(RNG.standard_normal((4, 16, 32, 32)).astype(np.float32), requires_grad=True)
     compiled = clnet.compile(function)
     coarse = compiled(x)
-    assert compiled.explain().count("conv_winograd") == 3
+    assert compiled.explain().count("conv_blocked_winograd") == 3
     with clnet.no_winograd():
         fine = compiled(x)
         assert compiled.num_traces == 2
-        assert "conv_winograd" not in compiled.explain()
+        assert "conv_blocked_winograd" not in compiled.explain()
     compiled(x)
     assert compiled.num_traces == 2
-    assert "conv_winograd" in compiled.explain()
+    assert "conv_blocked_winograd" in compiled.explain()
     for a, b in zip(coarse, fine, strict=True):
         assert not np.array_equal(a.numpy(), b.numpy())
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-3)
@@ -284,7 +284,7 @@ def test_gradients_are_computed_as_their_convolution():
         compiled = clnet.compile(function)
         compiled(x)
         assert "conv2d_weight_grad" in compiled.explain()
-        assert "conv_winograd" not in compiled.explain()
+        assert "conv_blocked_winograd" not in compiled.explain()
 
 
 def test_a_gpu_keeps_plain_values(monkeypatch):

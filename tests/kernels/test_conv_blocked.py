@@ -317,8 +317,8 @@ def test_a_value_is_added_before_the_activation(
 
 @pytest.mark.parametrize("geometry", ["1x1", "1x1-side-by-side", "stride-dilation", "3x3"])
 def test_what_a_tile_reads_may_come_in_parts(geometry, where, monkeypatch):
-    monkeypatch.setattr(conv_blocked_direct, "TURN_PIXELS", 1)
-    monkeypatch.setattr(conv_blocked_direct, "ROOM_BYTES", 0)
+    monkeypatch.setattr(conv_blocked_direct, "GATHERED_PIXELS", 1)
+    monkeypatch.setattr(conv_blocked_direct, "LOCAL_BYTES", 0)
     form = BlockedForm(BlockedAlgorithm.DIRECT, 16)
     case = Reference(GEOMETRIES[geometry])
     forward = Side(where, target_of(where, 16), case, Direction.FORWARD, form)
@@ -334,8 +334,8 @@ ROWS_ONCE = [name for name in GEOMETRIES if name.startswith("rows-")]
 @pytest.mark.parametrize("geometry", ROWS_ONCE)
 @pytest.mark.parametrize(("turn", "room"), [(224, 2**19), (28, 2**15)])
 def test_rows_are_gathered_once_for_all_taps(geometry, direction, turn, room, where, monkeypatch):
-    monkeypatch.setattr(conv_blocked_direct, "TURN_PIXELS", turn)
-    monkeypatch.setattr(conv_blocked_direct, "ROOM_BYTES", room)
+    monkeypatch.setattr(conv_blocked_direct, "GATHERED_PIXELS", turn)
+    monkeypatch.setattr(conv_blocked_direct, "LOCAL_BYTES", room)
     form, case = BlockedForm(BlockedAlgorithm.DIRECT, 16), Reference(GEOMETRIES[geometry])
     side = Side(where, target_of(where, 16), case, direction, form)
     shared = side.launches()[1][-1].kernel.params["shared"] > 0

@@ -105,7 +105,7 @@ PROBLEMS = {
     ],
     "conv_implicit": [convolution("forward"), convolution("input_grad", sh=2, oh=7)],
     "conv_implicit_weight": [convolution("weight_grad", ic=3)],
-    "conv_winograd": [convolution("forward", n=64), convolution("input_grad", n=64, oc=64)],
+    "conv_blocked_winograd": [convolution("forward", n=64), convolution("input_grad", n=64, oc=64)],
     "gemm_packed": PRODUCTS,
     "gemm_tiled": PRODUCTS,
 }
@@ -139,7 +139,7 @@ def test_candidates_begin_with_the_default(name, problem, device):
     assert candidates[0] == tunable.default(target, problem)
     assert len({*candidates}) == len(candidates)
     # Forms may be one alone, and so may turns of tiles where local memory is small.
-    assert len(candidates) > 1 or name in ("conv_blocked", "conv_winograd")
+    assert len(candidates) > 1 or name in ("conv_blocked", "conv_blocked_winograd")
 
 
 def test_forms_that_may_be_chosen(device):

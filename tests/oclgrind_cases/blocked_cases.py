@@ -117,12 +117,12 @@ def direct(target: Target) -> None:
     check(target, SIDE_BY_SIDE, BlockedAlgorithm.DIRECT, full=False)
     with constants(conv_blocked_weight, GATHER_OUTS=0):
         check(target, WIDE, BlockedAlgorithm.DIRECT, full=False)
-    with constants(conv_blocked_direct, TURN_PIXELS=1, ROOM_BYTES=0):
+    with constants(conv_blocked_direct, GATHERED_PIXELS=1, LOCAL_BYTES=0):
         check(target, PADDED, BlockedAlgorithm.DIRECT, full=True)
     # Tiles end with rows: those that the taps read are gathered once.
     width = 14 if target.traits.simd_width == 16 else 12
     rows = ConvGeometry(3, 16, 4, 2 * width, 32, 2, 3, 2, width, sh=2, sw=2, pw=1)
-    with constants(conv_blocked_direct, TURN_PIXELS=28):
+    with constants(conv_blocked_direct, GATHERED_PIXELS=28):
         check(target, rows, BlockedAlgorithm.DIRECT, full=True)
     with constants(streaming, LINE_BYTES=4 * target.traits.simd_width, STREAM_BYTES=0):
         check(target, STRIDED, BlockedAlgorithm.DIRECT, full=False)

@@ -19,8 +19,8 @@
 ## param    width: 4|8|16            channels of a block
 ## param    pixels: int              of a tile
 ## param    vectors: int             blocks of channels of a tile
-## param    room: int                floats of local memory for what tiles read
-## param    most: int                tiles whose places are kept
+## param    local_floats: int        floats of local memory for what tiles read
+## param    most_tiles: int          tiles whose places are kept
 ## param    bias: bool               whether there is a bias
 ## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
@@ -52,9 +52,10 @@
 ## arg      gap_right: int
 ## arg      rows_apart: int   from tap to tap of a phase
 ## arg      columns_apart: int
-## arg      turn: int         tiles that are gathered together
+## arg      gathered_tiles: int   tiles that are gathered together
 ## arg      some_taps: int    taps of a part
-## arg      some_blocks: int  blocks of x of a part; turn * some_taps * some_blocks fit `room`
+## arg      some_blocks: int  blocks of x of a part; gathered_tiles * some_taps * some_blocks fit
+##                            `local_floats`
 ## arg      lines: int        vectors of the next panel to fetch ahead for each block of x
 ##
 ## launch   conv_blocked_direct: global (phases, chunks of tiles, chunks of panels), local (1, 1, 1)
@@ -64,8 +65,9 @@
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%def name="conv_blocked_direct(
-    width, pixels, vectors, room, most, bias, added, activation, stream, straight, shared)">
-<% lanes, places = vectors * width, most * -(-pixels // 16) %>
+    width, pixels, vectors, local_floats, most_tiles, bias, added, activation, stream, straight,
+    shared)">
+<% lanes, places = vectors * width, most_tiles * -(-pixels // 16) %>
 ${vectors_of.types("float", width)}
 ${prelude.fetch_ahead()}
 % if stream:
@@ -75,15 +77,15 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_blocked_direct(...)
 {
 % if not straight:
-    __local float gathered[${room}] __attribute__((aligned(64)));
+    __local float gathered[${local_floats}] __attribute__((aligned(64)));
 % endif
     /* of each tile's pixels: where they read for a tap at (0, 0), and where they are written */
     int rows[${16 * places}] __attribute__((aligned(64)));
     int columns[${16 * places}] __attribute__((aligned(64)));
     int sources[${16 * places}] __attribute__((aligned(64)));
-    int to[${most * pixels}], ahead[${most}];
+    int to[${most_tiles * pixels}], ahead[${most_tiles}];
 % if shared:
-    int tap_begins[${shared}], tile_begins[${most}], slots[${most + 1}];
+    int tap_begins[${shared}], tile_begins[${most_tiles}], slots[${most_tiles + 1}];
 % endif
     const int row_phase = get_group_id(0) / phases_right;
     const int column_phase = get_group_id(0) % phases_right;
@@ -121,8 +123,9 @@ __kernel void conv_blocked_direct(...)
     ${gathered.taps_of_rows(width, pixels)}
 % endif
 
-    for (int tile = (long)tiles * tile_chunk / tile_chunks; tile < last_tile; tile += turn) {
-        const int count = tile + turn < last_tile ? turn : last_tile - tile;
+    for (int tile = (long)tiles * tile_chunk / tile_chunks; tile < last_tile;
+         tile += gathered_tiles) {
+        const int count = tile + gathered_tiles < last_tile ? gathered_tiles : last_tile - tile;
         ${gathered.locate(width, pixels, shared)}
         int tap = 0, block = 0, r = first_r, s = first_s;
         do {

@@ -24,12 +24,12 @@ class Split(NamedTuple):
 
     Attributes:
         tile_chunks, panel_chunks: parts of the tiles of pixels, and of the panels of channels.
-        turn: tiles that a group gathers together, and multiplies with each of its panels.
+        gathered_tiles: tiles that a group gathers together, and multiplies with each of its panels.
     """
 
     tile_chunks: int
     panel_chunks: int
-    turn: int
+    gathered_tiles: int
 
 
 class Walk(NamedTuple):
@@ -52,19 +52,21 @@ class Walk(NamedTuple):
 DIRECT = Kernel(
     "conv_blocked_direct",
     "conv_blocked/conv_blocked_direct.mako",
-    constraints=(Constraint("room >= pixels * width", "a tile's pixels of one tap and block fit"),),
+    constraints=(
+        Constraint("local_floats >= pixels * width", "a tile's pixels of one tap and block fit"),
+    ),
 )
 
 # Block -> vectors of a register tile -> its pixels. 32 registers hold up to 28 sums, 16 hold 12.
 PIXELS = {16: {2: 14, 1: 28}, 8: {2: 6, 1: 12}, 4: {2: 6, 1: 12}}
 
 # What tiles read stays in the second-level cache, a panel's filters in the first, where all tiles
-# of a turn find them.
-ROOM_BYTES = 2**19
+# that are gathered together find them.
+LOCAL_BYTES = 2**19
 PANEL_BYTES = 2**16
 # Pixels whose tiles a group gathers together at most, and pixels of a group, if there are units'
 # groups of them.
-TURN_PIXELS, GROUP_PIXELS = 224, 192
+GATHERED_PIXELS, GROUP_PIXELS = 224, 192
 # A work-group has at least this many operations (about 100 us of one core).
 GROUP_FLOPS = 8_000_000
 MOST_GROUPS_PER_UNIT = 8
@@ -88,9 +90,9 @@ class Tile(NamedTuple):
     pixels: int
 
     @property
-    def most(self) -> int:
+    def most_tiles(self) -> int:
         """Tiles that a group gathers together at most."""
-        return max(1, TURN_PIXELS // self.pixels)
+        return max(1, GATHERED_PIXELS // self.pixels)
 
 
 def tile_of(channels: int, block: int) -> Tile:
@@ -143,9 +145,9 @@ def forward(
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
     down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
     right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
-    cut = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
+    split = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
     sums = _Sums(y, x, packed, epilogue)
-    return _convolve(target, sums, g, form, (down, right), cut)
+    return _convolve(target, sums, g, form, (down, right), split)
 
 
 def input_grad(
@@ -154,8 +156,8 @@ def input_grad(
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
     down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
     right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
-    cut = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
-    return _convolve(target, _Sums(gx, gy, packed), g, form, (down, right), cut)
+    split = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
+    return _convolve(target, _Sums(gx, gy, packed), g, form, (down, right), split)
 
 
 class _Sums(NamedTuple):
@@ -180,20 +182,20 @@ def _convolve(
     g: ConvGeometry,
     form: BlockedForm,
     sides: tuple[Walk, Walk],
-    cut: Split,
+    split: Split,
 ) -> Launch:
     y, x, packed, epilogue = sums
     block = form.block
     images, out_blocks, height, width, _ = y.shape
     tile = tile_of(out_blocks * block, block)
-    room = room_of(target.traits, tile, block)
+    local_floats = local_floats_of(target.traits, tile, block)
     down, right = sides
     taps = ceil_div(g.kh, down.apart) * ceil_div(g.kw, right.apart)
-    turn = min(cut.turn, tile.most)
-    part = part_of(blocks_of(room, tile, block, turn), taps, x.shape[1])
-    shared = rows_turn(g, tile, x.shape, y.shape, sides, turn, room)
+    gathered_tiles = min(split.gathered_tiles, tile.most_tiles)
+    part = part_of(blocks_of(local_floats, tile, block, gathered_tiles), taps, x.shape[1])
+    shared = tiles_sharing_rows(g, tile, x.shape, y.shape, sides, gathered_tiles, local_floats)
     if shared:
-        turn, part = shared, (taps, x.shape[1])
+        gathered_tiles, part = shared, (taps, x.shape[1])
     far = packed.nbytes > NEAR_BYTES
     straight = (
         g.taps == 1
@@ -204,7 +206,7 @@ def _convolve(
     return DIRECT.launch(
         joined(
             by_name("width pixels vectors", block, tile.pixels, tile.vectors),
-            by_name("room most", room, tile.most),
+            by_name("local_floats most_tiles", local_floats, tile.most_tiles),
             by_name("added", epilogue.added is not None),
             epilogue.params,
             by_name("stream", streams(y, block) and part == (taps, x.shape[1])),
@@ -217,23 +219,23 @@ def _convolve(
             g.sizes("kh kw"),
             by_name("down phases_down pad_down gap_down rows_apart", *down),
             by_name("right phases_right pad_right gap_right columns_apart", *right),
-            by_name("turn some_taps some_blocks", turn, *part),
-            by_name("lines", ceil_div(block * tile.vectors, turn) if far else 0),
+            by_name("gathered_tiles some_taps some_blocks", gathered_tiles, *part),
+            by_name("lines", ceil_div(block * tile.vectors, gathered_tiles) if far else 0),
         ),
-        global_size=(down.phases * right.phases, cut.tile_chunks, cut.panel_chunks),
+        global_size=(down.phases * right.phases, split.tile_chunks, split.panel_chunks),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
 
 
-def rows_turn(
+def tiles_sharing_rows(
     g: ConvGeometry,
     tile: Tile,
     x_shape: Shape,
     y_shape: Shape,
     sides: tuple[Walk, Walk],
-    turn: int,
-    room: int,
+    gathered_tiles: int,
+    local_floats: int,
 ) -> int:
     """Tiles at a time whose rows are gathered once for all taps, or 0.
 
@@ -243,8 +245,8 @@ def rows_turn(
         x_shape: of what is read.
         y_shape: of what is written.
         sides: how the output walks over what is read, down and right.
-        turn: tiles at a time at most.
-        room: floats of local memory.
+        gathered_tiles: tiles at a time at most.
+        local_floats: floats of local memory.
 
     Returns:
         0 unless tiles end with rows, the taps lie side by side and all channels fit; phases of an
@@ -257,37 +259,37 @@ def rows_turn(
     if not 1 < g.taps <= SHARED_TAPS or g.kh < down.step or g.kw < right.step:
         return 0
     row = right.step * (width + (g.kw - 1) // right.step) * x_shape[1] * block
-    for tiles in (turn, ceil_div(turn, 2)):
+    for tiles in (gathered_tiles, ceil_div(gathered_tiles, 2)):
         rows = ceil_div(tiles * tile.pixels, width) + 1
         images = min(ceil_div(rows - 1, height) + 1, rows)
-        if (images * g.kh + (rows - images) * down.step) * row <= room:
+        if (images * g.kh + (rows - images) * down.step) * row <= local_floats:
             return tiles
     return 0
 
 
-def room_of(traits: DeviceTraits, tile: Tile, block: int) -> int:
+def local_floats_of(traits: DeviceTraits, tile: Tile, block: int) -> int:
     """Floats of local memory for what tiles read."""
-    least = tile.most * tile.pixels * block
-    return max(least, min(ROOM_BYTES, traits.local_memory_bytes // 2) // 4)
+    least = tile.most_tiles * tile.pixels * block
+    return max(least, min(LOCAL_BYTES, traits.local_memory_bytes // 2) // 4)
 
 
-def blocks_of(room: int, tile: Tile, block: int, turn: int) -> int:
-    """Blocks of channels, of any tap, that `turn` tiles read at a time, and a panel's filters."""
+def blocks_of(local_floats: int, tile: Tile, block: int, gathered_tiles: int) -> int:
+    """Blocks of channels, of any tap, that gathered tiles read at a time, and a panel's filters."""
     filters = PANEL_BYTES // (4 * block * block * tile.vectors)
-    return min(room // (turn * tile.pixels * block), filters)
+    return min(local_floats // (gathered_tiles * tile.pixels * block), filters)
 
 
-def part_of(room: int, taps: int, blocks: int) -> tuple[int, int]:
+def part_of(fitting: int, taps: int, blocks: int) -> tuple[int, int]:
     """Taps and blocks of channels that a tile reads at a time, of those that it reads in all.
 
     Args:
-        room: how many blocks, of any tap, there is room for.
+        fitting: how many blocks, of any tap, there is memory for.
         taps: of a filter, or of a phase of it.
         blocks: of channels.
     """
-    if room >= blocks:
-        return max(1, min(taps, room // blocks)), blocks
-    return 1, ceil_div(blocks, ceil_div(blocks, max(1, room)))
+    if fitting >= blocks:
+        return max(1, min(taps, fitting // blocks)), blocks
+    return 1, ceil_div(blocks, ceil_div(blocks, max(1, fitting)))
 
 
 class _Sizes(NamedTuple):
@@ -318,7 +320,7 @@ def _sizes(target: Target, problem: ConvProblem) -> _Sizes:
     return _Sizes(tile, tiles, panels, phases, g.flops // phases)
 
 
-def split(traits: DeviceTraits, sizes: _Sizes) -> Split:
+def split_of(traits: DeviceTraits, sizes: _Sizes) -> Split:
     """How the tiles and the panels are cut into work-groups.
 
     Args:
@@ -336,7 +338,9 @@ def split(traits: DeviceTraits, sizes: _Sizes) -> Split:
     if tile_chunks >= units:
         tile_chunks -= tile_chunks % units
     panel_chunks = min(sizes.panels, ceil_div(units, tile_chunks * phases))
-    return Split(tile_chunks, panel_chunks, min(sizes.tile.most, ceil_div(tiles, tile_chunks)))
+    return Split(
+        tile_chunks, panel_chunks, min(sizes.tile.most_tiles, ceil_div(tiles, tile_chunks))
+    )
 
 
 def _form(target: Target) -> BlockedForm:
@@ -344,7 +348,7 @@ def _form(target: Target) -> BlockedForm:
 
 
 def _default(target: Target, problem: ConvProblem) -> Split:
-    return split(target.traits, _sizes(target, problem))
+    return split_of(target.traits, _sizes(target, problem))
 
 
 def _candidates(target: Target, problem: ConvProblem) -> list[Split]:
@@ -353,9 +357,13 @@ def _candidates(target: Target, problem: ConvProblem) -> list[Split]:
     default = _default(target, problem)
     fewest = min(units, sizes.tiles * sizes.panels * sizes.phases)
     found = [
-        Split(tile_chunks, panel_chunks, turn)
-        for turn in sorted(
-            {default.turn, max(1, default.turn // 2), min(2 * default.turn, sizes.tile.most)}
+        Split(tile_chunks, panel_chunks, gathered_tiles)
+        for gathered_tiles in sorted(
+            {
+                default.gathered_tiles,
+                max(1, default.gathered_tiles // 2),
+                min(2 * default.gathered_tiles, sizes.tile.most_tiles),
+            }
         )
         for tile_chunks in sorted({default.tile_chunks, *(units * c for c in (1, 2, 4, 8, 16)), 1})
         for panel_chunks in sorted({1, 2, units, sizes.panels})

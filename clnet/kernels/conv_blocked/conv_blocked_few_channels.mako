@@ -16,18 +16,18 @@
 ##      gy[pixel][vector]
 ##
 ## over the rows of a strip, and keeps the sums of a chunk of strips in scratch memory, which
-## conv_blocked_few_sum adds in the order of the chunks and puts in place.
+## conv_blocked_few_channels_sum adds in the order of the chunks and puts in place.
 ##
 ## param    width: 4|8|16            channels of a block
 ## param    pixels: int              of a tile
 ## param    vectors: int             blocks of output channels of a tile
 ## param    terms: int               taps of a tile
-## param    most: int                floats of local memory
+## param    local_floats: int        floats of local memory
 ## param    stride: int              columns of x from pixel to pixel
 ## param    bias: bool               whether there is a bias
 ## param    activation: None|str     see lib/epilogue.mako
 ##
-## def      conv_blocked_few
+## def      conv_blocked_few_channels
 ## arg      y: out float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][ic][h][w]
 ## arg      packed: in float      conv_blocked_pack's: zeros[width], [panels][kh * kw][ic][lanes]
@@ -37,22 +37,22 @@
 ## arg      images, ic, h, w, panels, oh, ow, kh, kw, sh, ph, pw, dh, dw: int
 ## arg      strip: int            output rows of a strip
 ## arg      pitch: int            floats of a row in local memory
-## def      conv_blocked_few_weight
+## def      conv_blocked_few_channels_weight
 ## arg      partial: out float[chunks][panels][tap tiles][terms][vectors * width]
 ## arg      gy: in float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][ic][h][w]
 ## arg      images, ic, h, w, panels, oh, ow, kh, kw, sh, ph, pw, dh, dw: int
 ## arg      strip: int            output rows of a strip
 ## arg      pitch: int            floats of a row in local memory
-## def      conv_blocked_few_sum
+## def      conv_blocked_few_channels_sum
 ## arg      gw: out float[panels * vectors * width][taps]
 ## arg      partial: inout float  as above
 ## arg      taps: int             of all channels
 ## arg      chunks: int
 ##
-## launch   conv_blocked_few: global (strips, images), local (1, 1)
-## launch   conv_blocked_few_weight: global (chunks), local (1)
-## launch   conv_blocked_few_sum: global (panels), local (1)
+## launch   conv_blocked_few_channels: global (strips, images), local (1, 1)
+## launch   conv_blocked_few_channels_weight: global (chunks), local (1)
+## launch   conv_blocked_few_channels_sum: global (panels), local (1)
 ## numerics one chain of multiply_add per output, in the order channel, tap (gradient: strip, row,
 ##          column)
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
@@ -73,13 +73,14 @@
                     for (int j = end; j < pitch; j++) to[j] = 0;
                 }
 </%def>
-<%def name="conv_blocked_few(width, pixels, vectors, most, stride, bias, activation)">
+<%def name="conv_blocked_few_channels(
+    width, pixels, vectors, local_floats, stride, bias, activation)">
 <% v, lanes = f"float{width}", width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_few(...)
+__kernel void conv_blocked_few_channels(...)
 {
-    __local float rows[${most}] __attribute__((aligned(64)));
+    __local float rows[${local_floats}] __attribute__((aligned(64)));
     const int image = get_group_id(1), first = get_group_id(0) * strip;
     const int count = min(strip, oh - first);
     x += x_offset;
@@ -134,13 +135,13 @@ __kernel void conv_blocked_few(...)
     }
 }
 </%def>
-<%def name="conv_blocked_few_weight(width, vectors, terms, most, stride)">
+<%def name="conv_blocked_few_channels_weight(width, vectors, terms, local_floats, stride)">
 <% v, lanes = f"float{width}", width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_few_weight(...)
+__kernel void conv_blocked_few_channels_weight(...)
 {
-    __local float rows[${most}] __attribute__((aligned(64)));
+    __local float rows[${local_floats}] __attribute__((aligned(64)));
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
     const int taps = ic * kh * kw, tiles = (taps + ${terms - 1}) / ${terms};
     const int strips = (oh + strip - 1) / strip;
@@ -197,11 +198,11 @@ __kernel void conv_blocked_few_weight(...)
     }
 }
 </%def>
-<%def name="conv_blocked_few_sum(width, vectors, terms)">
+<%def name="conv_blocked_few_channels_sum(width, vectors, terms)">
 <% lanes = width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_blocked_few_sum(...)
+__kernel void conv_blocked_few_channels_sum(...)
 {
     const int panel = get_group_id(0), panels = get_num_groups(0);
     const int length = (taps + ${terms - 1}) / ${terms} * ${terms * lanes};

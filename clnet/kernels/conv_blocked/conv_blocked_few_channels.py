@@ -16,9 +16,11 @@ from .blocked_form import BlockedForm, vectors_of
 __all__ = ["forward", "obstacle", "weight_grad", "weight_obstacle"]
 
 
-FEW = Kernel("conv_blocked_few", "conv_blocked/conv_blocked_few_channels.mako")
-FEW_WEIGHT = Kernel("conv_blocked_few_weight", "conv_blocked/conv_blocked_few_channels.mako")
-FEW_SUM = Kernel("conv_blocked_few_sum", "conv_blocked/conv_blocked_few_channels.mako")
+FEW = Kernel("conv_blocked_few_channels", "conv_blocked/conv_blocked_few_channels.mako")
+FEW_WEIGHT = Kernel(
+    "conv_blocked_few_channels_weight", "conv_blocked/conv_blocked_few_channels.mako"
+)
+FEW_SUM = Kernel("conv_blocked_few_channels_sum", "conv_blocked/conv_blocked_few_channels.mako")
 
 # Channels of x that are too few for blocks of their own.
 MOST_CHANNELS = 4
@@ -65,7 +67,7 @@ def forward(
     return FEW.launch(
         joined(
             by_name("width pixels vectors", form.block, PIXELS[form.block], vectors),
-            by_name("most stride", MOST_FLOATS, g.sw),
+            by_name("local_floats stride", MOST_FLOATS, g.sw),
             epilogue.params,
         ),
         joined(
@@ -96,7 +98,9 @@ def weight_grad(
         gw.dtype,
     )
     first = FEW_WEIGHT.launch(
-        by_name("width vectors terms most stride", form.block, vectors, terms, MOST_FLOATS, g.sw),
+        by_name(
+            "width vectors terms local_floats stride", form.block, vectors, terms, MOST_FLOATS, g.sw
+        ),
         joined(by_name("partial gy x", partial, gy, x), _sizes(g, vectors, form, strip)),
         global_size=(chunks,),
         flops=g.flops,

@@ -24,7 +24,7 @@
 ## arg      x: in float[images][in_blocks][h][w][width]
 ## arg      images, in_blocks, panels, h, w, oh, ow, kh, kw, sh, sw, ph, pw: int
 ## arg      dh, dw: int
-## arg      turn: int             rows of y whose sums are kept in registers
+## arg      block_rows: int       rows of y whose sums are kept in registers
 ## def      conv_blocked_weight_sum
 ## arg      gw: out float[panels * vectors * width][in_blocks * width][taps]
 ## arg      partial: inout float  as above
@@ -56,8 +56,8 @@ __kernel void conv_blocked_weight(...)
     for (long i = first_sum; i < last_sum; i += ${width}) *(__global vector *)(partial + i) = 0;
 
     const int last = (long)images * oh * (chunk + 1) / chunks;
-    for (int from = (long)images * oh * chunk / chunks; from < last; from += turn) {
-        const int to = min(from + turn, last);
+    for (int from = (long)images * oh * chunk / chunks; from < last; from += block_rows) {
+        const int to = min(from + block_rows, last);
         for (int part = first_panel * in_blocks * kh * kw; part < last_panel * in_blocks * kh * kw;
             part++) {
             const int s = part % kw, r = part / kw % kh;
@@ -71,7 +71,7 @@ __kernel void conv_blocked_weight(...)
                 const int tile = c / ${channels},
                     pass = part % (in_blocks * kh * kw) * ${tiles} + tile;
                 const int first_line = pass * lines, last_line = min(first_line + lines, ow);
-                const int later = panel + 1 < last_panel ? 0 : turn;
+                const int later = panel + 1 < last_panel ? 0 : block_rows;
                 const int next_panel = panel + 1 < last_panel ? panel + 1 : first_panel;
 % for i in range(channels):
 % for j in range(vectors):

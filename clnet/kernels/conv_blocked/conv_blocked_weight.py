@@ -25,7 +25,7 @@ CHANNELS = {16: 8, 8: 4, 4: 4}
 # Pixels of a turn of the inner loop: its own instructions are a tenth of one pixel's.
 TOGETHER = 4
 # Pixels whose gy, of a panel, and x, of a block, stay in the first cache.
-TURN_PIXELS = 128
+BLOCK_PIXELS = 128
 # Pixels of a row, where an image may be taken for rows of any length.
 ROW_PIXELS = 256
 # Output channels from which on it pays to bring the pixels that a stride reads together before.
@@ -71,7 +71,7 @@ def weight_grad(
             by_name("partial gy x", partial, gy, x),
             by_name("images in_blocks panels", g.n, in_blocks, panels),
             g.sizes("h w oh ow kh kw sh sw ph pw dh dw"),
-            by_name("turn", max(1, TURN_PIXELS // g.ow)),
+            by_name("block_rows", max(1, BLOCK_PIXELS // g.ow)),
         ),
         global_size=(chunks, groups),
         flops=g.flops,

@@ -5,15 +5,15 @@
 ##
 ## makes `out * out` outputs of `side * side` products, side = out + k - 1, instead of
 ## k * k * out * out.
-## One work-item per group goes through blocks of `turn * tiles` tiles. It brings the inputs of a
-## block into its slot of scratch memory,
+## One work-item per group goes through blocks of `strips * tiles` tiles. It brings the inputs of a
+## block into its part of scratch memory,
 ##
-##      inputs[side * side][turn][in_blocks][tiles][width]
+##      inputs[side * side][strips][in_blocks][tiles][width]
 ##
 ## multiplies them, one panel of output channels (`vectors` blocks) after another, with the
 ## transformed filters in registers of `tiles` by `vectors` vectors,
 ##
-##      sums[side * side][turn * tiles][vectors][width]
+##      sums[side * side][strips * tiles][vectors][width]
 ##
 ## and brings these back. The input gradient is the same with the filters turned around.
 ##
@@ -29,7 +29,7 @@
 ## param    added: bool              whether there is something to be added
 ## param    activation: None|str     see lib/epilogue.mako
 ##
-## def      conv_winograd
+## def      conv_blocked_winograd
 ## arg      y: out float[images][out_blocks][y_height][y_width][width]
 ## arg      x: in float[images][in_blocks][x_height][x_width][width]
 ## arg      packed: in float[panels][side * side][in_blocks * width][vectors * width]
@@ -39,7 +39,7 @@
 ## % if added:
 ## arg      added: in float[images][out_blocks][y_height][y_width][width]
 ## % endif
-## arg      scratch: out float[groups][slot]
+## arg      scratch: out float[groups][scratch_floats]
 ## arg      images: int
 ## arg      in_blocks: int     blocks of channels of x
 ## arg      x_height, x_width: int
@@ -47,31 +47,31 @@
 ## arg      y_height, y_width: int
 ## arg      pad_down: int      rows that the first tile reads above the image
 ## arg      pad_right: int     columns
-## arg      turn: int          register blocks of tiles in a block
-## arg      slot: int          floats of scratch memory for each group
-## def      conv_winograd_pack
+## arg      strips: int        register blocks of tiles in a block
+## arg      scratch_floats: int  floats of scratch memory for each group
+## def      conv_blocked_winograd_pack
 ## arg      packed: out float  as above
 ## arg      weight: in float   outs and ins are steps of w_out and w_in; taps are dense
 ## arg      ins: int           channels
 ## arg      w_out, w_in: int
 ##
-## launch   conv_winograd: global (chunks of blocks), local (1)
-## launch   conv_winograd_pack: global (panels, chunks of ins), local (1, 1)
+## launch   conv_blocked_winograd: global (chunks of blocks), local (1)
+## launch   conv_blocked_winograd_pack: global (panels, chunks of ins), local (1, 1)
 ## numerics largest error relative to the largest result: side 4: 1e-6, side 6: 1e-5
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="prelude" file="/lib/prelude.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="winograd" file="/lib/winograd.mako"/>
-<%def name="conv_winograd(width, tiles, vectors, inputs, outputs, bias, added, activation)">
+<%def name="conv_blocked_winograd(width, tiles, vectors, inputs, outputs, bias, added, activation)">
 <% v, side, out, lanes = f"float{width}", len(inputs), len(outputs), width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd(...)
+__kernel void conv_blocked_winograd(...)
 {
     __local float passing[${side * side * width}] __attribute__((aligned(64)));
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
     const int down = (y_height + ${out - 1}) / ${out}, right = (y_width + ${out - 1}) / ${out};
-    const int total = images * down * right, block_tiles = turn * ${tiles};
+    const int total = images * down * right, block_tiles = strips * ${tiles};
     const int blocks = (total + block_tiles - 1) / block_tiles;
     const int last_block = blocks * (chunk + 1) / chunks;
     const int ins = in_blocks * ${width};
@@ -79,7 +79,7 @@ __kernel void conv_winograd(...)
        a cache */
     const int taken = (block_tiles * in_blocks | 1) * ${width};
     const int summed = (block_tiles * ${vectors} | 1) * ${width};
-    __global float *const transformed = scratch + scratch_offset + (long)chunk * slot;
+    __global float *const transformed = scratch + scratch_offset + (long)chunk * scratch_floats;
     __global float *const sums = transformed + (long)${side * side} * taken;
     x += x_offset;
     y += y_offset;
@@ -208,14 +208,14 @@ __kernel void conv_winograd(...)
     }
 }
 </%def>
-<%def name="conv_winograd_pack(width, vectors, filters, turned, stream)">
+<%def name="conv_blocked_winograd_pack(width, vectors, filters, turned, stream)">
 <% v, side, lanes, size = f"float{width}", len(filters), width * vectors, len(filters[0]) %>
 ${vectors_of.types("float", width)}
 % if stream:
 ${prelude.stream("float", width)}
 % endif
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd_pack(...)
+__kernel void conv_blocked_winograd_pack(...)
 {
     __local float taps[${size * size * lanes}] __attribute__((aligned(64)));
     const int panel = get_group_id(0), chunk = get_group_id(1), chunks = get_num_groups(1);

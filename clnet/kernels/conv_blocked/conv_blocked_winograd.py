@@ -46,8 +46,8 @@ class Transforms(NamedTuple):
     filters: Matrix
 
 
-WINOGRAD = Kernel("conv_winograd", "conv_blocked/conv_blocked_winograd.mako")
-PACK = Kernel("conv_winograd_pack", "conv_blocked/conv_blocked_winograd.mako")
+WINOGRAD = Kernel("conv_blocked_winograd", "conv_blocked/conv_blocked_winograd.mako")
+PACK = Kernel("conv_blocked_winograd_pack", "conv_blocked/conv_blocked_winograd.mako")
 
 # Results of a tile's side by the algorithm, whose tiles are as large for all filters, and the
 # filters' side.
@@ -71,18 +71,18 @@ READ_COST, PACK_COST = 25, 75
 INPUT_COST, OUTPUT_COST = 8, 10
 
 
-class Cut(NamedTuple):
+class Split(NamedTuple):
     """How the tiles of a convolution are cut up.
 
     Attributes:
-        turn: register blocks of tiles in a block.
+        strips: register blocks of tiles in a block.
         chunks: work-groups, each with blocks of its own.
-        slot: floats of scratch memory for each of them.
+        scratch_floats: floats of scratch memory for each of them.
     """
 
-    turn: int
+    strips: int
     chunks: int
-    slot: int
+    scratch_floats: int
 
 
 def obstacle(
@@ -91,8 +91,12 @@ def obstacle(
     """Why these transforms do not compute a convolution; None if they do."""
     if (found := misshapen(g, form)) is not None:
         return found
-    cut = _cut(target, g, direction, form)
-    return None if 4 * cut.chunks * cut.slot <= target.workspace_limit else ConvObstacle.WORKSPACE
+    split = _split(target, g, direction, form)
+    return (
+        None
+        if 4 * split.chunks * split.scratch_floats <= target.workspace_limit
+        else ConvObstacle.WORKSPACE
+    )
 
 
 def misshapen(g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
@@ -205,9 +209,9 @@ def _convolve(
     matrices = matrices_of(g, form)
     out_blocks = y.shape[1]
     vectors = vectors_of(out_blocks * block, block)
-    cut = _cut(target, g, direction, form, _turn(target, g, direction, form))
+    split = _split(target, g, direction, form, _strips(target, g, direction, form))
     memory = Scratch.beside(y.storage, x.storage, packed.storage)
-    scratch = Array.scratch(memory, (cut.chunks, cut.slot), y.dtype)
+    scratch = Array.scratch(memory, (split.chunks, split.scratch_floats), y.dtype)
     pads = g.ph, g.pw
     if direction is Direction.INPUT_GRAD:
         pads = g.kh - 1 - g.ph, g.kw - 1 - g.pw
@@ -223,74 +227,80 @@ def _convolve(
             by_name("scratch images", scratch, y.shape[0]),
             by_name("in_blocks x_height x_width", *x.shape[1:4]),
             by_name("out_blocks y_height y_width", *y.shape[1:4]),
-            by_name("pad_down pad_right turn slot", *pads, cut.turn, cut.slot),
+            by_name(
+                "pad_down pad_right strips scratch_floats",
+                *pads,
+                split.strips,
+                split.scratch_floats,
+            ),
         ),
-        global_size=(cut.chunks,),
+        global_size=(split.chunks,),
         flops=g.flops,
         bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
     )
 
 
-def _turn(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> int | None:
-    """The measured or usual turn of the larger transforms; None for the others'."""
+def _strips(target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm) -> int | None:
+    """The measured or usual strips of the larger transforms; None for the others'."""
     if form.algorithm is not BlockedAlgorithm.WINOGRAD4:
         return None
-    return TURN.choose(target, ConvProblem(direction.value, True, *g)).turn
+    return STRIPS.choose(target, ConvProblem(direction.value, True, *g)).strips
 
 
-def _cut(
+def _split(
     target: Target,
     g: ConvGeometry,
     direction: Direction,
     form: BlockedForm,
-    turn: int | None = None,
-) -> Cut:
-    """Blocks that fit a cache, and a work-group for each unit, whose slot stays in its cache."""
+    strips: int | None = None,
+) -> Split:
+    """Blocks that fit a cache, and a work-group for each unit, whose scratch stays in its cache."""
     forward = direction is Direction.FORWARD
     outs, ins, height, width = (g.oc, g.ic, g.oh, g.ow) if forward else (g.ic, g.oc, g.h, g.w)
     matrices = matrices_of(g, form)
     products, out, tiles = len(matrices.inputs) ** 2, len(matrices.outputs), TILES[form.block]
     groups = ceil_div(g.n * ceil_div(height, out) * ceil_div(width, out), tiles)
     units = target.traits.compute_units
-    if turn is None:
-        turn = max(1, BLOCK_BYTES // (4 * products * tiles * ins))
-    turn = max(1, min(turn, groups // units))
+    if strips is None:
+        strips = max(1, BLOCK_BYTES // (4 * products * tiles * ins))
+    strips = max(1, min(strips, groups // units))
     lanes = vectors_of(outs, form.block) * form.block
-    slot = products * (tiles * turn * (ins + lanes) + 2 * form.block)
-    return Cut(turn, min(ceil_div(groups, turn), units), slot)
+    scratch_floats = products * (tiles * strips * (ins + lanes) + 2 * form.block)
+    return Split(strips, min(ceil_div(groups, strips), units), scratch_floats)
 
 
-class Turn(NamedTuple):
+class Strips(NamedTuple):
     """Register blocks of tiles whose inputs a work-group transforms before it multiplies them."""
 
-    turn: int
+    strips: int
 
 
 def _form(target: Target) -> BlockedForm:
     return BlockedForm(BlockedAlgorithm.WINOGRAD4, block_size(target.traits) or LEAST_BLOCK)
 
 
-def _default(target: Target, problem: ConvProblem) -> Turn:
+def _default(target: Target, problem: ConvProblem) -> Strips:
     direction = Direction(problem.direction)
-    return Turn(_cut(target, problem.geometry, direction, _form(target)).turn)
+    return Strips(_split(target, problem.geometry, direction, _form(target)).strips)
 
 
-def _candidates(target: Target, problem: ConvProblem) -> list[Turn]:
+def _candidates(target: Target, problem: ConvProblem) -> list[Strips]:
     """The default, then larger and smaller ones whose scratch memory fits."""
-    default, found = _default(target, problem), list[Turn]()
-    for wanted in (2 * default.turn, default.turn // 2, 4 * default.turn, default.turn // 4,
-                   3 * default.turn // 2, 3 * default.turn // 4, 8 * default.turn, 1):  # fmt: skip
-        cut = _cut(
+    default, found = _default(target, problem), list[Strips]()
+    usual = default.strips
+    for wanted in (2 * usual, usual // 2, 4 * usual, usual // 4,
+                   3 * usual // 2, 3 * usual // 4, 8 * usual, 1):  # fmt: skip
+        split = _split(
             target, problem.geometry, Direction(problem.direction), _form(target), max(wanted, 1)
         )
-        if 4 * cut.chunks * cut.slot <= target.workspace_limit:
-            found.append(Turn(cut.turn))
+        if 4 * split.chunks * split.scratch_floats <= target.workspace_limit:
+            found.append(Strips(split.strips))
     return list(dict.fromkeys((default, *found)))
 
 
-def _lower(target: Target, operands: Operands, choice: Turn) -> list[Launch]:
+def _lower(target: Target, operands: Operands, choice: Strips) -> list[Launch]:
     g, form, direction = operands.geometry, _form(target), operands.direction
-    target = TURN.forced(target, operands.problem, choice)
+    target = STRIPS.forced(target, operands.problem, choice)
     packed = operands.packed(packed_size(g, direction, form))
     first = pack(target, packed, operands.weight, g, direction, form)
     y, x = operands.y, operands.x
@@ -299,11 +309,11 @@ def _lower(target: Target, operands: Operands, choice: Turn) -> list[Launch]:
     return [first, forward(target, y, x, packed, g, form, NO_EPILOGUE)]
 
 
-TURN = Tunable(
-    "conv_winograd",
-    version=1,
+STRIPS = Tunable(
+    "conv_blocked_winograd",
+    version=2,
     problem=ConvProblem,
-    choice=Turn,
+    choice=Strips,
     default=_default,
     candidates=_candidates,
     trial=lambda where, problem: ConvTrial(where, problem, _form(where.target), _lower),

@@ -3,18 +3,19 @@
 ##
 ##      gradient of f = Gt (sum over tiles of (A gy_tile At) * (Bt x_tile B)) G
 ##
-## is the adjoint of conv_winograd. One work-item per group takes some panels of output channels
-## (`vectors` blocks each) and some blocks of `turn` tiles. It brings a block's x and gy into its
-## slot of scratch memory,
+## is the adjoint of conv_blocked_winograd. One work-item per group takes some panels of output
+## channels (`vectors` blocks each) and some blocks of `block_tiles` tiles. It brings a block's x
+## and gy into its part of scratch memory,
 ##
-##      xs[side * side][in_blocks][turn][width]        gs[side * side][out blocks][turn][width]
+##      xs[side * side][in_blocks][block_tiles][width]
+##      gs[side * side][out blocks][block_tiles][width]
 ##
 ## and sums over its tiles, for `channels` input channels at a time,
 ##
 ##      a_<channel>_<vector> += xs[product][tile][channel] * gs[product][tile][vector]
 ##
-## The sums of the groups are added in their order by conv_winograd_weight_sum, which brings them
-## back and puts them in place.
+## The sums of the groups are added in their order by conv_blocked_winograd_weight_sum, which brings
+## them back and puts them in place.
 ##
 ## param    width: 4|8|16            channels of a block
 ## param    vectors: int             blocks of output channels of a panel
@@ -23,29 +24,29 @@
 ## param    grads: tuple             A: side x out
 ## param    filters: tuple           Gt: k x side
 ##
-## def      conv_winograd_weight
+## def      conv_blocked_winograd_weight
 ## arg      partial: out float[chunks][panels][in_blocks][side * side][width][vectors * width]
 ## arg      gy: in float[images][panels * vectors][oh][ow][width]
 ## arg      x: in float[images][in_blocks][h][w][width]
-## arg      scratch: out float[groups][slot]
+## arg      scratch: out float[groups][scratch_floats]
 ## arg      images, in_blocks, panels, h, w, oh, ow, ph, pw: int
-## arg      turn: int          tiles of a block
-## arg      slot: int          floats of scratch memory for each group
-## def      conv_winograd_weight_sum
+## arg      block_tiles: int   tiles of a block
+## arg      scratch_floats: int  floats of scratch memory for each group
+## def      conv_blocked_winograd_weight_sum
 ## arg      gw: out float[panels * vectors * width][in_blocks * width][k * k]
 ## arg      partial: in float  as above
 ## arg      chunks: int
 ##
-## launch   conv_winograd_weight: global (chunks, groups of panels), local (1, 1)
-## launch   conv_winograd_weight_sum: global (in_blocks, panels), local (1, 1)
+## launch   conv_blocked_winograd_weight: global (chunks, groups of panels), local (1, 1)
+## launch   conv_blocked_winograd_weight_sum: global (in_blocks, panels), local (1, 1)
 ## numerics largest error relative to the largest result: side 6: 1e-5
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="winograd" file="/lib/winograd.mako"/>
-<%def name="conv_winograd_weight(width, vectors, channels, inputs, grads)">
+<%def name="conv_blocked_winograd_weight(width, vectors, channels, inputs, grads)">
 <% v, side, out, lanes = f"float{width}", len(inputs), len(grads[0]), width * vectors %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd_weight(...)
+__kernel void conv_blocked_winograd_weight(...)
 {
     __local float passing[${side * side * width}] __attribute__((aligned(64)));
     const int chunk = get_group_id(0), chunks = get_num_groups(0);
@@ -57,9 +58,10 @@ __kernel void conv_winograd_weight(...)
     const int total = images * down * right;
     /* floats from product to product: an odd number of vectors, lest they fall on one another in
        a cache */
-    const int x_apart = (turn * in_blocks | 1) * ${width},
-        g_apart = (turn * out_blocks | 1) * ${width};
-    __global float *const xs = scratch + scratch_offset + (long)(chunk * groups + group) * slot;
+    const int x_apart = (block_tiles * in_blocks | 1) * ${width},
+        g_apart = (block_tiles * out_blocks | 1) * ${width};
+    __global float *const xs =
+        scratch + scratch_offset + (long)(chunk * groups + group) * scratch_floats;
     __global float *const gs = xs + (long)${side * side} * x_apart;
     partial += partial_offset + ((long)chunk * panels
         + first_panel) * in_blocks * ${side * side * width * lanes};
@@ -68,9 +70,10 @@ __kernel void conv_winograd_weight(...)
     const int parts = (last_panel - first_panel) * in_blocks * ${side * side};
     for (int i = 0; i < parts * ${width * vectors}; i++) ((__global vector *)partial)[i] = 0;
 
-    const int blocks = (total + turn - 1) / turn, last_turn = blocks * (chunk + 1) / chunks;
-    for (int at = blocks * chunk / chunks; at < last_turn; at++) {
-        const int first = at * turn, count = min(turn, total - first);
+    const int blocks = (total + block_tiles - 1) / block_tiles,
+        last_block = blocks * (chunk + 1) / chunks;
+    for (int at = blocks * chunk / chunks; at < last_block; at++) {
+        const int first = at * block_tiles, count = min(block_tiles, total - first);
         for (int b = 0; b < in_blocks; b++)
             for (int t = 0; t < count; t++) {
                 const int image = (first + t) / (down * right);
@@ -90,7 +93,7 @@ __kernel void conv_winograd_weight(...)
                         ${winograd.combine(inputs[i], "d")};
 % endfor
                 }
-                __global float *to = xs + (b * turn + t) * ${width};
+                __global float *to = xs + (b * block_tiles + t) * ${width};
                 for (int i = 0; i < ${side}; i++) {
 % for j in range(side):
                     const ${v} e${j} = ((__local vector *)passing)[i * ${side} + ${j}];
@@ -121,7 +124,7 @@ __kernel void conv_winograd_weight(...)
                         ${winograd.combine(grads[i], "d")};
 % endfor
                 }
-                __global float *to = gs + (b * turn + t) * ${width};
+                __global float *to = gs + (b * block_tiles + t) * ${width};
                 for (int i = 0; i < ${side}; i++) {
 % for j in range(out):
                     const ${v} e${j} = ((__local vector *)passing)[i * ${out} + ${j}];
@@ -136,10 +139,11 @@ __kernel void conv_winograd_weight(...)
             const int p = part % ${side * side};
             const int in_block = part / ${side * side} % in_blocks,
                 panel = part / ${side * side} / in_blocks;
-            __global const float *const g = gs + (long)p * g_apart + panel * turn * ${lanes};
+            __global const float *const g = gs + (long)p * g_apart + panel * block_tiles * ${lanes};
             for (int c = 0; c < ${width}; c += ${channels}) {
                 __global float *sums = partial + (long)part * ${width * lanes} + c * ${lanes};
-                __global const float *b = xs + (long)p * x_apart + in_block * turn * ${width} + c;
+                __global const float *b =
+                    xs + (long)p * x_apart + in_block * block_tiles * ${width} + c;
 % for i in range(channels):
 % for j in range(vectors):
                 ${v} a${i}_${j} = ((__global vector *)sums)[${i * vectors + j}];
@@ -147,7 +151,8 @@ __kernel void conv_winograd_weight(...)
 % endfor
                 for (int t = 0; t < count * ${width}; t += ${width}) {
 % for k in range(vectors):
-                    const ${v} g${k} = *(__global const vector *)(g + ${k} * turn * ${width} + t);
+                    const ${v} g${k} =
+                        *(__global const vector *)(g + ${k} * block_tiles * ${width} + t);
 % endfor
 % for i in range(channels):
                     {
@@ -168,12 +173,12 @@ __kernel void conv_winograd_weight(...)
     }
 }
 </%def>
-<%def name="conv_winograd_weight_sum(width, vectors, filters)">
+<%def name="conv_blocked_winograd_weight_sum(width, vectors, filters)">
 <% v, side, lanes = f"float{width}", len(filters[0]), width * vectors
 size = len(filters) %>
 ${vectors_of.types("float", width)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void conv_winograd_weight_sum(...)
+__kernel void conv_blocked_winograd_weight_sum(...)
 {
     __local float sums[${side * side * width}] __attribute__((aligned(64)));
     __local float taps[${size * size * lanes}] __attribute__((aligned(64)));

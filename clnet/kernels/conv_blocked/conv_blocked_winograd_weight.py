@@ -16,30 +16,30 @@ from .conv_blocked_winograd import Matrix, matrices_of, misshapen
 __all__ = ["pays", "weight_grad", "weight_obstacle"]
 
 
-class Cut(NamedTuple):
+class Split(NamedTuple):
     """How the work is cut up.
 
     Attributes:
-        turn: tiles of a block.
+        block_tiles: tiles of a block.
         chunks: of the blocks of tiles, whose sums are written apart.
         groups: of the panels.
-        slot: floats of scratch memory for each work-group.
+        scratch_floats: floats of scratch memory for each work-group.
         sums: floats that all groups sum.
     """
 
-    turn: int
+    block_tiles: int
     chunks: int
     groups: int
-    slot: int
+    scratch_floats: int
     sums: int
 
 
 WEIGHT = Kernel(
-    "conv_winograd_weight",
+    "conv_blocked_winograd_weight",
     "conv_blocked/conv_blocked_winograd_weight.mako",
     constraints=(Constraint("width % channels == 0", "a block is a whole number of tiles"),),
 )
-SUM = Kernel("conv_winograd_weight_sum", "conv_blocked/conv_blocked_winograd_weight.mako")
+SUM = Kernel("conv_blocked_winograd_weight_sum", "conv_blocked/conv_blocked_winograd_weight.mako")
 
 # Transformed x and gy of a block of tiles, and its most and fewest tiles.
 BLOCK_BYTES = 2**19
@@ -55,8 +55,8 @@ def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvO
     """Why these transforms do not compute the gradient; None if they do."""
     if (found := misshapen(g, form)) is not None:
         return found
-    cut = _cut(target, g, form)
-    needed = 4 * (cut.chunks * cut.groups * cut.slot + cut.sums)
+    split = _split(target, g, form)
+    needed = 4 * (split.chunks * split.groups * split.scratch_floats + split.sums)
     return None if needed <= target.workspace_limit else ConvObstacle.WORKSPACE
 
 
@@ -72,11 +72,11 @@ def weight_grad(
     matrices, block = matrices_of(g, form), form.block
     vectors, products = vectors_of(g.oc, block), len(matrices.inputs) ** 2
     panels, in_blocks = g.oc // (vectors * block), g.ic // block
-    cut = _cut(target, g, form)
+    split = _split(target, g, form)
     memory = Scratch.beside(gw.storage, gy.storage, x.storage)
-    shape = (cut.chunks, panels, in_blocks, products, block, vectors * block)
+    shape = (split.chunks, panels, in_blocks, products, block, vectors * block)
     partial = Array.scratch(memory, shape, gw.dtype)
-    scratch = Array.scratch(memory, (cut.chunks * cut.groups, cut.slot), gw.dtype)
+    scratch = Array.scratch(memory, (split.chunks * split.groups, split.scratch_floats), gw.dtype)
     first = WEIGHT.launch(
         joined(
             by_name("width vectors channels", block, vectors, CHANNELS[block]),
@@ -86,15 +86,15 @@ def weight_grad(
             by_name("partial gy x scratch", partial, gy, x, scratch),
             by_name("images in_blocks panels", g.n, in_blocks, panels),
             g.sizes("h w oh ow ph pw"),
-            by_name("turn slot", cut.turn, cut.slot),
+            by_name("block_tiles scratch_floats", split.block_tiles, split.scratch_floats),
         ),
-        global_size=(cut.chunks, cut.groups),
+        global_size=(split.chunks, split.groups),
         flops=g.flops,
         bytes=gy.nbytes + x.nbytes + partial.nbytes,
     )
     last = SUM.launch(
         by_name("width vectors filters", block, vectors, _transposed(matrices.filters)),
-        by_name("gw partial chunks", gw, partial, cut.chunks),
+        by_name("gw partial chunks", gw, partial, split.chunks),
         global_size=(in_blocks, panels),
         flops=partial.size,
         bytes=gw.nbytes + partial.nbytes,
@@ -102,7 +102,7 @@ def weight_grad(
     return [first, last]
 
 
-def _cut(target: Target, g: ConvGeometry, form: BlockedForm) -> Cut:
+def _split(target: Target, g: ConvGeometry, form: BlockedForm) -> Split:
     """A work-group for each unit: panels are shared out where one's sums would be too large."""
     matrices = matrices_of(g, form)
     products, out = len(matrices.inputs) ** 2, len(matrices.outputs)
@@ -112,10 +112,10 @@ def _cut(target: Target, g: ConvGeometry, form: BlockedForm) -> Cut:
     groups = min(panels, units, ceil_div(4 * sums, SUM_BYTES))
     outs = ceil_div(panels, groups) * (g.oc // panels)
     wanted = BLOCK_BYTES // (4 * products * (g.ic + outs))
-    turn = min(max(wanted, LEAST_TILES), MOST_TILES, tiles)
-    chunks = min(max(1, units // groups), ceil_div(tiles, turn))
-    slot = products * (turn * (g.ic + outs) + 2 * form.block)
-    return Cut(turn, chunks, groups, slot, chunks * sums)
+    block_tiles = min(max(wanted, LEAST_TILES), MOST_TILES, tiles)
+    chunks = min(max(1, units // groups), ceil_div(tiles, block_tiles))
+    scratch_floats = products * (block_tiles * (g.ic + outs) + 2 * form.block)
+    return Split(block_tiles, chunks, groups, scratch_floats, chunks * sums)
 
 
 def _transposed(matrix: Matrix) -> Matrix:

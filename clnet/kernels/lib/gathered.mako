@@ -29,7 +29,7 @@ int image = tile * ${pixels} / (height * row_length);
                     if (row == height) { row = 0; image++; }
                 }
             }
-            const int next = (tile + turn + t) * ${pixels};
+            const int next = (tile + gathered_tiles + t) * ${pixels};
             ahead[t] = next / (height * row_length) * in_blocks * plane
                 + (next / row_length % height * down * x_width
                     + next % row_length * right${" * down" if shared else ""}) * ${width};
