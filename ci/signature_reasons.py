@@ -38,7 +38,7 @@ KNOWN = {
     " dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None)",
 }
 """What calls PyTorch takes where its docstring says otherwise, or nothing."""
-_SPARSE = "there are no sparse tensors yet"
+_SPARSE = "no kernels of sparse blocks, and no sparse results in place"
 _QUANTISED = "there are no quantised numbers"
 REASONS: dict[str, str] = {
     "nn.Hardtanh": "deprecated names of min_val and max_val",

@@ -55,6 +55,7 @@ with paused_collector():
     from .device import synchronize as synchronize
     from .face import attribute as _attribute
     from .face import further as _further
+    from .face import later as _face_later  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from .face import storage as _storage
     from .face.text import set_printoptions as set_printoptions
     from .inspection import broadcast_shapes as broadcast_shapes
@@ -111,6 +112,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from . import fft as fft
     from . import func as func
     from . import io as io
+    from . import sparse as sparse
     from . import special as special
     from . import train as train
     from . import utils as utils
@@ -149,7 +151,10 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "save": ("io", "save"),
     "load": ("io", "load"),
     "vmap": ("func", "vmap"),
-    **{n: (n, None) for n in "data distributions fft func io special train utils".split()},
+    **{f"sparse_{n}_tensor": ("sparse", f"sparse_{n}_tensor") for n in "coo csr csc".split()},
+    "sparse_compressed_tensor": ("sparse", "sparse_compressed_tensor"),
+    "spmm": ("sparse", "mm"),
+    **{n: (n, None) for n in "data distributions fft func io sparse special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx".split()},
     **{n: (f"compat.{n}", None) for n in ("profiler", "serialization")},

@@ -5,8 +5,6 @@ from __future__ import annotations
 PAGE = "docs/differences.md"
 """Differences from PyTorch, below the project's folder."""
 INSTEAD = {
-    "sparse_coo_tensor": "Use dense tensors, index_add or scatter_add",
-    "sparse_csr_tensor": "Use dense tensors, index_add or scatter_add",
     "xpu": "Devices are named: clnet.device('gpu')",
     "mps": "Devices are named: clnet.device('gpu')",
     "mtia": "Devices are named: clnet.device('gpu')",

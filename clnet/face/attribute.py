@@ -91,7 +91,7 @@ class MemoryFormat(_Word):
 
 
 WORDS: dict[str, _Word] = {
-    **{name: Layout(name) for name in ("strided", "sparse_coo", "sparse_csr")},
+    **{name: Layout(name) for name in ("strided", "sparse_coo", "sparse_csr", "sparse_csc")},
     **{
         name: MemoryFormat(name)
         for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")

@@ -1,0 +1,75 @@
+"""Methods whose modules are imported when they are first asked for, and dense tensors' sparsity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ..errors import ArgumentError
+from ..tensor import Tensor
+from ..values.arguments import checked
+
+__all__ = ["Later"]
+
+
+class Later:
+    """A method of tensors that a module has which a training step does without.
+
+    Args:
+        module: below ``clnet``.
+        name: the function there.
+        public: the method's name.
+    """
+
+    def __init__(self, module: str, name: str, public: str) -> None:
+        self._place = module, name, public
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        module, name, public = self._place
+        function = getattr(import_module(f"...{module}", __name__), name)
+        setattr(Tensor, public, function)
+        return function if instance is None else function.__get__(instance)
+
+
+def to_dense(x: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """A dense tensor itself, converted if a dtype is given."""
+    return x if dtype is None else x.to(dtype)
+
+
+def sparse_dim(x: Tensor) -> int:
+    """0: no axis of a dense tensor has indices."""
+    return 0
+
+
+def dense_dim(x: Tensor) -> int:
+    """All axes of a dense tensor."""
+    return x.ndim
+
+
+def _of_sparse(name: str) -> Callable[[Tensor], Any]:
+    def method(x: Tensor) -> Any:
+        law, hint = "the tensor is sparse", "Convert it with x.to_sparse()"
+        raise ArgumentError(name, law, shape=x.shape, remedy=hint)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Of sparse tensors; refused."
+    return method
+
+
+_OF_SPARSE = (
+    "coalesce indices values is_coalesced crow_indices col_indices ccol_indices row_indices"
+)
+_LATER = {
+    "to_sparse": ("sparse", "dense_to_sparse"),
+    "to_sparse_coo": ("sparse", "dense_to_coo"),
+    "to_sparse_csr": ("sparse", "dense_to_csr"),
+    "to_sparse_csc": ("sparse", "dense_to_csc"),
+    "sparse_mask": ("sparse", "sparse_mask"),
+}
+for _name, (_module, _function) in _LATER.items():
+    setattr(Tensor, _name, Later(_module, _function, _name))
+for _name in _OF_SPARSE.split():
+    setattr(Tensor, _name, _of_sparse(_name))
+for _method in (to_dense, sparse_dim, dense_dim):
+    setattr(Tensor, _method.__name__, checked(_method, skip=1))

@@ -1,0 +1,43 @@
+"""``clnet.sparse``: tensors that keep the elements that are not 0, and what is computed with them.
+
+``layout`` holds the two forms (coordinates, compressed rows or columns) and how they are made of
+each other, ``product`` sums and products. All of it is composed of ops on dense tensors: rows are
+gathered and added up in a fixed order, so results are the same bits every time and gradients flow
+to values and dense operands.
+"""
+
+from __future__ import annotations
+
+from .construction import (
+    dense_to_coo,
+    dense_to_csc,
+    dense_to_csr,
+    dense_to_sparse,
+    sparse_compressed_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    sparse_mask,
+)
+from .layout import SparseTensor
+from .product import addmm, log_softmax, mm, sampled_addmm, softmax, spdiags, sum  # noqa: A004
+
+__all__ = [
+    "SparseTensor",
+    "addmm",
+    "dense_to_coo",
+    "dense_to_csc",
+    "dense_to_csr",
+    "dense_to_sparse",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "sparse_compressed_tensor",
+    "sparse_coo_tensor",
+    "sparse_csc_tensor",
+    "sparse_csr_tensor",
+    "sparse_mask",
+    "spdiags",
+    "sum",
+]
