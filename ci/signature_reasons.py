@@ -22,7 +22,14 @@ LEFT_OUT: dict[str, str] = {
 KNOWN = {
     "true_divide": "true_divide(input, other, *, out=None)",
     "where": "where(condition, input, other, *, out=None)",
+    "Tensor.where": "where(self, condition, other)",
     "true_divide_": "true_divide_(self, other)",
+    "arccosh_": "arccosh_(self)",
+    "arctan2_": "arctan2_(self, other)",
+    "cumsum_": "cumsum_(self, dim, *, dtype=None)",
+    "cumprod_": "cumprod_(self, dim, *, dtype=None)",
+    "concatenate": "concatenate(tensors, dim=0, *, out=None)",
+    "qr": "qr(input, some=True, *, out=None)",
     "arctanh_": "arctanh_(self)",
     "cumulative_trapezoid": "cumulative_trapezoid(y, x=None, *, dx=1, dim=-1)",
     "compile": "compile(model=None, *, fullgraph=False, dynamic=None, backend='inductor', mode=None,"

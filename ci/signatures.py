@@ -105,8 +105,9 @@ def _overrides() -> dict[Any, Callable[..., Any]]:
 
 def theirs(name: str, value: Any, *, method: bool) -> inspect.Signature | None:
     """PyTorch's signature: Python's, else of the docstring's first line, else of its own tests."""
-    if name in KNOWN:
-        return _from_docstring(name, KNOWN[name], method=method)
+    known = KNOWN.get(f"Tensor.{name}" if method else "", KNOWN.get(name))
+    if known is not None:
+        return _from_docstring(name, known, method=method)
     if inspect.isfunction(value) and value.__name__ == "fn":  # F.max_pool2d: of two functions
         value = getattr(torch.nn.functional, f"_{name}", value)
     if inspect.isfunction(value) or inspect.isclass(value):

@@ -55,7 +55,7 @@ with paused_collector():
     from .device import synchronize as synchronize
     from .face import attribute as _attribute
     from .face import further as _further
-    from .face import later as _face_later  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from .face import later as _later_methods
     from .face import storage as _storage
     from .face.text import set_printoptions as set_printoptions
     from .inspection import broadcast_shapes as broadcast_shapes
@@ -188,4 +188,5 @@ def __getattr__(name: str) -> Any:
     return globals().setdefault(name, found)
 
 
+_later_methods.attach(lambda module: getattr(_sys.modules[__name__], module))
 AttributeFinder(__name__, lambda: _sys.modules[__name__]).install()

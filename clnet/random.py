@@ -267,6 +267,7 @@ def randperm(
     generator: Generator | None = None,
     dtype: DType = int64,
     device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """The numbers 0 to ``n - 1`` in random order.
 
@@ -275,6 +276,7 @@ def randperm(
         generator: where the order comes from; None: the default one.
         dtype: of whole numbers.
         device: as :func:`clnet.device` takes it; None: the current one.
+        requires_grad: whether gradients flow to it; of floating dtypes.
 
     Returns:
         ``(n,)``.
@@ -286,7 +288,8 @@ def randperm(
         raise ArgumentError("randperm", "n lies in [0, 2**31)", n=n)
     target = current_device() if device is None else open_device(device)
     counter = Counter.take(generator, n * NUMBERS_PER_ELEMENT)
-    return Tensor.__apply_function__(Permutation(n, dtype, counter, target), ())[0]
+    drawn = Tensor.__apply_function__(Permutation(n, dtype, counter, target), ())[0]
+    return drawn.requires_grad_(requires_grad)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import pytest
 
 import clnet
 from clnet.errors import ArgumentError, ShapeError
+from tests.answers import torch
 
 pytestmark = pytest.mark.device
 
@@ -144,3 +145,57 @@ def test_vmap_wants_a_batch():
         clnet.vmap(lambda x: x, in_dims=(None,))(clnet.ones(2))
     with pytest.raises(ShapeError, match="batches have one size"):
         clnet.vmap(lambda x, y: x + y)(clnet.ones(2), clnet.ones(3))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bins": 3},
+        {"bins": [2, 4], "density": True},
+        {"bins": [3, 3], "range": [0.0, 0.5, 0.2, 1.0]},
+    ],
+)
+def test_histograms_of_points(given):
+    points = np.random.default_rng(0).random((50, 2)).astype(np.float32)
+    found = clnet.histogramdd(clnet.tensor(points), **given)
+    expected = torch.histogramdd(torch.tensor(points), **given)
+    np.testing.assert_allclose(found.hist.numpy(), expected.hist.numpy(), rtol=1e-5)
+    for ours, theirs in zip(found.bin_edges, expected.bin_edges, strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+    with pytest.raises(ArgumentError, match="bins for each axis"):
+        clnet.histogramdd(clnet.tensor(points), [3])
+
+
+def test_diagonals_wrap():
+    x = clnet.zeros(7, 2).fill_diagonal_(1, wrap=True)
+    assert x[:, 0].tolist() == [1, 0, 0, 1, 0, 0, 1]
+    assert x[:, 1].tolist() == [0, 1, 0, 0, 1, 0, 0]
+
+
+def test_order_of_axes():
+    x = clnet.zeros(2, 3, 5).permute(2, 0, 1)
+    assert x.dim_order() == (1, 2, 0)
+    assert x.dim_order(ambiguity_check=True) == (1, 2, 0)
+    with pytest.raises(ArgumentError, match="axes are in one order"):
+        clnet.zeros(1, 2).dim_order(ambiguity_check=True)
+
+
+def test_words_about_the_process():
+    assert not clnet.is_inference(clnet.ones(1))
+    assert not clnet.is_deterministic_algorithms_warn_only_enabled()
+    assert clnet.get_device_module("cuda") is clnet.cuda
+    assert clnet.get_device_module("cpu") is clnet.accelerator
+    assert not clnet.is_warn_always_enabled()
+    with warnings.catch_warnings():
+        clnet.set_warn_always(True)
+        assert clnet.is_warn_always_enabled()
+        clnet.set_warn_always(False)
+    with pytest.raises(ArgumentError, match="it takes a bool"):
+        clnet.set_warn_always("yes")
+
+
+def test_shuffled_numbers_may_get_gradients():
+    x = clnet.randperm(5, dtype=clnet.float32, requires_grad=True)
+    assert x.is_leaf
+    assert x.requires_grad
+    assert sorted(x.tolist()) == [0, 1, 2, 3, 4]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from importlib import metadata
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..random import initial_seed, manual_seed
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import DType, float32
+from . import accelerator, cuda
 from .amp import GradScaler as GradScaler
 from .amp import autocast as autocast
 
@@ -28,12 +30,16 @@ __all__ = [
     "get_autocast_gpu_dtype",
     "get_default_device",
     "get_deterministic_debug_mode",
+    "get_device_module",
     "get_float32_matmul_precision",
     "get_num_interop_threads",
     "get_num_threads",
     "is_autocast_enabled",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_inference",
     "is_inference_mode_enabled",
     "is_storage",
+    "is_warn_always_enabled",
     "seed",
     "set_anomaly_enabled",
     "set_autocast_enabled",
@@ -45,6 +51,7 @@ __all__ = [
     "set_flush_denormal",
     "set_num_interop_threads",
     "set_num_threads",
+    "set_warn_always",
     "use_deterministic_algorithms",
 ]
 
@@ -178,6 +185,46 @@ def set_deterministic_debug_mode(debug_mode: Any) -> None:
 def get_deterministic_debug_mode() -> int:
     """0: nothing needs to be warned of."""
     return 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """False: nothing needs to be warned of."""
+    return False
+
+
+class _Warnings:
+    """What :func:`set_warn_always` set."""
+
+    always = False
+
+
+def set_warn_always(b: bool, /) -> None:
+    """Have the same warning come each time; else once a process, or as Python's filters say.
+
+    Raises:
+        ArgumentError: if it is no bool.
+    """
+    if not isinstance(b, bool):
+        raise ArgumentError("set_warn_always", "it takes a bool", type=type(b).__name__)
+    _Warnings.always = b
+    warnings.filterwarnings("always" if b else "default", module=r"clnet\b")
+
+
+def is_warn_always_enabled() -> bool:
+    """What :func:`set_warn_always` said last."""
+    return _Warnings.always
+
+
+def is_inference(input: Tensor) -> bool:  # noqa: A002 - PyTorch's name
+    """False: what is made in ``inference_mode`` is a tensor as any other."""
+    return input.is_inference()
+
+
+def get_device_module(device: Any = None) -> Any:
+    """``clnet.cuda`` for a GPU and what ``cuda`` stands for, ``clnet.accelerator`` for others."""
+    name = str(device) if isinstance(device, str) else (device or get_default_device()).type
+    gpu = name.partition(":")[0] in ("cuda", "gpu")
+    return cuda if gpu else accelerator
 
 
 def set_num_threads(int: int) -> None:  # noqa: A002 - PyTorch's name

@@ -496,6 +496,24 @@ def rounded(x: Tensor, digits: int = 0) -> Tensor:
     return ops.round(x, decimals=digits)
 
 
+def dim_order(x: Tensor, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The axes from the outermost in memory to the innermost.
+
+    Args:
+        x: any tensor.
+        ambiguity_check: refuse a tensor whose axes might be in another order: True, or formats
+            among which is one alone.
+
+    Raises:
+        ArgumentError: if the order is ambiguous.
+    """
+    found = tuple(sorted(range(x.ndim), key=lambda a: (-x.stride()[a], a)))
+    steps = [x.stride()[a] for a in found]
+    if ambiguity_check and (len(set(steps)) != len(steps) or 1 in x.shape):
+        raise ArgumentError("dim_order", "axes are in one order", shape=x.shape, stride=x.stride())
+    return found
+
+
 empty_strided = checked(empty_strided)
 _METHODS: dict[str, Callable[..., Any]] = {
     "type": type_,
@@ -509,7 +527,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (apply_, map_, resize_, resize_as_, set_)},
     **dict.fromkeys(("pin_memory", "share_memory_"), itself),
     **dict.fromkeys(("is_pinned", "is_shared", "is_distributed"), is_inference),
-    "dim_order": lambda x: tuple(sorted(range(x.ndim), key=lambda a: (-x.stride()[a], a))),
+    "dim_order": dim_order,
 }
 
 for _name, (_get, _doc) in _PROPERTIES.items():

@@ -225,6 +225,72 @@ def histogram(
     return Histogram(found / (found.sum() * edges.diff()) if density else found, edges)
 
 
+class HistogramOfPoints(NamedTuple):
+    """What :func:`histogramdd` gives."""
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+def histogramdd(
+    input: Tensor,
+    bins: int | Sequence[Any],
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> HistogramOfPoints:
+    """How many points lie in each cell of a grid, and the ends of its intervals.
+
+    Args:
+        input: points ``(..., axes)``.
+        bins: how many intervals each axis has, one number for all, or their ends for each axis.
+        range: the lowest and highest end of each axis, one after another; None: the least and
+            largest coordinates.
+        weight: of each point, else 1.
+        density: divide by the sum and the cells' volumes.
+
+    Returns:
+        ``(bins of the first axis, ...)``, and the ends for each axis.
+
+    Raises:
+        ArgumentError: if there are not bins and ranges for each axis.
+    """
+    axes = input.shape[-1]
+    points = input.reshape(-1, axes)
+    every = [bins] * axes if isinstance(bins, int) else list(bins)
+    if len(every) != axes or (range is not None and len(range) != 2 * axes):
+        law = "there are bins for each axis, and two ends of a range"
+        raise ArgumentError("histogramdd", law, bins=shown(bins), range=range, axes=axes)
+    edges: list[Tensor] = []
+    place: Any = None
+    inside: Any = None
+    for axis, wanted in enumerate(every):
+        ends = None if range is None else range[2 * axis : 2 * axis + 2]
+        column = points[:, axis].contiguous()
+        found = histogram(column, wanted, range=ends).bin_edges
+        last = found.numel() - 1
+        at = ops.bucketize(column, found, right=True) - 1
+        at = ops.where(column == found[-1], last - 1, at)
+        fits = (at >= 0) & (at < last)
+        place = at if place is None else place * last + at
+        inside = fits if inside is None else inside & fits
+        edges.append(found)
+    shape = [e.numel() - 1 for e in edges]
+    weights = ops.ones_like(points[:, 0]) if weight is None else weight.reshape(-1)
+    counted = empty(prod(shape), dtype=weights.dtype, device=input.device).zero_()
+    counted = counted.index_add(
+        0, ops.where(inside, place, 0), ops.where(inside, weights, 0.0)
+    ).reshape(shape)
+    if density:
+        counted = counted / counted.sum()
+        for axis, found in enumerate(edges):
+            counted = counted / found.diff().reshape(
+                [-1 if k == axis else 1 for k in np.arange(axes)]
+            )
+    return HistogramOfPoints(counted, tuple(edges))
+
+
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -295,7 +361,8 @@ def as_strided_scatter(
 
 _OWN = (
     *(aminmax, as_strided, bartlett_window, blackman_window, kaiser_window, combinations),
-    *(cumulative_trapezoid, empty_permuted, float_power, frombuffer, histogram, index_reduce),
+    *(cumulative_trapezoid, empty_permuted, float_power, frombuffer, histogram, histogramdd),
+    *(index_reduce,),
     *(nonzero_static, renorm, unravel_index, vander, as_strided_scatter),
 )
 _ALSO = (

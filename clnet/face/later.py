@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.arguments import checked
 
-__all__ = ["Later"]
+__all__ = ["attach"]
 
 
-class Later:
+class _Later:
     """A method of tensors that a module has which a training step does without.
 
     Args:
-        module: below ``clnet``.
+        load: gives a module by its name below ``clnet``.
+        module: that name.
         name: the function there.
         public: the method's name.
     """
 
-    def __init__(self, module: str, name: str, public: str) -> None:
-        self._place = module, name, public
+    def __init__(self, load: Callable[[str], Any], module: str, name: str, public: str) -> None:
+        self._load, self._place = load, (module, name, public)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         module, name, public = self._place
-        function = getattr(import_module(f"...{module}", __name__), name)
+        function = getattr(self._load(module), name)
         setattr(Tensor, public, function)
         return function if instance is None else function.__get__(instance)
 
@@ -45,6 +45,17 @@ def sparse_dim(x: Tensor) -> int:
 def dense_dim(x: Tensor) -> int:
     """All axes of a dense tensor."""
     return x.ndim
+
+
+def attach(load: Callable[[str], Any]) -> None:
+    """Give tensors these methods.
+
+    Args:
+        load: gives a module by its name below ``clnet``; the facade's, since nothing below it may
+            import what stands above.
+    """
+    for public, (module, name) in _LATER.items():
+        setattr(Tensor, public, _Later(load, module, name, public))
 
 
 def _of_sparse(name: str) -> Callable[[Tensor], Any]:
@@ -67,8 +78,6 @@ _LATER = {
     "to_sparse_csc": ("sparse", "dense_to_csc"),
     "sparse_mask": ("sparse", "sparse_mask"),
 }
-for _name, (_module, _function) in _LATER.items():
-    setattr(Tensor, _name, Later(_module, _function, _name))
 for _name in _OF_SPARSE.split():
     setattr(Tensor, _name, _of_sparse(_name))
 for _method in (to_dense, sparse_dim, dense_dim):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import erf, prod, sqrt
+from math import ceil, erf, prod, sqrt
 from typing import Any
 
 from .. import ops
@@ -13,6 +13,7 @@ from ..ops.machinery.update import update
 from ..ops.special import approximate_erfinv
 from ..tensor import Tensor
 from ..values.arguments import checked
+from ..values.dtypes import float32
 from ..values.generator import Generator
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "normal_",
     "ones_",
     "orthogonal_",
+    "sparse_",
     "trunc_normal_",
     "uniform_",
     "xavier_normal_",
@@ -293,6 +295,33 @@ def orthogonal_(x: Tensor, gain: float = 1.0, generator: Generator | None = None
     wide = drawn.shape[1] > rows
     q = ops.qr(drawn.T if wide else drawn).Q
     return x.copy_(ops.reshape(q.T if wide else q, x.shape) * gain)
+
+
+@checked
+def sparse_(
+    x: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
+    """Normally distributed numbers, but for a share of each column that is 0 (Martens 2010).
+
+    Args:
+        x: a matrix.
+        sparsity: the share, rounded up to whole elements.
+        std: the numbers' deviation.
+        generator: where the random numbers come from; None: the mode's generator.
+
+    Raises:
+        ShapeError: if it is no matrix.
+        ArgumentError: if the share does not lie in [0, 1].
+    """
+    if x.ndim != 2:
+        raise ShapeError("sparse_", "x is a matrix", x=x.shape)
+    if not 0 <= sparsity <= 1:
+        raise ArgumentError("sparse_", "sparsity lies in [0, 1]", sparsity=sparsity)
+    with no_grad():
+        drawn = ops.empty_like(x).normal_(0, std, generator=generator)
+        keys = ops.empty_like(drawn, dtype=float32).uniform_(generator=generator)
+        rank = ops.argsort(ops.argsort(keys, 0), 0)
+        return x.copy_(ops.where(rank < ceil(sparsity * x.shape[0]), 0.0, drawn))
 
 
 def _kaiming_std(x: Tensor, a: float, mode: str, nonlinearity: str) -> float:

@@ -126,7 +126,7 @@ def refuse_sparse(name: str, *, sparse: bool) -> None:
             name,
             "gradients of tables are dense",
             sparse=sparse,
-            remedy="Leave sparse out: every optimiser takes the dense gradient",
+            remedy="Leave sparse out: every optimiser takes the dense gradient, SparseAdam, too",
         )
 
 

@@ -154,8 +154,13 @@ def masked_scatter_(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 @op(Face.METHOD)
-def fill_diagonal_(x: Tensor, fill_value: float) -> Tensor:
+def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:  # noqa: FBT001, FBT002
     """Overwrite the main diagonal of a matrix with a number; returns the tensor.
+
+    Args:
+        x: ``(m, n)``.
+        fill_value: the number.
+        wrap: below the square at the top goes on with another diagonal, a row after the last.
 
     Raises:
         ShapeError: if it is no matrix.
@@ -163,6 +168,7 @@ def fill_diagonal_(x: Tensor, fill_value: float) -> Tensor:
     if x.ndim != 2:
         raise ShapeError("fill_diagonal_", "x is a matrix", x=x.shape)
     rows, columns = (positions(type(x.detach()), n, x.device) for n in x.shape)
+    rows = rows % (x.shape[1] + 1) if wrap else rows
     here = eq(reshape(rows, (-1, 1)), columns)
     value = to_dtype(x.new_full((), fill_value), x.dtype)
     return overwrite(x, where(here, value, x), "fill_diagonal_")

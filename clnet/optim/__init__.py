@@ -1,7 +1,7 @@
 """Optimisers and learning-rate schedules."""
 
 from . import lr_scheduler, swa_utils
-from .adam import Adam, AdamW
+from .adam import Adam, AdamW, SparseAdam
 from .adamax import Adamax, RAdam
 from .adaptive import Adadelta, Adagrad, NAdam
 from .asgd import ASGD
@@ -28,6 +28,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
 ]

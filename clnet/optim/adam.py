@@ -94,6 +94,59 @@ class AdamW(Adam):
         return _adamw_amsgrad if group["amsgrad"] else _adamw
 
 
+class SparseAdam(DeclaredOptimizer):
+    """Adam that leaves elements whose gradient is 0 as they are, with their moments.
+
+    So rows of an embedding that a batch did not look up stay, as in PyTorch's, whose gradients are
+    sparse; here they are dense. The step is ``lr * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) * m /
+    (sqrt(v) + eps)``.
+
+    Args:
+        params: parameters or groups.
+        lr: learning rate, 0 or more.
+        betas: decay of the two moments, in [0, 1).
+        eps: keeps the quotient finite, 0 or more.
+        maximize: go along the gradient instead of against it.
+
+    Raises:
+        ArgumentError: if a setting is out of range.
+    """
+
+    params: ParamsT
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    maximize: bool = False
+    rates = ("lr", "eps")
+
+    def state_names(self, group: Group) -> tuple[str, ...]:
+        """The two moments."""
+        return ("exp_avg", "exp_avg_sq")
+
+    def settings(self, group: Group, num_steps: int) -> dict[str, float]:
+        """Step size and weights of the moments."""
+        beta1, beta2 = group["betas"]
+        return {
+            "step": group["lr"] * math.sqrt(1 - beta2**num_steps) / (1 - beta1**num_steps),
+            "part1": 1 - beta1,
+            "beta2": beta2,
+            "part2": 1 - beta2,
+        }
+
+    def body(self, group: Group) -> Body:
+        """The only one."""
+        return _sparse_adam
+
+
+def _sparse_adam(
+    p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, eps: Any
+) -> tuple[Any, ...]:
+    there = e.ne(g, 0)
+    first, second = _moments(m, v, g, part1, beta2, part2)
+    moved = p - step * first / (e.sqrt(second) + eps)
+    return tuple(e.where(there, new, old) for new, old in ((moved, p), (first, m), (second, v)))
+
+
 def _adam(
     p: Any, m: Any, v: Any, g: Any, step: Any, part1: Any, beta2: Any, part2: Any, root: Any,
     eps: Any, weight_decay: Any,

@@ -191,3 +191,16 @@ def test_rows_or_columns_are_orthonormal(shape):
     np.testing.assert_allclose(rows @ rows.T, 4 * np.eye(len(rows)), atol=1e-5)
     with pytest.raises(ShapeError, match="x has two axes or more"):
         init.orthogonal_(clnet.zeros(3))
+
+
+def test_sparse_leaves_a_share_of_each_column_0():
+    x = clnet.empty(20, 30)
+    init.sparse_(x, 0.13, std=2.0)
+    host = x.numpy()
+    assert ((host == 0).sum(0) == 3).all()
+    assert 1.8 < host[host != 0].std() < 2.2
+    assert len({tuple(np.flatnonzero(column == 0)) for column in host.T}) > 10
+    with pytest.raises(ShapeError, match="x is a matrix"):
+        init.sparse_(clnet.empty(3), 0.5)
+    with pytest.raises(ArgumentError, match="sparsity lies in"):
+        init.sparse_(clnet.empty(3, 3), 1.5)

@@ -445,3 +445,24 @@ def test_an_eager_step_updates_many_parameters_in_few_launches(optimizer):
         for p, q in zip(together, apart, strict=True):
             np.testing.assert_array_equal(p.detach().numpy(), q.detach().numpy())
     assert max(launches) < 10
+
+
+def test_sparse_adam_moves_what_has_a_gradient():
+    """As PyTorch's with an embedding of sparse gradients."""
+    torch = pytest.importorskip("torch")
+    table = np.random.default_rng(5).standard_normal((6, 3)).astype(np.float32)
+    theirs = torch.nn.Embedding(6, 3, sparse=True)
+    theirs.weight.data = torch.tensor(table.copy())
+    ours = clnet.tensor(table, requires_grad=True)
+    settings = {"lr": 0.05, "betas": (0.8, 0.95), "eps": 1e-3}
+    other = torch.optim.SparseAdam(theirs.parameters(), **settings)
+    mine = clnet.optim.SparseAdam([ours], **settings)
+    for rows in ([0, 2, 2], [2, 5, 1], [0, 0, 1]):
+        other.zero_grad()
+        theirs(torch.tensor(rows)).square().sum().backward()
+        other.step()
+        mine.zero_grad()
+        nn.functional.embedding(clnet.tensor(rows), ours).square().sum().backward()
+        mine.step()
+    np.testing.assert_allclose(ours.detach().numpy(), theirs.weight.detach().numpy(), rtol=2e-6)
+    assert (ours.detach().numpy()[[3, 4]] == table[[3, 4]]).all()
