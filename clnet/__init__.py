@@ -54,6 +54,7 @@ with paused_collector():
     from .device import set_memory_limit as set_memory_limit
     from .device import synchronize as synchronize
     from .face import attribute as _attribute
+    from .face import exchange as _exchange  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from .face import further as _further
     from .face import later as _later_methods
     from .face import storage as _storage
@@ -154,6 +155,11 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{f"sparse_{n}_tensor": ("sparse", f"sparse_{n}_tensor") for n in "coo csr csc".split()},
     "sparse_compressed_tensor": ("sparse", "sparse_compressed_tensor"),
     "spmm": ("sparse", "mm"),
+    "stft": ("fft", "stft"),
+    "istft": ("fft", "istft"),
+    "poisson": ("distributions.discrete", "poisson"),
+    "from_dlpack": ("utils.dlpack", "from_dlpack"),
+    "to_dlpack": ("utils.dlpack", "to_dlpack"),
     **{n: (n, None) for n in "data distributions fft func io sparse special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx".split()},

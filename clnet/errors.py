@@ -88,6 +88,10 @@ class LinAlgError(ClnetError, RuntimeError):
     """A matrix that cannot be inverted or factored; reported as :class:`DataBoundsError`."""
 
 
+class ExchangeError(ClnetError, BufferError):
+    """Memory that cannot be given to, or taken from, another library as it was asked for."""
+
+
 class DeviceError(ClnetError, RuntimeError):
     """A device that is absent, unusable, or not the one the other arguments are on."""
 

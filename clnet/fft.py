@@ -1,4 +1,4 @@
-"""``clnet.fft``: discrete Fourier transforms, in PyTorch's names."""
+"""``clnet.fft``: discrete Fourier transforms, whole and of parts of signals, in PyTorch's names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from math import prod, sqrt
 from typing import Any
 
 from .creation import arange
-from .errors import ArgumentError, DtypeError
-from .ops import conj, movedim, narrow, pad, roll
+from .errors import ArgumentError, DtypeError, ShapeError
+from .ops import conj, index_add, movedim, narrow, pad, roll, view_as_real
 from .ops.fourier import of_real, to_real, transform
+from .ops.parts import complex_of
 from .ops.shape import to_dtype
 from .tensor import Tensor
+from .values import mode
 from .values.arguments import checked
 from .values.dtypes import DType, complex64, complex128, float32
 from .values.shapes import normalize_dim
@@ -381,3 +383,165 @@ def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:  # noqa: A002
 def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:  # noqa: A002
     """The inverse of :func:`fftshift`."""
     return _shifted("ifftshift", input, dim, back=True)
+
+
+# Spectra of parts of a signal.
+
+
+def _window(
+    name: str, window: Tensor | None, n_fft: int, win_length: int | None, like: Tensor
+) -> Tensor | None:
+    """A window in the middle of ``n_fft`` elements; None: all ones."""
+    length = n_fft if win_length is None else win_length
+    if not 0 < length <= n_fft:
+        raise ArgumentError(name, "win_length lies in [1, n_fft]", win_length=length, n_fft=n_fft)
+    if window is not None and window.shape != (length,):
+        raise ShapeError(name, "window is (win_length,)", window=window.shape, win_length=length)
+    if length == n_fft:
+        return window
+    kind = like.dtype.real if like.dtype.is_complex else like.dtype
+    shape = like.new_ones(length, dtype=kind) if window is None else window
+    left = (n_fft - length) // 2
+    return pad(shape, (left, n_fft - length - left))
+
+
+def _lengthened(x: Tensor, count: int, mode: str) -> Tensor:
+    if x.dtype.is_complex:
+        return complex_of(_lengthened(x.real, count, mode), _lengthened(x.imag, count, mode))
+    return pad(x.unsqueeze(1), (count, count), mode).squeeze(1)
+
+
+def _hop(name: str, n_fft: int, hop_length: int | None) -> int:
+    hop = n_fft // 4 if hop_length is None else hop_length
+    if n_fft < 1 or hop < 1:
+        raise ArgumentError(name, "n_fft and hop_length are above 0", n_fft=n_fft, hop_length=hop)
+    return hop
+
+
+@checked
+def stft(
+    input: Tensor,  # noqa: A002
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,  # noqa: FBT001, FBT002
+    pad_mode: str = "reflect",
+    normalized: bool = False,  # noqa: FBT001, FBT002
+    onesided: bool | None = None,  # noqa: FBT001
+    return_complex: bool | None = None,  # noqa: FBT001
+    align_to_window: bool | None = None,  # noqa: FBT001
+) -> Tensor:
+    """Fourier transforms of overlapping parts of a signal, each times a window.
+
+    Args:
+        input: signals, ``(t,)`` or ``(b, t)``.
+        n_fft: the length of a part.
+        hop_length: from one part to the next; None: ``n_fft // 4``.
+        win_length: of the window, which stands in a part's middle; None: ``n_fft``.
+        window: ``(win_length,)``; None: ones.
+        center: parts are centred at multiples of the hop: the signal is padded at both ends.
+        pad_mode: with what, as for ``pad``.
+        normalized: divide by ``sqrt(n_fft)``.
+        onesided: only the first ``n_fft // 2 + 1`` frequencies; None: of real signals.
+        return_complex: complex numbers, else pairs along a last axis; must be given for real ones.
+        align_to_window: None or False.
+
+    Returns:
+        ``(frequencies, parts)``, behind ``b``.
+
+    Raises:
+        ShapeError: if the signal is shorter than a part, or shapes do not fit.
+        ArgumentError: if a setting is out of range, or ``return_complex`` is missing.
+    """
+    hop = _hop("stft", n_fft, hop_length)
+    wide = input.dtype.is_complex or (window is not None and window.dtype.is_complex)
+    if return_complex is None and not wide:
+        hint = "Say return_complex=True"
+        raise ArgumentError("stft", "return_complex is given for real signals", remedy=hint)
+    if align_to_window:
+        raise ArgumentError("stft", "align_to_window is None or False", align_to_window=True)
+    if input.ndim not in (1, 2):
+        raise ShapeError("stft", "the signal is (t,) or (b, t)", input=input.shape)
+    shape = _window("stft", window, n_fft, win_length, input)
+    x = input.reshape(1, -1) if input.ndim == 1 else input
+    if center:
+        x = _lengthened(x, n_fft // 2, pad_mode)
+    if x.shape[-1] < n_fft:
+        raise ShapeError("stft", "the signal holds a part", input=input.shape, n_fft=n_fft)
+    parts = x.unfold(-1, n_fft, hop)
+    parts = parts if shape is None else parts * shape
+    half = not wide if onesided is None else onesided
+    if half and wide:
+        raise ArgumentError("stft", "onesided goes with real signals", dtype=input.dtype)
+    y = (rfft if half else fft)(parts, norm="ortho" if normalized else None).transpose(-1, -2)
+    y = y if input.ndim == 2 else y.squeeze(0)
+    return y if return_complex is None or return_complex else view_as_real(y.contiguous())
+
+
+@checked
+def istft(
+    input: Tensor,  # noqa: A002
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,  # noqa: FBT001, FBT002
+    normalized: bool = False,  # noqa: FBT001, FBT002
+    onesided: bool | None = None,  # noqa: FBT001
+    length: int | None = None,
+    return_complex: bool = False,  # noqa: FBT001, FBT002
+) -> Tensor:
+    """The signal of which :func:`stft` gave this, by least squares (Griffin, Lim 1984).
+
+    Args:
+        input: complex, ``(frequencies, parts)``, or with ``b`` in front.
+        n_fft: as :func:`stft`'s, and so all others.
+        hop_length: as there.
+        win_length: as there.
+        window: as there.
+        center: as there.
+        normalized: as there.
+        onesided: None: if there are fewer than ``n_fft`` frequencies.
+        length: of the signal; None: as far as the parts reach.
+        return_complex: the signal is complex; of all frequencies then, and no half.
+
+    Returns:
+        ``(t,)``, or ``(b, t)``.
+
+    Raises:
+        ShapeError: if the frequencies are not those of ``n_fft``.
+        ArgumentError: if the windows leave a place of the signal out.
+    """
+    hop = _hop("istft", n_fft, hop_length)
+    half = input.shape[-2] != n_fft if onesided is None else onesided
+    if not input.dtype.is_complex or input.ndim not in (2, 3):
+        hint = "Take view_as_complex(x)"
+        raise DtypeError("istft", "it takes complex (b, f, t)", dtype=input.dtype, remedy=hint)
+    if input.shape[-2] != (n_fft // 2 + 1 if half else n_fft):
+        law = "there are n_fft frequencies, or n_fft // 2 + 1"
+        raise ShapeError("istft", law, input=input.shape, n_fft=n_fft)
+    x = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(-1, -2)
+    norm = "ortho" if normalized else None
+    if return_complex:
+        parts = ifft(x, norm=norm)
+    else:  # of all frequencies, the first half says it
+        parts = irfft(narrow(x, -1, 0, n_fft // 2 + 1), n_fft, norm=norm)
+    shape = _window("istft", window, n_fft, win_length, parts)
+    shape = parts.new_ones(n_fft, dtype=input.dtype.real) if shape is None else shape
+    batch, count, _ = parts.shape
+    whole = n_fft + hop * (count - 1)
+    first = arange(count, device=input.device).reshape(-1, 1) * hop
+    places = (first + arange(n_fft, device=input.device)).reshape(-1)
+    flat = (parts * shape).reshape(batch, -1)
+    y = index_add(flat.new_zeros(batch, whole), 1, places, flat)
+    square = (shape * shape).expand(count, n_fft).reshape(-1)
+    weight = index_add(square.new_zeros(whole), 0, places, square)
+    start = n_fft // 2 if center else 0
+    end = whole - start if length is None else min(start + length, whole)
+    y, weight = y[:, start:end], weight[start:end]
+    if mode.current().tracer is None and bool((weight.abs() < 1e-11).any()):
+        raise ArgumentError("istft", "windows reach every place of the signal", hop_length=hop)
+    y = y / weight
+    y = y if length is None or y.shape[-1] == length else pad(y, (0, length - y.shape[-1]))
+    return y if input.ndim == 3 else y.squeeze(0)

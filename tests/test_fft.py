@@ -7,8 +7,9 @@ import pytest
 
 import clnet
 from clnet.autograd import gradcheck, gradgradcheck
-from clnet.errors import ArgumentError, DtypeError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.ops import fourier
+from tests.answers import torch
 from tests.ops.test_parts import numbers
 
 pytestmark = pytest.mark.device
@@ -142,3 +143,66 @@ def test_errors():
         clnet.fft.fftn(x, (2, 2), (1,))
     with pytest.raises(ArgumentError, match=r"^fftfreq: n is above 0"):
         clnet.fft.fftfreq(0)
+
+
+SIGNAL = np.random.default_rng(8).standard_normal((2, 50)).astype(np.float32)
+WINDOW = (np.hanning(10) + 0.1).astype(np.float32)
+PARTS = [
+    {"n_fft": 16},
+    {"n_fft": 15, "hop_length": 5, "win_length": 10, "window": WINDOW, "onesided": False},
+    {"n_fft": 16, "imag": True},
+    {"n_fft": 16, "center": False, "normalized": True, "window": np.hanning(18)[1:-1]},
+]
+
+
+def spoken(library, settings):
+    return {k: library.tensor(v) if k == "window" else v for k, v in settings.items()}
+
+
+@pytest.mark.filterwarnings("ignore:.*window was not provided|.*shorter than the length")
+@pytest.mark.parametrize("settings", PARTS)
+def test_spectra_of_parts(settings):
+    settings = dict(settings)
+    signal = SIGNAL * (1 + 0.5j) if settings.pop("imag", False) else SIGNAL
+    signal = signal.astype(np.result_type(signal.real.dtype, signal.dtype))
+    x, other = clnet.tensor(signal), torch.tensor(signal)
+    mine, theirs = spoken(clnet, settings), spoken(torch, settings)
+    found = clnet.stft(x, return_complex=True, **mine)
+    expected = torch.stft(other, return_complex=True, **theirs)
+    close(found, expected.numpy())
+    assert clnet.equal(x[0].stft(return_complex=False, **mine)[..., 1], found[0].imag)
+    if "hop_length" in settings:  # the window leaves ends out
+        with pytest.raises(ArgumentError, match="windows reach every place"):
+            clnet.istft(found, **{**mine, "hop_length": 11})
+        return
+    for length in (None, 40, 60):
+        back = torch.istft(expected, length=length, **theirs).numpy()
+        close(clnet.istft(found, length=length, **mine), back, scale=4)
+
+
+def test_gradients_of_spectra_of_parts():
+    x = clnet.tensor(SIGNAL[0, :20].astype(np.float64), requires_grad=True)
+
+    def there_and_back(x):
+        spectrum = clnet.stft(x, 8, hop_length=2, return_complex=True)
+        return clnet.istft(spectrum * spectrum.abs(), 8, hop_length=2)
+
+    assert gradcheck(there_and_back, (x,))
+
+
+def test_spectra_of_parts_refuse():
+    x = clnet.tensor(SIGNAL)
+    with pytest.raises(ArgumentError, match="return_complex is given for real signals"):
+        clnet.stft(x, 16)
+    with pytest.raises(ArgumentError, match="onesided goes with real signals"):
+        clnet.stft(clnet.complex(x, x), 16, onesided=True)
+    with pytest.raises(ShapeError, match="the signal holds a part"):
+        clnet.stft(x, 64, center=False, return_complex=True)
+    with pytest.raises(ShapeError, match=r"window is \(win_length,\)"):
+        clnet.stft(x, 16, window=clnet.ones(4), return_complex=True)
+    with pytest.raises(ArgumentError, match="win_length lies in"):
+        clnet.stft(x, 16, win_length=17, return_complex=True)
+    with pytest.raises(DtypeError, match="it takes complex"):
+        clnet.istft(x, 16)
+    with pytest.raises(ShapeError, match="there are n_fft frequencies"):
+        clnet.istft(clnet.complex(x, x), 16)

@@ -12,6 +12,8 @@ from .. import ops
 from ..creation import arange
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values import mode
+from ..values.generator import Generator
 from . import constraint
 from .constraint import Constraint
 from .distribution import Distribution, broadcast
@@ -305,6 +307,21 @@ class Poisson(Distribution):
         """``x log(rate) - rate - log(x!)``."""
         self._validate_sample(value)
         return ops.xlogy(value, self.rate) - self.rate - (value + 1).lgamma()
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:  # noqa: A002 - PyTorch's
+    """Counts of events that come at rates, one for each element.
+
+    Args:
+        input: the rates, 0 or more; floating.
+        generator: where the random numbers come from; None: the mode's generator.
+
+    Returns:
+        The shape and dtype of ``input``.
+    """
+    chosen = {} if generator is None else {"generator": generator}
+    with mode.using(grad=False, **chosen):
+        return Poisson(input, validate_args=False).draw(())
 
 
 class Categorical(Distribution):

@@ -72,6 +72,8 @@ _OF_SPARSE = (
     "coalesce indices values is_coalesced crow_indices col_indices ccol_indices row_indices"
 )
 _LATER = {
+    "stft": ("fft", "stft"),
+    "istft": ("fft", "istft"),
     "to_sparse": ("sparse", "dense_to_sparse"),
     "to_sparse_coo": ("sparse", "dense_to_coo"),
     "to_sparse_csr": ("sparse", "dense_to_csr"),

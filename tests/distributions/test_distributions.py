@@ -378,3 +378,11 @@ def test_distributions_are_compiled():
 def test_they_are_shown():
     assert repr(ours.Poisson(2.0)) == f"Poisson(rate: {clnet.tensor(2.0)})"
     assert repr(ours.Independent(ours.Poisson(clnet.ones(2)), 1)).startswith("Independent(Poisson(")
+
+
+def test_poisson_draws_for_each_rate():
+    rates = clnet.tensor([0.0, 0.7, 40.0]).expand(3000, 3)
+    drawn = clnet.poisson(rates, clnet.Generator().manual_seed(4))
+    assert (drawn.dtype, drawn.shape) == (clnet.float32, (3000, 3))
+    assert (abs(drawn.numpy().mean(0) - [0, 0.7, 40]) <= 5 * np.sqrt([0, 0.7, 40]) / 50).all()
+    assert clnet.equal(drawn, clnet.poisson(rates, clnet.Generator().manual_seed(4)))

@@ -1,0 +1,114 @@
+"""Memory that other libraries look at: DLPack and Python's buffers.
+
+A CPU device's memory is the host's: what is given away there is a view, read-only, which keeps the
+tensor's memory until the other library lets go. Of other devices it is a copy.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from ..device import DeviceKind
+from ..device import device as open_device
+from ..errors import ExchangeError
+from ..tensor import Tensor
+
+__all__ = ["host_view"]
+
+HOST = (1, 0)
+"""DLPack's name of host memory: its code of CPUs, and the first of them."""
+
+
+def host_view(op_name: str, x: Tensor, *, copy: bool | None = None) -> np.ndarray:
+    """The elements in host memory: a read-only view where they lie there, else a copy.
+
+    Args:
+        op_name: for the errors.
+        x: off the tape.
+        copy: True: a copy in any case; False: none.
+
+    Raises:
+        ExchangeError: if it is on the tape, or no copy is allowed and one is needed.
+    """
+    if x.requires_grad:
+        law, hint = "what leaves clnet is off the tape", "Use x.detach()"
+        raise ExchangeError(op_name, law, shape=x.shape, remedy=hint)
+    if copy or x.device.traits.kind is not DeviceKind.CPU:
+        if copy is False:
+            law = "the device's memory is not the host's, so it is copied"
+            raise ExchangeError(op_name, law, device=x.device.name, remedy="Leave copy out")
+        return x.numpy()
+    with ExitStack() as stack:
+        view = stack.enter_context(x.map())
+        weakref.finalize(view, stack.pop_all().close)
+    return view
+
+
+def to_dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule of the elements in host memory; the device has written them.
+
+    Args:
+        self: off the tape.
+        stream: None: host memory has no streams.
+        max_version: of DLPack that is understood; before 1.0 nothing can be read-only, so that it
+            is a copy.
+        dl_device: None, or that of host memory.
+        copy: True: a copy in any case; False: none.
+
+    Raises:
+        ExchangeError: if a copy is needed and not allowed, the dtype is none of DLPack's, or
+            another device is asked for.
+    """
+    if stream is not None or dl_device not in (None, HOST):
+        law = "elements are given away in host memory"
+        raise ExchangeError("__dlpack__", law, stream=stream, dl_device=dl_device)
+    old = max_version is None or max_version[0] < 1
+    if old and copy is False:
+        law = "memory that may be written to is a copy"
+        hint = "Ask for version 1.0, which knows what is read-only"
+        raise ExchangeError("__dlpack__", law, max_version=max_version, remedy=hint)
+    host = host_view("__dlpack__", self, copy=copy or old or None if copy is not False else False)
+    try:
+        return host.__dlpack__() if old else host.__dlpack__(max_version=max_version)
+    except BufferError as error:
+        law = f"DLPack has such numbers: {error}"
+        raise ExchangeError("__dlpack__", law, dtype=self.dtype, remedy="Convert it") from None
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Host memory: ``(1, 0)``."""
+    return HOST
+
+
+def buffer(self: Tensor, flags: int, /) -> memoryview:
+    """The elements as a buffer (from Python 3.12 on ``memoryview(x)``); read-only."""
+    host: Any = host_view("memoryview", self)
+    return memoryview(host)
+
+
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The array API's name of ``to``.
+
+    Raises:
+        ExchangeError: if a stream is given.
+    """
+    if stream is not None:
+        raise ExchangeError("to_device", "queues have an order of their own", stream=stream)
+    return self.to(device=open_device(device))
+
+
+Tensor.__dlpack__ = to_dlpack  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
+Tensor.__dlpack_device__ = dlpack_device  # pyright: ignore[reportAttributeAccessIssue]
+Tensor.__buffer__ = buffer  # pyright: ignore[reportAttributeAccessIssue]
+Tensor.to_device = to_device  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,102 @@
+"""Memory given to other libraries and taken from them: DLPack, buffers, pickles."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, ExchangeError
+from clnet.utils import dlpack
+from tests.answers import torch
+
+pytestmark = pytest.mark.device
+
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64", "complex64")
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_both_ways_with_numpy(name):
+    host = np.arange(6).reshape(2, 3).astype(name)
+    x = clnet.from_dlpack(host)
+    assert (x.shape, x.dtype.name) == ((2, 3), name)
+    np.testing.assert_array_equal(np.from_dlpack(x), host)
+    np.testing.assert_array_equal(np.from_dlpack(x.T), host.T)
+
+
+def test_memory_of_a_cpu_device_is_given_away_without_a_copy():
+    x = clnet.arange(6.0)
+    view = np.from_dlpack(x)
+    assert not view.flags.writeable
+    copied = np.from_dlpack(x, copy=True)
+    x.add_(1)
+    clnet.synchronize()
+    if x.device.type == "cpu":
+        assert view.tolist() == [1, 2, 3, 4, 5, 6]
+        assert np.from_dlpack(x, copy=False).tolist() == view.tolist()
+    assert copied.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_was_given_away_outlives_its_tensor():
+    view = np.from_dlpack(clnet.arange(1000.0))
+    gc.collect()
+    others = [clnet.zeros(1000) for _ in range(8)]  # would take the memory, had it come back
+    clnet.synchronize()
+    assert view.tolist() == np.arange(1000.0).tolist()
+    assert len(others) == 8
+
+
+def test_both_ways_with_pytorch():
+    x = clnet.arange(6.0).reshape(2, 3)
+    theirs = torch.from_dlpack(x)
+    assert theirs.tolist() == x.tolist()
+    assert clnet.from_dlpack(theirs * 2).tolist() == (x * 2).tolist()
+    assert clnet.from_dlpack(theirs.bfloat16()).dtype is clnet.bfloat16
+    assert torch.utils.dlpack.from_dlpack(dlpack.to_dlpack(x)).tolist() == x.tolist()
+
+
+def test_tensors_of_clnet_are_shared():
+    x = clnet.ones(2)
+    shared, copied = clnet.from_dlpack(x), clnet.from_dlpack(x, copy=True)
+    x.zero_()
+    assert (shared.tolist(), copied.tolist()) == ([0, 0], [1, 1])
+    assert clnet.from_dlpack(x, copy=False).tolist() == [0, 0]
+
+
+def test_what_cannot_be_exchanged_is_refused():
+    x = clnet.ones(2)
+    with pytest.raises(ExchangeError, match=r"off the tape.*Use x.detach"):
+        np.from_dlpack(clnet.ones(2, requires_grad=True))
+    with pytest.raises(BufferError, match="memory of other libraries is copied"):
+        clnet.from_dlpack(np.ones(2), copy=False)
+    with pytest.raises(ExchangeError, match="an object with __dlpack__"):
+        clnet.from_dlpack(3)
+    with pytest.raises(ExchangeError, match="DLPack has such numbers"):
+        np.from_dlpack(x.bfloat16())
+    with pytest.raises(ExchangeError, match="given away in host memory"):
+        x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(ExchangeError, match="may be written to is a copy"):
+        x.__dlpack__(copy=False)
+    with pytest.raises(ExchangeError, match="an order of their own"):
+        x.to_device("cpu", stream=1)
+
+
+def test_buffers_and_devices():
+    x = clnet.arange(6.0).reshape(2, 3)
+    assert x.__dlpack_device__() == (1, 0)
+    assert x.__buffer__(0).tolist() == x.tolist()
+    assert x.to_device(x.device) is x
+    assert clnet.asarray(memoryview(np.ones((2, 2)))).tolist() == [[1, 1], [1, 1]]
+
+
+def test_pickles_are_opened_on_the_current_device():
+    x = clnet.arange(3.0, requires_grad=True)
+    text = pickle.dumps(x)
+    with clnet.device(str(x.device)):
+        opened = pickle.loads(text)
+    assert (opened.tolist(), opened.requires_grad) == ([0, 1, 2], True)
+    with pytest.raises(ArgumentError):
+        clnet.device("no such device")
