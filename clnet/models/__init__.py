@@ -1,10 +1,13 @@
 """Networks by family, with torchvision's names and ``state_dict`` keys where it has them."""
 
 from .alexnet import AlexNet, alexnet
+from .bert import Bert, BertConfig, bert_base
 from .cifar_resnet import CifarResNet, resnet14, resnet14_bn, resnet20, resnet56
 from .cnn import CNN
 from .convnext import ConvNeXt, convnext_base, convnext_small, convnext_tiny
+from .dcgan import DCGANDiscriminator, DCGANGenerator
 from .densenet import DenseNet, densenet121
+from .diffusion import DiffusionUNet
 from .ece408 import ECE408, ece408
 from .efficientnet import (
     EfficientNet,
@@ -17,6 +20,8 @@ from .efficientnet import (
 from .gpt import GPT, gpt, gpt2
 from .language import LSTMLanguageModel, lstm_language_model
 from .lenet import LeNet
+from .llama import Llama, LlamaConfig, llama2_7b, llama3_8b
+from .mixer import MLPMixer, mixer_b16, mixer_s16
 from .mlp import MLP
 from .mnasnet import MNASNet, mnasnet1_0
 from .mobilenet import MobileNetV2, mobilenet_v2
@@ -45,7 +50,10 @@ from .shi import (
 )
 from .shufflenet import ShuffleNetV2, shufflenet_v2_x0_5, shufflenet_v2_x1_0
 from .squeezenet import SqueezeNet, squeezenet1_0, squeezenet1_1
+from .tagger import GRUTagger, gru_tagger
+from .translator import Translator, translator
 from .unet import UNet, unet
+from .vae import VAE, vae_loss
 from .vgg import VGG, vgg11, vgg11_bn, vgg13, vgg13_bn, vgg16, vgg16_bn, vgg19, vgg19_bn
 from .vision_transformer import VisionTransformer, vit_b_16, vit_b_32, vit_l_16
 
@@ -55,14 +63,24 @@ __all__ = [
     "GPT",
     "MLP",
     "SHI_NETWORKS",
+    "VAE",
     "VGG",
     "AlexNet",
+    "Bert",
+    "BertConfig",
     "CifarResNet",
     "ConvNeXt",
+    "DCGANDiscriminator",
+    "DCGANGenerator",
     "DenseNet",
+    "DiffusionUNet",
     "EfficientNet",
+    "GRUTagger",
     "LSTMLanguageModel",
     "LeNet",
+    "Llama",
+    "LlamaConfig",
+    "MLPMixer",
     "MNASNet",
     "MobileNetV2",
     "MobileNetV3",
@@ -70,11 +88,13 @@ __all__ = [
     "ShiNetwork",
     "ShuffleNetV2",
     "SqueezeNet",
+    "Translator",
     "UNet",
     "VisionTransformer",
     "alexnet",
     "alexnet_r",
     "alexnet_s",
+    "bert_base",
     "convnext_base",
     "convnext_small",
     "convnext_tiny",
@@ -89,7 +109,12 @@ __all__ = [
     "fcn_s",
     "gpt",
     "gpt2",
+    "gru_tagger",
+    "llama2_7b",
+    "llama3_8b",
     "lstm_language_model",
+    "mixer_b16",
+    "mixer_s16",
     "mnasnet1_0",
     "mobilenet_v2",
     "mobilenet_v3_large",
@@ -111,7 +136,9 @@ __all__ = [
     "shufflenet_v2_x1_0",
     "squeezenet1_0",
     "squeezenet1_1",
+    "translator",
     "unet",
+    "vae_loss",
     "vgg11",
     "vgg11_bn",
     "vgg13",
