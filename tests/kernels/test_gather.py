@@ -172,10 +172,10 @@ def test_put_along_keeps_the_last_one(shape, picked, dim, shaped):
 
 @both_shapes
 def test_gather_along_takes_any_strides(shaped):
-    x, index = RNG.normal(size=(4, 6)).astype(np.float32), RNG.integers(-6, 6, (5, 4))
+    x, index = RNG.normal(size=(4, 6)).astype(np.float32), RNG.integers(0, 6, (5, 4))
     y = poisoned((4, 5))
     transposed = on_device(index).view((4, 5), (1, 4))
-    run(gather_along(shaped(device()), y, on_device(x), transposed, dim=1, wrap=True))
+    run(gather_along(shaped(device()), y, on_device(x), transposed, dim=1))
     np.testing.assert_array_equal(y.numpy(), np.take_along_axis(x, index.T, 1))
 
 

@@ -157,7 +157,7 @@ __kernel void gather_row_elements(...)
     }
 }
 </%def>
-<%def name="gather_along(ctype, index_type, ndim, missing, wrap, check)">
+<%def name="gather_along(ctype, index_type, ndim, missing, check)">
 ${faults.define(check)}
 __kernel void gather_along(...)
 {
@@ -165,14 +165,14 @@ __kernel void gather_along(...)
     if (i < n) {
         ${strided.locate(ndim, "i", ("x", "index"))}
         ${index_type} at = index[index_offset + at_index];
-        ${checked(index_type, wrap)}
-        ${faults.index(check, wrap, "i", "true")}
+        ${checked(index_type, False)}
+        ${faults.index(check, False, "i", "true")}
         x += x_offset + at_x;
         y[y_offset + i] = inside ? x[(int)at * x_step] : (${ctype})${missing};
     }
 }
 </%def>
-<%def name="scatter_lines(ctype, index_type, ndim, wrap, add, check)">
+<%def name="scatter_lines(ctype, index_type, ndim, add, check)">
 ${faults.define(check)}
 __kernel void scatter_lines(...)
 {
@@ -185,15 +185,15 @@ __kernel void scatter_lines(...)
         index += index_offset + at_index;
         for (int i = 0; i < n; ++i) {
             ${index_type} at = index[i * index_step];
-            ${checked(index_type, wrap)}
-            ${faults.index(check, wrap, "at_index + i * index_step", "true")}
+            ${checked(index_type, False)}
+            ${faults.index(check, False, "at_index + i * index_step", "true")}
             if (inside)
                 y[(int)at * y_step] ${"+=" if add else "="} x[i * index_step];
         }
     }
 }
 </%def>
-<%def name="keys_along(index_type, ndim, wrap, check)">
+<%def name="keys_along(index_type, ndim, check)">
 ${faults.define(check)}
 __kernel void keys_along(...)
 {
@@ -201,8 +201,8 @@ __kernel void keys_along(...)
     if (i < n) {
         ${strided.locate(ndim, "i", ("x", "index"))}
         ${index_type} at = index[index_offset + at_index];
-        ${checked(index_type, wrap)}
-        ${faults.index(check, wrap, "i", "true")}
+        ${checked(index_type, False)}
+        ${faults.index(check, False, "i", "true")}
         keys[keys_offset + i] = inside ? at_x + (int)at * x_step : last;
         order[order_offset + i] = i;
     }

@@ -140,7 +140,6 @@ def gather_along(
     index: Array,
     *,
     dim: int,
-    wrap: bool = False,
     check: Check | None = None,
 ) -> list[Launch]:
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` with the index at ``dim``.
@@ -151,7 +150,6 @@ def gather_along(
         x: as many axes, any strides; sizes at least the index's, but for ``dim``.
         index: any strides, int32 or int64.
         dim: the axis that is indexed.
-        wrap: negative indices count from the end.
         check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
@@ -162,7 +160,7 @@ def gather_along(
     shape, x_strides, index_strides = _along(index, x.strides, dim)
     params = joined(
         by_name("ctype index_type ndim", y.dtype.moved_as, index.dtype.ctype, len(shape)),
-        by_name("missing wrap check", _missing(y.dtype), wrap, check is not None),
+        by_name("missing check", _missing(y.dtype), check is not None),
     )
     return [
         _ALONG.launch(
@@ -186,7 +184,6 @@ def gather_along_gradient(
     index: Array,
     *,
     dim: int,
-    wrap: bool = False,
     check: Check | None = None,
 ) -> list[Launch]:
     """Each element of ``gx``: the sum of those of ``gy`` whose index picked it, in fixed order.
@@ -197,7 +194,6 @@ def gather_along_gradient(
         gy: the shape of ``index``, dense.
         index: dense, int32 or int64.
         dim: the axis that is indexed.
-        wrap: negative indices count from the end.
         check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
@@ -205,7 +201,7 @@ def gather_along_gradient(
     """
     if gx.size == 0 or index.size == 0:
         return fill(target, gx, 0)
-    return _scatter(target, gx, gy, index, dim=dim, wrap=wrap, add=True, check=check)
+    return _scatter(target, gx, gy, index, dim=dim, add=True, check=check)
 
 
 def put_along(
@@ -215,7 +211,6 @@ def put_along(
     index: Array,
     *,
     dim: int,
-    wrap: bool = False,
     check: Check | None = None,
 ) -> list[Launch]:
     """``y[..., index[..., i, ...], ...] = x[..., i, ...]`` at ``dim``; the last one stays.
@@ -226,7 +221,6 @@ def put_along(
         x: the shape of ``index``, dense.
         index: dense, int32 or int64; sizes at most those of ``y``, but for ``dim``.
         dim: the axis that is indexed.
-        wrap: negative indices count from the end.
         check: what an index out of range is reported as; None: it is not reported.
 
     Returns:
@@ -234,7 +228,7 @@ def put_along(
     """
     if y.size == 0 or index.size == 0:
         return []
-    return _scatter(target, y, x, index, dim=dim, wrap=wrap, add=False, check=check)
+    return _scatter(target, y, x, index, dim=dim, add=False, check=check)
 
 
 def fold_indices(
@@ -288,7 +282,6 @@ def _scatter(
     index: Array,
     *,
     dim: int,
-    wrap: bool,
     add: bool,
     check: Check | None,
 ) -> list[Launch]:
@@ -304,10 +297,10 @@ def _scatter(
         zeros = fill(target, y, 0) if add else []
         return [
             *zeros,
-            _scatter_lines(target, y, x, index, lines, dim=dim, wrap=wrap, add=add, check=check),
+            _scatter_lines(target, y, x, index, dim=dim, add=add, check=check),
         ]
     memory, n = Scratch(y.device), index.size
-    runs = _sorted_along(target, memory, y, index, dim=dim, wrap=wrap, check=check)
+    runs = _sorted_along(target, memory, y, index, dim=dim, check=check)
     flat = y.view((1, y.size, 1), (y.size, 1, 1))
     picked = x.view((1, n, 1), (n, 1, 1))
     finish = segment_sum if add else segment_last
@@ -319,10 +312,8 @@ def _scatter_lines(
     y: Array,
     x: Array,
     index: Array,
-    lines: int,
     *,
     dim: int,
-    wrap: bool,
     add: bool,
     check: Check | None,
 ) -> Launch:
@@ -333,10 +324,11 @@ def _scatter_lines(
         others(index.shape), [others(y.strides), others(index.strides)]
     )
     length = index.shape[dim]
+    lines = index.size // length
     params = joined(
         by_name("ctype", y.dtype.ctype if add else y.dtype.moved_as),
         by_name("index_type ndim", index.dtype.ctype, len(shape)),
-        by_name("wrap add check", wrap, add, check is not None),
+        by_name("add check", add, check is not None),
     )
     args = joined(
         by_name("lines n limit", lines, length, y.shape[dim]),
@@ -360,15 +352,13 @@ def _sorted_along(
     index: Array,
     *,
     dim: int,
-    wrap: bool,
     check: Check | None,
 ) -> Sorted:
     n = index.size
     keys, order = Array.scratch(memory, (n,), int32), Array.scratch(memory, (n,), int32)
     shape, y_strides, index_strides = _along(index, y.strides, dim)
-    how = (index.dtype.ctype, len(shape), wrap, check is not None)
     launch = _KEYS_ALONG.launch(
-        by_name("index_type ndim wrap check", *how),
+        by_name("index_type ndim check", index.dtype.ctype, len(shape), check is not None),
         joined(
             by_name("n limit x_step last", n, y.shape[dim], y.strides[dim], y.size),
             by_name("size_{d} x_stride_{d} index_stride_{d}", shape, y_strides, index_strides),
