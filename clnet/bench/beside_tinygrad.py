@@ -23,7 +23,7 @@ from ..device import Device, device
 from ..errors import ArgumentError
 from ..kernels.gemm import gemm
 from . import tinygrad_peer
-from .contestant import Ours
+from .side import Ours
 from .timing import seconds, settle
 from .workload import WORKLOADS, check_counts
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from . import paper
-from .contestant import TORCH_MODES
+from .side import TORCH_MODES
 
 _COLORS = {"clnet": "#3b76b8", "paper": "#b9bec9"}
 _PEER_COLORS = ("#d9822b", "#e8b27a", "#a85d14", "#7a3f08")

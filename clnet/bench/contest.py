@@ -15,8 +15,8 @@ from ..device import Device, max_memory_allocated, reset_peak_memory_stats
 from ..errors import ArgumentError
 from ..profiling import measured_limits, profile
 from ..profiling.startup import peak_resident_bytes
-from .contestant import Contestant, Ours, Theirs
 from .peer import Peer, peer_on
+from .side import Ours, Side, Theirs
 from .timing import settle
 from .workload import Workload
 
@@ -129,7 +129,7 @@ class _Entered:
         peaks: by mode, the most device memory in use in its step, on a GPU.
     """
 
-    sides: dict[str, Contestant]
+    sides: dict[str, Side]
     refused: dict[str, str] = field(default_factory=dict[str, str])
     peaks: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -289,12 +289,12 @@ def _enter(
         entered.peaks[torch_mode] = peak - held
 
 
-def _stepped(side: Contestant) -> np.ndarray:
+def _stepped(side: Side) -> np.ndarray:
     side.step()
     return side.result()
 
 
-def _take_turns(sides: dict[str, Contestant], seconds: float) -> dict[str, list[float]]:
+def _take_turns(sides: dict[str, Side], seconds: float) -> dict[str, list[float]]:
     """Seconds of a step in each turn of each side; a turn is a block of steps."""
     steps: dict[str, int] = {}
     for name, side in sides.items():
@@ -310,7 +310,7 @@ def _take_turns(sides: dict[str, Contestant], seconds: float) -> dict[str, list[
     return turns
 
 
-def _turn(side: Contestant, steps: int) -> float:
+def _turn(side: Side, steps: int) -> float:
     settle()
     if steps > 1:  # wakes the threads that run it; a long step does not notice
         side.step()

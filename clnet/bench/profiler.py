@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from ..device import Device, Watch, device
 from ..profiling import profile
 from ..profiling.table import duration
-from .contestant import Ours
+from .side import Ours
 from .timing import seconds
 from .workload import WORKLOADS, Workload, chosen
 

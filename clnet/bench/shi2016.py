@@ -20,7 +20,7 @@ from ..device import DeviceKind, device
 from ..errors import ArgumentError, ClnetError, shortened
 from ..profiling.table import aligned, size
 from . import chart, contest, paper
-from .contestant import TORCH_MODES
+from .side import TORCH_MODES
 from .workload import WORKLOADS, chosen
 
 _WORKER = """

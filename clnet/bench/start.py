@@ -26,7 +26,7 @@ from typing import Any
 from ..device import device
 from ..profiling.startup import seconds_since_process_start
 from ..profiling.table import aligned
-from .contestant import Ours
+from .side import Ours
 from .workload import OTHERS, WORKLOADS, chosen
 
 _WARM_RUNS = 3

@@ -15,8 +15,8 @@ from ..kernels.tunables import TUNABLES
 from ..values import mode
 from ..values.dtypes import float32
 from . import gemm as gemm_bench
-from .contestant import Ours
 from .conv_layers import LAYERS
+from .side import Ours
 from .workload import Workload
 
 Problem = tuple[str, dict[str, Any]]

@@ -1,4 +1,19 @@
-"""Why two steps stay apart: passes decide by it, and ``explain`` tells a reader."""
+"""Why two steps stay apart: passes decide by it, and ``explain`` tells a reader.
+
+Four passes make one step of two: ``epilogue``, ``fuse``, ``fuse_into_products`` and ``prologue``.
+A question that several of them ask is answered in one place:
+
+========================================================  =====================================
+is the result written once, read by others, kept?         :class:`.Trace`: ``is_value``,
+                                                          ``readers``, ``outlives``
+would a step that moves pass what it reads or changes?    :meth:`.Trace.is_disturbed`
+do two expressions compose, with the same bits?           :func:`.pointwise_step.compose`
+would one launch have too many operands, or too much      :meth:`.PointwiseStep.obstacle`
+to compute?
+========================================================  =====================================
+
+What is left to a pass is what its kernels can do, and whether it pays.
+"""
 
 from __future__ import annotations
 

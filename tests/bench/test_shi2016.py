@@ -10,8 +10,8 @@ import pytest
 
 import clnet
 from clnet.bench import chart, contest, paper, shi2016, torch_networks
-from clnet.bench.contestant import Ours, Theirs
 from clnet.bench.peer import peer_on
+from clnet.bench.side import Ours, Theirs
 from clnet.bench.workload import OTHERS, PAPER, WORKLOADS, Workload, chosen
 from clnet.device import DeviceKind
 from clnet.errors import ArgumentError

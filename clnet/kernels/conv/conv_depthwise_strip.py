@@ -48,10 +48,14 @@ def forward(
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
     strip = _strip(target, g.n * g.oc * g.ow, g.oh)
     strips = ceil_div(g.oh, strip)
-    sizes = joined(by_name("channels own inner", g.oc, g.ocg, g.icg), g.sizes("h w oh ow ph pw"))
+    items = g.n * g.oc * strips * g.ow
+    sizes = joined(
+        by_name("items strips channels own inner", items, strips, g.oc, g.ocg, g.icg),
+        g.sizes("h w oh ow ph pw"),
+    )
     params = joined(by_name("gradient", False), epilogue.params)
     operands = (y, x, weight, weight if epilogue.bias is None else epilogue.bias)
-    return [_launch(target, params, operands, g, strip, g.n * g.oc * strips * g.ow, strips, sizes)]
+    return [_launch(target, params, operands, g, strip, items, sizes)]
 
 
 def input_grad(
@@ -60,13 +64,14 @@ def input_grad(
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
     strip = _strip(target, g.n * g.ic * g.w, g.h, multiple=g.sh)
     strips = ceil_div(g.h + g.ph % g.sh, strip)
+    items = g.n * g.ic * strips * g.w
     sizes = by_name(
-        "channels own inner h w oh ow ph pw",
-        *(g.ic, g.icg, g.ocg, g.oh, g.ow, g.h, g.w, g.ph, g.pw),
+        "items strips channels own inner h w oh ow ph pw",
+        *(items, strips, g.ic, g.icg, g.ocg, g.oh, g.ow, g.h, g.w, g.ph, g.pw),
     )
     params = joined(by_name("gradient", True), NO_EPILOGUE.params)
     operands = (gx, gy, weight, weight)
-    return [_launch(target, params, operands, g, strip, g.n * g.ic * strips * g.w, strips, sizes)]
+    return [_launch(target, params, operands, g, strip, items, sizes)]
 
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
@@ -124,17 +129,12 @@ def _launch(
     g: ConvGeometry,
     strip: int,
     items: int,
-    strips: int,
     sizes: Named,
 ) -> Launch:
     group = _group_size(target, _GROUP_SIZE)
     return STRIP.launch(
         joined(_filter(operands[0], g), by_name("strip group_size", strip, group), params),
-        joined(
-            by_name("y x weight offsets", *operands),
-            by_name("items strips", items, strips),
-            sizes,
-        ),
+        joined(by_name("y x weight offsets", *operands), sizes),
         global_size=(round_up(items, group),),
         local_size=(group,),
         flops=g.flops,

@@ -24,7 +24,7 @@ TORCH_MODES = ("default", "channels_last", "compile", "reduce-overhead")
 _COMPILED = ("compile", "reduce-overhead")
 
 
-class Contestant(Protocol):
+class Side(Protocol):
     """Something that takes steps on one batch."""
 
     def step(self) -> None:
