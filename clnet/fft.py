@@ -16,7 +16,7 @@ from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked
 from .values.dtypes import DType, complex64, complex128, float32
-from .values.shapes import normalize_dim
+from .values.shapes import axis_of
 
 __all__ = [
     "fft",
@@ -56,11 +56,13 @@ def _axes(name: str, x: Tensor, s: Sizes, dim: Sizes) -> tuple[list[int], list[i
         dims = list(range(x.ndim - count, x.ndim))
     else:
         dims = [dim] if isinstance(dim, int) else list(dim)
-    dims = [normalize_dim(name, d, x.ndim) for d in dims]
+    dims = [axis_of(name, d, x.shape) for d in dims]
     whole: list[int | None] = [None] * len(dims)
     if len(set(dims)) != len(dims) or (sizes is not None and len(sizes) != len(dims)):
         raise ArgumentError(name, "there is a size for each axis, named once", s=s, dim=dim)
-    return dims, whole if sizes is None else [None if n == -1 else n for n in sizes]
+    if sizes is None or isinstance(s, int):  # -1 stands for all only among several
+        return dims, whole if sizes is None else [*sizes]
+    return dims, [None if n == -1 else n for n in sizes]
 
 
 def _cut(name: str, x: Tensor, n: int) -> Tensor:

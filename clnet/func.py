@@ -11,8 +11,10 @@ from functools import wraps
 from typing import Any
 
 from . import autograd, ops
-from .errors import ArgumentError, ShapeError
+from .errors import ArgumentError, DtypeError, ShapeError
 from .tensor import Tensor
+from .values.arguments import checked, require_tensors, shown
+from .values.shapes import normalize_dim
 
 __all__ = [
     "functional_call",
@@ -30,15 +32,25 @@ __all__ = [
 Argnums = int | tuple[int, ...]
 
 
-def _with_leaves(args: tuple[Any, ...], argnums: tuple[int, ...]) -> tuple[list[Any], list[Tensor]]:
-    """The arguments, those of some places (also in containers) as tensors to differentiate by."""
+def _with_leaves(
+    name: str, args: Sequence[Any], argnums: tuple[int, ...]
+) -> tuple[list[Any], list[Tensor]]:
+    """The arguments, those of some places (also in containers) as tensors to differentiate by.
+
+    Raises:
+        ArgumentError: if there are no such places.
+        DtypeError: if one of them holds something else than tensors.
+    """
     given, leaves = list(args), list[Tensor]()
 
     def on_tape(x: Any) -> Any:
+        require_tensors(name, argument=x)
         leaves.append(x.view_as(x) if x.requires_grad else x.detach().requires_grad_())
         return leaves[-1]
 
     for k in argnums:
+        if not -len(given) <= k < len(given):
+            raise ArgumentError(name, "argnums are places of arguments", argnum=k, given=len(given))
         given[k] = _mapped(on_tape, given[k])
     return given, leaves
 
@@ -58,10 +70,18 @@ def _places(argnums: Argnums) -> tuple[int, ...]:
     return (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
 
+def _on_tape(args: Sequence[Any]) -> bool:
+    """Whether gradients flow to a tensor among arguments, or in containers of them."""
+    found: list[Any] = []
+    _mapped(found.append, list(args))
+    return any(isinstance(x, Tensor) and x.requires_grad for x in found)
+
+
 def _zeros(found: Any, like: list[Tensor]) -> list[Tensor]:
     return [ops.zeros_like(x) if g is None else g for g, x in zip(found, like, strict=True)]
 
 
+@checked
 def grad_and_value(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -78,15 +98,12 @@ def grad_and_value(
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:
-        before: list[Tensor] = []
-        places = _places(argnums)
-        _mapped(before.append, [args[k] for k in places])
-        plain = [x for x in args if isinstance(x, Tensor)]
-        nested = any(x.requires_grad for x in (*before, *plain))
+        nested, places = _on_tape(args), _places(argnums)
         with autograd.enable_grad():
-            given, leaves = _with_leaves(args, places)
+            given, leaves = _with_leaves("grad", args, places)
             result = func(*given, **kwargs)
             value = result[0] if has_aux else result
+            require_tensors("grad", result=value)
             if value.numel() != 1:
                 raise ShapeError("grad", "the function gives one element", shape=value.shape)
             grads = autograd.grad(
@@ -103,6 +120,7 @@ def grad_and_value(
     return found
 
 
+@checked
 def grad(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -119,28 +137,54 @@ def grad(
     return found
 
 
-def vjp(func: Callable[..., Any], *primals: Tensor, has_aux: bool = False) -> tuple[Any, ...]:
-    """What ``func`` gives, and a function from the gradient of that to those of the arguments."""
+@checked
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
+    """What ``func`` gives, and a function from the gradient of that to those of the arguments.
+
+    Args:
+        func: of tensors, gives one or several.
+        *primals: its arguments: tensors, or containers of them.
+        has_aux: whether ``func`` gives ``(value, other)``.
+
+    Returns:
+        The value and the function; with ``has_aux`` the other, too. All are on the tape where the
+        arguments are.
+
+    Raises:
+        DtypeError: if the arguments, or the gradients, are not tensors, or not as many as results.
+    """
+    nested = _on_tape(primals)
     with autograd.enable_grad():
-        given, leaves = _with_leaves(primals, tuple(range(len(primals))))
+        given, leaves = _with_leaves("vjp", primals, tuple(range(len(primals))))
         result = func(*given)
         value = result[0] if has_aux else result
+    outputs = list(value) if isinstance(value, tuple) else [value]
+    for y in outputs:
+        require_tensors("vjp", result=y)
 
     def back(*cotangents: Any) -> tuple[Tensor, ...]:
-        outputs = list(value) if isinstance(value, tuple) else [value]
         flat = cotangents[0] if len(cotangents) == 1 else cotangents
         arrived = list(flat) if isinstance(flat, tuple) else [flat]
-        found = autograd.grad(outputs, leaves, arrived, retain_graph=True, allow_unused=True)
-        return tuple(_zeros(found, leaves))
+        if len(arrived) != len(outputs) or not all(isinstance(g, Tensor) for g in arrived):
+            raise DtypeError("vjp", "there is a gradient for each result", gradients=shown(flat))
+        more = nested or _on_tape(arrived)
+        with autograd.set_grad_enabled(more):
+            found = autograd.grad(
+                outputs, leaves, arrived, retain_graph=True, create_graph=more, allow_unused=True
+            )
+        rest = iter(_zeros(found, leaves))
+        return tuple(_mapped(lambda _: next(rest), x) for x in primals)
 
-    plain = tuple(v.detach() for v in value) if isinstance(value, tuple) else value.detach()
+    kept = [y if nested else y.detach() for y in outputs]
+    plain = tuple(kept) if isinstance(value, tuple) else kept[0]
     return (plain, back, result[1]) if has_aux else (plain, back)
 
 
+@checked
 def jvp(
     func: Callable[..., Any],
-    primals: tuple[Tensor, ...],
-    tangents: tuple[Tensor, ...],
+    primals: Sequence[Tensor],
+    tangents: Sequence[Tensor],
     *,
     strict: bool = False,
     has_aux: bool = False,
@@ -150,25 +194,40 @@ def jvp(
     Args:
         func: of tensors, gives one.
         primals: its arguments.
-        tangents: the direction, a tensor for each of them.
+        tangents: the direction, a tensor of the same shape for each of them.
         strict: taken.
         has_aux: whether ``func`` gives ``(value, other)``.
+
+    Returns:
+        The value and its change; with ``has_aux`` the other, too. They are on the tape where the
+        arguments are.
+
+    Raises:
+        ShapeError: if tangents are not as many as arguments, or of other shapes.
     """
+    shapes = [tuple(x.shape) for x in primals], [tuple(t.shape) for t in tangents]
+    if shapes[0] != shapes[1]:
+        law = "there is a tangent of its shape for each argument"
+        raise ShapeError("jvp", law, primals=shapes[0], tangents=shapes[1])
+    nested = _on_tape((*primals, *tangents))
     with autograd.enable_grad():
-        given, leaves = _with_leaves(tuple(primals), tuple(range(len(primals))))
+        given, leaves = _with_leaves("jvp", primals, tuple(range(len(primals))))
         result = func(*given)
         value = result[0] if has_aux else result
+        require_tensors("jvp", value=value)
         weight = ops.zeros_like(value.detach()).requires_grad_()
         back = autograd.grad(value, leaves, weight, create_graph=True, allow_unused=True)
         total = sum((g * t).sum() for g, t in zip(back, tangents, strict=True) if g is not None)
         if not isinstance(total, Tensor) or not total.requires_grad:
             along = ops.zeros_like(value.detach())
         else:
-            (along,) = _zeros(autograd.grad(total, [weight], allow_unused=True), [weight])
-    found = (value.detach(), along.detach())
+            grads = autograd.grad(total, [weight], create_graph=nested, allow_unused=True)
+            (along,) = _zeros(grads, [weight])
+    found = (value, along) if nested else (value.detach(), along.detach())
     return (*found, result[1]) if has_aux else found
 
 
+@checked
 def jacrev(
     func: Callable[..., Any],
     argnums: Argnums = 0,
@@ -187,11 +246,12 @@ def jacrev(
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:
-        nested = any(isinstance(x, Tensor) and x.requires_grad for x in args)
+        nested = _on_tape(args)
         with autograd.enable_grad():
-            given, leaves = _with_leaves(args, _places(argnums))
+            given, leaves = _with_leaves("jacrev", args, _places(argnums))
             result = func(*given, **kwargs)
             value = result[0] if has_aux else result
+            require_tensors("jacrev", result=value)
             rows = [
                 _zeros(
                     autograd.grad(
@@ -214,15 +274,17 @@ def jacrev(
 jacfwd = jacrev
 
 
+@checked
 def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
     """A function that gives second derivatives, ``(*output, *input, *input)``."""
     return jacrev(jacrev(func, argnums), argnums)
 
 
+@checked
 def vmap(
     func: Callable[..., Any],
-    in_dims: Any = 0,
-    out_dims: Any = 0,
+    in_dims: int | Sequence[int | None] = 0,
+    out_dims: int | Sequence[int] = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
@@ -233,24 +295,36 @@ def vmap(
         func: of tensors and plain values, gives a tensor or a tuple of them.
         in_dims: the batch's axis of each argument, None where there is none; one number for all.
         out_dims: where results have it.
-        randomness: taken: each call draws numbers of its own.
+        randomness: "error", "same" or "different"; each call draws numbers of its own.
         chunk_size: taken.
 
     Raises:
-        ArgumentError: if no argument has a batch.
+        ArgumentError: if no argument has a batch, or ``randomness`` is none of these.
+        DtypeError: if what has a batch is no tensor, or there is not an axis for each argument.
         ShapeError: if batches differ.
     """
+    if randomness not in ("error", "same", "different"):
+        law = "randomness is 'error', 'same' or 'different'"
+        raise ArgumentError("vmap", law, randomness=randomness)
 
     @wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
         dims: tuple[Any, ...] = (
             (in_dims,) * len(args) if isinstance(in_dims, int) else tuple(in_dims)
         )
-        sizes = {x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None}
+        if len(dims) != len(args):
+            law = "in_dims has an axis or None for each argument"
+            raise ArgumentError("vmap", law, in_dims=in_dims, arguments=len(args))
+        split = [(x, d) for x, d in zip(args, dims, strict=True) if d is not None]
+        for x, _ in split:
+            require_tensors("vmap", argument=x)
+        sizes = {x.shape[normalize_dim("vmap", d, x.ndim)] for x, d in split}
         if len(sizes) != 1:
             if sizes:
                 raise ShapeError("vmap", "batches have one size", sizes=sorted(sizes))
             raise ArgumentError("vmap", "one argument has a batch", in_dims=in_dims)
+        if sizes == {0}:
+            raise ShapeError("vmap", "a batch has elements, of which results are stacked", size=0)
         results = [
             func(
                 *(x if d is None else x.select(d, k) for x, d in zip(args, dims, strict=True)),
@@ -259,8 +333,12 @@ def vmap(
             for k in range(sizes.pop())
         ]
         if not isinstance(results[0], tuple | list):
-            return ops.stack(results, out_dims)
+            require_tensors("vmap", result=results[0])
+            return ops.stack(results, out_dims if isinstance(out_dims, int) else out_dims[0])
         places = (out_dims,) * len(results[0]) if isinstance(out_dims, int) else out_dims
+        if len(places) != len(results[0]):
+            law = "out_dims has an axis for each result"
+            raise ArgumentError("vmap", law, out_dims=out_dims, results=len(results[0]))
         parts = zip(*results, strict=True)
         return tuple(ops.stack(list(part), d) for part, d in zip(parts, places, strict=True))
 
@@ -292,7 +370,12 @@ def functional_call(
     several = isinstance(parameter_and_buffer_dicts, tuple)
     given: dict[str, Tensor] = {}
     for part in parameter_and_buffer_dicts if several else (parameter_and_buffer_dicts,):
+        if not isinstance(part, Mapping):
+            law = "parameter_and_buffer_dicts is a mapping of tensors, or a tuple of such"
+            raise DtypeError("functional_call", law, got=shown(part))
         given.update(part)
+    if not hasattr(module, "named_parameters"):
+        raise DtypeError("functional_call", "module is a module", module=shown(module))
     known = {n for n, _ in (*module.named_parameters(), *module.named_buffers())}
     if given.keys() - known or (strict and known - given.keys()):
         wrong = sorted(given.keys() ^ known)

@@ -20,6 +20,9 @@ class _VariableClass(type):
     def __call__(
         cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None
     ) -> Tensor:
+        if volatile and requires_grad:
+            law = "a variable that wants a gradient is not volatile"
+            raise ArgumentError("Variable", law, requires_grad=requires_grad, volatile=volatile)
         return data.detach().requires_grad_() if requires_grad else data
 
     def __instancecheck__(cls, instance: Any) -> bool:
@@ -32,7 +35,10 @@ class Variable(metaclass=_VariableClass):
     Args:
         data: a tensor.
         requires_grad: whether gradients flow to it.
-        volatile: taken, as PyTorch takes it.
+        volatile: taken, as PyTorch takes it, without ``requires_grad``.
+
+    Raises:
+        ArgumentError: if both are asked for.
     """
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..errors import ArgumentError
@@ -28,7 +28,9 @@ class _Located(Distribution):
     }
     has_rsample = True
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale = broadcast(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
@@ -219,7 +221,9 @@ class Uniform(Distribution):
     }
     has_rsample = True
 
-    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.low, self.high = broadcast(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
         if self._checks() and not bool((self.low < self.high).all().item()):
@@ -281,7 +285,7 @@ class Exponential(Distribution):
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.positive}
     has_rsample = True
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
@@ -340,7 +344,7 @@ class HalfNormal(Distribution):
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraint.positive}
     has_rsample = True
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast(scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
 

@@ -38,7 +38,10 @@ class _Binary(Distribution):
     }
 
     def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         _one_of(type(self).__name__, probs, logits)
         if probs is not None:
@@ -132,6 +135,16 @@ class Geometric(_Binary):
         validate_args: as for :class:`Distribution`.
     """
 
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        super().__init__(probs, logits, validate_args=validate_args)
+        if self._checks() and probs is not None:
+            self._check("probs", self.probs, constraint.positive)
+
     @property
     def support(self) -> Constraint:
         """Whole numbers from 0 on."""
@@ -188,9 +201,9 @@ class Binomial(_Binary):
 
     def __init__(
         self,
-        total_count: Any = 1,
-        probs: Any = None,
-        logits: Any = None,
+        total_count: Tensor | float = 1,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         _one_of("Binomial", probs, logits)
@@ -247,7 +260,7 @@ class Poisson(Distribution):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.nonnegative}
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 

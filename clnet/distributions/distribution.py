@@ -11,6 +11,7 @@ from ..creation import empty
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor, tensor
 from ..values import mode
+from ..values.arguments import checked, checked_class
 from ..values.shapes import Size, broadcast_shapes
 from . import constraint
 from .constraint import Constraint
@@ -61,6 +62,15 @@ class Distribution:
     has_enumerate_support = False
     _validate_args = True
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if cls.__module__.startswith(f"{__package__}."):
+            checked_class(cls)
+            for name in ("log_prob", "cdf", "icdf"):
+                if name in vars(cls):
+                    key = f"{cls.__name__}.{name}"
+                    setattr(cls, name, checked(vars(cls)[name], cls.__name__, skip=1, key=key))
+
     def __init__(
         self,
         batch_shape: Sequence[int] = (),
@@ -96,10 +106,6 @@ class Distribution:
 
     def _validate_sample(self, value: Any) -> None:
         """Refuse values outside the support."""
-        if not isinstance(value, Tensor):
-            raise ArgumentError(
-                type(self).__name__, "a value is a tensor", type=type(value).__name__
-            )
         axes = len(self._event_shape)
         if axes and tuple(value.shape[value.ndim - axes :]) != tuple(self._event_shape):
             raise ShapeError(

@@ -9,6 +9,7 @@ from typing import Any
 from .. import ops
 from ..errors import ArgumentError
 from ..tensor import Tensor
+from ..values.arguments import checked
 from .composed import Independent, LogNormal, MultivariateNormal
 from .continuous import Exponential, Gumbel, HalfNormal, Laplace, Normal, Uniform
 from .discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
@@ -29,6 +30,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Formula], Formula]:
     return declare
 
 
+@checked
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """``E[log p(x) - log q(x)]`` of values ``x`` of ``p``.
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
-from ..errors import GradientError
+from ..errors import GradientError, ShapeError
 from ..tensor import Tensor
 from ..values import mode
 from . import constraint
@@ -74,7 +74,9 @@ class Gamma(Distribution):
     }
     has_rsample = True
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.concentration, self.rate = broadcast(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
 
@@ -125,9 +127,11 @@ class Chi2(Gamma):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df": constraint.positive}
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df: Tensor | float, validate_args: bool | None = None) -> None:
         (df,) = broadcast(df)
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
+        if self._checks():
+            self._check("df", df, constraint.positive)
 
     @property
     def df(self) -> Tensor:
@@ -151,7 +155,10 @@ class Beta(Distribution):
     has_rsample = True
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self,
+        concentration1: Tensor | float,
+        concentration0: Tensor | float,
+        validate_args: bool | None = None,
     ) -> None:
         self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
         super().__init__(self.concentration1.shape, validate_args=validate_args)
@@ -212,6 +219,9 @@ class Dirichlet(Distribution):
     has_rsample = True
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.ndim == 0:
+            law = "the concentration has an axis of shares"
+            raise ShapeError("Dirichlet", law, concentration=concentration.shape)
         self.concentration = concentration
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
@@ -270,7 +280,11 @@ class StudentT(Distribution):
     has_rsample = True
 
     def __init__(
-        self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None
+        self,
+        df: Tensor | float,
+        loc: Tensor | float = 0.0,
+        scale: Tensor | float = 1.0,
+        validate_args: bool | None = None,
     ) -> None:
         self.df, self.loc, self.scale = broadcast(df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .. import ops
 from ..tensor import Tensor
@@ -43,7 +43,7 @@ class HalfCauchy(_Inverted):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": _POSITIVE}
 
-    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast(scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
@@ -69,12 +69,14 @@ class HalfCauchy(_Inverted):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """``log(2 / pi) - log(scale) - log(1 + z^2)``; minus infinity below 0."""
+        self._validate_sample(value)
         z = value / self.scale
         found = math.log(2 / math.pi) - self.scale.log() - (z * z).log1p()
         return ops.where(value >= 0, found, -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         """``2 / pi atan(z)``."""
+        self._validate_sample(value)
         return (value / self.scale).atan() * (2 / math.pi)
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -97,7 +99,9 @@ class Pareto(_Inverted):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"alpha": _POSITIVE, "scale": _POSITIVE}
 
-    def __init__(self, scale: Any, alpha: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, scale: Tensor | float, alpha: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.scale, self.alpha = broadcast(scale, alpha)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
@@ -125,11 +129,13 @@ class Pareto(_Inverted):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density."""
+        self._validate_sample(value)
         head = self.alpha.log() + self.alpha * self.scale.log()
         return head - (self.alpha + 1) * value.log()
 
     def cdf(self, value: Tensor) -> Tensor:
         """``1 - (scale / x)^alpha``."""
+        self._validate_sample(value)
         return -((self.scale / value).log() * self.alpha).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -155,7 +161,12 @@ class Weibull(_Inverted):
         "concentration": _POSITIVE,
     }
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
+    ) -> None:
         self.scale, self.concentration = broadcast(scale, concentration)
         super().__init__(self.scale.shape, validate_args=validate_args)
 
@@ -184,11 +195,13 @@ class Weibull(_Inverted):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density."""
+        self._validate_sample(value)
         k, z = self.concentration, value / self.scale
         return (k / self.scale).log() + (k - 1) * z.log() - z**k
 
     def cdf(self, value: Tensor) -> Tensor:
         """``1 - exp(-z^k)``."""
+        self._validate_sample(value)
         return -(-((value / self.scale) ** self.concentration)).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -216,7 +229,10 @@ class Kumaraswamy(_Inverted):
     }
 
     def __init__(
-        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+        self,
+        concentration1: Tensor | float,
+        concentration0: Tensor | float,
+        validate_args: bool | None = None,
     ) -> None:
         self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
         super().__init__(self.concentration1.shape, validate_args=validate_args)
@@ -242,11 +258,13 @@ class Kumaraswamy(_Inverted):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density."""
+        self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
         return (a * b).log() + (a - 1) * value.log() + (b - 1) * (-(value**a)).log1p()
 
     def cdf(self, value: Tensor) -> Tensor:
         """``1 - (1 - x^a)^b``."""
+        self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
         return -(b * (-(value**a)).log1p()).expm1()
 
@@ -273,7 +291,11 @@ class GeneralizedPareto(_Inverted):
     }
 
     def __init__(
-        self, loc: Any, scale: Any, concentration: Any, validate_args: bool | None = None
+        self,
+        loc: Tensor | float,
+        scale: Tensor | float,
+        concentration: Tensor | float,
+        validate_args: bool | None = None,
     ) -> None:
         self.loc, self.scale, self.concentration = broadcast(loc, scale, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
@@ -310,11 +332,13 @@ class GeneralizedPareto(_Inverted):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density."""
+        self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return -self.scale.log() - (1 + self.concentration) * self._powers(z)
 
     def cdf(self, value: Tensor) -> Tensor:
         """``1 - (1 + k z)^(-1 / k)``."""
+        self._validate_sample(value)
         return -(-self._powers((value - self.loc) / self.scale)).expm1()
 
     def icdf(self, value: Tensor) -> Tensor:
@@ -344,7 +368,9 @@ class InverseGamma(Distribution):
     }
     has_rsample = True
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.base_dist = Gamma(concentration, rate, validate_args=validate_args)
         super().__init__(self.base_dist.batch_shape, validate_args=validate_args)
 
@@ -386,6 +412,7 @@ class InverseGamma(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density."""
+        self._validate_sample(value)
         return self.base_dist.log_prob(1 / value) - 2 * value.log()
 
     def entropy(self) -> Tensor:
@@ -406,7 +433,9 @@ class FisherSnedecor(Distribution):
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df1": _POSITIVE, "df2": _POSITIVE}
     has_rsample = True
 
-    def __init__(self, df1: Any, df2: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None
+    ) -> None:
         self.df1, self.df2 = broadcast(df1, df2)
         super().__init__(self.df1.shape, validate_args=validate_args)
 
@@ -441,6 +470,7 @@ class FisherSnedecor(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density."""
+        self._validate_sample(value)
         a, b = self.df1 / 2, self.df2 / 2
         share = self.df1 / self.df2
         head = ops.lgamma(a + b) - ops.lgamma(a) - ops.lgamma(b) + a * share.log()

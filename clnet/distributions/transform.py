@@ -9,6 +9,7 @@ from typing import Any
 from .. import ops
 from ..errors import ShapeError
 from ..tensor import Tensor
+from ..values.arguments import checked_class
 from . import constraint
 from .distribution import summed
 
@@ -46,6 +47,11 @@ class Transform:
     event_dim = 0
     sign = 1
     codomain: Any = constraint.real
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        if cls.__module__.startswith(f"{__package__}."):
+            checked_class(cls)
 
     def __init__(self, cache_size: int = 0) -> None:
         self._cache_size = cache_size
@@ -120,7 +126,9 @@ class AffineTransform(Transform):
         cache_size: taken as PyTorch does.
     """
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(
+        self, loc: Tensor | float, scale: Tensor | float, event_dim: int = 0, cache_size: int = 0
+    ) -> None:
         super().__init__(cache_size)
         self.loc, self.scale, self.event_dim = loc, scale, event_dim
 
@@ -197,7 +205,7 @@ class PowerTransform(Transform):
 
     codomain = constraint.positive
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: Tensor | float, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         self.exponent = exponent
 

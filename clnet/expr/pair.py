@@ -203,8 +203,10 @@ def _pow(a: Any, b: Any) -> Pair:
     a, b = pair(a), pair(b)
     zero, safe = _safe(a)
     found = _exp(_mul(_log(safe), b))
-    nothing = f.where(truth(b), 0, 1)
-    return Pair(f.where(zero, nothing, found.re), f.where(zero, 0, found.im))
+    # Powers of 0: 1, 0 and, unless the exponent's real part is above 0, NaN.
+    odd = f.where(f.gt(b.re, 0), 0, f.where(truth(b), float("nan"), 0))
+    nothing = f.where(truth(b), odd, 1)
+    return Pair(f.where(zero, nothing, found.re), f.where(zero, odd, found.im))
 
 
 def _sin(x: Pair) -> Pair:

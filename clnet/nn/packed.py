@@ -160,6 +160,9 @@ def pad_sequence(
     """
     if padding_side not in ("left", "right"):
         raise ArgumentError("pad_sequence", "padding_side is left or right", got=padding_side)
+    for s in sequences:
+        if s.ndim == 0:
+            raise ShapeError("pad_sequence", "a sequence has an axis of steps", sequence=s.shape)
     longest = max((s.shape[0] for s in sequences), default=0)
     padded: list[Tensor] = []
     for s in sequences:
@@ -185,8 +188,9 @@ def unpad_sequence(
 @checked
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Sequences of several lengths, packed; arguments as :func:`pack_padded_sequence`'s."""
+    padded = pad_sequence(sequences)
     lengths = [s.shape[0] for s in sequences]
-    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+    return pack_padded_sequence(padded, lengths, enforce_sorted=enforce_sorted)
 
 
 def _numbers(lengths: Lengths) -> list[int]:

@@ -337,7 +337,8 @@ def cosine_embedding_loss(
     """
     name = "cosine_embedding_loss"
     shapes: dict[str, Any] = {"input1": input1.shape, "input2": input2.shape}
-    if input1.ndim not in (1, 2) or target.ndim != input1.ndim - 1:
+    axes = {input1.ndim, input2.ndim, target.ndim + 1}
+    if len(axes) > 1 or not axes <= {1, 2}:
         raise ShapeError(name, "inputs have one axis more than the target", **shapes,
                          target=target.shape)  # fmt: skip
     products = (input1 * input2).sum(-1)

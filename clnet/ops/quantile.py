@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from ..values.shapes import normalize_dim
@@ -101,6 +101,7 @@ def quantile(
     Raises:
         ArgumentError: if the axis is empty, or the interpolation or a number ``q`` is no such one.
         DtypeError: if ``x`` is not floating.
+        ShapeError: if ``q`` has several axes.
     """
     return _quantile("quantile", x, q, dim, keepdim, interpolation)
 
@@ -127,15 +128,18 @@ def _quantile(
     if hasattr(q, "detach"):
         require_elements(q, of_value(name, "q", "it lies in [0, 1]"), Bad.OUTSIDE, 0, 1)
     shares = q if hasattr(q, "detach") else _shares(name, x, q)
+    if shares.ndim > 1:
+        raise ShapeError(name, "q is a number or a vector", q=shares.shape)
     ndim = x.ndim
-    axis = 0 if dim is None or not ndim else normalize_dim(name, dim, ndim)
+    axis = 0 if dim is None else normalize_dim(name, dim, ndim)
     rows = reshape(x, (x.numel(),)) if dim is None or not ndim else movedim(x, axis, -1)
     if rows.shape[-1] == 0:
         raise ArgumentError(name, "the axis has an element", x=x.shape)
     several = reshape(shares, (shares.numel(),))
     found = movedim(_between(rows, several, interpolation, ignoring=name[0] == "n"), -1, 0)
     if keepdim:
-        found = reshape(found, (-1, *(1,) * ndim)) if dim is None else unsqueeze(found, axis + 1)
+        whole = dim is None or ndim == 0
+        found = reshape(found, (-1, *(1,) * ndim)) if whole else unsqueeze(found, axis + 1)
     return found if shares.ndim else squeeze(found, 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
-from ..values.shapes import normalize_dim
+from ..values.shapes import axis_of, normalize_dim
 from .arithmetic import eq, where
 from .create import positions
 from .index import require_index
@@ -55,7 +55,7 @@ def slice_scatter(
         ArgumentError: if the step is not positive.
         ShapeError: if ``src`` has another shape.
     """
-    axis = normalize_dim("slice_scatter", dim, x.ndim)
+    axis = axis_of("slice_scatter", dim, x.shape)
     if step < 1:
         raise ArgumentError("slice_scatter", "the step is positive", step=step)
     taken = range(*slice(start, end, step).indices(x.shape[axis]))

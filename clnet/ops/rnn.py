@@ -308,8 +308,8 @@ def _check(name: str, gates: int, x: Tensor, h: Tensor, w_ih: Tensor, w_hh: Tens
     require_floating(name, x.array)
     require_same_dtype(name, x=x.array, h=h.array, w_ih=w_ih.array)
     size = h.shape[-1] if h.ndim else 0
-    fits = x.ndim <= 2 and x.shape[:-1] == h.shape[:-1] and w_hh.shape == (gates * size, size)
-    if not fits or w_ih.shape != (gates * size, x.shape[-1]):
+    fits = 1 <= x.ndim <= 2 and x.shape[:-1] == h.shape[:-1] and w_hh.shape == (gates * size, size)
+    if not fits or w_ih.shape != (gates * size, *x.shape[-1:]):
         raise ShapeError(
             name,
             "x and the state have one batch or none, the weights a row for each gate and state",

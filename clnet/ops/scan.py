@@ -10,7 +10,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Scan, scan
 from ..values.dtypes import DType, bool_, float32, int64
-from ..values.shapes import normalize_dim
+from ..values.shapes import axis_of, normalize_dim
 from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
 from .create import positions
 from .index import gather_within
@@ -240,10 +240,11 @@ def diff(
 
     Raises:
         ArgumentError: if ``n`` is below 0.
+        ShapeError: if ``x`` has no axis.
     """
     if n < 0:
         raise ArgumentError("diff", "n is 0 or more", n=n)
-    axis = normalize_dim("diff", dim, x.ndim)
+    axis = axis_of("diff", dim, x.shape)
     if n == 0:
         return x
     x = cat([part for part in (prepend, x, append) if part is not None], axis)
@@ -274,6 +275,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     sums = narrow(y, axis, 1, size) + narrow(y, axis, 0, size)
     if x is None:
         return total(sums, axis) * (dx / 2)
+    if x.ndim == 0:
+        raise ShapeError("trapezoid", "x has an axis", x=x.shape, y=y.shape)
     apart = diff(x, dim=axis if x.ndim > 1 else -1)
     if x.ndim == 1:
         apart = reshape(apart, (size, *(1,) * (y.ndim - axis - 1)))

@@ -7,8 +7,6 @@ from functools import reduce
 from math import prod as product
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, DtypeError, ShapeError
@@ -16,7 +14,7 @@ from ..expr import Const, Expr, Input, Pair, cast_boolean, ne
 from ..kernels import moving as kernels
 from ..kernels.moving import copy, fill
 from ..kernels.pointwise import pointwise as launch_pointwise
-from ..values.arguments import integers, shown
+from ..values.arguments import integers, is_sequence, shown
 from ..values.dtypes import DType, bool_, from_name, promote
 from ..values.shapes import (
     Shape,
@@ -437,12 +435,12 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 @op()
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Axes ``start_dim`` to ``end_dim`` joined into one."""
-    if x.ndim == 0:
-        return reshape(x, 1)
     first, last = (
         normalize_dim("flatten", start_dim, x.ndim),
         normalize_dim("flatten", end_dim, x.ndim),
     )
+    if x.ndim == 0:
+        return reshape(x, 1)
     if first > last:
         raise ArgumentError(
             "flatten", "start_dim comes before end_dim", start_dim=start_dim, end_dim=end_dim
@@ -582,6 +580,6 @@ def sizes_of(
         if given:
             raise DtypeError(op_name, "sizes are given once", sizes=shown(given), size=shown(named))
         given = (named,)
-    if len(given) == 1 and isinstance(given[0], Sequence | np.ndarray):
+    if len(given) == 1 and is_sequence(given[0]):
         given = tuple(given[0])
     return integers(op_name, "size", given)

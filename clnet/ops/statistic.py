@@ -59,7 +59,7 @@ def _moments(
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
     kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
-    count = max(prod(x.shape[d] for d in dims) - correction, 0)
+    count = max(0, prod(x.shape[d] for d in dims) - correction)
     squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
     spread = squares * (1 / count if count else inf)
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import ArgumentError, LinAlgError, ShapeError
+from ..errors import ArgumentError, DtypeError, LinAlgError, ShapeError
 from ..kernels.factor import exchanged, substitute
 from ..kernels.factor import lu as launch_lu
 from ..kernels.reduce import Bad
@@ -350,9 +350,12 @@ def lu_unpack(
         ``(..., m, m)``, ``(..., m, k)`` and ``(..., k, n)``, for ``k = min(m, n)``.
 
     Raises:
+        DtypeError: if they are not int32.
         ShapeError: if the exchanges are not those of such matrices.
     """
     require_matrix("lu_unpack", x)
+    if pivots.dtype is not int32:
+        raise DtypeError("lu_unpack", "pivots are int32, as lu_factor has them", got=pivots.dtype)
     m, n = x.shape[-2:]
     count = min(m, n)
     if pivots.shape != (*x.shape[:-2], count):

@@ -544,6 +544,7 @@ __all__ = [
     "checked_class",
     "integer",
     "integers",
+    "is_sequence",
     "is_tensor",
     "named",
     "number",

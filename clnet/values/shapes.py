@@ -101,6 +101,18 @@ def normalize_dim(op: str, dim: int, ndim: int) -> int:
     return dim % bound
 
 
+def axis_of(op: str, dim: int, shape: Sequence[int]) -> int:
+    """A dim of a tensor that has one, counted from the front.
+
+    Raises:
+        BoundsError: if it lies outside.
+        ShapeError: if the tensor has no axes.
+    """
+    if not shape:
+        raise ShapeError(op, "the tensor has an axis", shape=tuple(shape), dim=dim)
+    return normalize_dim(op, dim, len(shape))
+
+
 def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Several dims counted from the front, ascending; None stands for all.
 

@@ -101,6 +101,76 @@ x + 1
 x - 2.5
 1 / p
 x ** 2
+m.fft.fft(x)
+m.fft.ifft(x, 6, 0, "ortho")
+m.fft.rfft(x, 5)
+m.fft.irfft(m.fft.rfft(x), 4)
+m.fft.hfft(x + 1j, 6)
+m.fft.ihfft(x, norm="forward")
+m.fft.fftn(t, (2, 4), (0, 2))
+m.fft.ifft2(square, norm="ortho")
+m.fft.rfftn(t)
+m.fft.irfft2(t + 1j)
+m.fft.hfftn(t + 0j, (3, 4))
+m.fft.ihfft2(square)
+m.fft.fftshift(m.fft.fftfreq(5, 0.5))
+m.fft.ifftshift(x, 1)
+m.fft.rfftfreq(6, d=2.0)
+m.special.entr(u)
+m.special.ndtri(u)
+m.special.log_ndtr(x)
+m.special.erfcx(x)
+m.special.i1e(x)
+m.special.bessel_y1(p)
+m.special.zeta(p, u)
+m.special.xlog1py(x, p)
+m.special.gammaincc(p, u)
+m.special.polygamma(2, p)
+m.special.multigammaln(p, 2)
+m.special.hermite_polynomial_h(x, j)
+m.special.chebyshev_polynomial_t(x, 3)
+m.special.softmax(x, 1)
+m.special.scaled_modified_bessel_k1(p)
+m.func.grad(lambda a: (a ** 3).sum())(x)
+m.func.grad_and_value(lambda a, b: (a * b).sum(), argnums=(0, 1))(x, y)
+m.func.jacrev(lambda a: a.cumsum(0))(v)
+m.func.jacfwd(lambda a, b: a * b, argnums=1)(v, v)
+m.func.hessian(lambda a: (a ** 3).sum())(v)
+m.func.jvp(lambda a: a.sin(), (x,), (y,))
+m.func.vjp(lambda a: a.exp(), x)[1](y)
+m.func.vmap(lambda a, b: a * b, in_dims=(1, None), out_dims=1)(x, w3)
+m.distributions.Normal(x, p).log_prob(y)
+m.distributions.Normal(0.0, w4).cdf(x)
+m.distributions.LogNormal(x, p).entropy()
+m.distributions.Uniform(0.0, p).log_prob(u)
+m.distributions.Gamma(p, w4).log_prob(u)
+m.distributions.Beta(p, u).log_prob(u2)
+m.distributions.Dirichlet(p).entropy()
+m.distributions.Poisson(p).log_prob(j)
+m.distributions.Exponential(p).icdf(u)
+m.distributions.Laplace(x, 1.5).icdf(u)
+m.distributions.Gumbel(x, p).cdf(y)
+m.distributions.Cauchy(x, p).log_prob(y)
+m.distributions.HalfNormal(p).log_prob(u)
+m.distributions.StudentT(p, x).log_prob(y)
+m.distributions.Bernoulli(logits=x).log_prob(c.float())
+m.distributions.Binomial(9, u).log_prob(j)
+m.distributions.Categorical(u).log_prob(index)
+m.distributions.OneHotCategorical(logits=x).entropy()
+m.distributions.Multinomial(10, u).log_prob(j)
+m.distributions.Geometric(u).log_prob(j)
+m.distributions.Pareto(u, p).log_prob(p + 1)
+m.distributions.Weibull(p, u).log_prob(u2)
+m.distributions.Kumaraswamy(p, u).log_prob(u2)
+m.distributions.MultivariateNormal(v, square @ square.T + m.eye(4)).log_prob(x)
+m.distributions.Independent(m.distributions.Normal(x, p), 1).log_prob(y)
+m.distributions.MixtureSameFamily(m.distributions.Categorical(w4), m.distributions.Chi2(w4)).mean
+m.distributions.kl_divergence(m.distributions.Normal(x, p), m.distributions.Normal(y, u))
+m.distributions.kl_divergence(m.distributions.Gamma(p, u), m.distributions.Gamma(u, u2))
+m.distributions.Chi2(p).log_prob(u)
+m.distributions.FisherSnedecor(p, u).log_prob(u2)
+m.distributions.InverseGamma(p, u).log_prob(u2)
+m.distributions.HalfCauchy(p).cdf(u)
 i // 2
 i % 3
 x < 0.5
@@ -251,6 +321,8 @@ def _wrapped(rng: random.Random, text: str, name: str, function: Callable[..., A
         return f"steps({text})"
     if name.startswith("schedule."):
         return f"rates({text})"
+    if name.startswith("m.distributions.") and inspect.isclass(function):
+        return f"{text}.log_prob({rng.choice(TENSORS)})"
     if name.startswith("nn.") and inspect.isclass(function) and hasattr(function, "forward"):
         return f"run({text}, {rng.choice(TENSORS)})"
     return text

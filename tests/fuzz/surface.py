@@ -18,18 +18,31 @@ from clnet.tensor import Tensor
 # Called by the harness itself, waiting for a person, or about this process rather than tensors.
 LEFT_OUT = {
     **dict.fromkeys(
-        ("m.PUBLIC_OPS", "m.Face", "F.Face", "m.linalg.Face", "m.DeviceKind", "m.DType"),
+        (
+            *("m.PUBLIC_OPS", "m.Face", "F.Face", "m.linalg.Face", "m.DeviceKind", "m.DType"),
+            *("m.special.Face", "m.special.Tensor", "m.special.checked"),
+        ),
         "no functions",
     ),
-    **dict.fromkeys(("m.profile", "m.set_memory_limit"), "they change how the process goes on"),
+    **dict.fromkeys(
+        ("m.profile", "m.set_memory_limit", "m.distributions.register_kl"),
+        "they change how the process goes on",
+    ),
     **dict.fromkeys(("x.map", "x.register_hook"), "they give context managers and handles"),
-    **dict.fromkeys(("nn.Module", "optim.Optimizer", "schedule.LRScheduler"), "bases"),
+    **dict.fromkeys(
+        ("nn.Module", "optim.Optimizer", "schedule.LRScheduler", "m.distributions.Distribution"),
+        "bases",
+    ),
 }
 
 _PLACES: dict[str, Any] = {
     "m": clnet,
     "m.linalg": clnet.linalg,
     "m.autograd": clnet.autograd,
+    "m.distributions": clnet.distributions,
+    "m.fft": clnet.fft,
+    "m.func": clnet.func,
+    "m.special": clnet.special,
     "F": clnet.nn.functional,
     "nn": clnet.nn,
     "nn.init": clnet.nn.init,

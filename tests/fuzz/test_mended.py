@@ -111,6 +111,41 @@ x.tile((1,) * 70)
 nn.init.trunc_normal_(j, mean=1.0, std=0.0, b=0.1)
 nn.utils.rnn.pack_sequence([x[..., :0], y[..., :0]])
 steps(optim.Adam(weights, lr=float('nan')))
+m.distributions.Normal(x, [1]).log_prob(y)
+m.distributions.Pareto(u, p).log_prob(0.5)
+m.distributions.Laplace(x, 1.5).icdf('none')
+m.distributions.HalfCauchy(2).log_prob(x)
+m.distributions.Dirichlet(m.tensor(0.5))
+m.distributions.TransformedDistribution(w4, (2,))
+m.distributions.Independent(3, 1)
+m.distributions.kl_divergence((1, 2), i)
+m.distributions.Geometric(m.zeros(3))
+m.func.vjp(v, x)
+m.func.vjp(lambda a: a.exp(), x)[1]()
+m.func.jvp(lambda a: a.sin(), (x,), (y, y))
+m.func.grad(lambda a: 3)(x)
+m.func.grad(lambda a: a.sum())(1.5)
+m.func.jacrev(lambda a, b: a * b, argnums=2)(v, v)
+m.func.vmap(lambda a: a, randomness='other')
+m.func.vmap(lambda a: a, in_dims=(0, 1))(x)
+m.func.vmap(lambda a: a)(x[:0])
+m.func.functional_call(nn.Linear(4, 1), 3, (x,))
+m.fft.fft(m.tensor(0.5))
+m.fft.rfft(x, -1)
+m.diff(m.tensor(0.5))
+m.slice_scatter(m.tensor(0.5), t)
+m.nanquantile(x, m.ones(2, 2))
+m.quantile(m.tensor(0.5), 0.3, 1)
+m.flatten(m.tensor(0.5), 1)
+m.trapezoid(x, m.tensor(0.5))
+nn.utils.rnn.pad_sequence([x, m.tensor(0.5)])
+nn.utils.rnn.pack_sequence([m.tensor(0.5), y])
+run(nn.LSTMCell(4, 5), m.tensor(0.5))
+F.cosine_embedding_loss(x, y[0], signs[:, 0])
+x.reshape(np.array(2))
+m.autograd.Variable(square, requires_grad=True, volatile=True)
+m.lu_unpack(x, w3)
+m.distributions.Chi2(c)
 """.strip().split("\n")
 
 
@@ -225,3 +260,37 @@ def test_a_correction_beyond_the_count():
     assert x.var(0, correction=300).item() == x.std(0, correction=3).item() == float("inf")
     assert np.isnan(clnet.ones(3).var(0, correction=4).item())
     assert clnet.tensor([1, 3]).diff(n=0, append=clnet.ones(2)).dtype is clnet.int64
+
+
+def test_derivatives_of_functions_are_on_the_tape_of_their_arguments():
+    x = clnet.tensor([0.5, 2.0], requires_grad=True)
+    y, along = clnet.func.jvp(lambda a: a**3, (x,), (clnet.ones(2),))
+    value, back = clnet.func.vjp(lambda a: a**3, x)
+    for found, wanted in (
+        (y, 3 * x.detach() ** 2),
+        (along, 6 * x.detach()),
+        (value, 3 * x.detach() ** 2),
+        (back(clnet.ones(2))[0], 6 * x.detach()),
+    ):
+        x.grad = None
+        found.sum().backward(retain_graph=True)
+        np.testing.assert_allclose(x.grad.numpy(), wanted.numpy(), rtol=1e-6)
+    plain = clnet.func.jvp(lambda a: a**3, (x.detach(),), (clnet.ones(2),))
+    assert not plain[0].requires_grad
+    assert not plain[1].requires_grad
+
+
+def test_powers_of_the_complex_number_0():
+    exponents = [0j, 2, 1 + 1j, 1j, -1, -1 + 1j]
+    found = clnet.pow(clnet.zeros(6, dtype=clnet.complex64), clnet.tensor(exponents)).numpy()
+    np.testing.assert_array_equal(found[:3], [1, 0, 0])
+    assert np.isnan(found[3:]).all()
+
+
+def test_an_infinite_spread_where_the_correction_is_no_number():
+    assert clnet.tensor([1.0, 2.0]).std(correction=float("nan")).item() == float("inf")
+
+
+def test_quantiles_of_a_number():
+    q = clnet.tensor([0.2, 0.5])
+    assert clnet.quantile(clnet.tensor(0.5), q, 0, keepdim=True).tolist() == [0.5, 0.5]

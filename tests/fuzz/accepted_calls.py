@@ -1,0 +1,313 @@
+"""Calls that clnet takes and PyTorch refuses, as they are meant: reason, text, error, example."""
+
+from __future__ import annotations
+
+ACCEPTED_CALLS = (
+    (
+        "PyTorch's CPU has no kernel for the dtype, clnet has one",
+        r"",
+        r"not implemented for|not supported for|does not support bool|"
+        r"not support .* inputs|is not implemented",
+        "F.gelu(i)",
+    ),
+    (
+        "a number stands for a tensor without axes",
+        r"",
+        r"must be Tensor, not (int|float|bool|complex|numpy)|any\(\) received .* got \(bool\)|"
+        r"got \(Tensor, Tensor, (min|max)=(float|int)|"
+        r"received an invalid combination of arguments - got \((int|float|bool|"
+        r"numpy\.\w+), Tensor|got \(Tensor, (float|int), Tensor\)|got \(Tensor, (min|"
+        r"max)=Tensor, (min|max)=(float|int)|got \(Tensor, Tensor, (float|int)\)",
+        "x.fmax(2)",
+    ),
+    (
+        "an argument that PyTorch asks for has a default",
+        r"",
+        r"missing \d+ required positional",
+        "m.alpha_dropout(p, training=False)",
+    ),
+    (
+        "None stands for no such argument",
+        r"None",
+        r"received an invalid combination|must be .*, not NoneType",
+        "m.eye(3, None)",
+    ),
+    (
+        "numbers, dtypes and sizes are taken from NumPy and Python, too",
+        r"np\.|\bint\b|\bfloat\b|m\.tensor\(",
+        r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|"
+        r"Expected|iteration over a 0-d|only integers|has no len|expects dims|Can't call numpy|"
+        r"should be (a number|of type)|must all be instances of Number",
+        "x.clamp(max=np.array(2))",
+    ),
+    (
+        "methods take what functions take",
+        r"out=|keepdim=|dim=",
+        r"invalid combination|takes no keyword",
+        "x.ceil(out=x.detach())",
+    ),
+    (
+        "out may have any dtype that holds the result",
+        r"is(neg|pos)inf.*out=",
+        r"does not support non-boolean",
+        "m.isneginf(u, out=x.detach())",
+    ),
+    (
+        "booleans are subtracted as numbers",
+        r"bool|\bc\b|False|True",
+        r"with two bool tensors|bool tensor|Boolean alpha only",
+        "m.subtract(2, c)",
+    ),
+    (
+        "one axis, or a sequence of one, are the same",
+        r"\(-?\w+,\)|\[|flip|Pad",
+        r"got \(int, tuple\)|got \(tuple, int\)|got \(Tensor, int, (tuple|list)|"
+        r"must be tuple of ints, not int|Padding length must be divisible",
+        "x.movedim(0, (1,))",
+    ),
+    (
+        "a bound or number beyond the dtype's range is infinite",
+        r"",
+        r"cannot be converted to type (float|double|c10::Half|c10::BFloat16) without overflow|"
+        r"but found inf",
+        "run(nn.LeakyReLU(-1e39), x)",
+    ),
+    (
+        "operands without elements give results without",
+        r"\[:0\]|\[\]|:0\]",
+        r"non-empty|not be empty|to be at least 1|no elements|optional 0 dim batch size|"
+        r"Only zero batch|possibly 0 batch size and other non-zero|-1 can be any value and is|"
+        r"'channel' dimension to be divisible",
+        "x[[], :1].quantile(0.4, 1)",
+    ),
+    (
+        "devices are numbered, the first of this machine is 0",
+        r"\.to\(\d|device=",
+        r"Cannot access accelerator|Torch not compiled|Invalid device|NVIDIA",
+        "x.to(0)",
+    ),
+    (
+        "memory that is neither pinned nor shared takes any argument of the versions that did",
+        r"share_memory_|pin_memory|pinned",
+        r"takes \d positional|unexpected|must be|invalid|Cannot access accelerator",
+        "u.share_memory_(v)",
+    ),
+    (
+        "a matrix of less than full rank is definite or not by its rounding",
+        r"cholesky",
+        r"not positive-definite",
+        "m.linalg.cholesky(square[..., :0] @ square[..., :0].T + 2 ** 31)",
+    ),
+    (
+        "sizes come in any sequence",
+        r"range\(|Size\(",
+        r"must be tuple of ints, not range|takes an iterable of 'int'",
+        "m.tile(x, range(1, 3))",
+    ),
+    (
+        "the old constructor new() takes what clnet.tensor takes",
+        r"\.new\(",
+        r"Legacy tensor|legacy|new\(\)",
+        "t.new(0.5)",
+    ),
+    (
+        "kinds of memory are named by any object",
+        r"m\.(layout|memory_format|dtype)\(",
+        r"cannot create",
+        "m.layout(0.5)",
+    ),
+    (
+        "PyTorch asks for a view of what lies otherwise",
+        r"lay\(",
+        r"view size is not compatible",
+        "m.kron(lay(x, 'transposed'), lay(v, 'transposed'))",
+    ),
+    (
+        "windows take each of their numbers by name",
+        r"_window\(",
+        r"invalid combination",
+        "m.hamming_window(7, periodic=False, beta=1.5)",
+    ),
+    (
+        "a whole number is a size of one axis",
+        r"full\(|flip\(",
+        r"must be tuple of ints, not (int|Tensor)",
+        "m.full(7, 1.5)",
+    ),
+    (
+        "booleans are numbers",
+        r"trapezoid|trapz",
+        r"received a bool input",
+        "m.trapezoid(c)",
+    ),
+    (
+        "one number may overwrite elements that stand for several",
+        r"expanded.*__setitem__",
+        r"more than one element of the written-to tensor",
+        "lay(x, 'expanded').detach().__setitem__((slice(1, None), 0), 7)",
+    ),
+    (
+        "what is assigned may be a list",
+        r"__setitem__.*\[",
+        r"can't assign a",
+        "x.detach().__setitem__((slice(1, None), 0), [True])",
+    ),
+    (
+        "a dtype is named by 1, too, where PyTorch has an argument of its own",
+        r"softm",
+        r"must be torch.dtype, not int",
+        "m.log_softmax(x, 1, 1)",
+    ),
+    (
+        "whole numbers of 64 bits and a sign at most, else floats",
+        r"2 \*\* 63",
+        r"Overflow when unpacking",
+        "m.asarray([2 ** 63, 7])",
+    ),
+    (
+        "PyTorch fails an assertion of its own",
+        r"",
+        r"nested_tensorlist|INTERNAL ASSERT|invalid gradient at index|"
+        r"could not create a primitive|modified by an inplace operation",
+        "nn.utils.clip_grad_value_(weights, 1.0)",
+    ),
+    (
+        "bounds in the wrong order: the upper one counts",
+        r"(?i)hardtanh",
+        r"greater than",
+        "run(nn.Hardtanh(1, -1), x)",
+    ),
+    (
+        "correction counts beside unbiased",
+        r"var|std",
+        r"correction=",
+        "m.var(x, 1, unbiased=True, correction=1)",
+    ),
+    (
+        "whole numbers have a mean, and pass for floats",
+        r"m\.(int|uint|bool)|\b[ijc]\b|index|signs|m\.tensor\(\d+\)",
+        r"mean\(\): could not infer output dtype|can't be cast|did not match|dtype|"
+        r"expected scalar type|Integral|integral|Long|Bool|Byte|Int\b|Short",
+        "F.kl_div(i, y)",
+    ),
+    (
+        "operands of two dtypes are promoted, and 16-bit floats go with wider ones",
+        r"to\(m\.|float64|float16",
+        r"same dtype|expected scalar type|dtype|Half|BFloat16|Double|type",
+        "m.addmm(square.to(m.float64), square, square)",
+    ),
+    (
+        "losses broadcast their operands",
+        r"(?i)margin_?(ranking_?)?loss",
+        r"doesn't match the broadcast shape|should have same dimension",
+        "F.soft_margin_loss(x[0], signs)",
+    ),
+    (
+        "a whole number divided by 0 has no value, and no device says so",
+        r"",
+        r"ZeroDivisionError",
+        "i // 0",
+    ),
+    (
+        "padding is at most half of what a dilated window covers, in each number of axes",
+        r"(?i)max_?pool1d",
+        r"padding should be at most half",
+        "F.max_pool1d(square, 3, 1, 2, 3)",
+    ),
+    (
+        "a sequence inside an index is an array of indices, as NumPy has it",
+        r"\[.*[(\[]",
+        r"only integer tensors of a single element can be converted to an index",
+        "x[i.abs() % 3, (i % 3, j % 3)]",
+    ),
+    (
+        "a storage is made of what a tensor is made of",
+        r"Storage\(",
+        r"Expected a sequence type|TypedStorage.__init__ received",
+        "m.UntypedStorage(w3)",
+    ),
+    (
+        "arguments of one name have one place, in each of PyTorch's versions of a function",
+        r"argsort\(.*stable",
+        r"invalid combination",
+        "x.argsort(1, stable=True)",
+    ),
+    (
+        "device() is the current one",
+        r"m\.device\(",
+        r"device\(\) received an invalid combination",
+        "m.device()",
+    ),
+    (
+        "a flag is whatever has a truth",
+        r"copy_\(",
+        r"must be bool, not Tensor",
+        "x.detach().copy_(v, v)",
+    ),
+    (
+        "losses name their reductions under each of their names",
+        r"m\.\w+\(.*reduction=",
+        r"argument 'reduction'",
+        "m.binary_cross_entropy_with_logits(y, u2, reduction='sum', pos_weight=y)",
+    ),
+    (
+        "what is on the tape has numbers, too",
+        r"__array__|np\.|numpy",
+        r"Can't call numpy",
+        "x.__array__(dtype=m.float16)",
+    ),
+    (
+        "gradients flow to weights of losses, too",
+        r"(?i)binary_?cross_?entropy|bceloss",
+        r"not differentiable with respect to argument",
+        "F.binary_cross_entropy(u2, u2, m.sigmoid(x))",
+    ),
+    (
+        "what is not 0 is true",
+        r"where\(",
+        r"expected condition to be a boolean tensor",
+        "m.where(x, x, y)",
+    ),
+    (
+        "a NumPy array without axes is a number: it does not widen",
+        r"np\.(array\([\d.]+|bool_\(\w+|float64\()",
+        r"Float did not match Double",
+        "m.isclose(x, x + np.array(0.5))",
+    ),
+    (
+        "operands of two dtypes are promoted",
+        r"heaviside|quantile",
+        r"different dtypes|same dtype",
+        "m.heaviside(x, c.long())",
+    ),
+    (
+        "one bound is the upper one, by any name",
+        r"randint(_like)?\(.*low=",
+        r"invalid combination",
+        "m.randint_like(j, low=3)",
+    ),
+    (
+        "a tensor without elements yet can be taken off the tape",
+        r"Uninitialized",
+        r"Attempted to use an uninitialized parameter",
+        "nn.UninitializedBuffer(persistent=False)",
+    ),
+    (
+        "gradients of forms in place are those of the others, for every slope",
+        r"relu_\(",
+        r"In-place leakyReLu backward calculation",
+        "F.rrelu_(x * 2, -1, 0.2)",
+    ),
+    (
+        "derivatives along tangents take operands in any layout",
+        r"func\.(jvp|jacfwd|hessian)",
+        r"more than one element of the written-to tensor",
+        "m.func.jvp(lambda a: a.sin(), (lay(x, 'expanded'),), (y,))",
+    ),
+    (
+        "gradients flow through all functions of mathematics, to the operands that have one",
+        r"zeta|igamma|gammainc",
+        r"the derivative for '.*' is not implemented",
+        "m.special.zeta(p, u)",
+    ),
+)

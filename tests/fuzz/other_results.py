@@ -1,0 +1,217 @@
+"""Results that are meant to be others than PyTorch's: reason, text, difference, example."""
+
+from __future__ import annotations
+
+OTHER_RESULTS = (
+    (
+        "gradients flow to targets and other operands, too",
+        r"",
+        r"gradients flow in clnet alone",
+        "run(nn.HingeEmbeddingLoss(), x, signs)",
+    ),
+    (
+        "ties are taken in order",
+        r"topk|sort|kthvalue|median|cummax|cummin|max|min|mode",
+        r"int64\(",
+        "m.topk(m.zeros(3, 4), 2)",
+    ),
+    (
+        "NumPy's numbers are operands of operators, too",
+        r"\.__\w+__\(.*(np\.|out=)",
+        r"not NotImplemented",
+        "(x * 2).__imul__(np.array(0.5))",
+    ),
+    (
+        "a NumPy array without axes is a number: it does not widen",
+        r"[-+*/%] np\.(array\([\d.]+|bool_\(\w+)\)",
+        r"float32, not float64|int64, not float32",
+        "x + np.array(2)",
+    ),
+    (
+        "elements are of any value",
+        r"\b(new_)?empty(_like|_strided)?\(|Tensor\(\d|\.new\(\d",
+        r"elements, at",
+        "m.empty(2, 3)",
+    ),
+    (
+        "a product to booleans is one of whole numbers",
+        r"(sum|prod).*bool",
+        r"not bool",
+        "m.prod(x, 1, dtype=m.bool)",
+    ),
+    (
+        "finfo and iinfo are tuples of fields",
+        r"info\(",
+        r"results, not",
+        "m.finfo(m.float16)",
+    ),
+    (
+        "a convolution over no channels gives zeros",
+        r"conv.*:0\]",
+        r"shape \(.*\), not \(\d+, 0",
+        "F.conv2d(image[:, :0], kernel[:, :0])",
+    ),
+    (
+        "an empty batch has the shape that any other has",
+        r"pixel_unshuffle.*:0\]",
+        r"shape",
+        "F.pixel_unshuffle(image[:0], 2)",
+    ),
+    (
+        "a constant written over an operand ends its history: no gradient, not zeros",
+        r"\.(fill_|zero_)\(",
+        r"gradients flow in PyTorch alone",
+        "(x * 2).fill_(3)",
+    ),
+    (
+        "the largest that are not to be in order may come in any",
+        r"topk\(.*sorted=False",
+        r"elements, at",
+        "m.tensor([[3.0, 1, 4, 1, 5, 9, 2, 6]]).topk(5, sorted=False)",
+    ),
+    (
+        "the exponent of a norm beyond the dtype's range is infinite",
+        r"norm\(.*1e\+?39",
+        r"elements, at",
+        "x.norm(-1e39, 1)",
+    ),
+    (
+        "where a tensor lies has another number on each device",
+        r"data_ptr",
+        r"",
+        "x.data_ptr()",
+    ),
+    (
+        "PyTorch sorts an expanded tensor in its own memory",
+        r"(median|kthvalue)\(.*expanded",
+        r"elements, at",
+        "m.median(lay(x, 'expanded'), 0, True)",
+    ),
+    (
+        "a number beyond the dtype's range is infinite",
+        r"pow.*1e\+?300|1e\+?300 \*\*",
+        r"nan",
+        "m.pow(1e300, y)",
+    ),
+    (
+        "the median of nothing, and a copy, begin a history of their own",
+        r"median\(.*:0|asarray\(.*requires_grad|\.new\(|Buffer\(",
+        r"gradients flow in PyTorch alone|None, not a tensor",
+        "m.median(x[..., :0])",
+    ),
+    (
+        "the entropy over no classes is 0",
+        r"cross_entropy.*:0\]",
+        r"0\.0\), not np\.float32\(nan",
+        "F.cross_entropy(x[..., :0], y[..., :0])",
+    ),
+    (
+        "1 + |x|, and the difference of two, do not overflow the bytes that they are of",
+        r"softsign|(?i:margin_?ranking_?loss).*uint8|uint8.*(?i:margin_?ranking_?loss)",
+        r"elements, at",
+        "F.softsign(m.tensor([255, 1], dtype=m.uint8))",
+    ),
+    (
+        "packed sequences have fields of their own",
+        r"pack_",
+        r"results, not|a tensor of int64",
+        "nn.utils.rnn.pack_sequence([x, y])",
+    ),
+    (
+        "a list inside a list is an array of indices, as NumPy has it",
+        r"\[\[+",
+        r"shape \(1, ",
+        "x[[[1]]]",
+    ),
+    (
+        "signs of eigenvectors and singular vectors are arbitrary",
+        r"svd|eigh|lowrank|lobpcg",
+        r"elements, at|gradient",
+        "m.linalg.svd(x)",
+    ),
+    (
+        "a generator's state is its seed and counter",
+        r"get_rng_state|get_state",
+        r"'seed'",
+        "m.get_rng_state()",
+    ),
+    (
+        "milestones are whole numbers, whoever's",
+        r"MultiStepLR\(.*(tensor|np\.)",
+        r"",
+        "rates(schedule.MultiStepLR(o, [2, m.tensor(1)]))",
+    ),
+    (
+        "no step at the smaller rate is none",
+        r"ConstantLR\(.*total_iters=(0|False|-)|ConstantLR\(o, [^,]*, (0|False|-)",
+        r"",
+        "rates(schedule.ConstantLR(o, total_iters=0))",
+    ),
+    (
+        "losses of whole numbers are floats",
+        r"(_loss|Loss)\(",
+        r"float32, not int64",
+        "F.hinge_embedding_loss(index, index, margin=1.0, reduction='none')",
+    ),
+    (
+        "the mean over nothing is NaN",
+        r"(?i)loss.*:0\]",
+        r"np\.float32\(nan\), not",
+        "run(nn.MultiMarginLoss(), x[:0], index[:0])",
+    ),
+    (
+        "NumPy's booleans are booleans",
+        r"np\.bool_",
+        r"(int\d+|bool), not float32",
+        "index.clamp_min(np.bool_(True))",
+    ),
+    (
+        "losses have one default, the mean, under each of their names",
+        r"m\.\w*(loss|cross_entropy\w*|kl_div)\(",
+        r"shape \(\), not",
+        "m.binary_cross_entropy_with_logits(y, signs)",
+    ),
+    (
+        "a number less than the least of the dtype is 0",
+        r"pow.*1e-320|\*\* -?1e-320|\*\* \(?-?float\(1e-320",
+        r"elements, at",
+        "i.pow(1e-320)",
+    ),
+    (
+        "NumPy's unsigned numbers are whole numbers, whose negative is negative",
+        r"np\.uint8",
+        r"elements, at",
+        "steps(optim.SGD(weights, lr=np.uint8(1), momentum=0.9))",
+    ),
+    (
+        "a density of one formula, where PyTorch's chain of transforms leaves the dtype's range",
+        r"distributions\.(Kumaraswamy|Pareto|Weibull|InverseGamma)\(",
+        r"not np\.float32\((-inf|inf|nan)\)",
+        "m.distributions.Kumaraswamy(300, u).log_prob(u2)",
+    ),
+    (
+        "validate_args=False leaves out the check: such numbers have no density",
+        r"distributions\..*validate_args=False",
+        r"elements, at",
+        "m.distributions.Weibull(i, j, validate_args=False).log_prob(y)",
+    ),
+    (
+        "gradients flow through Bessel's functions, too",
+        r"bessel",
+        r"gradients flow in clnet alone",
+        "m.special.bessel_y1(p)",
+    ),
+    (
+        "softplus is infinite where beta is 0, and has no slope",
+        r"(?i)softplus\((beta=|.*, )0(\.0)?\b",
+        r"np\.float32\(nan\), not",
+        "run(nn.Softplus(beta=0.0, threshold=0.1), v)",
+    ),
+    (
+        "random numbers are others than PyTorch's",
+        r"(?i)rand|\bnormal\(|normal_|bernoulli_?\(|uniform_?\(|multinomial\(|dropout|gumbel_|rrelu|"
+        r"Transformer|geometric_|exponential_|cauchy_|orthogonal|fractional|sample",
+        r"",
+        "m.rand(2)",
+    ),
+)
