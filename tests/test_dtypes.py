@@ -12,7 +12,7 @@ import pytest
 
 from clnet.errors import DtypeError
 from clnet.values import dtypes
-from clnet.values.dtypes import ALL, Kind, from_name, from_numpy, of_scalar, promote, promote_scalar
+from clnet.values.dtypes import ALL, Kind, from_name, from_numpy, of_levels, of_scalar, promote
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=repr)
@@ -71,13 +71,13 @@ def test_scalars_only_raise_the_kind():
     assert of_scalar(3.0) is dtypes.float32
     assert of_scalar(np.int8(3)) is dtypes.int64
     assert of_scalar(np.float16(3)) is dtypes.float32
-    assert promote_scalar(dtypes.int8, 3) is dtypes.int8
-    assert promote_scalar(dtypes.int8, 3.0) is dtypes.float32
-    assert promote_scalar(dtypes.float16, 3.0) is dtypes.float16
-    assert promote_scalar(dtypes.bool_, 3) is dtypes.int64
-    assert promote_scalar(dtypes.int8, 1j) is dtypes.complex64
-    assert promote_scalar(dtypes.float64, 1j) is dtypes.complex128
-    assert promote_scalar(dtypes.complex64, 3.0) is dtypes.complex64
+    assert of_levels(dtypes.int8, of_scalar(3)) is dtypes.int8
+    assert of_levels(dtypes.int8, of_scalar(3.0)) is dtypes.float32
+    assert of_levels(dtypes.float16, of_scalar(3.0)) is dtypes.float16
+    assert of_levels(dtypes.bool_, of_scalar(3)) is dtypes.int64
+    assert of_levels(dtypes.int8, of_scalar(1j)) is dtypes.complex64
+    assert of_levels(dtypes.float64, of_scalar(1j)) is dtypes.complex128
+    assert of_levels(dtypes.complex64, of_scalar(3.0)) is dtypes.complex64
 
 
 def test_what_has_no_dtype_is_refused():

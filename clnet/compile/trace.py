@@ -165,14 +165,6 @@ class Trace:
         """Whether one step makes it and none changes it."""
         return storage in self.producers
 
-    def is_variable(self, storage: Storage) -> bool:
-        """Whether it is changed in place, or lives outside where it may be."""
-        return storage in self.outside or any(
-            storage in step.mutated
-            for position in self.writers.get(storage, ())
-            if isinstance(step := self.steps[position], Step)
-        )
-
     def outlives(self, storage: Storage) -> bool:
         """Whether what it holds after the last step is seen by someone."""
         return storage in self.outside or storage in self.lasting

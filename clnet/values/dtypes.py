@@ -201,11 +201,6 @@ def of_scalar(value: complex) -> DType:
     raise DtypeError("dtype", "a scalar is a bool or a number", type=type(value).__name__)
 
 
-def promote_scalar(a: DType, value: complex) -> DType:
-    """The dtype of an op on an array of ``a`` and a number, which only raises the category."""
-    return of_levels(a, of_scalar(value))
-
-
 def of_levels(strong: DType, weak: DType) -> DType:
     """The dtype of an op on operands of which the second only raises the category.
 
