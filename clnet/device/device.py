@@ -92,9 +92,10 @@ class Device:
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
-        header = self.identity.platform == POCL
+        pocl = self.identity.platform == POCL
+        copies = pocl and not traits.dedicated_local_memory
         self.programs = ProgramCache(
-            context, handle, self.identity.key, kept, watch, ahead, header=header
+            context, handle, self.identity.key, kept, watch, ahead, header=pocl, copies=copies
         )
         workspace = Workspace(self)
         self.queue = Queue(context, handle, self.programs, workspace, watch, self.lock)

@@ -215,6 +215,11 @@ class KernelSource(Protocol):
         """Template and parameters, for messages."""
         ...
 
+    @property
+    def alone(self) -> bool:
+        """Whether each of its groups has one work-item."""
+        ...
+
     def text(self) -> str:
         """The rendered OpenCL C."""
         ...

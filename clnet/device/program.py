@@ -18,6 +18,7 @@ from ..values.cache import Shelf
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead, Request
+from .apart import body_apart
 from .build_progress import progress
 from .build_times import BuildTimes
 from .builtin_functions import WITHOUT_HEADER, declarations
@@ -199,6 +200,8 @@ class ProgramCache:
         ahead: builds kernels in other processes; None: all are built in this one.
         header: whether the driver's compiler reads a header of built-in functions for each
             program; a text then brings declarations of those that it names.
+        copies: whether the compiler copies a kernel into functions that launch it; the body is then
+            a function of its own, where each group has one work-item.
 
     Attributes:
         kernels: those that are ready; entered under a lock, looked up without.
@@ -214,6 +217,7 @@ class ProgramCache:
         ahead: Ahead | None = None,
         *,
         header: bool = False,
+        copies: bool = False,
     ) -> None:
         self._context = context
         self._device = device
@@ -222,6 +226,7 @@ class ProgramCache:
         self._watch = watch or Watch()
         self._ahead = ahead
         self._header = header
+        self._copies = copies
         self.kernels: dict[KernelSource, CompiledKernel] = {}
         self._times: dict[KernelSource, BuildTimes] = {}  # of those that are not ready yet
         self.statistics = ProgramStatistics()
@@ -336,7 +341,8 @@ class ProgramCache:
             return source.text()
 
     def _key(self, source: KernelSource, text: str) -> str:
-        return "\0".join((text, *source.options, self._device_key))
+        apart = ("apart",) if self._copies and source.alone else ()
+        return "\0".join((text, *source.options, *apart, self._device_key))
 
     def _loaded(self, source: KernelSource, text: str, key: str) -> CompiledKernel | None:
         """The kernel from the cache on disk, or None."""
@@ -380,6 +386,8 @@ class ProgramCache:
 
     def _request(self, source: KernelSource, text: str) -> Request:
         """What the compiler is given: without a header, where a text can do without."""
+        if self._copies and source.alone:
+            text = body_apart(text)
         if self._header and _DECLARED_VERSION in source.options:
             text = f"{declarations(text)}#line 1\n{text}"
             return Request(text, (*source.options, *QUIET, WITHOUT_HEADER))

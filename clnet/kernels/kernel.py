@@ -8,6 +8,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from ..array import Array
@@ -53,11 +54,12 @@ class Rendered:
         name: the ``__kernel``'s name.
         options: build options.
         params: the def's arguments by name.
+        alone: whether every launch so far had groups of one work-item.
         arrangements: for each order that arguments were given in, what :meth:`arrangement` made.
         origin: template and parameters, for messages.
     """
 
-    __slots__ = ("_kernel", "_text", "arrangements", "name", "options", "params")
+    __slots__ = ("_kernel", "_text", "alone", "arrangements", "name", "options", "params")
 
     def __init__(self, kernel: Kernel, params: Mapping[str, Any]) -> None:
         self._kernel = kernel
@@ -66,6 +68,7 @@ class Rendered:
         self.params = params
         self.name = kernel.name
         self.options = kernel.options
+        self.alone = True
 
     def __repr__(self) -> str:
         return f"Rendered({self.origin})"
@@ -75,6 +78,11 @@ class Rendered:
         """``template:def`` and the parameters."""
         given = ", ".join(f"{k}={v}" for k, v in self.params.items())
         return f"{self._kernel.template}:{self.name}({given})"
+
+    def launched_in(self, local_size: tuple[int, ...]) -> None:
+        """Note the size of a launch's groups, before a device asks for the text."""
+        if self.alone and prod(local_size) > 1:
+            self.alone = False
 
     def text(self) -> str:
         """The OpenCL C."""
@@ -249,6 +257,8 @@ class Kernel:
         arrange = kernel.arrangements.get(names) or kernel.arrangement(names)
         if local_size is None:
             local_size = (1,) * len(global_size)
+        else:
+            kernel.launched_in(local_size)
         return Launch(kernel, global_size, local_size, arrange(*values), flops=flops, bytes=bytes)
 
 

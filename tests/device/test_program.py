@@ -59,6 +59,7 @@ class Source:
     name: str = "plus"
     options: tuple[str, ...] = ("-cl-std=CL1.2",)
     origin: str = "plus.mako:plus(unroll=2)"
+    alone: bool = True
 
     def text(self) -> str:
         return self.source
@@ -74,12 +75,15 @@ class Bench:
         processes: int | None = None,
         *,
         header: bool = False,
+        copies: bool = False,
     ) -> None:
         self.device = clnet.device()
         context, handle = self.device.queue._context, self.device.queue._device
         ahead = None if processes is None else Ahead(handle, processes)
         self.shelf = shelf(folder)
-        self.cache = ProgramCache(context, handle, key, self.shelf, ahead=ahead, header=header)
+        self.cache = ProgramCache(
+            context, handle, key, self.shelf, ahead=ahead, header=header, copies=copies
+        )
         self.queue = Queue(context, handle, self.cache, self.device.queue.workspace)
 
     def run(self, source: Source) -> list[float]:

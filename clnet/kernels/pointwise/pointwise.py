@@ -132,6 +132,7 @@ def _recipe(
             exprs, sizes, steps, scalars=num_scalars, max_group=traits.max_group_size
         )
         steps = tuple(step[:-1] for step in steps)
+        kernel.launched_in(local_size)
         return _Recipe(kernel, steps, sizes[:-1], last, global_size, local_size, *cost)
     if is_small(sizes, steps):
         kernel, packed, last, global_size, local_size = small_recipe(
@@ -143,6 +144,8 @@ def _recipe(
             scalars=num_scalars,
             max_group=traits.max_group_size,
         )
+        # No group is told: a call for each of so few elements takes less than a launch, and a CPU's
+        # compiler a third of the time (a session of tests has thousands of these kernels).
         return _Recipe(kernel, ((),) * len(dtypes), packed, last, global_size, local_size, *cost)
     return _in_one_layout(
         exprs, compute, dtypes, sizes, steps, traits, scalars=num_scalars, cost=cost
@@ -174,8 +177,10 @@ def _in_one_layout(
         index="int" if span < _INT_ELEMENTS else "long",
     )
     global_size, local_size = _groups(sizes, traits.max_group_size, gpu_shaped=in_groups(traits))
+    kernel = POINTWISE.bind(params)
+    kernel.launched_in(local_size)
     return _Recipe(
-        POINTWISE.bind(params),
+        kernel,
         tuple(
             (step[-1:] if kind == "any" else ()) + step[:-1]
             for step, kind in zip(steps, inner, strict=True)

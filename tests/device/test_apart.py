@@ -1,0 +1,95 @@
+"""Bodies of kernels in functions of their own: what becomes of a text, and that it computes so."""
+
+from __future__ import annotations
+
+import pyopencl as cl
+import pytest
+
+import clnet
+from clnet.device.apart import body_apart
+from clnet.device.builtin_functions import POCL
+from clnet.kernels.kernel import Kernel, Rendered
+from tests.device.test_program import TEXT, Bench, Source
+
+REVERSED = """#pragma OPENCL FP_CONTRACT ON
+inline float twice(const float x) { return x * 2; }
+
+/* A group turns 4 numbers around { */
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void plus(
+    __global float *restrict y, const long y_offset, const float a, const int n)
+{
+    __local float passing[4] __attribute__((aligned(64)));
+    const int group = get_group_id(0), groups = get_num_groups( 0 );
+    if (get_work_dim() != 1 || group >= groups) return;  // } is no end
+    for (int i = 0; i < n; i++) passing[i] = y[y_offset + i];
+    for (int i = 0; i < n; i++) y[y_offset + i] = twice(passing[n - 1 - i]) + a;
+}
+"""
+on_pocl = pytest.mark.skipif(
+    clnet.device().identity.platform != POCL, reason="only PoCL's compiler copies kernels"
+)
+
+
+def test_a_body_is_a_function_that_gets_its_ids_and_its_group_s_memory():
+    text = body_apart(REVERSED)
+    before, _, kernel = text.partition("__attribute__((reqd_work_group_size(1, 1, 1)))\n__kernel")
+    assert "__attribute__((noinline)) void plus_body(" in before
+    assert "get_" not in before.split("plus_body(")[1]
+    assert "const size_t own_group_id_0, const size_t own_num_groups_0" in before
+    assert "__local float *restrict passing)" in before
+    assert "__local float passing[4] __attribute__((aligned(64)));" in kernel
+    call = "plus_body(y, y_offset, a, n, get_group_id(0), get_num_groups(0), get_work_dim(), "
+    assert f"    {call}passing);\n}}\n" in kernel
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT.replace("+= a;", "+= a; barrier(CLK_LOCAL_MEM_FENCE);"),
+        TEXT + TEXT.replace("plus", "more"),
+        TEXT + "void behind(void) {}\n",
+        "some_macro " + TEXT,
+        TEXT.replace("const int i", "__local float pad[4][5]; const int i"),
+        TEXT.replace("const int i", "__local float pad[4]; const int m = sizeof(pad), i"),
+        TEXT.rstrip()[:-1],
+    ],
+    ids=["barrier", "two", "more behind", "macro before", "axes", "size", "open"],
+)
+def test_a_text_of_another_form_stays(text):
+    assert body_apart(text) == text
+
+
+@on_pocl
+@pytest.mark.parametrize("text", [TEXT, REVERSED], ids=["plain", "memory of a group"])
+def test_results_are_the_same_and_the_binary_is_shorter(text, tmp_path):
+    source = Source(text.replace("n - 1 - i", "n - i - 1"))
+    whole = Bench(tmp_path, header=True)
+    apart = Bench(tmp_path, header=True, copies=True)
+    assert whole.run(source) == apart.run(source)
+    assert whole.counts == apart.counts == (1, 0), "one form's binary was taken for the other's"
+    assert apart.cache.statistics.with_header == 0
+    first, second = (len(binary(bench, source)) for bench in (whole, apart))
+    assert second < first or text is TEXT
+
+
+def binary(bench: Bench, source: Source) -> bytes:
+    return bench.cache.get(source).program.get_info(cl.program_info.BINARIES)[0]
+
+
+def test_kernels_of_larger_groups_stay_whole(tmp_path):
+    source = Source(alone=False)
+    Bench(tmp_path, header=True, copies=True).run(source)
+    again = Bench(tmp_path, header=True)
+    again.run(source)
+    assert again.counts == (0, 1)
+
+
+def test_a_kernel_is_alone_until_a_launch_has_a_larger_group():
+    kernel = Rendered(Kernel("plus", "plus.mako"), {})
+    assert kernel.alone
+    kernel.launched_in((1, 1))
+    assert kernel.alone
+    kernel.launched_in((64, 1))
+    kernel.launched_in((1, 1))
+    assert not kernel.alone
