@@ -306,6 +306,8 @@ def vmap(
     if randomness not in ("error", "same", "different"):
         law = "randomness is 'error', 'same' or 'different'"
         raise ArgumentError("vmap", law, randomness=randomness)
+    if chunk_size is not None and chunk_size < 1:
+        raise ArgumentError("vmap", "chunk_size is positive, or None", chunk_size=chunk_size)
 
     @wraps(func)
     def batched(*args: Any, **kwargs: Any) -> Any:
@@ -395,6 +397,7 @@ def functional_call(
             table[name] = value
 
 
+@checked
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Parameters and buffers of modules of one kind, by name, each ``(len(models), ...)``.
 
@@ -403,7 +406,19 @@ def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[s
 
     Returns:
         Leaves that require gradients where parameters do, and buffers.
+
+    Raises:
+        ArgumentError: if there is no module, or their tensors have other names.
+        DtypeError: if they are no modules.
     """
+    name = "stack_module_state"
+    if not models:
+        raise ArgumentError(name, "there is a module", models=0)
+    for model in models:
+        if not hasattr(model, "named_parameters"):
+            raise DtypeError(name, "models are modules", got=shown(model))
+    if len({tuple(n for n, _ in model.named_parameters()) for model in models}) > 1:
+        raise ArgumentError(name, "modules are of one kind", models=len(models))
 
     def stacked(every: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         return {

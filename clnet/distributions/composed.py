@@ -118,7 +118,7 @@ class MixtureSameFamily(Distribution):
         self.component_distribution = component_distribution
         batch, event = component_distribution.batch_shape, component_distribution.event_shape
         found = mixture_distribution.probs.shape[-1]
-        if not isinstance(mixture_distribution, Categorical) or batch[-1] != found:
+        if tuple(batch[-1:]) != (found,):
             law = "there is a component for each category"
             raise ArgumentError("MixtureSameFamily", law, categories=found, components=tuple(batch))
         super().__init__(batch[:-1], event, validate_args=validate_args)

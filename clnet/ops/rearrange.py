@@ -12,7 +12,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, BoundsError, ShapeError
 from ..kernels.moving import copy, fill
 from ..values.dtypes import bool_
-from ..values.shapes import Shape, normalize_dim, normalize_dims, resolve_reshape
+from ..values.shapes import Shape, axis_of, normalize_dim, normalize_dims, resolve_reshape
 from .arithmetic import le, where
 from .create import positions
 from .index import pick
@@ -337,7 +337,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     axes = (dims,) if isinstance(dims, int) else tuple(dims)
     if len(axes) != len(steps):
         raise ShapeError("roll", "there is a shift for each axis", shifts=shifts, dims=dims)
-    for axis, step in zip((normalize_dim("roll", d, x.ndim) for d in axes), steps, strict=True):
+    for axis, step in zip((axis_of("roll", d, x.shape) for d in axes), steps, strict=True):
         size = x.shape[axis]
         kept = (-step) % size if size else 0
         if kept:

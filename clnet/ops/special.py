@@ -171,6 +171,115 @@ def erfinv(x: Tensor) -> Tensor:
     return evaluate("erfinv", body, [x], result=Result.floating, gradient=_erfinv_gradient)
 
 
+def _entr(x):
+    return e.where(x < 0, -math.inf, e.where(e.eq(x, 0), 0, -x * e.log(x)))
+
+
+def _entr_gradient(g, y, x):
+    return g * (-1 - e.log(x))
+
+
+@op(Face.SPECIAL, name="special.entr")
+def entr(x: Tensor) -> Tensor:
+    """``-x log(x)``; 0 at 0, minus infinity below.
+
+    Args:
+        x: any shape; whole numbers become float32.
+
+    Returns:
+        The same shape.
+    """
+    return evaluate("entr", _entr, [x], result=Result.floating, gradient=_entr_gradient)
+
+
+def _ndtr(x):
+    return e.erfc(x * -math.sqrt(0.5)) * 0.5
+
+
+@op(Face.SPECIAL, name="special.ndtr")
+def ndtr(x: Tensor) -> Tensor:
+    """The area below the normal density up to ``x``; arguments as :func:`special.entr`'s."""
+    return evaluate("ndtr", _ndtr, [x], result=Result.floating)
+
+
+# Wichura, "The percentage points of the normal distribution" (1988), AS 241: quotients of
+# polynomials for the middle, and in the root of -log(share) for the ends and the far ends.
+_CENTRE = (
+    (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
+     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.3871328727963666080),
+    (5226.4952788528545610, 28729.085735721942674, 39307.895800092710610, 21213.794301586595867,
+     5394.1960214247511077, 687.18700749205790830, 42.313330701600911252, 1.0),
+)  # fmt: skip
+_END = (
+    (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1,
+     1.27045825245236838258, 3.64784832476320460504, 5.76949722146069140550,
+     4.63033784615654529590, 1.42343711074968357734),
+    (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2,
+     1.48103976427480074590e-1, 6.89767334985100004550e-1, 1.67638483018380384940,
+     2.05319162663775882187, 1.0),
+)  # fmt: skip
+_FAR_END = (
+    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3,
+     2.65321895265761230930e-2, 2.96560571828504891230e-1, 1.78482653991729133580,
+     5.46378491116411436990, 6.65790464350110377720),
+    (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5,
+     7.86869131145613259100e-4, 1.48753612908506148525e-2, 1.36929880922735805310e-1,
+     5.99832206555887937690e-1, 1.0),
+)  # fmt: skip
+
+
+def _quotient(coefficients, x):
+    above, below = coefficients
+    return _polynomial(above, x) / _polynomial(below, x)
+
+
+def _ndtri(x):
+    share = e.minimum(x, 1 - x)
+    apart = x - 0.5
+    central = abs(apart) <= 0.425
+    root = e.sqrt(-e.log(e.where(central, 0.25, share)))
+    ends = e.where(root <= 5, _quotient(_END, root - 1.6), _quotient(_FAR_END, root - 5))
+    ends = e.where(e.eq(share, 0), math.inf, ends)
+    middle = apart * _quotient(_CENTRE, 0.180625 - apart * apart)
+    return e.where(central, middle, e.copysign(ends, apart))
+
+
+def _ndtri_gradient(g, y):
+    return g * math.sqrt(2 * math.pi) * e.exp(y * y * 0.5)
+
+
+@op(Face.SPECIAL, name="special.ndtri")
+def ndtri(x: Tensor) -> Tensor:
+    """The inverse of :func:`special.ndtr`; infinite at 0 and 1, NaN beyond; arguments as its."""
+    return evaluate("ndtri", _ndtri, [x], result=Result.floating, gradient=_ndtri_gradient)
+
+
+def _xlog1py(x, other):
+    nothing = e.logical_and(e.eq(x, 0), e.eq(other, other))
+    return e.where(nothing, 0, x * e.log1p(other))
+
+
+def _xlog1py_gradient(g, y, x, other):
+    nothing = e.logical_and(e.eq(x, 0), other <= -1)
+    return g * e.where(nothing, 0, e.log1p(other)), g * (x / (other + 1))
+
+
+@op(Face.SPECIAL, name="special.xlog1py")
+def xlog1py(x: Operand, other: Operand) -> Tensor:
+    """``x log(1 + other)``; 0 where ``x`` is 0, unless ``other`` is NaN.
+
+    Args:
+        x: any shape, or a number; whole numbers become float32.
+        other: broadcasts with ``x``, or a number.
+
+    Returns:
+        The broadcast shape.
+    """
+    return evaluate(
+        "xlog1py", _xlog1py, [x, other], result=Result.floating, gradient=_xlog1py_gradient
+    )
+
+
 @op(_BOTH)
 def positive(x: Tensor) -> Tensor:
     """``x`` itself."""

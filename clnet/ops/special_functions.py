@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
-from ..errors import DtypeError, GradientError
+from ..errors import DtypeError
 from ..kernels.pointwise import RECURRENCES
 from ..kernels.pointwise import special as launches_of
-from ..values.dtypes import Kind, float32, int32
+from ..values.dtypes import Kind, float32, float64, int32
 from ..values.shapes import broadcast_shapes
 from .arithmetic import cos, eq, exp, log, sign, where
 from .gamma import lgamma
@@ -88,9 +88,10 @@ def _operands(name: str, *operands: Any, whole: bool = False) -> list[Any]:
 
 
 def _called(name: str, kind: str, rule: Any, *operands: Any, whole: bool = False) -> Any:
+    """A function of tensors and numbers; without a rule its result is off the tape."""
     given = _operands(name, *operands, whole=whole)
     y = apply(Special(kind), *(contiguous(x.detach()) for x in given))
-    return y if whole else derived(name, rule, given, (y,))
+    return y if rule is None else derived(name, rule, given, (y,))
 
 
 @cache
@@ -103,18 +104,20 @@ def _rule_of(slope: Callable[[Any, Any], Any]) -> Any:
     return rule
 
 
-@cache
-def _refused(name: str) -> Any:
+def _over(y: Any, x: Any, at_zero: Any) -> Any:
+    """``y / x``, and its limit up to a rounding of 1 around 0, where quotients have no digits."""
+    near = abs(x) <= (2.0**-52 if x.dtype is float64 else 2.0**-23)
+    return where(near, at_zero, y / where(near, 1, x))
+
+
+def _slope_of_log_ndtr(x: Any) -> Any:
+    """The density over the area, with a derivative that does not overflow either."""
+    slope = math.sqrt(2 / math.pi) / _called("erfcx", "erfcx", None, x * -math.sqrt(0.5))
+
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
-        raise GradientError(name, "it has no gradient, nor has PyTorch's", remedy="Detach operands")
+        return (-grads[0] * results[0] * (inputs[0] + results[0]),)
 
-    return rule
-
-
-def _over(y: Any, x: Any, at_zero: float) -> Any:
-    """``y / x``, and its limit at 0."""
-    zero = eq(x, 0)
-    return where(zero, at_zero, y / where(zero, 1, x))
+    return derived("log_ndtr", rule, (x,), (slope,))
 
 
 def _bessel(kind: str, x: Any) -> Any:
@@ -125,7 +128,7 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "i0": lambda x, y: _bessel("i1", x),
     "i0e": lambda x, y: _bessel("i1e", x) - sign(x) * y,
     "i1": lambda x, y: _bessel("i0", x) - _over(y, x, 0.5),
-    "i1e": lambda x, y: _bessel("i0e", x) - sign(x) * y - _over(y, x, 0.5),
+    "i1e": lambda x, y: _bessel("i0e", x) - sign(x) * y - _over(y, x, 0.5 - 0.5 * abs(x)),
     "j0": lambda x, y: -_bessel("j1", x),
     "j1": lambda x, y: _bessel("j0", x) - _over(y, x, 0.5),
     "y0": lambda x, y: -_bessel("y1", x),
@@ -135,8 +138,8 @@ _SLOPES: dict[str, Callable[[Any, Any], Any]] = {
     "k0e": lambda x, y: y - _bessel("k1e", x),
     "k1e": lambda x, y: y - _bessel("k0e", x) - y / x,
     "spherical_bessel_j0": lambda x, y: _over(cos(x) - y, x, 0.0),
-    "erfcx": lambda x, y: 2 * x * y - 2 / math.sqrt(math.pi),
-    "log_ndtr": lambda x, y: exp(-x * x / 2 - y) / math.sqrt(2 * math.pi),
+    "erfcx": lambda x, y: 2 * (x * y) - 2 / math.sqrt(math.pi),
+    "log_ndtr": lambda x, y: _slope_of_log_ndtr(x),
 }
 _SHOWN = {
     "i0": ("i0", _BOTH, "Bessel's modified function of the first kind, order 0."),
@@ -176,13 +179,17 @@ _SHOWN = {
         Face.SPECIAL,
         "The logarithm of the area below the normal density up to ``x``.",
     ),
-    "special.airy_ai": ("airy_ai", Face.SPECIAL, "Airy's function; it has no gradient."),
+    "special.airy_ai": (
+        "airy_ai",
+        Face.SPECIAL,
+        "Airy's function; no gradient flows, as in PyTorch.",
+    ),
 }
 
 
 def _unary(public: str, kind: str, text: str) -> Callable[[Tensor], Tensor]:
     name = public.removeprefix("special.")
-    rule = _rule_of(_SLOPES[kind]) if kind in _SLOPES else _refused(name)
+    rule = _rule_of(_SLOPES[kind]) if kind in _SLOPES else None
 
     def function(x: Tensor) -> Tensor:
         return _called(name, kind, rule, x)
@@ -197,15 +204,13 @@ def _unary(public: str, kind: str, text: str) -> Callable[[Tensor], Tensor]:
 
 
 def _polynomial(name: str) -> Callable[[Operand, Operand], Tensor]:
-    rule = _refused(name)
-
     def function(x: Operand, n: Operand) -> Tensor:
-        return _called(name, name, rule, x, n)
+        return _called(name, name, None, x, n)
 
     function.__name__ = function.__qualname__ = f"special_{name}"
     words = name.replace("_polynomial_", "'s polynomial ").replace("_", " ")
     function.__doc__ = (
-        f"The {words} of degree ``n`` at ``x``, by its recurrence; it has no gradient.\n\n"
+        f"The {words} of degree ``n`` at ``x``, by its recurrence; no gradient flows.\n\n"
         "Args:\n"
         "    x: any shape, or a number; whole numbers become float32.\n"
         "    n: broadcasts with ``x``, or a number; fractions are cut off. Below 0 the result is\n"
@@ -285,7 +290,7 @@ def lcm(x: Tensor, other: Tensor) -> Tensor:
 
 @op(_BOTH)
 def nextafter(x: Tensor, other: Tensor) -> Tensor:
-    """The next number after ``x`` on the way to ``other``; it has no gradient.
+    """The next number after ``x`` on the way to ``other``, whose gradient is that to ``x``.
 
     Args:
         x: float32 or float64.
@@ -300,12 +305,19 @@ def nextafter(x: Tensor, other: Tensor) -> Tensor:
     dtype = result_type(x, other)
     if dtype.name not in ("float32", "float64"):
         raise DtypeError("nextafter", "operands are float32 or float64", dtype=dtype)
-    return _called("nextafter", "nextafter", _refused("nextafter"), x, other)
+    return _called("nextafter", "nextafter", _next_rule, x, other)
+
+
+def _next_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+    x, other = inputs
+    return where(eq(x, other), 0.0, grads[0]), None
 
 
 def _frexp_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
-    _, exponent = inputs
-    return grads[0] * exp2(-exponent.to(grads[0].dtype)), None
+    first = inputs[1] // 2  # in two steps: a subnormal number's power alone overflows
+    rest = inputs[1] - first
+    dtype = grads[0].dtype
+    return grads[0] * exp2(-first.to(dtype)) * exp2(-rest.to(dtype)), None
 
 
 @op(_BOTH)

@@ -37,7 +37,8 @@ ACCEPTED_CALLS = (
         r"np\.|\bint\b|\bfloat\b|m\.tensor\(",
         r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|"
         r"Expected|iteration over a 0-d|only integers|has no len|expects dims|Can't call numpy|"
-        r"should be (a number|of type)|must all be instances of Number",
+        r"should be (a number|of type)|must all be instances of Number|"
+        r"not supported between instances of 'Tensor'",
         "x.clamp(max=np.array(2))",
     ),
     (
@@ -77,6 +78,7 @@ ACCEPTED_CALLS = (
         r"\[:0\]|\[\]|:0\]",
         r"non-empty|not be empty|to be at least 1|no elements|optional 0 dim batch size|"
         r"Only zero batch|possibly 0 batch size and other non-zero|-1 can be any value and is|"
+        r"Inconsistent configuration parameters|"
         r"'channel' dimension to be divisible",
         "x[[], :1].quantile(0.4, 1)",
     ),
@@ -192,7 +194,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "operands of two dtypes are promoted, and 16-bit floats go with wider ones",
-        r"to\(m\.|float64|float16",
+        r"to\((m\.|float)|float64|float16",
         r"same dtype|expected scalar type|dtype|Half|BFloat16|Double|type",
         "m.addmm(square.to(m.float64), square, square)",
     ),

@@ -208,6 +208,12 @@ OTHER_RESULTS = (
         "run(nn.Softplus(beta=0.0, threshold=0.1), v)",
     ),
     (
+        "a bound that is no number bounds nothing, but in clamp",
+        r"(?i)hardtanh.*float\('nan'\)",
+        r"not np\.float32\(nan\)",
+        "F.hardtanh(x, float('nan'), 0.5)",
+    ),
+    (
         "random numbers are others than PyTorch's",
         r"(?i)rand|\bnormal\(|normal_|bernoulli_?\(|uniform_?\(|multinomial\(|dropout|gumbel_|rrelu|"
         r"Transformer|geometric_|exponential_|cauchy_|orthogonal|fractional|sample",

@@ -68,7 +68,13 @@ def surface() -> dict[str, Callable[..., Any]]:
         dunder = name.startswith("__")
         if isinstance(value, types.FunctionType) and (not name.startswith("_") or dunder):
             found[f"x.{name}"] = value
-    hidden = ("x.__init__", "x.__apply_function__", "x.__reduce__", "x.__deepcopy__")
+    hidden = (
+        "x.__init__",
+        "x.__buffer__",
+        "x.__apply_function__",
+        "x.__reduce__",
+        "x.__deepcopy__",
+    )
     return {k: found[k] for k in sorted(found) if k not in LEFT_OUT and k not in hidden}
 
 

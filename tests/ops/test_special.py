@@ -10,6 +10,7 @@ import scipy.special
 
 import clnet
 from clnet import ops
+from clnet.ops import PUBLIC_OPS
 from tests.opcase import Draw, OpCase, every_check, integers, normal, sliced, uniform
 
 pytestmark = pytest.mark.device
@@ -54,6 +55,22 @@ CASES = [
         rtol=2e-3,
     ),
     pointwise(ops.positive, lambda x: x, [X]),
+    *(
+        pointwise(
+            PUBLIC_OPS[f"special.{name}"][0],
+            getattr(scipy.special, name),
+            inputs,
+            name=f"special.{name}",
+            grad2=True,
+            ulps=32,
+        )
+        for name, inputs in (
+            ("entr", [uniform(0.1, 3, SHAPE)]),
+            ("ndtr", [X]),
+            ("ndtri", [uniform(0.1, 0.9, SHAPE)]),
+            ("xlog1py", [X, uniform(-0.5, 3, SHAPE)]),
+        )
+    ),
     pointwise(ops.clamp_min, np.maximum, [X, normal(*SHAPE)]),
     pointwise(ops.clamp_max, np.minimum, [X, normal(*SHAPE)]),
     pointwise(lambda x, y: ops.rsub(x, y, alpha=3), lambda x, y: y - 3 * x, [X, X], name="rsub"),

@@ -20,7 +20,9 @@ import numpy as np
 from clnet.compile.tracer import Step, Tracer
 from clnet.errors import ClnetError, TraceError
 from clnet.ops import PUBLIC_OPS, Face
+from clnet.ops.machinery.derived import Derived
 from clnet.ops.machinery.pointwise import Pointwise
+from clnet.ops.special_functions import Special
 from clnet.tensor import tensor
 from clnet.values import mode
 from clnet.values.dtypes import float32, int64
@@ -38,6 +40,7 @@ UNSWEPT = {
         "bitwise_right_shift".split(),
         WHOLE,
     ),
+    **dict.fromkeys("gcd lcm".split(), WHOLE),
     **dict.fromkeys("bool byte char short int long type_as".split(), CONVERTS),
     "ctc_loss": "an algorithm over a lattice; tests/ops/test_ctc.py has impossible and empty ones",
     "triplet_margin_with_distance_loss": "its distance is the caller's; otherwise as "
@@ -187,7 +190,7 @@ def written() -> dict[str, list[Point]]:
         for text, operands, fixed in calls:
             call = f"F.{op}({text}, reduction='none').flatten()"
             found[op].append(Point(op, call, operands, fixed))
-    for point in ROWS:
+    for point in (*ROWS, *_SPECIAL):
         found[point.op].append(point)
     return found
 
@@ -253,6 +256,16 @@ ROWS = [
 ]  # fmt: skip
 
 
+_OF_WIDE_FLOATS = {"i0", "igamma", "igammac", "nextafter", "frexp"}
+_FIRST = ("igamma", "igammac", "special.zeta")  # PyTorch has no gradient to their first operand
+_SPECIAL = [
+    *(_row(op, f"m.{op}(a, b)", "all", "degree", orders=0) for op in PUBLIC_OPS if "_poly" in op),
+    *(_row(op, f"m.{op}(a, b)", "pair", "pair", orders=0) for op in _FIRST),
+    *(_row(op, f"m.{op}(a.detach(), b)", "few", "tame", orders=1) for op in _FIRST),
+    *(Point("frexp", f"m.frexp(a)[{k}]", ("all",), orders=1, sixteen_bit=False) for k in (0, 1)),
+]
+
+
 @cache
 def cases() -> dict[str, list[OpCase]]:
     """The test cases of every op."""
@@ -292,17 +305,19 @@ def belonging() -> dict[str, int]:
     for op, own in cases().items():
         family = PUBLIC_OPS[op][0].__module__.rpartition(".")[2]
         used = set[type]().union(*map(_functions, own))
-        if family in FAMILIES or used == {Pointwise}:
+        if family in FAMILIES or (used and used <= {Pointwise, Special, Derived}):
             found[op] = len(own[0].inputs)
     return found
 
 
 def _default(op: str, operands: int) -> Point:
     face = PUBLIC_OPS[op][1]
-    home = "m" if Face.FUNCTION in face else "F" if Face.FUNCTIONAL in face else None
+    shown = Face.FUNCTION in face or Face.SPECIAL in face
+    home = "m" if shown else "F" if Face.FUNCTIONAL in face else None
     given = ", ".join("abc"[:operands])
     text = f"{home}.{op}({given})" if home else f"a.{op}({given[3:]})"
-    return Point(op, text, DEFAULTS[operands])
+    sixteen_bit = not op.startswith("special.") and op not in _OF_WIDE_FLOATS
+    return Point(op, text, DEFAULTS[operands], sixteen_bit=sixteen_bit)
 
 
 @cache

@@ -49,4 +49,5 @@ def kept(point: Point, dtype: str) -> bool:
     if dtype == "float32":
         return True
     alone = len(point.operands) == 1
-    return alone and (dtype == "float64" or "double" not in point.text)
+    narrow = point.sixteen_bit and "double" not in point.text
+    return alone and (dtype == "float64" or narrow)

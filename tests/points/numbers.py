@@ -49,6 +49,7 @@ def named(name: str, dtype: str) -> tuple[float, ...]:
         "label": (1.0, -1.0),
         "weight": (0.0, 1.0, 0.5, 3.0),
         "count": (0.0, 1.0, 2.0, 1.5, 20.0),
+        "degree": (-1.0, 0.0, 1.0, 2.0, 2.5, 7.0, 20.0),
         "whole": (0.0, 1.0, -1.0, 2.0, -3.0, 127.0, -127.0),
     }
     return lists[name]

@@ -26,6 +26,7 @@ class Point:
         fixed: how many operands at the end take no gradient.
         kinks: further points of the first operand, from the settings.
         orders: how often it is differentiated.
+        sixteen_bit: whether PyTorch has it of 16-bit floats.
     """
 
     op: str
@@ -34,6 +35,7 @@ class Point:
     fixed: int = 0
     kinks: tuple[float, ...] = ()
     orders: int = 2
+    sixteen_bit: bool = True
 
     def __str__(self) -> str:
         return self.text

@@ -19,6 +19,7 @@
 ##
 ## launch   one item per element
 ## numerics within a few units in the last place of the largest value nearby; igamma within some ten
+<%namespace name="gamma" file="/lib/incomplete_gamma.mako"/>
 <%def name="chebyshev(tables)">
 inline real chebyshev(__constant real *c, const int n, const real t)
 {
@@ -44,7 +45,7 @@ __constant real ${name}[${len(values)}] = {
 inline real scaled_erfc(const real x)
 {
     const real size = fabs(x), square = x * x, lost = fma(x, x, -square);
-    const real above = at_ERFCX(1 - (real)7.5 / (size + (real)3.75)) / (1 + 2 * size);
+    const real above = at_ERFCX(1 - (real)7.5 / (size + (real)3.75)) / 2 / (size + (real)0.5);
     if (x >= 0)
         return above;
     const real grown = exp(square);
@@ -71,7 +72,9 @@ inline real scaled_erfc(const real x)
     if (${v} == 0) {
         found = INFINITY;
     } else if (${v} > 0 && ${v} <= 2) {
-        const real t = ${v} * ${v} / 2 - 1, l = log(${v} / 2);
+        const real t = ${v} * ${v} / 2 - 1;
+        // Half of the least number is 0.
+        const real l = ${v} < 1 ? log(${v}) - (real)0.6931471805599453 : log(${v} / 2);
 % if order == "0":
         found = at_K0(t) - l * at_I0(t);
 % else:
@@ -116,7 +119,7 @@ inline real scaled_erfc(const real x)
 % if family == "y":
     found = ${v} < 0 ? (real)NAN : found;
 % elif order == "1":
-    found = ${v} < 0 ? -found : found;
+    found = signbit(${v}) ? -found : found;
 % endif
 </%def>
 <%def name="airy(v)">
@@ -138,62 +141,6 @@ inline real scaled_erfc(const real x)
         found = wave * root / ((real)1.772453850905516 * sqrt(sqrt(size)));
     }
 </%def>
-<%def name="incomplete_gamma()">
-// x^a e^-x / gamma(a), by Stirling's series; a below 10 is moved up first.
-inline real gamma_weight(const real a, const real x)
-{
-    const real b = a < 10 ? a + 10 : a, inverse = 1 / b, square = inverse * inverse;
-    const real series = inverse * ((real)(1.0 / 12) - square * ((real)(1.0 / 360)
-        - square * ((real)(1.0 / 1260) - square * ((real)(1.0 / 1680)
-        - square * ((real)(1.0 / 1188) - square * (real)(691.0 / 360360))))));
-    const real scale = sqrt(b * (real)0.15915494309189535) * exp(-series);
-    if (a >= 10) {
-        const real apart = (x - a) / a;
-        return scale * exp(a * ((apart < (real)-0.5 ? log(x / a) : log1p(apart)) - apart));
-    }
-    real product = 1;
-    for (int k = 0; k < 10; ++k)
-        product *= a + k;
-    const real rest = exp(b - x) * pow(b, -b);
-    return x < 60 ? scale * product * pow(x, a) * rest
-        : scale * product * exp(a * log(x) - x + b - b * log(b));
-}
-inline real incomplete_gamma(const real a, const real x, const int upper)
-{
-    const real tiny = sizeof(real) == 4 ? (real)6e-8 : (real)1.1e-16;
-    if (!(a >= 0) || !(x >= 0) || (a == 0 && x == 0) || (isinf(a) && isinf(x)))
-        return NAN;
-    if (a == 0 || isinf(x))
-        return upper ? 0 : 1;
-    if (x == 0 || isinf(a))
-        return upper ? 1 : 0;
-    const real weight = gamma_weight(a, x);
-    if (x <= a || x <= (real)1.1) {
-        real sum = 1, term = 1, at = a;
-        for (int k = 0; k < 20000 && term > tiny * sum; ++k) {
-            at += 1;
-            term *= x / at;
-            sum += term;
-        }
-        const real lower = weight * sum / a;
-        return upper ? 1 - lower : lower;
-    }
-    // Lentz's way through the continued fraction
-    real b = x + 1 - a, c = INFINITY, d = 1 / b, h = d;
-    for (int k = 1; k < 20000; ++k) {
-        const real part = -k * (k - a);
-        b += 2;
-        d = 1 / (part * d + b);
-        c = b + part / c;
-        const real change = c * d;
-        h *= change;
-        if (fabs(change - 1) <= tiny)
-            break;
-    }
-    const real found = weight * h;
-    return upper ? found : 1 - found;
-}
-</%def>
 <%def name="special(ctype, kind, unary, recurrence, tables)">
 typedef ${ctype} real;
 % if ctype in ("float", "double"):
@@ -201,7 +148,7 @@ typedef ${ctype} real;
 ${chebyshev(tables)}
 % endif
 % if kind in ("igamma", "igammac"):
-${incomplete_gamma()}
+${gamma.functions()}
 % endif
 % if kind in ("erfcx", "log_ndtr"):
 ${scaled_erfc()}
@@ -254,8 +201,8 @@ __kernel void special(...)
                 (real)-0.025252525252525252, (real)-0.02531135531135531,
                 (real)-0.02532561505065123, (real)-0.025329131652661065,
             };
-            term *= v / a;
-            for (int k = 0; k < 8; ++k) {
+            term = term == 0 ? 0 : term * v / a;
+            for (int k = 0; k < 8 && term != 0; ++k) {
                 term *= ratios[k];
                 found += term;
                 term *= (v + 2 * k + 1) * (v + 2 * k + 2) / (a * a);
