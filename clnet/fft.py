@@ -9,8 +9,8 @@ from typing import Any
 from .creation import arange
 from .errors import ArgumentError, DtypeError, ShapeError
 from .ops import conj, index_add, movedim, narrow, pad, roll, view_as_real
+from .ops.complex_parts import complex_of
 from .ops.fourier import of_real, to_real, transform
-from .ops.parts import complex_of
 from .ops.shape import to_dtype
 from .tensor import Tensor
 from .values import mode

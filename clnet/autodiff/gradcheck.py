@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, GradcheckError
-from ..ops.parts import view_as_complex, view_as_real
+from ..ops.complex_parts import view_as_complex, view_as_real
 from ..tensor import Tensor, tensor
 from ..values.arguments import checked
 from ..values.dtypes import DType, float32, float64

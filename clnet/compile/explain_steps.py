@@ -20,7 +20,7 @@ from ..ops.rewritten.blocked import (
     ConvObstacle,
     considered,
 )
-from . import epilogue, fuse, fuse_into_products, prologue, update
+from . import epilogue, fuse, fuse_into_products, merge_updates, prologue
 from .convolution import convolution_of, learns
 from .fusion_obstacle import UnfusedPair
 from .trace import Trace
@@ -65,7 +65,7 @@ def reasons(trace: Trace) -> list[str]:
             pair = f"{_name(trace, first)} into {_name(trace, second)}"
             tell(f"not fused ({why.value})", pair)
     if "merge_updates" in trace.passes:
-        for position in update.alone(trace):
+        for position in merge_updates.alone(trace):
             tell("a launch of its own, being large", _name(trace, position))
     return [*lines, *(f"{text}: {_listed(places)}" for text, places in found.items())]
 

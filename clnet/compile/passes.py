@@ -11,12 +11,12 @@ from .fold_batch_norm import fold
 from .fuse import fuse
 from .fuse_into_products import fuse_into_products
 from .layout import layout
+from .merge_updates import merge_updates
 from .prologue import prologue
 from .rematerialize import recompute
 from .simplify import simplify, with_constants
 from .split_batch_norm import split
 from .trace import Trace
-from .update import merge_updates
 
 Pass = Callable[[Trace], Trace]
 

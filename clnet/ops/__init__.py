@@ -3,6 +3,7 @@
 from .activation import *
 from .arithmetic import *
 from .attention import *
+from .complex_parts import *
 from .contraction import *
 from .conv import *
 from .conv_nd import *
@@ -36,7 +37,6 @@ from .norm import *
 from .numeric import *
 from .orthogonal import *
 from .padding import *
-from .parts import *
 from .patches import *
 from .pixel import *
 from .pool import *

@@ -17,11 +17,11 @@ from ..values.shapes import normalize_dim
 from .arithmetic import abs as magnitude
 from .arithmetic import eq, log, sign, where
 from .check import of_value, require_elements
+from .complex_parts import conj
 from .create import positions
 from .index import gather_within
 from .machinery.function import Face, op, require_floating
 from .matmul import matmul
-from .parts import conj
 from .rearrange import diag, diagonal
 from .reduce import argmax, mean, prod
 from .reduce import sum as total

@@ -14,10 +14,10 @@ from ..device import Launch, Target
 from ..kernels.fourier import longest_line, radices_of, transform_lines
 from ..values.dtypes import complex64, complex128
 from .arithmetic import mul, remainder
+from .complex_parts import conj, polar, real
 from .create import positions
 from .machinery.function import Function, Saved, apply
 from .padding import pad
-from .parts import conj, polar, real
 from .rearrange import flip
 from .shape import cat, contiguous, narrow, reshape, to_dtype, transpose
 

@@ -14,8 +14,8 @@ from ..values.dtypes import bool_, from_name, int32, int64
 from ..values.shapes import Shape, broadcast_shapes, normalize_dim
 from .arithmetic import ge, logical_and, lt, ne, where
 from .check import of_index
+from .complex_parts import by_parts
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op
-from .parts import by_parts
 from .shape import contiguous, copy_launches, expand, reshape, to_dtype
 
 if TYPE_CHECKING:

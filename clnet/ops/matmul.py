@@ -10,8 +10,8 @@ from ..device import Launch, Target
 from ..errors import ShapeError
 from ..kernels.gemm import Finish, gemm
 from ..values.shapes import broadcast_shapes, broadcast_strides
+from .complex_parts import view_as_complex, view_as_real
 from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op, require_same_dtype
-from .parts import view_as_complex, view_as_real
 from .shape import contiguous, reshape, stack, unsqueeze
 
 if TYPE_CHECKING:

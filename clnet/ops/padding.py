@@ -17,8 +17,8 @@ from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
 from ..values.shapes import Shape
 from .axis_map import Table, map_axis
+from .complex_parts import complex_of, imag, real
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .parts import complex_of, imag, real
 from .shape import Slice, copy_launches, narrow, slice_view
 
 if TYPE_CHECKING:

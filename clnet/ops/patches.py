@@ -10,6 +10,7 @@ from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.conv import ConvGeometry, col2im, im2col
 from ..values.shapes import pair, window_size
+from .complex_parts import by_parts
 from .machinery.function import (
     Arrays,
     Face,
@@ -21,7 +22,6 @@ from .machinery.function import (
     op,
     require_floating,
 )
-from .parts import by_parts
 from .shape import contiguous, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:

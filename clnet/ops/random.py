@@ -15,6 +15,7 @@ from ..values import mode
 from ..values.dtypes import DType, from_name
 from ..values.generator import Generator
 from ..values.shapes import Shape
+from .complex_parts import view_as_real
 from .create import MakeInto, made
 from .machinery.function import (
     Arrays,
@@ -28,7 +29,6 @@ from .machinery.function import (
     op,
     require_floating,
 )
-from .parts import view_as_real
 from .shape import contiguous, overwrite, settled
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from ..values.dtypes import DType, Kind, bool_, from_name, int64, uint8
 from ..values.shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import clamp, eq, log, maximum, minimum, ne, where
+from .complex_parts import view_as_complex, view_as_real
 from .create import positions
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
-from .parts import view_as_complex, view_as_real
 from .shape import cat, expand, narrow, permute, reshape, to_dtype
 
 if TYPE_CHECKING:

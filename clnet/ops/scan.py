@@ -12,6 +12,7 @@ from ..kernels.reduce import Scan, scan
 from ..values.dtypes import DType, bool_, float32, int64
 from ..values.shapes import axis_of, normalize_dim
 from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or, ne, where
+from .complex_parts import by_parts
 from .create import positions
 from .index import gather_within
 from .machinery.function import (
@@ -26,7 +27,6 @@ from .machinery.function import (
     require_floating,
 )
 from .mathematics import logaddexp
-from .parts import by_parts
 from .reduce import sum as total
 from .shape import cat, clone, contiguous, expand, narrow, reshape, to_dtype
 

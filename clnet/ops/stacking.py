@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
 from ..values.shapes import broadcast_shapes
+from .complex_parts import conj
 from .create import meshgrid
 from .machinery.function import Face, op
 from .machinery.pointwise import result_type
-from .parts import conj
 from .rearrange import diag, split, tensor_split
 from .shape import cat, expand, permute, reshape, stack, to_dtype, unsqueeze
 

@@ -11,8 +11,8 @@ from clnet.bench.step import CASES, Job, agreement, losses
 from clnet.compile.epilogue import epilogue
 from clnet.compile.fold_batch_norm import fold
 from clnet.compile.fuse import fuse
+from clnet.compile.merge_updates import merge_updates
 from clnet.compile.simplify import simplify, with_constants
-from clnet.compile.update import merge_updates
 
 pytestmark = pytest.mark.device
 
