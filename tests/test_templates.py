@@ -466,3 +466,11 @@ def test_planted_violation_is_reported(case, tmp_path):
     assert SCALE.count(good) >= 1
     bad = check_template(planted(tmp_path, "scale.mako", SCALE.replace(good, wrong, 1)))
     assert complaint in "\n".join(bad)
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_a_kernel_asks_about_its_work_item_by_numbers_of_axes(path):
+    asked = re.findall(r"\bget_(?:global|local|group|num)_\w+\(([^)]*)\)", path.read_text())
+    assert {a.strip() for a in asked} <= {"0", "1", "2"}, (
+        "clnet/device/apart.py gives a body what it asks for, and cannot know which axis that is"
+    )

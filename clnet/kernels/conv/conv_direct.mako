@@ -95,10 +95,11 @@ __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_direct(...)
 {
     __local ${ctype} sums[${rows * strip}] __attribute__((aligned(64)));
-    const int image = get_group_id(images_first ? 0 : 2);
+    const int x_group = get_group_id(0), z_group = get_group_id(2);
+    const int image = images_first ? x_group : z_group;
     const int blocks = (outs + ${rows - 1}) / ${rows};
-    const int group = get_group_id(images_first ? 2 : 0) / blocks;
-    const int block = get_group_id(images_first ? 2 : 0) % blocks;
+    const int group = (images_first ? z_group : x_group) / blocks;
+    const int block = (images_first ? z_group : x_group) % blocks;
     /* the last block begins early so as to be whole, and writes only what is its own */
     const int block_begin = min(block * ${rows}, outs - ${rows});
     const int row = get_group_id(1) * strip_height;
