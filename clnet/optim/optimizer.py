@@ -292,8 +292,10 @@ class Optimizer:
         """
         if self.written:
             raise NotImplementedError(f"{type(self).__name__}.step")
-        with enable_grad():
-            loss = None if closure is None else closure()
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         updated = [
             (group, p) for group in self.param_groups for p in group["params"] if p.grad is not None
         ]
@@ -307,7 +309,7 @@ class Optimizer:
             operands = (p, *self._state_of(p, group), p.grad)
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
         host_action(lambda: self._advance(updated))
-        with no_grad(), mode.using(phase="update", module_path=type(self).__name__):
+        with mode.using(grad=False, phase="update", module_path=type(self).__name__):
             for group, cells, operands in alike.values():
                 self.apply(group, operands, cells)
         return loss
