@@ -203,8 +203,12 @@ def profile(
             stack.enter_context(on_open(opened))
         try:
             yield observer
-        finally:
+        except GeneratorExit:  # never left, as when the interpreter ends: nobody reads its figures
+            raise
+        except BaseException:
             observer.finish()
+            raise
+        observer.finish()
     for each in observer.observed:
         if not each.inherited:
             each.synchronize()  # kernels may have found bad data
