@@ -210,4 +210,6 @@ def of_levels(strong: DType, weak: DType) -> DType:
     """
     if strong.kind >= weak.kind:
         return strong
-    return promote(weak, strong) if weak.is_complex and strong.is_floating_point else weak
+    if weak.is_complex and strong.is_floating_point:  # parts are the strong operand's
+        return complex128 if strong is float64 else complex64
+    return weak

@@ -96,7 +96,10 @@ def test_two_tensors_promote_as_pytorchs(torch, kinds):
             torch.empty((1,) * n, dtype=theirs(torch, d))
             for n, d in zip(kinds, (a, b), strict=True)
         ]
-        assert theirs(torch, own) is torch.result_type(*pair), (a, b)
+        expected = torch.result_type(*pair)
+        if expected is torch.complex32:  # clnet's smallest complex dtype is the next
+            expected = torch.complex64
+        assert theirs(torch, own) is expected, (a, b)
 
 
 @pytest.mark.parametrize("ndim", [0, 1])
