@@ -18,7 +18,7 @@ from clnet import linalg
 from clnet.autograd import gradcheck, gradgradcheck
 from clnet.errors import DtypeError
 from clnet.ops.machinery.function import PUBLIC_OPS
-from tests.ops.test_parts import numbers
+from tests.ops.test_complex_parts import numbers
 
 pytestmark = pytest.mark.device
 

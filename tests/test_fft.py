@@ -10,7 +10,7 @@ from clnet.autograd import gradcheck, gradgradcheck
 from clnet.errors import ArgumentError, DtypeError, ShapeError
 from clnet.ops import fourier
 from tests.answers import torch
-from tests.ops.test_parts import numbers
+from tests.ops.test_complex_parts import numbers
 
 pytestmark = pytest.mark.device
 
