@@ -57,12 +57,9 @@ def _with_leaves(
 
 def _mapped(function: Callable[[Tensor], Any], tree: Any) -> Any:
     """What a function gives for each tensor in dicts, lists and tuples, in the same containers."""
-    if isinstance(tree, dict):
-        found: dict[Any, Any] = tree
-        return {k: _mapped(function, v) for k, v in found.items()}
-    if isinstance(tree, list | tuple):
-        parts = [_mapped(function, v) for v in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    parts = _parts(tree, None)
+    if parts is not None:
+        return _again(tree, {k: _mapped(function, part) for k, part, _ in parts})
     return function(tree)
 
 
@@ -283,8 +280,8 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
 @checked
 def vmap(
     func: Callable[..., Any],
-    in_dims: int | Sequence[int | None] = 0,
-    out_dims: int | Sequence[int] = 0,
+    in_dims: int | Sequence[Any] = 0,
+    out_dims: int | Sequence[Any] = 0,
     randomness: str = "error",
     *,
     chunk_size: int | None = None,
@@ -292,8 +289,9 @@ def vmap(
     """A function of batches: ``func`` is called once for each element, and results are stacked.
 
     Args:
-        func: of tensors and plain values, gives a tensor or a tuple of them.
-        in_dims: the batch's axis of each argument, None where there is none; one number for all.
+        func: of tensors and plain values, gives a tensor or a container of them.
+        in_dims: the batch's axis of each argument, None where there is none; one number for all. An
+            argument may be a dict, list or tuple, with one axis or as many axes as there are parts.
         out_dims: where results have it.
         randomness: "error", "same" or "different"; each call draws numbers of its own.
         chunk_size: taken.
@@ -317,10 +315,7 @@ def vmap(
         if len(dims) != len(args):
             law = "in_dims has an axis or None for each argument"
             raise ArgumentError("vmap", law, in_dims=in_dims, arguments=len(args))
-        split = [(x, d) for x, d in zip(args, dims, strict=True) if d is not None]
-        for x, _ in split:
-            require_tensors("vmap", argument=x)
-        sizes = {x.shape[normalize_dim("vmap", d, x.ndim)] for x, d in split}
+        sizes = {n for x, d in zip(args, dims, strict=True) for n in _sizes(x, d)}
         if len(sizes) != 1:
             if sizes:
                 raise ShapeError("vmap", "batches have one size", sizes=sorted(sizes))
@@ -328,23 +323,66 @@ def vmap(
         if sizes == {0}:
             raise ShapeError("vmap", "a batch has elements, of which results are stacked", size=0)
         results = [
-            func(
-                *(x if d is None else x.select(d, k) for x, d in zip(args, dims, strict=True)),
-                **kwargs,
-            )
+            func(*(_selected(x, d, k) for x, d in zip(args, dims, strict=True)), **kwargs)
             for k in range(sizes.pop())
         ]
-        if not isinstance(results[0], tuple | list):
-            require_tensors("vmap", result=results[0])
-            return ops.stack(results, out_dims if isinstance(out_dims, int) else out_dims[0])
-        places = (out_dims,) * len(results[0]) if isinstance(out_dims, int) else out_dims
-        if len(places) != len(results[0]):
-            law = "out_dims has an axis for each result"
-            raise ArgumentError("vmap", law, out_dims=out_dims, results=len(results[0]))
-        parts = zip(*results, strict=True)
-        return tuple(ops.stack(list(part), d) for part, d in zip(parts, places, strict=True))
+        return _stacked(results, out_dims)
 
     return batched
+
+
+def _parts(tree: Any, dims: Any) -> list[tuple[Any, Any, Any]] | None:
+    """Key, part and axis of each part of a container; None: it is none."""
+    if not isinstance(tree, dict | list | tuple):
+        return None
+    keys: Any = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+    own = isinstance(dims, dict | list | tuple)
+    axes: Any = dims if not own or isinstance(dims, dict) else range(len(dims))
+    if own and set(axes) != set(keys):
+        law = "there is an axis for each part of an argument or result"
+        raise ArgumentError("vmap", law, axes=dims, parts=len(tree))
+    return [(k, tree[k], dims[k] if own else dims) for k in keys]  # pyright: ignore
+
+
+def _again(tree: Any, parts: dict[Any, Any]) -> Any:
+    """A container of the kind of another, with other parts."""
+    if isinstance(tree, dict):
+        return parts
+    made = parts.values()
+    return type(tree)(*made) if hasattr(tree, "_fields") else type(tree)(made)
+
+
+def _require_axis(axis: Any) -> None:
+    if not isinstance(axis, int):
+        raise DtypeError("vmap", "an axis is a whole number, or None", axis=shown(axis))
+
+
+def _sizes(tree: Any, dims: Any) -> set[int]:
+    parts = _parts(tree, dims)
+    if parts is None and dims is None:
+        return set()
+    if parts is None:
+        require_tensors("vmap", argument=tree)
+        _require_axis(dims)
+        return {tree.shape[normalize_dim("vmap", dims, tree.ndim)]}
+    return {n for _, part, d in parts for n in _sizes(part, d)}
+
+
+def _selected(tree: Any, dims: Any, k: int) -> Any:
+    parts = _parts(tree, dims)
+    if parts is None:
+        return tree if dims is None else tree.select(dims, k)
+    return _again(tree, {key: _selected(part, d, k) for key, part, d in parts})
+
+
+def _stacked(results: Sequence[Any], dims: Any) -> Any:
+    parts = _parts(results[0], dims)
+    if parts is None:
+        require_tensors("vmap", result=results[0])
+        axis: Any = dims[0] if isinstance(dims, tuple) and dims else dims
+        _require_axis(axis)
+        return ops.stack(results, axis)
+    return _again(results[0], {k: _stacked([r[k] for r in results], d) for k, _, d in parts})
 
 
 def functional_call(

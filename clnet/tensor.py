@@ -353,7 +353,8 @@ class Tensor:
     def __format__(self, spec: str) -> str:
         if not isinstance(spec, str):
             raise DtypeError("format", "a specification is a string", spec=shown(spec))
-        return format(self.item() if spec and self.ndim == 0 else str(self), spec)
+        number = self.ndim == 0 and (spec or mode.current().tracer is None)
+        return format(self.item() if number else str(self), spec)
 
     def _read(self, op_name: str) -> Array:
         if mode.current().tracer is not None:

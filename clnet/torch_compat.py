@@ -156,11 +156,24 @@ def run_script(argv: Sequence[str]) -> None:
             remedy="python -m clnet.torch_compat SCRIPT [ARGUMENTS]",
         )
     install()
-    sys.argv[:] = argv
+    sys.argv = _Arguments(argv)
     sys.path.insert(0, str(Path(argv[0]).resolve().parent))
     runpy.run_path(argv[0], run_name="__main__")
 
 
+class _Arguments(list[str]):
+    """A program's: what a process that it spawns is sent before it runs the program's file."""
+
+    def __reduce__(self) -> Any:
+        return _received, (list(self),)
+
+
+def _received(argv: list[str]) -> _Arguments:
+    install()
+    return _Arguments(argv)
+
+
 if __name__ == "__main__":
     sys.modules["clnet.torch_compat"] = sys.modules[__name__]  # what programs import is this one
+    _received.__module__ = "clnet.torch_compat"  # where spawned processes find it
     run_script(sys.argv[1:])

@@ -11,7 +11,7 @@ import clnet
 from clnet import autograd, nn, ops
 from clnet.autograd import grad
 from clnet.device import size_class
-from clnet.errors import GradientError
+from clnet.errors import ArgumentError, GradientError
 from clnet.values import mode
 
 pytestmark = pytest.mark.device
@@ -135,6 +135,25 @@ def test_grad_of_an_unused_input():
     )
     gx, gy = grad(x * x, [x, y], allow_unused=True)
     assert (gx.item(), gy) == (4.0, None)
+    gx, gy = grad(x * x, {"x": x, "y": y}.values(), materialize_grads=True)
+    assert (gx.item(), gy.item()) == (4.0, 0.0)
+    with pytest.raises(ArgumentError, match="goes with allow_unused=True"):
+        grad(x * x, x, allow_unused=False, materialize_grads=True)
+
+
+def test_grad_takes_pytorchs_places():
+    x = leaf(2.0)
+    (g,) = grad(x * x * x, x, None, True, True, True)
+    assert grad(g, x)[0].item() == 12.0
+
+
+def test_grad_of_several_weights():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    (rows,) = grad(y, x, clnet.eye(2), is_grads_batched=True)
+    assert rows.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    with pytest.raises(ArgumentError, match="has a first axis"):
+        grad(y.sum(), x, clnet.tensor(1.0), is_grads_batched=True)
 
 
 # What is refused.

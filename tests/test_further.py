@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clnet
-from clnet.errors import ArgumentError, ShapeError
+from clnet.errors import ArgumentError, DtypeError, ShapeError
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
@@ -68,6 +68,8 @@ m.func.jacfwd(lambda y, z: y * z, argnums=1)(v, v)
 m.func.hessian(lambda y: (y ** 3).sum() + y.prod())(v)
 m.vmap(lambda y, z: y @ z)(x, x)
 m.vmap(lambda y, z: y * z, in_dims=(1, None), out_dims=1)(x, x[:, 0])
+m.vmap(lambda p, y: {"a": p["w"] * y, "b": [y]}, ({"w": 1}, 0))({"w": x}, x.mT)
+m.vmap(m.func.grad(lambda p, y: (p["w"] * y).sum() ** 2), in_dims=(None, 0))({"w": v}, x)
 m.func.grad(lambda y: m.func.grad(lambda z: (z ** 3).sum())(y).sum())(x)
 m.func.functional_call(m.nn.Linear(4, 1), {"weight": x[:1], "bias": x[0, :1]}, (x,))
 """.strip().splitlines()
@@ -75,8 +77,9 @@ m.func.functional_call(m.nn.Linear(4, 1), {"weight": x[:1], "bias": x[0, :1]}, (
 
 def leaf(value):
     """Tensors of a nested result."""
-    if isinstance(value, tuple | list):
-        return [t for part in value for t in leaf(part)]
+    if isinstance(value, tuple | list | dict):
+        parts = value.values() if isinstance(value, dict) else value
+        return [t for part in parts for t in leaf(part)]
     return [value]
 
 
@@ -145,6 +148,11 @@ def test_vmap_wants_a_batch():
         clnet.vmap(lambda x: x, in_dims=(None,))(clnet.ones(2))
     with pytest.raises(ShapeError, match="batches have one size"):
         clnet.vmap(lambda x, y: x + y)(clnet.ones(2), clnet.ones(3))
+    for dims in (({"b": 0},), ((0,),), ([0, 0],)):
+        with pytest.raises(ArgumentError, match="an axis for each part"):
+            clnet.vmap(lambda x: x["a"], in_dims=dims)({"a": clnet.ones(2)})
+    with pytest.raises(DtypeError, match=r"an axis is a whole number.*0\.5"):
+        clnet.vmap(lambda x: x, in_dims=(0.5,))(clnet.ones(2))
 
 
 @pytest.mark.parametrize(

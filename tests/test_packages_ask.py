@@ -171,3 +171,9 @@ def test_a_layer_does_the_norm_behind_it(kind):
     expected = norm.eval()(layer.eval()(x))
     found = fuse(layer, norm)(x)
     np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), atol=1e-5)
+
+
+def test_numbers_are_written_as_numbers():
+    x = clnet.tensor([1.5, 2.0])
+    assert f"{x.sum()} {x[0]:.3f} {clnet.tensor(7)} {clnet.tensor(True)}" == "3.5 1.500 7 True"
+    assert f"{x}" == "tensor([1.5000, 2.0000])"

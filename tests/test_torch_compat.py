@@ -85,3 +85,29 @@ device = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 print(device.type, torch.ones(1, device=device).is_cuda)
 """
     assert told(script) == "cuda True\n"
+
+
+PROGRAM = """
+import sys
+import torch
+from torch.utils.data import DataLoader
+
+class Squares:
+    def __len__(self): return 4
+    def __getitem__(self, i): return torch.tensor(i * i), torch.__name__
+
+def main():
+    for x, name in DataLoader(Squares(), 4, num_workers=1):
+        print(x.tolist(), set(name), sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "not guarded"])
+def test_workers_of_a_program_find_clnet(tmp_path, guarded):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM + ("if __name__ == '__main__':\n    main()" if guarded else "main()"))
+    run = [sys.executable, "-m", "clnet.torch_compat", str(script), "--epochs", "1"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout == "[0, 1, 4, 9] {'torch'} ['--epochs', '1']\n"
+    alone = "program.py has no if __name__ == '__main__', so that a worker would run it all"
+    assert (alone in done.stderr) == (not guarded)

@@ -1,9 +1,12 @@
 """Gradients asked for by name, instead of left in leaves; and those that leaves shall forget."""
 
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from .. import ops
 from ..errors import ArgumentError, GradientError
 from ..tensor import Tensor
 from ..values import mode
@@ -16,12 +19,14 @@ __all__ = ["forget_gradients", "grad"]
 @checked
 def grad(
     outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Iterable[Tensor],
     grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-    *,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
 
@@ -31,7 +36,11 @@ def grad(
         grad_outputs: the weights, of the outputs' shapes; None stands for 1 (one element only).
         retain_graph: keep what the tape saved; None stands for ``create_graph``.
         create_graph: record the walk, so that the gradients can be differentiated.
-        allow_unused: give None for an input that no output depends on.
+        only_inputs: taken: no other leaf gets a gradient.
+        allow_unused: give None for an input that no output depends on; None stands for
+            ``materialize_grads``.
+        is_grads_batched: each weight has a first axis of several weights, and so has each gradient.
+        materialize_grads: give 0 for an input that no output depends on.
 
     Returns:
         For each input its gradient, of its shape.
@@ -39,6 +48,7 @@ def grad(
     Raises:
         GradientError: if an output requires no gradient, or an input is unused.
     """
+    del only_inputs
     roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given = (
@@ -48,6 +58,11 @@ def grad(
     )
     if len(given) == 1 and len(roots) > 1:
         given = given * len(roots)
+    if materialize_grads and allow_unused is False:
+        law = "materialize_grads goes with allow_unused=True"
+        raise ArgumentError("grad", law, allow_unused=allow_unused)
+    if is_grads_batched:
+        return _batched(roots, targets, given, create_graph, allow_unused, materialize_grads)
     if len(given) != len(roots):
         raise ArgumentError(
             "grad", "there is a weight for each output", outputs=len(roots), grad_outputs=len(given)
@@ -60,6 +75,10 @@ def grad(
         create_graph=create_graph,
     )
     results = tuple(found[id(t)][1] if id(t) in found else None for t in targets)
+    if materialize_grads:
+        return tuple(
+            t.new_zeros(t.shape) if r is None else r for t, r in zip(targets, results, strict=True)
+        )
     if not allow_unused and any(r is None for r in results):
         raise GradientError(
             "grad",
@@ -68,6 +87,40 @@ def grad(
             remedy="Pass allow_unused=True to get None for it",
         )
     return results
+
+
+def _batched(
+    roots: list[Tensor],
+    targets: list[Tensor],
+    weights: Sequence[Tensor | None],
+    create_graph: bool,
+    allow_unused: bool | None,
+    materialize_grads: bool,
+) -> tuple[Tensor | None, ...]:
+    """The gradients for each of several weights, one behind the other, along a first axis."""
+    counts = {len(w) for w in weights if w is not None and w.ndim}
+    if None in weights or len(counts) != 1 or any(w is not None and not w.ndim for w in weights):
+        raise ArgumentError(
+            "grad",
+            "with is_grads_batched every weight has a first axis, of one length",
+            shapes=[None if w is None else tuple(w.shape) for w in weights],
+        )
+    every = [
+        grad(
+            roots,
+            targets,
+            [None if w is None else w[k] for w in weights],
+            retain_graph=True,
+            create_graph=create_graph,
+            allow_unused=allow_unused,
+            materialize_grads=materialize_grads,
+        )
+        for k in range(counts.pop())
+    ]
+    return tuple(
+        None if None in found else ops.stack([g for g in found if g is not None])
+        for found in zip(*every, strict=True)
+    )
 
 
 def forget_gradients(leaves: Iterable[Tensor], *, set_to_none: bool) -> None:

@@ -48,7 +48,7 @@ class PolynomialLR(LRScheduler):
         ArgumentError: if ``total_iters`` is below 1.
     """
 
-    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0) -> None:
+    def __init__(self, optimizer: Optimizer, total_iters: float = 5, power: float = 1.0) -> None:
         if total_iters < 1:
             raise ArgumentError("PolynomialLR", "total_iters is 1 or more", total_iters=total_iters)
         self.total_iters = total_iters
@@ -57,7 +57,7 @@ class PolynomialLR(LRScheduler):
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """Down to 0."""
-        return base_lr * (1 - min(steps, self.total_iters) / self.total_iters) ** self.power
+        return base_lr * (1 - min(steps, int(self.total_iters)) / self.total_iters) ** self.power
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -160,8 +160,8 @@ class CyclicLR(LRScheduler):
         optimizer: Optimizer,
         base_lr: float | Sequence[float],
         max_lr: float | Sequence[float],
-        step_size_up: int = 2000,
-        step_size_down: int | None = None,
+        step_size_up: float = 2000,
+        step_size_down: float | None = None,
         mode: str = "triangular",
         gamma: float = 1.0,
         scale_fn: Callable[[float], float] | None = None,

@@ -155,7 +155,7 @@ class StepLR(LRScheduler):
         ArgumentError: if ``step_size`` is below 1.
     """
 
-    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
+    def __init__(self, optimizer: Optimizer, step_size: float, gamma: float = 0.1) -> None:
         if step_size < 1:
             raise ArgumentError("StepLR", "step_size is 1 or more", step_size=step_size)
         self.step_size = step_size
@@ -176,8 +176,10 @@ class MultiStepLR(LRScheduler):
         gamma: the factor of a drop.
     """
 
-    def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
-        self.milestones = sorted(milestones)
+    def __init__(
+        self, optimizer: Optimizer, milestones: Sequence[float], gamma: float = 0.1
+    ) -> None:
+        self.milestones = sorted(m for m in milestones if m % 1 == 0)  # others are never met
         self.gamma = gamma
         super().__init__(optimizer)
 
@@ -215,7 +217,7 @@ class CosineAnnealingLR(LRScheduler):
         ArgumentError: if ``T_max`` is below 1.
     """
 
-    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
+    def __init__(self, optimizer: Optimizer, T_max: float, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
         if T_max < 1:
             raise ArgumentError("CosineAnnealingLR", "T_max is 1 or more", T_max=T_max)
         self.T_max = T_max
@@ -246,7 +248,7 @@ class LinearLR(LRScheduler):
         optimizer: Optimizer,
         start_factor: float = 1 / 3,
         end_factor: float = 1.0,
-        total_iters: int = 5,
+        total_iters: float = 5,
     ) -> None:
         if not (0 < start_factor <= 1 and 0 <= end_factor <= 1 and total_iters >= 1):
             raise ArgumentError(
@@ -263,7 +265,7 @@ class LinearLR(LRScheduler):
 
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """A straight line, then level."""
-        done = min(steps, self.total_iters) / self.total_iters
+        done = min(steps, int(self.total_iters)) / self.total_iters
         return base_lr * (self.start_factor + (self.end_factor - self.start_factor) * done)
 
 

@@ -19,6 +19,12 @@ CASES = [
     ("CosineAnnealingWarmRestarts", {"T_0": 5, "eta_min": 0.01}),
     ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2}),
     ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 4}),
+    ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 2.5}),
+    ("StepLR", {"step_size": 1.0}),
+    ("MultiStepLR", {"milestones": [2.0, 3.5, 4.0]}),
+    ("CosineAnnealingLR", {"T_max": 6.5}),
+    ("LinearLR", {"total_iters": 2.5}),
+    ("PolynomialLR", {"total_iters": 2.5}),
     ("CyclicLR", {"base_lr": [0.1, 0.2], "max_lr": 0.5, "step_size_up": 4, "step_size_down": 2}),
     ("CyclicLR", {"base_lr": 0.1, "max_lr": 0.5, "step_size_up": 3, "mode": "triangular2"}),
     (

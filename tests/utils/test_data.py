@@ -295,7 +295,10 @@ def test_a_worker_that_is_slow_is_told():
 
 def test_what_cannot_be_pickled_is_told():
     with pytest.raises(ArgumentError, match=r"cannot pickle .*num_workers=0"):
-        list(ours.DataLoader(Locked(), num_workers=1))
+        list(ours.DataLoader(Locked(), num_workers=1, multiprocessing_context="spawn"))
+    with pytest.warns(UserWarning, match=r"made in this process: .*cannot pickle"):
+        batches = list(ours.DataLoader(Locked(), 5, num_workers=1))
+    assert [x.tolist() for x, _ in batches] == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
     with pytest.raises(ValueError, match=r"(?s)Caught ValueError.*not readable"):
         list(ours.DataLoader(Unreadable(), num_workers=1))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice, repeat
@@ -15,7 +16,7 @@ from ...values.generator import Generator
 from .collate import Make, OnHost, collated, converted, default_collate, default_convert
 from .dataset import IterableDataset, TensorDataset, several
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
-from .worker import Fetch, Task, Work, Workers, in_order
+from .worker import Fetch, Task, UnsentError, Work, Workers, in_order, obstacle
 
 T = TypeVar("T", covariant=True)
 _AHEAD = 2  # batches a worker makes ahead, unless prefetch_factor says so
@@ -31,14 +32,16 @@ class DataLoader(Generic[T]):
         sampler: gives indices, in the place of ``shuffle``.
         batch_sampler: gives lists of indices, in the place of ``batch_size``, ``shuffle``,
             ``sampler`` and ``drop_last``.
-        num_workers: processes that make batches ahead; 0: batches are made when they are asked for.
+        num_workers: processes that make batches ahead; 0: batches are made when they are asked for,
+            as they are, with a warning, where processes cannot be spawned: because the main file
+            has no ``if __name__ == "__main__"``, or the set cannot be pickled.
         collate_fn: makes a batch of a list of examples; None: :func:`default_collate` (of single
             examples: :func:`default_convert`).
         pin_memory: taken as PyTorch does; uploads go through the device's staging memory anyway.
         drop_last: whether a last batch that is not full is left out.
         timeout: seconds to wait for a worker; 0: any time.
         worker_init_fn: called with the worker's number in each worker at its start.
-        multiprocessing_context: how processes start; None: ``"spawn"``. Forked ones
+        multiprocessing_context: how processes start; None: ``"spawn"`` where that goes. Forked ones
             (``"fork"``) can use NumPy's arrays and not clnet's tensors.
         generator: where orders and the workers' seeds come from; None: the default one.
         prefetch_factor: batches each worker makes ahead; None: 2.
@@ -119,10 +122,19 @@ class DataLoader(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         seed = drawn_seed(self.generator)
-        if self.num_workers == 0:
-            fetch = self._fetcher(tensor)(self.dataset)
-            return _batches(fetch, iter(self._tasks))
+        if self.num_workers == 0 or self._is_alone():
+            return self._made_here()
         return self._from_workers(seed)
+
+    def _made_here(self) -> Iterator[T]:
+        return _batches(self._fetcher(tensor)(self.dataset), iter(self._tasks))
+
+    def _is_alone(self) -> bool:
+        """Whether workers cannot begin, which is said."""
+        reason = obstacle() if self.multiprocessing_context is None else ""
+        if reason:
+            _say_alone(reason)
+        return bool(reason)
 
     @property
     def _tasks(self) -> Iterable[Any]:
@@ -151,7 +163,16 @@ class DataLoader(Generic[T]):
         if workers is None:
             work = Work(self.dataset, self._fetcher(OnHost), self.worker_init_fn)
             context, timeout = self.multiprocessing_context, self.timeout
-            workers = Workers(work, self.num_workers, seed=seed, context=context, timeout=timeout)
+            try:
+                workers = Workers(
+                    work, self.num_workers, seed=seed, context=context, timeout=timeout
+                )
+            except UnsentError as error:
+                if context is not None:
+                    raise
+                _say_alone(str(error))
+                yield from self._made_here()
+                return
         else:
             for k in range(self.num_workers):
                 workers.send(k, Task(None, None))
@@ -190,6 +211,10 @@ class DataLoader(Generic[T]):
         if self.prefetch_factor is not None and self.prefetch_factor < 1:
             law = "prefetch_factor is 1 or more"
             raise ArgumentError(name, law, prefetch_factor=self.prefetch_factor)
+
+
+def _say_alone(reason: str) -> None:
+    warnings.warn(f"DataLoader: batches are made in this process: {reason}", stacklevel=4)
 
 
 def _check_batches(

@@ -6,11 +6,14 @@ forked: OpenCL does not survive a fork.
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import functools
 import multiprocessing
 import pickle
 import random
 import signal
+import sys
 import time
 import traceback
 from collections import deque
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
@@ -75,6 +79,31 @@ class Answer(NamedTuple):
     text: str = ""
 
 
+class UnsentError(ArgumentError):
+    """What workers need cannot be pickled."""
+
+
+def obstacle() -> str:
+    """Why processes that are spawned cannot begin, or nothing: they run the main file again."""
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    if path is None or not Path(path).is_file():
+        return ""
+    if _is_guarded(path):
+        return ""
+    return f"{Path(path).name} has no if __name__ == '__main__', so that a worker would run it all"
+
+
+@functools.cache
+def _is_guarded(path: str) -> bool:
+    """Whether a main file asks what its name is; also if it is no source."""
+    try:
+        body = ast.parse(Path(path).read_bytes()).body
+    except (SyntaxError, ValueError):
+        return True
+    tests = [node.test for node in body if isinstance(node, ast.If)]
+    return any(getattr(part, "id", "") == "__name__" for test in tests for part in ast.walk(test))
+
+
 class _Shipped:
     """A value that is unpickled when it is opened, so that errors then have somewhere to go."""
 
@@ -85,7 +114,7 @@ class _Shipped:
         try:
             return bytes(ForkingPickler.dumps(self.value))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ArgumentError(
+            raise UnsentError(
                 "DataLoader",
                 "what workers need is pickled",
                 error=error,
