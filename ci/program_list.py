@@ -20,6 +20,7 @@ class Program:
         make: gives it, of the library, the package's module and (for optimisers) parameters.
         inputs: gives a model's, a loss's or a metric's inputs.
         tolerance: relative to the largest element.
+        double: compared in float64, where float32 leaves too few digits to tell right from wrong.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class Program:
     make: Callable[..., Any]
     inputs: Callable[[np.random.Generator], list[np.ndarray]] | None = None
     tolerance: float = 1e-4
+    double: bool = False
 
     @property
     def title(self) -> str:
@@ -35,14 +37,16 @@ class Program:
         return f"{self.package}.{self.name}"
 
 
-def optimiser(package: str, name: str, *, tolerance: float = 1e-4, **settings: Any) -> Program:
+def optimiser(
+    package: str, name: str, *, tolerance: float = 1e-4, double: bool = False, **settings: Any
+) -> Program:
     """A program that is an optimiser, with settings."""
 
     def make(library: Any, module: Any, parameters: Any) -> Any:
         del library
         return getattr(module, name)(parameters, **settings)
 
-    return Program("optimisers", package, name, make, tolerance=tolerance)
+    return Program("optimisers", package, name, make, tolerance=tolerance, double=double)
 
 
 def model(
@@ -75,7 +79,13 @@ def _transformer(kind: str, **settings: Any) -> Program:
 
 
 def called(
-    kind: str, package: str, name: str, *inputs: tuple[Any, ...], title: str = "", **settings: Any
+    kind: str,
+    package: str,
+    name: str,
+    *inputs: tuple[Any, ...],
+    title: str = "",
+    double: bool = False,
+    **settings: Any,
 ) -> Program:
     """A program that is a model, loss or metric, with settings and any inputs.
 
@@ -86,6 +96,7 @@ def called(
         *inputs: a shape for normal numbers, or a shape behind ``"int"`` and a bound, ``"unit"``
             (between 0 and 1), ``"softmax"`` (that add up to 1 along axis 1) or ``"boxes"``.
         title: what it is called; None: its name.
+        double: as a :class:`Program` has it.
         **settings: for the class or function.
     """
 
@@ -99,7 +110,7 @@ def called(
     def draw(rng: np.random.Generator) -> list[np.ndarray]:
         return [_drawn(rng, *given) for given in inputs]
 
-    return Program(kind, package, title or name, make, draw, tolerance=2e-3)
+    return Program(kind, package, title or name, make, draw, tolerance=2e-3, double=double)
 
 
 _FACTORIES = {"resnet18", "squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x0_5"}
@@ -173,6 +184,7 @@ _PYTORCH_OPTIMIZER = (
 )
 # Left out: those that draw random numbers (the libraries' differ) or want more than parameters.
 _NEEDS = {"Ranger21": {"num_iterations": 10}, "AdaLOMO": None, "LOMO": None}
+_NEEDS |= {"SOAP": {"double": True}, "SPlus": {"double": True}}  # turned by a basis of eigenvectors
 _FURTHER = (
     ("lion_pytorch", "Lion"),
     ("adabelief_pytorch", "AdaBelief"),
@@ -257,12 +269,12 @@ _MODELS = [
         "models", "linformer", "Linformer", (2, 16, 32), dim=32, seq_len=16, depth=1, heads=2, k=8
     ),
     called("models", "nystrom_attention", "NystromAttention", (2, 16, 32), **_NYSTROM),
-    called("models", "conformer", "ConformerBlock", (2, 12, 32), dim=32, dim_head=16, heads=2),
+    called("models", "conformer", "ConformerBlock", (2, 12, 32), **_SMALL, dim=32, double=True),
     called("models", "local_attention", "LocalTransformer", ("int", 20, 2, 16), **_LOCAL),
     called("models", "siren_pytorch", "SirenNet", (9, 2), **_SIREN),
     called("models", "perceiver_pytorch", "Perceiver", (1, 8, 8, 3), **_PERCEIVER),
     called("models", "rotary_embedding_torch", "RotaryEmbedding", ("int", 9, 7), dim=16),
-    called("models", "linformer_pytorch", "Linformer", (2, 16, 32), **_LINFORMER),
+    called("models", "linformer_pytorch", "Linformer", (2, 16, 32), **_LINFORMER, double=True),
     called("models", "denoising_diffusion_pytorch", "Unet", (1, 3, 16, 16), ("int", 9, 1), **_UNET),
     called("models", "vector_quantize_pytorch", "FSQ", (2, 6, 3), levels=[5, 4, 3]),
     called(

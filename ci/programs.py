@@ -108,6 +108,13 @@ BELOW = {
 PACKAGES = {program.package.split(".")[0] for program in PROGRAMS}
 
 
+def inputs_of(program: Program, rng: Any = None) -> list[np.ndarray]:
+    """A program's inputs, floats in the precision it is compared in."""
+    assert program.inputs is not None
+    drawn = program.inputs(np.random.default_rng(0) if rng is None else rng)
+    return [v.astype(np.float64) if program.double and v.dtype.kind == "f" else v for v in drawn]
+
+
 def steps_of_model(
     library: Any, program: Program, module: Any, weights: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
@@ -121,11 +128,12 @@ def steps_of_model(
     """
     assert program.inputs is not None
     net = program.make(library, module, None)
+    net = net.double() if program.double else net
     if not weights:
         weights.update({n: _host_exact(v) for n, v in net.state_dict().items()})
     net.load_state_dict({n: library.tensor(v) for n, v in weights.items()})
     net.eval()  # dropout differs by its random numbers
-    x = [library.tensor(v) for v in program.inputs(np.random.default_rng(0))]
+    x = [library.tensor(v) for v in inputs_of(program)]
     optimizer = library.optim.SGD(net.parameters(), lr=1e-3) if weights else None
     found: dict[str, np.ndarray] = {}
     for step in range(STEPS):
@@ -159,7 +167,7 @@ def values_of_loss(
     with library.no_grad():
         for n, p in own.items():
             p.copy_(library.tensor(weights[n]))
-    x = [library.tensor(v) for v in program.inputs(np.random.default_rng(0))]
+    x = [library.tensor(v) for v in inputs_of(program)]
     x[0].requires_grad_()
     y = loss(*x)
     y.backward()
@@ -188,9 +196,10 @@ def steps_of_optimiser(library: Any, program: Program, module: Any) -> dict[str,
     """Parameters of a small network after each step of an optimiser."""
     rng = np.random.default_rng(0)
     shapes = {"a": (7, 5), "b": (5,), "c": (5, 3)}
-    host = {n: rng.standard_normal(s).astype(np.float32) * 0.5 for n, s in shapes.items()}
-    x = library.tensor(rng.standard_normal((11, 7)).astype(np.float32))
-    y = library.tensor(rng.standard_normal((11, 3)).astype(np.float32))
+    kind = np.float64 if program.double else np.float32
+    host = {n: rng.standard_normal(s).astype(kind) * 0.5 for n, s in shapes.items()}
+    x = library.tensor(rng.standard_normal((11, 7)).astype(kind))
+    y = library.tensor(rng.standard_normal((11, 3)).astype(kind))
     weights = {n: library.nn.Parameter(library.tensor(v)) for n, v in host.items()}
     optimizer = program.make(library, module, list(weights.values()))
     if hasattr(optimizer, "train"):
