@@ -167,7 +167,7 @@ def _training(name: str, where: Device) -> _Side:
     ours = Ours(workload, where)
     x, y = workload.batch()
     sgd = [workload.sgd.get(key, 0.0) for key in ("lr", "momentum", "weight_decay")]
-    operands = {"x": x, "y": y.astype(np.int32), "sgd": np.array(sgd)}
+    operands: dict[str, Any] = {"x": x, "y": y.astype(np.int32), "sgd": np.array(sgd)}
     operands |= {f"p{i}": weights for i, weights in enumerate(ours.weights())}
     results: list[np.ndarray] = []
     for _ in range(_CHECKED_STEPS):

@@ -48,6 +48,7 @@ class Outcome:
         first_seconds: of the first step, kernels built or loaded.
         peers: by PyTorch's mode, its median seconds, or why there is none.
         ratios: by mode, the median over the turns of PyTorch's seconds over ours.
+        fastest: by mode, PyTorch's fastest turn over ours, for machines that others use, too.
         peer_peak_bytes: by mode, the most device memory in use in PyTorch's step, on a GPU.
     """
 
@@ -72,6 +73,7 @@ class Outcome:
     peers: dict[str, float | str] = field(default_factory=dict[str, "float | str"])
     ratios: dict[str, float] = field(default_factory=dict[str, float])
     peer_peak_bytes: dict[str, int] = field(default_factory=dict[str, int])
+    fastest: dict[str, float] = field(default_factory=dict[str, float])
 
     def fields(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -191,6 +193,7 @@ def run(
         peers={m: found.get(m, entered.refused.get(m, "not run")) for m in torch_modes},
         ratios={m: _ratio(turns[m], turns["ours"]) for m in found},
         peer_peak_bytes=entered.peaks,
+        fastest={m: min(turns[m]) / min(turns["ours"]) for m in found},
     )
 
 

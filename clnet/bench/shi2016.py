@@ -21,7 +21,7 @@ from ..errors import ArgumentError, ClnetError, shortened
 from ..profiling.table import aligned, size
 from . import chart, contest, paper
 from .side import TORCH_MODES
-from .workload import WORKLOADS, chosen
+from .workload import WORKLOADS, Workload, check_counts, chosen, with_batch
 
 _WORKER = """
 import json, os, sys
@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         0, or 1 if a network could not be timed.
     """
     options = _parser().parse_args(argv)
-    workloads = chosen(options.net)
+    check_counts("bench shi2016", options, "batch")
+    workloads = [with_batch(workload, options.batch) for workload in chosen(options.net)]
     modes = _modes(options)
     columns = _threads(options)
     results = Path(options.results) if options.results else None
@@ -54,13 +55,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     failures = 0
     for workload in workloads:
         for threads in columns:
-            if any(_same(f, workload.name, threads, modes) for f in found):
+            if any(_same(f, workload.title, threads, modes) for f in found):
                 continue
             print(f"{workload.title}, threads {threads or '-'}", file=sys.stderr, flush=True)
             job = {"net": workload.name, "device": options.device, "threads": threads}
             job |= {"modes": modes, "seconds": options.seconds, "compile": not options.no_compile}
-            job["recompute"] = options.recompute
-            outcome = _in_process(job)
+            job |= {"recompute": options.recompute, "batch": options.batch}
+            outcome = in_process(_WORKER, job)
             if outcome is None:
                 failures += 1
                 continue
@@ -68,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if results:
                 with results.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(outcome) + "\n")
-    names = {w.name for w in workloads}
-    shown = [f for f in found if f["workload"] in names and f["threads"] in columns]
+    titles = {w.title for w in workloads}
+    shown = [f for f in found if f["title"] in titles and f["threads"] in columns]
     if options.json:
         print("\n".join(json.dumps(f) for f in shown))
     else:
@@ -116,16 +117,26 @@ def worker(job: str) -> None:
     """Time one network in this process and print what was found.
 
     Args:
-        job: JSON with ``net``, ``device``, ``threads``, ``modes``, ``seconds``, ``compile`` and
-            ``recompute``.
+        job: JSON with ``net``, ``device``, ``threads``, ``modes``, ``seconds``, ``compile``,
+            ``recompute`` and ``batch``.
     """
     wanted = json.loads(job)
+    compete(with_batch(WORKLOADS[wanted["net"]], wanted["batch"]), wanted)
+
+
+def compete(workload: Workload, wanted: Fields) -> None:
+    """Time a network in this process and print what was found.
+
+    Args:
+        workload: the network.
+        wanted: the other fields of :func:`worker`'s job.
+    """
     threads = wanted["threads"]
     where = device(wanted["device"])
     if threads is not None and where.traits.compute_units != threads:
         where = device(wanted["device"], threads=threads)
     outcome = contest.run(
-        WORKLOADS[wanted["net"]],
+        workload,
         where,
         threads=threads,
         torch_modes=wanted["modes"],
@@ -136,15 +147,20 @@ def worker(job: str) -> None:
     print(_MARK + json.dumps(outcome.fields()), flush=True)
 
 
-def _in_process(job: Fields) -> Fields | None:
-    """What a process of its own found, or None if it failed; its errors are shown as they come."""
+def in_process(program: str, job: Fields) -> Fields | None:
+    """What a process of its own found, or None if it failed; its errors are shown as they come.
+
+    Args:
+        program: Python, given the job and settings of the environment as JSON.
+        job: as :func:`worker` has it.
+    """
     environment: dict[str, str] = {}
     if job["threads"] is not None:
         text = str(job["threads"])
         # PoCL makes so many threads; where it says nothing to a runtime, the device is divided.
         environment = {"POCL_MAX_PTHREAD_COUNT": text, "OMP_NUM_THREADS": text}
     run = subprocess.run(
-        [sys.executable, "-c", _WORKER, json.dumps(job), json.dumps(environment)],
+        [sys.executable, "-c", program, json.dumps(job), json.dumps(environment)],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -165,6 +181,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}; or all"
     )
+    parser.add_argument("--batch", type=int, help="examples at once (the paper's)")
     parser.add_argument("--seconds", type=float, default=20.0, help="about, a side and figure (20)")
     parser.add_argument("--no-compile", action="store_true", help="run clnet eagerly")
     parser.add_argument(
@@ -233,9 +250,9 @@ def _earlier(results: Path) -> list[Fields]:
     return found
 
 
-def _same(found: Fields, name: str, threads: int | None, modes: list[str]) -> bool:
+def _same(found: Fields, title: str, threads: int | None, modes: list[str]) -> bool:
     covered = set(modes) <= set(found["peers"])
-    return found["workload"] == name and found["threads"] == threads and covered
+    return found["title"] == title and found["threads"] == threads and covered
 
 
 def _row(found: Fields) -> tuple[str, ...]:

@@ -72,8 +72,8 @@ class Ours:
             with mode.using(device=where):
                 self.model = workload.make()
             x, y = batch.result()
-        self._batch = [tensor(x, device=where), tensor(y, device=where)]
-        if workload.words:
+        self._batch = [tensor(part, device=where) for part in (*_several(x), y)]
+        if workload.words and isinstance(x, np.ndarray):
             zeros = np.zeros((2, x.shape[1], 256), np.float32)
             self._batch += [tensor(zeros, device=where), tensor(zeros, device=where)]
         self._last: Any = None
@@ -84,7 +84,7 @@ class Ours:
         else:
             self.model.eval()
             run = self._ask
-            self._batch = self._batch[:1]
+            self._batch = self._batch[:-1]
         self._run = compiled(run, recompute=recompute) if compile else run
 
     @property
@@ -130,9 +130,10 @@ class Ours:
                 parameters=", ".join(dead),
             )
 
-    def _train(self, x: Tensor, y: Tensor) -> Tensor:
+    def _train(self, *batch: Tensor) -> Tensor:
+        *x, y = batch
         self._optimizer.zero_grad()
-        loss = F.cross_entropy(self.model(x), y)
+        loss = self.workload.loss(F, self.model(*x), y)
         self._learn(loss)
         return loss.detach()
 
@@ -149,9 +150,17 @@ class Ours:
             clip_grad_norm_(self.model.parameters(), self.workload.clip)
         self._optimizer.step()
 
-    def _ask(self, x: Tensor) -> Tensor:
+    def _ask(self, *x: Tensor) -> Tensor:
         with no_grad():
-            return self.model(x)
+            return _first(self.model(*x))
+
+
+def _several(x: np.ndarray | tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    return x if isinstance(x, tuple) else (x,)
+
+
+def _first(answer: Any) -> Any:
+    return answer[0] if isinstance(answer, tuple) else answer
 
 
 class Theirs:
@@ -173,7 +182,8 @@ class Theirs:
     ) -> None:
         torch = peer.torch
         self.workload, self._peer, self._torch = workload, peer, torch
-        model = torch_networks.build(torch, workload.name)
+        twin = workload.twin
+        model = torch_networks.build(torch, workload.name) if twin is None else twin(torch)
         shapes = [tuple(p.shape) for p in model.parameters()]
         if shapes != [w.shape for w in weights]:
             raise ArgumentError(
@@ -187,17 +197,20 @@ class Theirs:
                 theirs.copy_(torch.from_numpy(ours))
         model.to(peer.device)
         x, y = workload.batch()
-        self._x, self._y = peer.tensor(x), peer.tensor(y)
+        self._x, self._y = [peer.tensor(part) for part in _several(x)], peer.tensor(y)
         if torch_mode == "channels_last":
             model = model.to(memory_format=torch.channels_last)
-            self._x = self._x.to(memory_format=torch.channels_last)
+            self._x = [
+                part.to(memory_format=torch.channels_last) if part.ndim == 4 else part
+                for part in self._x
+            ]
         self._graph = torch_mode == "reduce-overhead"
         self._model = model
         if torch_mode in _COMPILED:
             self._model = torch.compile(model, mode=torch_mode if self._graph else "default")
         self._last: Any = None
         self._state: Any = None
-        if workload.words:
+        if workload.words and isinstance(x, np.ndarray):
             zeros = np.zeros((2, x.shape[1], 256), np.float32)
             self._state = (peer.tensor(zeros), peer.tensor(zeros))
         if workload.training:
@@ -218,17 +231,17 @@ class Theirs:
             self._torch.compiler.cudagraph_mark_step_begin()
         if not self.workload.training:
             with self._torch.inference_mode():
-                self._last = self._model(self._x)
+                self._last = _first(self._model(*self._x))
             return
         self._optimizer.zero_grad()
         if self.workload.words:
-            scores, state = self._model(self._x, self._state)
+            scores, state = self._model(*self._x, self._state)
             # The next replay of a graph overwrites what this one gave.
             self._state = tuple(s.detach().clone() if self._graph else s.detach() for s in state)
             scores, y = scores.reshape(-1, scores.shape[-1]), self._y.reshape(-1)
         else:
-            scores, y = self._model(self._x), self._y
-        loss = self._torch.nn.functional.cross_entropy(scores, y)
+            scores, y = self._model(*self._x), self._y
+        loss = self.workload.loss(self._torch.nn.functional, scores, y)
         loss.backward()
         if self.workload.clip is not None:
             self._torch.nn.utils.clip_grad_norm_(self._model.parameters(), self.workload.clip)
@@ -245,7 +258,7 @@ class Theirs:
 
     def gradients(self) -> list[np.ndarray]:
         """Copies of the parameters' gradients, after a step of training."""
-        return [p.grad.cpu().numpy().copy() for p in self._model.parameters()]
+        return [p.grad.cpu().numpy().copy() for p in self._model.parameters() if p.grad is not None]
 
     def synchronize(self) -> None:
         """Wait until all steps are done."""

@@ -14,6 +14,10 @@ from .. import models, nn
 from ..errors import ArgumentError
 
 
+def _of_classes(functional: Any, scores: Any, classes: Any) -> Any:
+    return functional.cross_entropy(scores, classes)
+
+
 @dataclass(frozen=True)
 class Workload:
     """A network with a batch, trained or asked.
@@ -31,6 +35,9 @@ class Workload:
         sgd: the optimiser's arguments.
         clip: bound on the gradients' norm, or None.
         sensitivity: how much more than usual rounding changes results and gradients.
+        drawn: gives inputs, one or several, and targets; None: as ``input_shape`` says.
+        loss: from either library's ``nn.functional``, what the network gave, and targets.
+        twin: makes PyTorch's network of the module ``torch``; None: by the name.
     """
 
     name: str
@@ -44,15 +51,36 @@ class Workload:
     sgd: dict[str, float] = field(default_factory=dict[str, float])
     clip: float | None = None
     sensitivity: float = 1.0
+    drawn: Callable[[], tuple[tuple[np.ndarray, ...], np.ndarray]] | None = None
+    loss: Callable[[Any, Any, Any], Any] = _of_classes
+    twin: Callable[[Any], Any] | None = None
 
-    def batch(self) -> tuple[np.ndarray, np.ndarray]:
+    def batch(self) -> tuple[np.ndarray | tuple[np.ndarray, ...], np.ndarray]:
         """Inputs and targets, drawn from a fixed seed."""
+        if self.drawn is not None:
+            return self.drawn()
         rng = np.random.default_rng(0)
         if self.words:
             words = rng.integers(0, self.classes, self.input_shape)
             return words, np.roll(words, -1, axis=0)
         x = rng.standard_normal(self.input_shape, dtype=np.float32)
         return x, rng.integers(0, self.classes, self.input_shape[0])
+
+
+def with_batch(workload: Workload, batch: int | None) -> Workload:
+    """The workload on a batch of another size; None: on its own.
+
+    Args:
+        workload: the network, its batch by shape.
+        batch: examples.
+    """
+    axis = 1 if workload.words else 0  # of texts, words come first
+    own = workload.input_shape[axis]
+    if batch is None or batch == own:
+        return workload
+    shape = (*workload.input_shape[:axis], batch, *workload.input_shape[axis + 1 :])
+    title = f"{workload.title}, batch {batch}"
+    return replace(workload, title=title, input_shape=shape, gflop=workload.gflop / own * batch)
 
 
 def _of_paper(title: str, sgd: dict[str, float], **changes: Any) -> Workload:
@@ -79,13 +107,7 @@ def _asked(batch: int) -> Workload:
 def _larger(title: str, batch: int) -> Workload:
     """One of the paper's networks, trained on a batch that fills a GPU."""
     row = next(w for w in PAPER if w.title == title)
-    return replace(
-        row,
-        name=f"{row.name}-{batch}",
-        title=f"{title}, batch {batch}",
-        input_shape=(batch, *row.input_shape[1:]),
-        gflop=row.gflop / row.input_shape[0] * batch,
-    )
+    return replace(with_batch(row, batch), name=f"{row.name}-{batch}")
 
 
 def _cnn(name: str, title: str, side: int, batch: int) -> Workload:

@@ -21,10 +21,12 @@ from ..bench import (
     shi2016,
     start,
     step,
+    zoo,
 )
 
 BENCHES: dict[str, tuple[Callable[[Sequence[str]], int | None], str]] = {
     "shi2016": (shi2016.main, "seconds a mini-batch of Shi et al.'s networks"),
+    "zoo": (zoo.main, "networks of today, trained and asked"),
     "ece408": (ece408.main, "the course report: train, answer in one batch, profile"),
     "limits": (limits.main, "the device's best rates"),
     "gemm": (gemm.main, "matrix products"),

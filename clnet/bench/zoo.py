@@ -1,0 +1,167 @@
+"""Networks of today, trained and asked, beside PyTorch on the same device.
+
+Each network and direction has a process of its own. Both sides begin with the same weights; two
+steps are compared by losses (or answers) and gradients, then they are timed in turns. PyTorch's
+networks are torchvision's where it has them (left out where it is not installed), else written by
+hand. Nothing is dropped, so that losses can be compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+from ..device import DeviceKind, device
+from ..errors import ArgumentError
+from ..profiling.table import aligned, size
+from . import chart
+from .side import TORCH_MODES
+from .shi2016 import compete, in_process
+from .workload import check_counts, selected
+from .zoo_networks import NAMES, OF_TORCHVISION, has_torchvision, workload
+
+_WORKER = """
+import json, os, sys
+job, environment = sys.argv[1:]
+os.environ.update(json.loads(environment))
+from clnet.bench.zoo import worker
+worker(job)
+"""
+_CPU_BATCH, _GPU_BATCH = 4, 64
+_RATIOS = ("ratios", "fastest")
+_DIRECTIONS = {"training": True, "inference": False}
+
+Fields = dict[str, Any]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the table; ``--help`` lists the options.
+
+    Returns:
+        0, or 1 if a network could not be timed.
+    """
+    options = _parser().parse_args(argv)
+    check_counts("bench zoo", options, "batch")
+    modes = [] if options.alone else options.torch_mode.split(",")
+    for mode in modes:
+        if mode not in TORCH_MODES:
+            have = ", ".join(TORCH_MODES)
+            raise ArgumentError("--torch-mode", "there is no such mode", found=mode, have=have)
+    traits = device(options.device).traits
+    on_cpu = traits.kind is DeviceKind.CPU
+    common = {
+        "device": options.device,
+        "threads": (options.threads or traits.compute_units) if on_cpu else None,
+        "batch": options.batch or (_CPU_BATCH if on_cpu else _GPU_BATCH),
+        "modes": modes,
+        "seconds": options.seconds,
+        "compile": not options.no_compile,
+        "recompute": None,
+    }
+    found, failures = [], 0
+    for name in _names(options.only, alone=options.alone):
+        for direction in _DIRECTIONS if options.direction == "both" else (options.direction,):
+            outcome = in_process(_WORKER, {**common, "net": name, "direction": direction})
+            if outcome is None:
+                failures += 1
+                continue
+            found.append(outcome)
+            if options.results:
+                with Path(options.results).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(outcome) + "\n")
+    print("\n".join(map(json.dumps, found)) if options.json else report(found, modes))
+    if options.chart and found:
+        chart.write(found, Path(options.chart))
+    return 1 if failures else 0
+
+
+def report(found: Sequence[Fields], modes: Sequence[str]) -> str:
+    """The table: our time, PyTorch's over ours by its modes, peaks, and geometric means.
+
+    Ratios are medians of turns, and those of the fastest turns.
+
+    Args:
+        found: outcomes of contests, as JSON has them.
+        modes: of PyTorch.
+    """
+    sides = [head for mode in modes for head in (mode, "fastest")]
+    heads = ("ms/batch", *sides, "peak", "of PyTorch's", "launches", "first s", "network")
+    parts = [aligned([heads, *(_row(f, modes) for f in found)])]
+    for direction in _DIRECTIONS:
+        rows = [f for f in found if f["workload"].endswith(direction)]
+        for mode in modes:
+            timed = [f for f in rows if mode in f["ratios"]]
+            means = [geometric_mean(f[key][mode] for f in timed) for key in _RATIOS if timed]
+            if timed:
+                parts.append(
+                    f"{direction}, beside {mode}: geometric mean {means[0]:.2f} of {len(timed)} "
+                    f"(of the fastest turns {means[1]:.2f}), "
+                    f"least {min(f['ratios'][mode] for f in timed):.2f}"
+                )
+    for f in found:
+        parts += [f"{f['title']}, {m}: {t}" for m, t in f["peers"].items() if isinstance(t, str)]
+    return "\n".join(parts)
+
+
+def worker(job: str) -> None:
+    """Time one network in this process and print what was found.
+
+    Args:
+        job: JSON as that of :func:`.shi2016.worker`, with ``direction``.
+    """
+    wanted = json.loads(job)
+    training = _DIRECTIONS[wanted["direction"]]
+    compete(workload(wanted["net"], wanted["batch"], training=training), wanted)
+
+
+def _row(found: Fields, modes: Sequence[str]) -> tuple[str, ...]:
+    peaks = found["peer_peak_bytes"].values()
+    return (
+        f"{found['seconds'] * 1e3:.2f}",
+        *(f"{found[key][m]:.2f}" if m in found[key] else "-" for m in modes for key in _RATIOS),
+        size(found["peak_bytes"]),
+        f"{found['peak_bytes'] / min(peaks):.2f}" if peaks else "-",
+        str(found["launches"]),
+        f"{found['first_seconds']:.1f}",
+        found["title"],
+    )
+
+
+def _names(only: str | None, *, alone: bool) -> list[str]:
+    names: list[str] = []
+    for text in (only or "").split(","):
+        names += [n for n in selected("bench zoo", NAMES, text) if n not in names]
+    if alone or has_torchvision():
+        return names
+    left = [n for n in names if n in OF_TORCHVISION]
+    if left:
+        print(f"torchvision is not installed, left out: {', '.join(left)}", file=sys.stderr)
+    return [n for n in names if n not in left]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="clnet bench zoo", description=__doc__)
+    parser.add_argument("--device", help="as in clnet.device()")
+    parser.add_argument("--threads", type=int, help="of a CPU (all)")
+    parser.add_argument("--only", help="names that contain one of these, with commas")
+    parser.add_argument("--batch", type=int, help="images; fewer texts (4 on a CPU, else 64)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="about, a side and figure (2)")
+    parser.add_argument("--direction", choices=("both", *_DIRECTIONS), default="both")
+    parser.add_argument("--alone", action="store_true", help="without PyTorch")
+    parser.add_argument(
+        "--torch-mode", default="default", help=f"with commas, of {', '.join(TORCH_MODES)}"
+    )
+    parser.add_argument("--no-compile", action="store_true", help="run clnet eagerly")
+    parser.add_argument("--results", metavar="FILE", help="append each figure as a line of JSON")
+    parser.add_argument("--chart", metavar="FILE", help="draw a PNG (needs clnet[plot])")
+    parser.add_argument("--json", action="store_true", help="lines of JSON instead of the table")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

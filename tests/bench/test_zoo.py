@@ -1,0 +1,113 @@
+"""The benchmark of today's networks: what it times, how it reports, what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.bench import contest, shi2016, workload, zoo, zoo_networks
+from clnet.bench.zoo_networks import NAMES, OF_TORCHVISION
+from clnet.errors import ArgumentError
+from tests.bench.test_shi2016 import outcome
+
+OWN = [name for name in NAMES if name not in OF_TORCHVISION]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_twins_have_the_same_parameters(name):
+    torch = pytest.importorskip("torch")
+    found = zoo_networks.workload(name, 1, training=True)
+    with torch.device("meta"):
+        twin = zoo_networks._ZOO[name].twin(torch)
+    with clnet.abstract():
+        ours = zoo_networks._ZOO[name].make()
+    assert [p.shape for p in ours.parameters()] == [tuple(p.shape) for p in twin.parameters()]
+    (x, *_), y = found.batch()
+    assert x.shape[0] == len(y) > 0
+    (again, *_), _ = found.batch()
+    np.testing.assert_array_equal(x, again)
+    # Those with images may lie by channels in PyTorch.
+    assert (len(found.input_shape) == 4) == (x.ndim == 4)
+
+
+@pytest.mark.device
+def test_networks_are_trained_and_asked_beside_pytorch(device, monkeypatch, capsys, tmp_path):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(contest, "_LEAST_ROUNDS", 2)
+    monkeypatch.setattr(contest, "_TURN_SECONDS", 0.0)
+    limits = clnet.profiling.Limits(100.0, 10.0)
+    monkeypatch.setattr(contest, "measured_limits", lambda device: limits)
+
+    def here(program, job):
+        assert "zoo" in program
+        zoo.worker(json.dumps(job))
+        line = capsys.readouterr().out.splitlines()[-1]
+        return json.loads(line.removeprefix("result: "))
+
+    monkeypatch.setattr(zoo, "in_process", here)
+    results = tmp_path / "found.jsonl"
+    settings = ["--only", "vae", "--batch", "1", "--seconds", "0", "--threads", "1"]
+    assert zoo.main([*settings, "--results", str(results)]) == 0
+    text = capsys.readouterr().out
+    for direction in ("training", "inference"):
+        assert f"vae {direction}, batch 32" in text
+        assert f"{direction}, beside default: geometric mean" in text
+    found = [json.loads(line) for line in results.read_text().splitlines()]
+    assert [f["workload"] for f in found] == ["vae, training", "vae, inference"]
+    assert all(f["ratios"]["default"] > 0 < f["fastest"]["default"] for f in found)
+
+
+def test_nothing_is_dropped_and_no_answer_is_zero():
+    clnet.manual_seed(0)
+    found = zoo_networks._undropped(
+        lambda: clnet.nn.Sequential(
+            clnet.nn.Dropout(0.5), clnet.models.MLPMixer(8, 1, image_size=16)
+        )
+    )
+    assert found[0].p == 0
+    assert found[1].head.weight.detach().numpy().std() == pytest.approx(0.02, rel=0.1)
+
+
+def test_report_has_means_and_reasons():
+    fields = {"ratios": {"default": 2.0}, "fastest": {"default": 4.0}, "peer_peak_bytes": {}}
+    rows = [
+        outcome(workload=f"{name}, training", title=f"{name} training", **{**fields, **more})
+        for name, more in (("one", {}), ("two", {"ratios": {"default": 8.0}}))
+    ]
+    rows[1]["peers"] = {"default": 1.0, "compile": "failed: no compiler"}
+    text = zoo.report(rows, ["default", "compile"])
+    mean = "training, beside default: geometric mean 4.00 of 2 (of the fastest turns 4.00), least 2"
+    assert mean in text
+    assert "two training, compile: failed: no compiler" in text
+    assert "inference" not in text
+
+
+def test_networks_of_torchvision_are_left_out_without_it(monkeypatch, capsys):
+    monkeypatch.setattr(zoo, "has_torchvision", lambda: False)
+    assert zoo._names("vae,vgg11", alone=False) == ["vae"]
+    assert "left out: vgg11" in capsys.readouterr().err
+    assert zoo._names("vae,vgg11", alone=True) == ["vae", "vgg11"]
+    with pytest.raises(ArgumentError, match="no name contains"):
+        zoo._names("nothing", alone=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "law"), [(["--batch", "0"], "1 or more"), (["--torch-mode", "x"], "no such mode")]
+)
+def test_settings_that_are_no_good(settings, law):
+    with pytest.raises(ArgumentError, match=law):
+        zoo.main(settings)
+
+
+def test_batches_of_other_sizes():
+    network = workload.WORKLOADS["resnet-56"]
+    found = workload.with_batch(network, 32)
+    assert (found.input_shape, found.title) == ((32, 3, 32, 32), "ResNet-56, batch 32")
+    assert found.gflop == pytest.approx(network.gflop / 4)
+    assert workload.with_batch(workload.WORKLOADS["lstm"], 4).input_shape == (32, 4)
+    assert workload.with_batch(network, 128) is network is workload.with_batch(network, None)
+    with pytest.raises(ArgumentError, match="1 or more"):
+        shi2016.main(["--batch", "0"])
