@@ -20,8 +20,8 @@ from ..device import DeviceKind, device
 from ..errors import ArgumentError
 from ..profiling.table import aligned, size
 from . import chart
-from .side import TORCH_MODES
 from .shi2016 import compete, in_process
+from .side import TORCH_MODES
 from .workload import check_counts, selected
 from .zoo_networks import NAMES, OF_TORCHVISION, has_torchvision, workload
 

@@ -204,14 +204,19 @@ def _translator() -> nn.Module:
 
 def _photograph(name: str, torch: Any) -> Any:
     del torch
-    settings = {"weights": None}
-    if name in ("googlenet", "inception_v3"):
-        settings |= {"aux_logits": False, "init_weights": False}
+    settings = {"weights": None, **_WHOLE.get(name, {})}
+    if name in _WHOLE:
+        settings["init_weights"] = False
     return getattr(import_module("torchvision.models"), name)(**settings)
 
 
 _BERT = models.BertConfig(_WORDS, 512, 4, 8, 2048, 512, 2, 0.0, 0.0)
 _LLAMA = models.LlamaConfig(_WORDS, 512, 1408, 6, 8, 4)
+# Classes from the middle are no part of what is timed.
+_WHOLE: dict[str, dict[str, bool]] = {
+    "googlenet": {"aux_logits": False},
+    "inception_v3": {"aux_logits": False},
+}
 # By name, how much rounding grows.
 OF_TORCHVISION = {
     "resnet18": _NORMED,
@@ -226,15 +231,19 @@ OF_TORCHVISION = {
     "efficientnet_b0": _NORMED,
     "mnasnet1_0": _NORMED,
     "shufflenet_v2_x1_0": _NORMED,
+    "regnet_y_400mf": _NORMED,
+    "googlenet": _NORMED,
+    "inception_v3": _NORMED,
     "convnext_tiny": 1.0,
+    "swin_t": 1.0,
     "vit_b_16": 1.0,
 }
 _ZOO = {
     **{
         name: Network(
-            getattr(models, name),
+            partial(getattr(models, name), **_WHOLE.get(name, {})),
             partial(_photograph, name),
-            _photographs,
+            partial(_photographs, side=299 if name == "inception_v3" else _SIDE),
             _of_classes,
             grows,
             image=True,

@@ -17,7 +17,9 @@ from .efficientnet import (
     efficientnet_b3,
     efficientnet_b4,
 )
+from .googlenet import GoogLeNet, GoogLeNetOutputs, googlenet
 from .gpt import GPT, gpt, gpt2
+from .inception import Inception3, InceptionOutputs, inception_v3
 from .language import LSTMLanguageModel, lstm_language_model
 from .lenet import LeNet
 from .llama import Llama, LlamaConfig, llama2_7b, llama3_8b
@@ -26,6 +28,7 @@ from .mlp import MLP
 from .mnasnet import MNASNet, mnasnet1_0
 from .mobilenet import MobileNetV2, mobilenet_v2
 from .mobilenet_v3 import MobileNetV3, mobilenet_v3_large, mobilenet_v3_small
+from .regnet import RegNet, regnet_x_400mf, regnet_y_400mf
 from .resnet import (
     ResNet,
     resnet18,
@@ -50,6 +53,7 @@ from .shi import (
 )
 from .shufflenet import ShuffleNetV2, shufflenet_v2_x0_5, shufflenet_v2_x1_0
 from .squeezenet import SqueezeNet, squeezenet1_0, squeezenet1_1
+from .swin import SwinTransformer, swin_s, swin_t
 from .tagger import GRUTagger, gru_tagger
 from .translator import Translator, translator
 from .unet import UNet, unet
@@ -76,6 +80,10 @@ __all__ = [
     "DiffusionUNet",
     "EfficientNet",
     "GRUTagger",
+    "GoogLeNet",
+    "GoogLeNetOutputs",
+    "Inception3",
+    "InceptionOutputs",
     "LSTMLanguageModel",
     "LeNet",
     "Llama",
@@ -84,10 +92,12 @@ __all__ = [
     "MNASNet",
     "MobileNetV2",
     "MobileNetV3",
+    "RegNet",
     "ResNet",
     "ShiNetwork",
     "ShuffleNetV2",
     "SqueezeNet",
+    "SwinTransformer",
     "Translator",
     "UNet",
     "VisionTransformer",
@@ -107,9 +117,11 @@ __all__ = [
     "efficientnet_b4",
     "fcn_r",
     "fcn_s",
+    "googlenet",
     "gpt",
     "gpt2",
     "gru_tagger",
+    "inception_v3",
     "llama2_7b",
     "llama3_8b",
     "lstm_language_model",
@@ -119,6 +131,8 @@ __all__ = [
     "mobilenet_v2",
     "mobilenet_v3_large",
     "mobilenet_v3_small",
+    "regnet_x_400mf",
+    "regnet_y_400mf",
     "resnet14",
     "resnet14_bn",
     "resnet18",
@@ -136,6 +150,8 @@ __all__ = [
     "shufflenet_v2_x1_0",
     "squeezenet1_0",
     "squeezenet1_1",
+    "swin_s",
+    "swin_t",
     "translator",
     "unet",
     "vae_loss",

@@ -20,7 +20,7 @@ OFTEN = {"mobilenet_v3_small", "shufflenet_v2_x0_5"}
 @pytest.mark.parametrize("name", STATES)
 def test_states_are_torchvisions(name):
     with clnet.abstract():
-        model = getattr(models, name)()
+        model = getattr(models, name)().eval()
         count, entries, mark = STATES[name]
         assert sum(p.numel() for p in model.parameters()) == count
         shapes = {key: tuple(value.shape) for key, value in model.state_dict().items()}
@@ -34,8 +34,14 @@ def test_states_are_torchvisions(name):
 def test_results_and_gradients_are_torchvisions(name):
     model = getattr(models, name)(7, **SETTINGS.get(name, {})).eval()
     state = model.state_dict()
-    model.load_state_dict({key: drawn(key, tuple(value.shape)) for key, value in state.items()})
-    image = np.random.default_rng(0).standard_normal((2, 3, 64, 64)).astype(np.float32)
+    model.load_state_dict(
+        {
+            key: value if key.endswith("_index") else drawn(key, tuple(value.shape))
+            for key, value in state.items()
+        }
+    )
+    side = 75 if name == "inception_v3" else 64
+    image = np.random.default_rng(0).standard_normal((2, 3, side, side)).astype(np.float32)
     x = clnet.tensor(image, requires_grad=True)
     y = model(x)
     (y * clnet.tensor(np.linspace(-1, 1, 14, dtype=np.float32).reshape(2, 7))).sum().backward()
@@ -44,6 +50,17 @@ def test_results_and_gradients_are_torchvisions(name):
     np.testing.assert_allclose(found, classes, atol=2e-4 * np.abs(classes).max())
     assert np.ptp(classes) > 0.1
     np.testing.assert_allclose(np.abs(x.grad.numpy()).sum(), slope, rtol=1e-3)
+
+
+def test_classes_from_the_middle_come_in_training():
+    with clnet.abstract():
+        x = clnet.zeros(2, 3, 299, 299)
+        found = models.googlenet(7)(x)
+        assert found._fields == ("logits", "aux_logits2", "aux_logits1")
+        assert [y.shape for y in found] == [(2, 7)] * 3
+        assert [y.shape for y in models.inception_v3(7)(x)] == [(2, 7)] * 2
+        assert models.googlenet(7, aux_logits=False)(x).shape == (2, 7)
+        assert models.inception_v3(7, aux_logits=False)(x).shape == (2, 7)
 
 
 def test_whole_examples_are_dropped_in_training():

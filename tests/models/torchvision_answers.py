@@ -2,7 +2,8 @@
 
 Of each network the number of parameters, that of the entries of ``state_dict``, and a fingerprint
 of their names, order and shapes; of some, with seven classes and entries drawn by their names, the
-classes of the second of two images of 64x64, and the sum of the sizes of the images' gradient.
+classes of the second of two images of 64x64 (inception_v3: 75x75), and the sum of the sizes of the
+images' gradient.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ STATES = {
     "mnasnet1_0": (4_383_312, 314, "c26097f381d5"),
     "shufflenet_v2_x0_5": (1_366_792, 338, "f0a5936e646f"),
     "shufflenet_v2_x1_0": (2_278_604, 338, "81b349bc1cbb"),
+    "swin_t": (28_288_354, 185, "02c436acbe27"),
+    "swin_s": (49_606_258, 353, "ecfabc2afa4f"),
+    "googlenet": (13_004_888, 364, "7f541ca29410"),
+    "inception_v3": (27_161_264, 580, "aab0ac2cbaf8"),
+    "regnet_y_400mf": (4_344_144, 384, "f09a9d430ba9"),
+    "regnet_x_400mf": (5_495_976, 428, "a620146711ee"),
 }
 RESULTS = {
     "mobilenet_v3_small": (
@@ -65,6 +72,22 @@ RESULTS = {
     "resnext50_32x4d": (
         [-1.80763, -3.57786, 0.509687, 1.24143, -2.06747, -0.652478, 1.00452],
         96.652,
+    ),
+    "swin_t": (
+        [-0.171574, -0.949864, -0.485119, 1.10994, -1.35418, 0.494255, 0.303912],
+        144.282,
+    ),
+    "googlenet": (
+        [-0.0991113, 0.230738, -0.255929, -0.00212901, 0.281925, 0.150124, -0.214519],
+        1.82537,
+    ),
+    "inception_v3": (
+        [0.055705, 0.166561, 0.0427404, -0.130585, 0.0533139, 0.275453, -0.157153],
+        0.0429339,
+    ),
+    "regnet_y_400mf": (
+        [-0.0491661, 0.890988, -0.102775, -0.585818, -0.766087, 1.3257, -1.40724],
+        9.51675,
     ),
 }
 
