@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -204,10 +203,12 @@ def _translator() -> nn.Module:
 
 def _photograph(name: str, torch: Any) -> Any:
     del torch
-    settings = {"weights": None, **_WHOLE.get(name, {})}
+    from torchvision import models as photographs  # noqa: PLC0415 - an optional peer
+
+    settings: dict[str, Any] = {"weights": None, **_WHOLE.get(name, {})}
     if name in _WHOLE:
         settings["init_weights"] = False
-    return getattr(import_module("torchvision.models"), name)(**settings)
+    return getattr(photographs, name)(**settings)
 
 
 _BERT = models.BertConfig(_WORDS, 512, 4, 8, 2048, 512, 2, 0.0, 0.0)
