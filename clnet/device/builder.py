@@ -12,9 +12,13 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
+from threading import Timer
 from typing import Any
 
 import pyopencl as cl
+
+_IDLE_S = 60
+_NOTHING = "__kernel void nothing(__global int *x) { x[0] = 0; }\n"
 
 
 def build(context: Any, text: str, options: Sequence[str]) -> tuple[bytes, float, float, float]:
@@ -42,17 +46,27 @@ def build(context: Any, text: str, options: Sequence[str]) -> tuple[bytes, float
 
 
 def serve() -> None:
-    """Answer requests on the standard input with binaries until there are no more."""
+    """Answer requests on the standard input with binaries until there are no more.
+
+    One that was started before there are requests loads the compiler meanwhile, and waits a minute.
+    """
     warnings.simplefilter("ignore")
     with os.fdopen(os.dup(1), "wb") as answers:
         os.dup2(2, 1)  # what a driver prints is no answer
-        platform, device = pickle.load(sys.stdin.buffer)
+        platform, device, early = pickle.load(sys.stdin.buffer)
         context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
+        if early:
+            build(context, _NOTHING, ())
         while True:
+            idle = Timer(_IDLE_S, os._exit, (0,))
+            idle.daemon = True
+            idle.start()
             try:
                 request = pickle.load(sys.stdin.buffer)
             except EOFError:
                 return
+            finally:
+                idle.cancel()
             pickle.dump(build(context, *request), answers)
             answers.flush()
 

@@ -92,6 +92,8 @@ class Device:
         # Opening the device once more costs memory of its own where that is not the host's.
         several = traits.unified_memory and SETTINGS.build_processes != 0
         ahead = Ahead(found.handle, SETTINGS.build_processes) if several else None
+        if ahead is not None and kept.is_empty():
+            ahead.start()
         pocl = self.identity.platform == POCL
         copies = pocl and not traits.dedicated_local_memory
         self.programs = ProgramCache(

@@ -17,7 +17,7 @@ from ..errors import BuildError
 from ..values.cache import Shelf
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
-from .ahead import Ahead, Request
+from .ahead import Ahead, Answer, Request
 from .apart import body_apart
 from .build_progress import progress
 from .build_times import BuildTimes
@@ -300,20 +300,34 @@ class ProgramCache:
                     continue
                 kernel = self._of_binary(answer.binary, source, source.text())
                 if kernel is not None:
-                    times = self._times_of(source)
-                    times.front, times.code = answer.front, answer.code
-                    times.waiting += answer.waiting
+                    self._answered(source, key, answer)
                     self._ready(source)
                     self.kernels[source] = kernel
-                    self._shelf.write(key, answer.binary)
-                    self.statistics.built += 1
             self.statistics.seconds += time.perf_counter() - start
+
+    def _asked(self, source: KernelSource, text: str, key: str) -> CompiledKernel | None:
+        """The kernel from a process that waits for requests, or None."""
+        answer = self._ahead and self._ahead.ask(self._request(source, text))
+        if not answer or not answer.binary:
+            return None
+        kernel = self._of_binary(answer.binary, source, text)
+        if kernel is not None:
+            self._answered(source, key, answer)
+        return kernel
+
+    def _answered(self, source: KernelSource, key: str, answer: Answer) -> None:
+        """Keep what another process built."""
+        times = self._times_of(source)
+        times.front, times.code = answer.front, answer.code
+        times.waiting += answer.waiting
+        self._shelf.write(key, answer.binary)
+        self.statistics.built += 1
 
     def _make(self, source: KernelSource) -> CompiledKernel:
         start = time.perf_counter()
         text, times = self._text(source), self._times_of(source)
         key = self._key(source, text)
-        kernel = self._loaded(source, text, key)
+        kernel = self._loaded(source, text, key) or self._asked(source, text, key)
         if kernel is None:
             ready = time.perf_counter()
             with times.stage("front"):

@@ -64,6 +64,14 @@ class Shelf:
         name = self._name(hashlib.sha256(key.encode()).digest())
         return folder is not None and (folder / name).is_file()
 
+    def is_empty(self) -> bool:
+        """Whether nothing is kept yet."""
+        try:
+            folder = self._place(make=False)
+            return folder is None or not any(folder.glob(f"*{self._suffix}"))
+        except OSError:
+            return True
+
     def write(self, key: str, data: bytes) -> None:
         """Keep something for a key, in the place of what was kept for it before."""
         digest = hashlib.sha256(key.encode()).digest()

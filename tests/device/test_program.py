@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -178,6 +179,77 @@ def test_what_other_processes_leave_is_built_by_this_one(tmp_path, monkeypatch, 
     assert bench.cache.prepare(sources)[:3] == (6, 6, 0)
     assert built == sources
     assert bench.run(sources[2]) == [7, 7, 7]
+
+
+def started(folder: Path) -> tuple[Bench, Ahead]:
+    """A cache whose processes were started before anything is built."""
+    bench = Bench(folder, processes=2)
+    ahead = bench.cache._ahead
+    assert ahead is not None
+    ahead.start()
+    assert len(ahead._idle) == 2
+    return bench, ahead
+
+
+def test_processes_that_wait_build_also_one_by_one(tmp_path, monkeypatch):
+    bench, ahead = started(tmp_path)
+    monkeypatch.setattr(bench.cache, "_build", None)
+    first, *rest = several(4)
+    assert bench.run(first) == [3, 3, 3]
+    assert bench.cache.prepare(rest)[:3] == (3, 3, 0)
+    assert bench.counts == (4, 0)
+    assert len(files(tmp_path)) == 4
+    assert not ahead._idle
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["ended", "refused"])
+def test_what_waiting_processes_do_not_build_is_built_here(tmp_path, refused):
+    bench, ahead = started(tmp_path)
+    if refused:
+        with pytest.raises(BuildError, match="undeclared"):
+            bench.cache.get(Source(TEXT.replace("+= a", "+= undeclared")))
+    else:
+        for process in ahead._idle:
+            process.kill()
+            process.wait()
+        assert bench.run(Source()) == [3, 3, 3]
+        assert bench.counts == (1, 0)
+    waiting = list(ahead._idle)
+    ahead._end(os.getpid() + 1)
+    assert list(ahead._idle) == waiting, "another process ended them"
+    ahead._end(os.getpid())
+    assert not ahead._idle
+    assert all(process.poll() is not None for process in waiting)
+
+
+def test_a_process_that_is_asked_nothing_ends():
+    code = "from clnet.device import builder as b; b._IDLE_S = 0.2; b.serve()"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe) as process:
+        assert process.stdin is not None
+        pickle.dump((*Ahead(clnet.device().queue._device, 2)._place, False), process.stdin)
+        process.stdin.flush()
+        assert process.wait(60) == 0
+
+
+def test_processes_are_started_where_the_cache_is_empty(tmp_path):
+    script = f"{SCRIPT}\nprint(len(clnet.device().programs._ahead._idle))"
+    variables = {"CLNET_CACHE_DIR": str(tmp_path), "CLNET_BUILD_PROCESSES": "2"}
+    environment = {**os.environ, **variables}
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", script],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    assert [(each.stdout.split()[2:], each.stderr) for each in outputs] == [
+        (["2"], ""),
+        (["0"], ""),
+    ]
 
 
 @pytest.mark.parametrize(("count", "processes"), [(5, 2), (6, 1), (6, 0)])
