@@ -21,6 +21,7 @@ from . import fusion as fusion
 from . import packed as rnn  # noqa: F401 # pyright: ignore[reportUnusedImport] - nn.utils.rnn
 from . import parametrizations as parametrizations
 from . import parametrize as parametrize
+from . import prune as prune
 from .weight_norm import remove_spectral_norm as remove_spectral_norm
 from .weight_norm import remove_weight_norm as remove_weight_norm
 from .weight_norm import spectral_norm as spectral_norm
