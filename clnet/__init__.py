@@ -108,6 +108,7 @@ with paused_collector():
     from .values.shapes import Size as Size
 
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the functions
+    from . import array_api as array_api
     from . import data as data
     from . import distributions as distributions
     from . import fft as fft
@@ -160,6 +161,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "poisson": ("distributions.discrete", "poisson"),
     "from_dlpack": ("utils.dlpack", "from_dlpack"),
     "to_dlpack": ("utils.dlpack", "to_dlpack"),
+    "array_api": ("array_api", None),
     **{n: (n, None) for n in "data distributions fft func io sparse special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx".split()},

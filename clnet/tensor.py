@@ -473,7 +473,7 @@ class Tensor:
 
     # Operators.
 
-    __neg__ = ops.neg
+    __neg__, __pos__ = ops.neg, ops.positive
     __abs__ = ops.abs
     __invert__ = ops.bitwise_not
     __matmul__ = ops.matmul

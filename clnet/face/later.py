@@ -72,6 +72,7 @@ _OF_SPARSE = (
     "coalesce indices values is_coalesced crow_indices col_indices ccol_indices row_indices"
 )
 _LATER = {
+    "__array_namespace__": ("array_api", "namespace_of"),
     "stft": ("fft", "stft"),
     "istft": ("fft", "istft"),
     "to_sparse": ("sparse", "dense_to_sparse"),

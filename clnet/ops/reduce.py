@@ -260,7 +260,8 @@ def sum(  # noqa: A001 - PyTorch's name
         BoundsError: if ``x`` has no such axis.
     """
     x = x if dtype is None else to_dtype(x, dtype)
-    return _reduce(Reduction.SUM, x, dim, keepdim=keepdim)
+    found = _reduce(Reduction.SUM, x, dim, keepdim=keepdim)
+    return found if dtype is None else to_dtype(found, dtype)
 
 
 @op()
@@ -278,7 +279,8 @@ def prod(
 ) -> Tensor:
     """The product along an axis, or of all elements; arguments as :func:`sum`'s."""
     x = x if dtype is None else to_dtype(x, dtype)
-    return _reduce(Reduction.PROD, x, dim, keepdim=keepdim)
+    found = _reduce(Reduction.PROD, x, dim, keepdim=keepdim)
+    return found if dtype is None else to_dtype(found, dtype)
 
 
 @op()

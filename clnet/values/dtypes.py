@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum
 from numbers import Complex, Integral, Real
 
 import ml_dtypes
@@ -12,13 +12,30 @@ import numpy as np
 from ..errors import DtypeError
 
 
-class Kind(IntEnum):
-    """Category of a dtype; promotion takes the higher category first."""
+class Kind(str, Enum):
+    """Category of a dtype, by NumPy's letters; promotion takes the higher category first."""
 
-    BOOL = 0
-    INTEGER = 1
-    FLOATING = 2
-    COMPLEX = 3
+    BOOL = "b"
+    INTEGER = "i"
+    FLOATING = "f"
+    COMPLEX = "c"
+
+    @property
+    def height(self) -> int:
+        """Its place among them."""
+        return "bifc".index(self)
+
+    def __lt__(self, other: object) -> bool:
+        return isinstance(other, Kind) and self.height < other.height
+
+    def __le__(self, other: object) -> bool:
+        return isinstance(other, Kind) and self.height <= other.height
+
+    def __gt__(self, other: object) -> bool:
+        return isinstance(other, Kind) and self.height > other.height
+
+    def __ge__(self, other: object) -> bool:
+        return isinstance(other, Kind) and self.height >= other.height
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +77,7 @@ class DType:
     @property
     def differentiable(self) -> bool:
         """Whether gradients flow through tensors of it."""
-        return self.kind >= Kind.FLOATING
+        return self.kind is Kind.FLOATING or self.kind is Kind.COMPLEX
 
     @property
     def real(self) -> DType:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+import clnet
 from clnet import ops
 from clnet.autodiff.gradient import grad
 from clnet.errors import ArgumentError, BoundsError, DtypeError
@@ -276,3 +277,12 @@ def test_keepdim_may_be_given_by_position(device):
     ):
         assert getattr(ops, name)(x, 1, True).shape == (2, 1), name
     assert ops.max(x, 1, True).values.shape == (2, 1)
+
+
+def test_whole_numbers_are_summed_in_the_dtype_that_is_asked_for():
+    x = clnet.tensor([200, 100], dtype=clnet.uint8)
+    assert (x.sum().dtype, x.sum().item()) == (clnet.int64, 300)
+    for found in (x.sum(dtype=clnet.uint8), clnet.sum(x, 0, dtype=clnet.uint8)):
+        assert (found.dtype, found.item()) == (clnet.uint8, 44)
+    found = clnet.prod(x, dtype=clnet.int32)
+    assert (found.dtype, found.item()) == (clnet.int32, 20000)
