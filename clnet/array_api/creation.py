@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import creation, ops
 from ..errors import ArgumentError
+from ..ops.complex_parts import complex_of
 from ..tensor import Tensor
 from ..tensor import full as filled
 from ..values.dtypes import DType, complex64, float32
@@ -85,7 +86,7 @@ def linspace(
             linspace(a, b, num, dtype=kind.real, device=device, endpoint=endpoint)
             for a, b in ((start.real, stop.real), (start.imag, stop.imag))
         ]
-        return ops.parts.complex_of(*parts)
+        return complex_of(parts[0], parts[1])
     if endpoint or num == 0:
         return creation.linspace(start, stop, num, dtype=dtype, device=device)
     return creation.linspace(start, stop, num + 1, dtype=dtype, device=device)[:-1]
