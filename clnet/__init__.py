@@ -164,7 +164,7 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "array_api": ("array_api", None),
     **{n: (n, None) for n in "data distributions fft func io sparse special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
-    **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx".split()},
+    **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx version".split()},
     **{n: (f"compat.{n}", None) for n in ("profiler", "serialization")},
     **{n: ("compat.quantization", n) for n in ("ao", "quantization")},
     **dict.fromkeys(("_dynamo", "compiler"), ("compat.dynamo", None)),

@@ -177,3 +177,15 @@ def test_numbers_are_written_as_numbers():
     x = clnet.tensor([1.5, 2.0])
     assert f"{x.sum()} {x[0]:.3f} {clnet.tensor(7)} {clnet.tensor(True)}" == "3.5 1.500 7 True"
     assert f"{x}" == "tensor([1.5000, 2.0000])"
+
+
+def test_weights_of_recurrent_layers_stay_as_they_are():
+    layer = nn.LSTM(2, 3)
+    before = {n: id(p) for n, p in layer.named_parameters()}
+    assert layer.flatten_parameters() is None
+    assert before == {n: id(p) for n, p in layer.named_parameters()}
+
+
+def test_there_is_no_cuda_in_the_version():
+    assert (clnet.version.cuda, clnet.version.hip) == (None, None)
+    assert clnet.version.__version__ == clnet.__version__

@@ -115,6 +115,9 @@ class _Recurrent(Module):
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
+    def flatten_parameters(self) -> None:
+        """Nothing: parameters stay where they are, and need not lie side by side."""
+
     def extra_repr(self) -> str:
         """The settings that are not the defaults."""
         shown = [
