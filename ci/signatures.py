@@ -32,7 +32,7 @@ import clnet
 from ci.signature_reasons import KNOWN, LEFT_OUT, REASONS, ROOMS
 from clnet.values.spelling import ALSO, FIRST, INERT
 
-LEAST = 0.90
+LEAST = 0.95
 PAGE = Path(__file__).parents[1] / "docs" / "differences.md"
 Parameter = inspect.Parameter
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -120,7 +120,7 @@ def theirs(name: str, value: Any, *, method: bool) -> inspect.Signature | None:
     found = function or _from_docstring(name, value, method=method)
     if found is not None:
         return found
-    stand_in = _overrides().get(value)
+    stand_in = _overrides().get(value) if inspect.isroutine(value) else None
     return None if stand_in is None else _without_self(inspect.signature(stand_in), method)
 
 

@@ -1,9 +1,9 @@
 """Random values, their densities and entropies, as ``torch.distributions`` has them.
 
 ``continuous`` holds those of one formula, ``gammas`` those made of gamma variables, ``discrete``
-counts and categories, ``tails`` those of powers, ``composed`` what is made of others; ``transform``
-are functions of values, ``constraint`` the sets that they lie in, ``divergence`` says how far two
-are from each other.
+counts and categories, ``relaxed`` their continuous stand-ins and others, ``tails`` those of powers,
+``composed`` what is made of others; ``transform`` are functions of values, ``constraint`` the sets
+that they lie in, ``registry`` leads there, ``divergence`` says how far two are from each other.
 PyTorch's names of modules stand beside ours.
 """
 
@@ -44,6 +44,16 @@ from .discrete import (
 from .distribution import Distribution
 from .divergence import kl_divergence, register_kl
 from .gammas import Beta, Chi2, Dirichlet, Gamma, StudentT
+from .registry import biject_to, identity_transform, transform_to
+from .relaxed import (
+    LogisticNormal,
+    LowRankMultivariateNormal,
+    NegativeBinomial,
+    OneHotCategoricalStraightThrough,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+    VonMises,
+)
 from .tails import (
     FisherSnedecor,
     GeneralizedPareto,
@@ -77,23 +87,32 @@ __all__ = [
     "Kumaraswamy",
     "Laplace",
     "LogNormal",
+    "LogisticNormal",
+    "LowRankMultivariateNormal",
     "MixtureSameFamily",
     "Multinomial",
     "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
     "Pareto",
     "Poisson",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
     "StudentT",
     "TransformedDistribution",
     "Uniform",
+    "VonMises",
     "Weibull",
     "bernoulli",
     "beta",
+    "biject_to",
     "categorical",
     "constraints",
     "dirichlet",
     "gamma",
+    "identity_transform",
     "independent",
     "kl",
     "kl_divergence",
@@ -102,6 +121,7 @@ __all__ = [
     "multivariate_normal",
     "normal",
     "register_kl",
+    "transform_to",
     "transformed_distribution",
     "transforms",
     "uniform",

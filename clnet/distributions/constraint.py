@@ -59,6 +59,7 @@ class Constraint:
         self.is_discrete = is_discrete
         self.event_dim = event_dim
         self.bounds = bounds
+        self.base_constraint: Constraint | None = None
         self.__dict__.update(bounds)
 
     def check(self, value: Tensor) -> Tensor:
@@ -158,12 +159,14 @@ def independent(base: Constraint, axes: int) -> Constraint:
             found = found.all(-1)
         return found
 
-    return Constraint(
+    found = Constraint(
         f"Independent({base!r})",
         test,
         is_discrete=base.is_discrete,
         event_dim=base.event_dim + axes,
     )
+    found.base_constraint = base
+    return found
 
 
 real = Constraint("Real", lambda x: ops.eq(x, x))

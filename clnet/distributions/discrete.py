@@ -24,12 +24,17 @@ _COUNTED = 15.0
 """Rates up to this one are drawn by counting, larger ones by rejection."""
 
 
-def _one_of(name: str, probs: Any, logits: Any) -> None:
+def one_of(name: str, probs: Any, logits: Any) -> None:
+    """Refuse both of probabilities and logits, and none.
+
+    Raises:
+        ArgumentError: if not one of them is given.
+    """
     if (probs is None) == (logits is None):
         raise ArgumentError(name, "it takes one of probs and logits")
 
 
-class _Binary(Distribution):
+class Binary(Distribution):
     """Distributions of one probability, given as such or as its logit."""
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {
@@ -43,7 +48,7 @@ class _Binary(Distribution):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        _one_of(type(self).__name__, probs, logits)
+        one_of(type(self).__name__, probs, logits)
         if probs is not None:
             (self.probs,) = broadcast(probs)
         else:
@@ -73,7 +78,7 @@ class _Binary(Distribution):
         return self._param.shape
 
 
-class Bernoulli(_Binary):
+class Bernoulli(Binary):
     """1 with a probability, else 0.
 
     Args:
@@ -126,7 +131,7 @@ class Bernoulli(_Binary):
         return _enumerated(self, 2, self._param, expand=expand)
 
 
-class Geometric(_Binary):
+class Geometric(Binary):
     """Failures before the first success.
 
     Args:
@@ -183,7 +188,7 @@ class Geometric(_Binary):
         return given / self.probs
 
 
-class Binomial(_Binary):
+class Binomial(Binary):
     """Successes of independent trials.
 
     Args:
@@ -206,7 +211,7 @@ class Binomial(_Binary):
         logits: Tensor | float | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        _one_of("Binomial", probs, logits)
+        one_of("Binomial", probs, logits)
         given = probs if logits is None else logits
         self.total_count, given = broadcast(total_count, given)
         self.total_count = self.total_count.to(given.dtype)
@@ -363,7 +368,7 @@ class Categorical(Distribution):
         logits: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        _one_of(type(self).__name__, probs, logits)
+        one_of(type(self).__name__, probs, logits)
         given = logits if probs is None else probs
         if given is None or given.ndim == 0:
             raise ArgumentError(type(self).__name__, "probs and logits have an axis of categories")

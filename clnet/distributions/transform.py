@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from ..values.arguments import checked_class
 from . import constraint
@@ -16,7 +16,9 @@ from .distribution import summed
 __all__ = [
     "AbsTransform",
     "AffineTransform",
+    "CatTransform",
     "ComposeTransform",
+    "CumulativeDistributionTransform",
     "ExpTransform",
     "IndependentTransform",
     "LowerCholeskyTransform",
@@ -26,6 +28,7 @@ __all__ = [
     "SigmoidTransform",
     "SoftmaxTransform",
     "SoftplusTransform",
+    "StackTransform",
     "StickBreakingTransform",
     "TanhTransform",
     "Transform",
@@ -318,9 +321,9 @@ class ComposeTransform(Transform):
         return y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum of theirs."""
+        """The sum of theirs; 0 of none."""
         del y
-        total: Any = 0.0
+        total: Any = 0.0 if self.parts else ops.zeros_like(x)
         for part in self.parts:
             after = part(x)
             found = part.log_abs_det_jacobian(x, after)
@@ -412,3 +415,101 @@ class PositiveDefiniteTransform(Transform):
 
     def _inverse(self, y: Tensor) -> Tensor:
         return LowerCholeskyTransform().inv(ops.cholesky(y))
+
+
+class CatTransform(Transform):
+    """A transform for each stretch of an axis.
+
+    Args:
+        tseq: the transforms.
+        dim: the axis.
+        lengths: of the stretches; None: 1 each.
+        cache_size: taken as PyTorch does.
+
+    Raises:
+        ArgumentError: if there is not a length for each transform.
+    """
+
+    def __init__(
+        self,
+        tseq: Sequence[Transform],
+        dim: int = 0,
+        lengths: Sequence[int] | None = None,
+        cache_size: int = 0,
+    ) -> None:
+        super().__init__(cache_size)
+        self.transforms, self.dim = list(tseq), dim
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            law = "there is a length for each transform"
+            raise ArgumentError(
+                type(self).__name__, law, lengths=self.lengths, transforms=len(self.transforms)
+            )
+        self.event_dim = max((t.event_dim for t in self.transforms), default=0)
+        self.bijective = all(t.bijective for t in self.transforms)
+
+    def _each(self, *given: Tensor) -> list[tuple[Any, ...]]:
+        """The stretches of tensors, after their transform."""
+        if given[0].shape[self.dim] != sum(self.lengths):
+            law = f"axis {self.dim} has the lengths' sum"
+            raise ShapeError(type(self).__name__, law, x=given[0].shape, lengths=self.lengths)
+        starts = [sum(self.lengths[:k]) for k in range(len(self.lengths))]
+        return [
+            (t, *(x.narrow(self.dim, start, n) for x in given))
+            for t, start, n in zip(self.transforms, starts, self.lengths, strict=True)
+        ]
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.cat([t(part) for t, part in self._each(x)], self.dim)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.cat([t.inv(part) for t, part in self._each(y)], self.dim)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """Theirs, one after the other; sums where the axis belongs to an event."""
+        axis = self.dim if self.dim < 0 else self.dim - x.ndim
+        parts = [
+            summed(t.log_abs_det_jacobian(a, b), self.event_dim - t.event_dim)
+            for t, a, b in self._each(x, y)
+        ]
+        if axis + self.event_dim >= 0:
+            return sum(parts[1:], parts[0])
+        return ops.cat(parts, axis + self.event_dim)
+
+
+class StackTransform(CatTransform):
+    """A transform for each slice of an axis.
+
+    Args:
+        tseq: the transforms.
+        dim: the axis.
+        cache_size: taken as PyTorch does.
+    """
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(tseq, dim, None, cache_size)
+
+
+class CumulativeDistributionTransform(Transform):
+    """The probability of values up to ``x`` of a distribution.
+
+    Args:
+        distribution: has ``cdf``, ``icdf`` and ``log_prob``.
+        cache_size: taken as PyTorch does.
+    """
+
+    codomain = constraint.unit_interval
+
+    def __init__(self, distribution: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size)
+        self.distribution = distribution
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """The density's logarithm."""
+        return self.distribution.log_prob(x)

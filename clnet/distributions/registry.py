@@ -1,0 +1,96 @@
+"""Transforms of any numbers into a set: ``biject_to(constraint)``, ``transform_to(constraint)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ArgumentError
+from .constraint import Constraint
+from .transform import (
+    AffineTransform,
+    ComposeTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    StickBreakingTransform,
+    Transform,
+)
+
+__all__ = ["ConstraintRegistry", "biject_to", "identity_transform", "transform_to"]
+
+Factory = Callable[[Any], Transform]
+identity_transform = ComposeTransform([])
+"""Numbers themselves."""
+
+
+class ConstraintRegistry:
+    """Which transform leads into a set, by the constraint's name."""
+
+    def __init__(self) -> None:
+        self._factories: dict[str, Factory] = {}
+
+    def register(self, constraint: Constraint, factory: Factory | None = None) -> Any:
+        """Declare the transform for a constraint and all of its name; also as a decorator.
+
+        Args:
+            constraint: one of them.
+            factory: gives the transform for a constraint of that name.
+        """
+        if factory is None:
+            return lambda made: self.register(constraint, made)
+        self._factories[constraint.name] = factory
+        return factory
+
+    def __call__(self, constraint: Constraint) -> Transform:
+        """The transform for a constraint.
+
+        Raises:
+            NotImplementedError: if none is declared.
+        """
+        if not isinstance(constraint, Constraint):
+            law = "it takes a constraint"
+            raise ArgumentError("biject_to", law, type=type(constraint).__name__)
+        base = constraint.base_constraint
+        if base is not None:
+            return IndependentTransform(self(base), constraint.event_dim - base.event_dim)
+        if constraint.name not in self._factories:
+            raise NotImplementedError(f"there is no transform to {constraint!r}")
+        return self._factories[constraint.name](constraint)
+
+
+def _above(constraint: Any) -> Transform:
+    low = constraint.lower_bound
+    return ComposeTransform([ExpTransform(), AffineTransform(low, 1)]) if low else ExpTransform()
+
+
+def _below(constraint: Any) -> Transform:
+    return ComposeTransform([ExpTransform(), AffineTransform(constraint.upper_bound, -1)])
+
+
+def _between(constraint: Any) -> Transform:
+    low, high = constraint.lower_bound, constraint.upper_bound
+    if isinstance(low, float | int) and (low, high) == (0, 1):
+        return SigmoidTransform()
+    return ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
+
+
+biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
+for _registry in (biject_to, transform_to):
+    _registry._factories.update(  # pyright: ignore[reportPrivateUsage] - its own module
+        {
+            "Real": lambda _: identity_transform,
+            "GreaterThan": _above,
+            "GreaterThanEq": _above,
+            "LessThan": _below,
+            "Interval": _between,
+            "HalfOpenInterval": _between,
+            "LowerCholesky": lambda _: LowerCholeskyTransform(),
+            "PositiveDefinite": lambda _: PositiveDefiniteTransform(),
+            "Simplex": lambda _: StickBreakingTransform(),
+        }
+    )
+transform_to._factories["Simplex"] = lambda _: SoftmaxTransform()  # pyright: ignore[reportPrivateUsage]
