@@ -39,7 +39,7 @@ def _with_leaves(
 
     Raises:
         ArgumentError: if there are no such places.
-        DtypeError: if one of them holds something else than tensors.
+        DtypeError: if one of them holds something else than tensors, or all hold nothing.
     """
     given, leaves = list(args), list[Tensor]()
 
@@ -52,6 +52,8 @@ def _with_leaves(
         if not -len(given) <= k < len(given):
             raise ArgumentError(name, "argnums are places of arguments", argnum=k, given=len(given))
         given[k] = _mapped(on_tape, given[k])
+    if not leaves:
+        raise DtypeError(name, "arguments hold a tensor to differentiate by", given=shown(args))
     return given, leaves
 
 

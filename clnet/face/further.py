@@ -22,7 +22,7 @@ from ..values import mode
 from ..values.arguments import checked
 from ..values.dtypes import DType, as_dtype, float32, float64, int64
 from ..values.generator import Generator
-from ..values.plain import shown
+from ..values.plain import number, shown
 from ..values.shapes import normalize_dim
 from .attribute import empty_strided
 
@@ -132,7 +132,18 @@ def _made(values: np.ndarray, dtype: DType | None, device: Any, requires_grad: b
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of ``r`` elements of a vector, ``(count, r)``, in order."""
+    """All choices of ``r`` elements of a vector, ``(count, r)``, in order; nothing of 0 elements.
+
+    Raises:
+        ArgumentError: if ``r`` is below 0.
+        ShapeError: if it is no vector.
+    """
+    if input.ndim != 1:
+        raise ShapeError("combinations", "input is a vector", input=input.shape)
+    if r < 0:
+        raise ArgumentError("combinations", "r is 0 or more", r=r)
+    if r == 0:
+        return input.new_empty(0)
     every = combinations_with_replacement if with_replacement else chosen
     listed = np.array(list(every(range(input.numel()), r)), np.int64).reshape(-1, r)
     picked = ops.index_select(input, 0, tensor(listed.reshape(-1), device=input.device))
@@ -170,7 +181,10 @@ def empty_permuted(
 
 def float_power(input: Any, exponent: Any) -> Tensor:
     """``input ** exponent`` in float64."""
-    x, y = (v.to(float64) if isinstance(v, Tensor) else float(v) for v in (input, exponent))
+    x, y = (
+        v.to(float64) if isinstance(v, Tensor) else float(number("float_power", name, v))
+        for name, v in (("input", input), ("exponent", exponent))
+    )
     return ops.pow(x, y)
 
 

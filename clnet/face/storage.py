@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
-from ..values.arguments import checked
+from ..values.arguments import checked, require_tensors
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -23,6 +23,7 @@ class UntypedStorage:
     _itemsize = 1
 
     def __init__(self, tensor: Tensor) -> None:
+        require_tensors(type(self).__name__, tensor=tensor)
         self._tensor = tensor
         self._storage = tensor.array.storage
 

@@ -213,9 +213,9 @@ def hardshrink(x, lambd=0.5):
     return where(logical_and(x >= -lambd, x <= lambd), 0, x)
 
 
-@pointwise(face=Face.FUNCTIONAL)
+@pointwise(face=Face.FUNCTIONAL, least={"lambd": 0})
 def softshrink(x, lambd=0.5):
-    """``x`` drawn towards 0 by ``lambd``: 0 where ``|x| <= lambd``."""
+    """``x`` drawn towards 0 by ``lambd``, 0 or more: 0 where ``|x| <= lambd``."""
     return where(x > lambd, x - lambd, where(x < -lambd, x + lambd, x - x))  # NaN stays NaN
 
 

@@ -212,7 +212,7 @@ def lstsq(
         raise ArgumentError("lstsq", f"driver is one of {', '.join(_DRIVERS)}", driver=driver)
     vector = b.ndim == x.ndim - 1 and b.shape == x.shape[:-1]
     columns = unsqueeze(b, -1) if vector else b
-    if columns.ndim < 2 or columns.shape[-2] != x.shape[-2]:
+    if not 2 <= columns.ndim <= x.ndim or columns.shape[-2] != x.shape[-2]:
         raise ShapeError("lstsq", "b has the rows of x", x=x.shape, b=b.shape)
     m, n = x.shape[-2:]
     inverse = pinv(x, rtol=rcond)

@@ -267,9 +267,15 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
 
     Returns:
         ``y``'s shape without the axis.
+
+    Raises:
+        ArgumentError: if both ``x`` and ``dx`` are given.
+        ShapeError: if ``y`` or ``x`` has no axis.
     """
     if y.ndim == 0:
         raise ShapeError("trapezoid", "y has an axis", y=y.shape)
+    if x is not None and dx != 1:
+        raise ArgumentError("trapezoid", "distances are given once, by x or dx", x=x.shape, dx=dx)
     axis = normalize_dim("trapezoid", dim, y.ndim)
     size = y.shape[axis] - 1
     sums = narrow(y, axis, 1, size) + narrow(y, axis, 0, size)

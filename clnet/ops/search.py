@@ -332,7 +332,12 @@ def isclose(
 
     Returns:
         The broadcast shape, bool.
+
+    Raises:
+        ArgumentError: if ``rtol`` or ``atol`` is below 0.
     """
+    if not (rtol >= 0 and atol >= 0):
+        raise ArgumentError("isclose", "rtol and atol are 0 or more", rtol=rtol, atol=atol)
     body = _close_or_nan if equal_nan else _close
     return evaluate(
         "isclose", body, [x, other], [rtol, atol], result=Result.boolean, promoted=[x, other]

@@ -129,12 +129,17 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         value: a number or a tensor that broadcasts to ``x[key]``.
 
     Raises:
+        DtypeError: if ``value`` is neither a tensor nor made of numbers.
         ShapeError: if ``value`` does not broadcast.
         GradientError: if ``x`` is a leaf that requires a gradient and gradients are recorded.
     """
     key = _with_masks(key)
     if not isinstance(value, type(x.detach())):
-        host = np.asarray(value, x.dtype.numpy)
+        try:
+            host = np.asarray(value, x.dtype.numpy)
+        except (TypeError, ValueError, OverflowError):
+            law = "what is assigned is a tensor, or numbers"
+            raise DtypeError("__setitem__", law, value=shown(value)) from None
         value = type(x.detach())(Array.from_numpy(host, x.device))
     mask = _only_mask(x, key)
     if mask is not None and value.numel() == 1:

@@ -10,6 +10,18 @@ ACCEPTED_CALLS = (
         "m.prod(x, 1, dtype=m.bool)",
     ),
     (
+        "validate_args=False leaves out the checks of a distribution's parts, too",
+        r"distributions\..*validate_args=False",
+        r"to satisfy the constraint",
+        "m.distributions.StudentT(y, validate_args=False).log_prob(t)",
+    ),
+    (
+        "a scheduler that begins later needs no marks in its optimiser",
+        r"schedule\.",
+        r"param 'initial_lr' is not specified",
+        "rates(schedule.PolynomialLR(o, 5, 2.0, 2))",
+    ),
+    (
         "PyTorch's CPU has no kernel for the dtype, clnet has one",
         r"",
         r"not implemented for|not supported for|does not support bool|"
@@ -44,7 +56,7 @@ ACCEPTED_CALLS = (
         r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|"
         r"Expected|iteration over a 0-d|only integers|has no len|expects dims|Can't call numpy|"
         r"should be (a number|of type)|must all be instances of Number|"
-        r"not supported between instances of 'Tensor'",
+        r"not supported between instances of 'Tensor'|takes 1 positional argument",
         "x.clamp(max=np.array(2))",
     ),
     (
@@ -84,7 +96,7 @@ ACCEPTED_CALLS = (
         r"\[:0\]|\[\]|:0\]",
         r"non-empty|not be empty|to be at least 1|no elements|optional 0 dim batch size|"
         r"Only zero batch|possibly 0 batch size and other non-zero|-1 can be any value and is|"
-        r"Inconsistent configuration parameters|"
+        r"Inconsistent configuration parameters|step must be nonzero|"
         r"'channel' dimension to be divisible",
         "x[[], :1].quantile(0.4, 1)",
     ),
@@ -138,7 +150,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "a whole number is a size of one axis",
-        r"full\(|flip\(",
+        r"full\(|flip\(|reshape\(",
         r"must be tuple of ints, not (int|Tensor)",
         "m.full(7, 1.5)",
     ),
@@ -176,6 +188,7 @@ ACCEPTED_CALLS = (
         "PyTorch fails an assertion of its own",
         r"",
         r"nested_tensorlist|INTERNAL ASSERT|invalid gradient at index|"
+        r"select\(\): index 0 out of range for tensor of size \[0\]|"
         r"could not create a primitive|modified by an inplace operation",
         "nn.utils.clip_grad_value_(weights, 1.0)",
     ),
@@ -195,7 +208,8 @@ ACCEPTED_CALLS = (
         "whole numbers have a mean, and pass for floats",
         r"m\.(int|uint|bool)|\b[ijc]\b|index|signs|m\.tensor\(\d+\)",
         r"mean\(\): could not infer output dtype|can't be cast|did not match|dtype|"
-        r"expected scalar type|Integral|integral|Long|Bool|Byte|Int\b|Short",
+        r"expected scalar type|Integral|integral|Long|Bool|Byte|Int\b|Short|"
+        r"requires a floating point input type",
         "F.kl_div(i, y)",
     ),
     (

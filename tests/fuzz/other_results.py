@@ -208,6 +208,12 @@ OTHER_RESULTS = (
         "F.hardtanh(x, float('nan'), 0.5)",
     ),
     (
+        "what a factorization leaves of a matrix that it refuses is NaN",
+        r"(cholesky|inv|solve|lu_factor|ldl_factor)_ex\(",
+        r"elements, at .* np\.float32\(nan\), not",
+        "m.linalg.cholesky_ex(square, check_errors=False)",
+    ),
+    (
         "random numbers are others than PyTorch's",
         r"(?i)rand|\bnormal\(|normal_|bernoulli_?\(|uniform_?\(|multinomial\(|dropout|gumbel_|rrelu|"
         r"Transformer|geometric_|exponential_|cauchy_|orthogonal|fractional|sample",

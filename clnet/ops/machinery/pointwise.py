@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from numbers import Complex, Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -216,6 +217,7 @@ def pointwise(
     result: Callable[[DType], tuple[DType, DType]] = Result.promoted,
     gradient: Callable[..., Any] | None = None,
     inplace: bool = False,
+    least: Mapping[str, float] = MappingProxyType({}),
 ) -> Any:
     """Declare a pointwise op from a function of symbols.
 
@@ -233,15 +235,17 @@ def pointwise(
             *options)``, a tuple where there are several operands: for an op whose derived gradient
             would not be PyTorch's at a kink, in saturation or at infinity.
         inplace: the op also takes PyTorch's ``inplace``, which overwrites the first operand.
+        least: the least values of run-time scalars that have one; less is refused.
 
     Returns:
         The public op.
     """
     if body is None:
         return lambda function: pointwise(
-            function, face=face, result=result, gradient=gradient, inplace=inplace
+            function, face=face, result=result, gradient=gradient, inplace=inplace, least=least
         )
     signature = inspect.signature(body)
+    names = tuple(signature.parameters)
     operands = [p.name for p in signature.parameters.values() if p.default is p.empty]
     options = [p.name for p in signature.parameters.values() if p.default is not p.empty]
     if inplace:
@@ -258,6 +262,8 @@ def pointwise(
             values = _bound(body.__name__, signature, args, given)
         if len(args) > fewest or given:
             values = _settings(body.__name__, signature, values, fewest, most)
+            if least:
+                _check_least(body.__name__, dict(zip(names, values, strict=False)), least)
         if inplace and values[-1]:
             out = values[0]
         if out is not None:
@@ -292,6 +298,13 @@ def _bound(
         raise DtypeError(name, f"it is called otherwise: {error}") from None
     bound.apply_defaults()
     return bound.args
+
+
+def _check_least(name: str, values: Mapping[str, Any], least: Mapping[str, float]) -> None:
+    for setting, bound in least.items():
+        value = values[setting]
+        if type(value) is not HostScalar and not value >= bound:
+            raise ArgumentError(name, f"{setting} is {bound:g} or more", **{setting: value})
 
 
 def _settings(
