@@ -73,6 +73,8 @@ def to_dlpack(
     if stream is not None or dl_device not in (None, HOST):
         law = "elements are given away in host memory"
         raise ExchangeError("__dlpack__", law, stream=stream, dl_device=dl_device)
+    if max_version is not None and not isinstance(max_version, tuple):
+        raise ExchangeError("__dlpack__", "max_version is a pair of numbers", got=max_version)
     old = max_version is None or max_version[0] < 1
     if old and copy is False:
         law = "memory that may be written to is a copy"

@@ -74,12 +74,8 @@ class MultiheadAttention(Module):
     ) -> None:
         super().__init__()
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
-            raise ArgumentError(
-                "MultiheadAttention",
-                "num_heads divides embed_dim",
-                embed_dim=embed_dim,
-                num_heads=num_heads,
-            )
+            sizes: dict[str, Any] = {"embed_dim": embed_dim, "num_heads": num_heads}
+            raise ArgumentError("MultiheadAttention", "num_heads divides embed_dim", **sizes)
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -432,9 +428,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ArgumentError("TransformerEncoder", "num_layers is 1 or more", num=num_layers)
-        self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
+        self.layers = _copies("TransformerEncoder", encoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
@@ -465,7 +459,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
+        self.layers = _copies("TransformerDecoder", decoder_layer, num_layers)
         self.num_layers = num_layers
         self.norm = norm
 
@@ -598,3 +592,9 @@ def _activation(name: str, activation: str | Activation) -> Activation:
             name, "activation is 'relu', 'gelu' or a function", activation=repr(activation)
         )
     return known[activation]
+
+
+def _copies(name: str, layer: Module, num_layers: int) -> ModuleList:
+    if not 1 <= num_layers <= 10_000:
+        raise ArgumentError(name, "num_layers lies between 1 and 10,000", num_layers=num_layers)
+    return ModuleList(copy.deepcopy(layer) for _ in range(num_layers))

@@ -35,9 +35,12 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         The broadcast shape without the axis.
 
     Raises:
+        ArgumentError: if ``eps`` is below 0.
         ShapeError: if the shapes do not broadcast.
         BoundsError: if there is no such axis.
     """
+    if not eps >= 0:
+        raise ArgumentError("cosine_similarity", "eps is 0 or more", eps=eps)
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
     a, b = (
         x / clamp(norm(x, 2, dim, keepdim=True), min=eps)

@@ -442,6 +442,8 @@ def _unpool(
     if indices.dtype not in (int32, int64):
         raise DtypeError(name, "positions are int64 or int32", dtype=indices.dtype)
     sizes = _unpooled_sizes(name, x, settings, output_size, count)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(name, "the result's sizes are 0 or more", x=x.shape, sizes=sizes)
     planes, length, whole = prod(x.shape[:-count]), prod(x.shape[-count:]), prod(sizes)
     if planes * whole > MOST:
         raise ShapeError(name, "the result's elements are counted in 64 bits", sizes=sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -205,13 +206,13 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
         ``(bins,)``, of the dtype of ``x``; what lies outside is not counted.
 
     Raises:
-        ArgumentError: if there is no bin, or ``min > max``.
+        ArgumentError: if there is no bin, ``min > max``, or one is not finite.
         DtypeError: if ``x`` is not floating.
     """
     require_floating("histc", x.array)
     low, high = float(min), float(max)
-    if bins < 1 or low > high:
-        law = "there is a bin or more, and min is at most max"
+    if bins < 1 or low > high or not isfinite(high - low):
+        law = "there is a bin or more, and min is at most max, both finite"
         raise ArgumentError("histc", law, bins=bins, min=min, max=max)
     flat = reshape(x.detach(), (x.numel(),))
     if low == high and x.numel():

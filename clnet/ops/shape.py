@@ -476,7 +476,9 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
     shape = tuple(
         (x.shape[i - lead] if i >= lead else -1) if n == -1 else n for i, n in enumerate(wanted)
     )
-    if -1 in shape or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)):
+    if any(n < 0 for n in shape) or any(
+        n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)
+    ):
         raise ShapeError("expand", "only axes of size 1 repeat", shape=x.shape, sizes=wanted)
     return x if shape == x.shape else apply(Expand(shape), x)
 

@@ -10,6 +10,24 @@ ACCEPTED_CALLS = (
         "m.prod(x, 1, dtype=m.bool)",
     ),
     (
+        "SparseAdam takes dense gradients; there are no others",
+        r"SparseAdam",
+        r"does not support dense gradients",
+        "steps(optim.SparseAdam(weights, lr=2))",
+    ),
+    (
+        "a lazy layer finds the channels of one example, too",
+        r"LazyInstanceNorm",
+        r"running_mean should contain",
+        "run(nn.LazyInstanceNorm1d(affine=False), x)",
+    ),
+    (
+        "a distribution of one formula, where PyTorch's chain of transforms leaves the range",
+        r"distributions\.(Gumbel|Kumaraswamy|Pareto|Weibull)\(",
+        r"within the support \(Interval\(lower_bound=tensor\(\[\[1\.1755e-38",
+        "m.distributions.Gumbel(300, p).cdf(y)",
+    ),
+    (
         "validate_args=False leaves out the checks of a distribution's parts, too",
         r"distributions\..*validate_args=False",
         r"to satisfy the constraint",
@@ -120,8 +138,8 @@ ACCEPTED_CALLS = (
     ),
     (
         "sizes come in any sequence",
-        r"range\(|Size\(",
-        r"must be tuple of ints, not range|takes an iterable of 'int'",
+        r"range\(|Size\(|quantile\(.*\[",
+        r"must be tuple of ints, not range|takes an iterable of 'int'|got \((Tensor, )?list",
         "m.tile(x, range(1, 3))",
     ),
     (
@@ -262,8 +280,8 @@ ACCEPTED_CALLS = (
     ),
     (
         "a flag is whatever has a truth",
-        r"copy_\(",
-        r"must be bool, not Tensor",
+        r"copy_\(|dim_order\(|numpy\(",
+        r"must be (a )?bool",
         "x.detach().copy_(v, v)",
     ),
     (
