@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..tensor import Tensor
-from ..values.arguments import checked_class
+from ..values.arguments import checked_class, require_tensors
 from ..values.plain import is_sequence, shown
 
 __all__ = ["Variable", "backward", "detect_anomaly", "set_detect_anomaly"]
@@ -62,6 +62,8 @@ def backward(
         GradientError: as ``Tensor.backward``.
     """
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    for root in roots:
+        require_tensors("backward", tensors=root)
     grads: Any = grad_tensors
     if grads is None or isinstance(grads, Tensor):
         grads = [grads] * len(roots)

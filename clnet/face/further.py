@@ -332,6 +332,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Slices along an axis scaled down to a norm of at most ``maxnorm``."""
     if input.ndim < 2:
         raise ShapeError("renorm", "the input has two axes or more", input=input.shape)
+    if not p > 0:
+        raise ArgumentError("renorm", "p is above 0", p=p)
     axis = normalize_dim("renorm", dim, input.ndim)
     others = [k for k in np.arange(input.ndim).tolist() if k != axis]
     norm = ops.norm(input, p, dim=others, keepdim=True)

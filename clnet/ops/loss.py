@@ -426,7 +426,7 @@ def huber_loss(
         ArgumentError: if ``delta`` is not above 0.
         ShapeError: if the shapes differ.
     """
-    if delta <= 0:
+    if not delta > 0:
         raise ArgumentError("huber_loss", "delta is above 0", delta=delta)
     if weight is not None:
         each = huber_loss(x, target, reduction="none", delta=delta)

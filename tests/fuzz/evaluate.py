@@ -214,7 +214,7 @@ def is_named(text: str, message: str) -> bool:
         return True
     # A composed op's errors name the op whose law failed, but for what reads a value.
     op = message.split(": ")[1].split(" ")[-1].strip("_").split(".")[-1]  # "backward of gelu"
-    public = {f.__name__.strip("_") for f in surface().values()} | {
+    public = {getattr(f, "__name__", "").strip("_") for f in surface().values()} | {
         n.split(".")[-1].strip("_") for n in surface()
     }
     if op in public - {"item", "tensor"} or (
