@@ -455,6 +455,8 @@ def cauchy_(
     self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
     """Overwrite with numbers of Cauchy's density."""
+    if not sigma > 0:
+        raise ArgumentError("cauchy_", "sigma is above 0", sigma=sigma)
     return self.copy_(ops.tan((_uniform(self, generator) - 0.5) * pi) * sigma + median)
 
 
