@@ -28,9 +28,14 @@ identity_transform = ComposeTransform([])
 
 
 class ConstraintRegistry:
-    """Which transform leads into a set, by the constraint's name."""
+    """Which transform leads into a set, by the constraint's name.
 
-    def __init__(self) -> None:
+    Args:
+        name: its own, for errors.
+    """
+
+    def __init__(self, name: str = "biject_to") -> None:
+        self.__name__ = name
         self._factories: dict[str, Factory] = {}
 
     def register(self, constraint: Constraint, factory: Factory | None = None) -> Any:
@@ -53,7 +58,7 @@ class ConstraintRegistry:
         """
         if not isinstance(constraint, Constraint):
             law = "it takes a constraint"
-            raise ArgumentError("biject_to", law, type=type(constraint).__name__)
+            raise ArgumentError(self.__name__, law, type=type(constraint).__name__)
         base = constraint.base_constraint
         if base is not None:
             return IndependentTransform(self(base), constraint.event_dim - base.event_dim)
@@ -78,7 +83,7 @@ def _between(constraint: Any) -> Transform:
     return ComposeTransform([SigmoidTransform(), AffineTransform(low, high - low)])
 
 
-biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
+biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry("transform_to")
 for _registry in (biject_to, transform_to):
     _registry._factories.update(  # pyright: ignore[reportPrivateUsage] - its own module
         {

@@ -21,6 +21,7 @@ LEFT_OUT = {
         (
             *("m.PUBLIC_OPS", "m.Face", "F.Face", "m.linalg.Face", "m.DeviceKind", "m.DType"),
             *("m.special.Face", "m.special.Tensor", "m.special.checked"),
+            "m.distributions.identity_transform",
         ),
         "no functions",
     ),
