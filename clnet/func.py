@@ -381,7 +381,7 @@ def _stacked(results: Sequence[Any], dims: Any) -> Any:
     parts = _parts(results[0], dims)
     if parts is None:
         require_tensors("vmap", result=results[0])
-        axis: Any = dims[0] if isinstance(dims, tuple) and dims else dims
+        axis: Any = dims[0] if isinstance(dims, tuple) and len(dims) == 1 else dims
         _require_axis(axis)
         return ops.stack(results, axis)
     return _again(results[0], {k: _stacked([r[k] for r in results], d) for k, _, d in parts})

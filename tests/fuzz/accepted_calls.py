@@ -74,7 +74,8 @@ ACCEPTED_CALLS = (
         r"must be|invalid combination|failed to unpack|expected .* to be|can't convert|"
         r"Expected|iteration over a 0-d|only integers|has no len|expects dims|Can't call numpy|"
         r"should be (a number|of type)|must all be instances of Number|"
-        r"not supported between instances of 'Tensor'|takes 1 positional argument",
+        r"not supported between instances of 'Tensor'|truth value of an array|"
+        r"takes 1 positional argument",
         "x.clamp(max=np.array(2))",
     ),
     (
