@@ -7,6 +7,7 @@ from typing import Any
 
 from ..creation import zeros
 from ..errors import ArgumentError, GradientError
+from ..face.attribute import WORDS
 from ..ops.machinery.function import Function as Op
 from ..tensor import Tensor
 from ..values import mode
@@ -38,7 +39,8 @@ class FunctionCtx:
 
         Args:
             *tensors: arguments and results; others, whose own gradients are nobody's: they count as
-                constants where the gradient is differentiated once more. None has its place.
+                constants where the gradient is differentiated once more. None has its place, and
+                sparse tensors are kept as they are.
 
         Raises:
             ArgumentError: if something else is given.
@@ -175,7 +177,8 @@ def _on_tape(
     saved, ctx.to_save = ctx.to_save, ()
     order, others = _found(saved, inputs, outputs)
     specs = tuple((x.shape, x.dtype) for x in outputs)
-    function = _Applied(cls, ctx, len(args), places, order, specs)
+    apart = tuple(x for x in saved if x is not None and not _is_dense(x))
+    function = _Applied(cls, ctx, len(args), places, order, specs, apart)
     arrays = [x.array for x in outputs]
     node = Node(function, inputs, tuple(wanted[i] for i in places), arrays, Tensor)
     for i, x in enumerate(others, len(inputs)):
@@ -190,7 +193,13 @@ def _on_tape(
 
 
 _Place = tuple[str, int]
-"""Where a node keeps a tensor: ``("inputs", 0)`` or ``("outputs", 1)``."""
+"""Where a node keeps a tensor: ``("inputs", 0)`` or ``("outputs", 1)``; ``("apart", 0)`` is the
+function's own."""
+
+
+def _is_dense(x: Tensor) -> bool:
+    """Whether it has an array, whose versions a node can check; a sparse tensor has several."""
+    return x.layout is WORDS["strided"]
 
 
 def _found(
@@ -205,8 +214,12 @@ def _found(
     known |= {id(x): ("inputs", i) for i, x in reversed([*enumerate(inputs)])}
     places: list[_Place | None] = []
     others: list[Tensor] = []
+    apart = 0
     for x in saved:
-        if x is not None and id(x) not in known:
+        if x is not None and not _is_dense(x):
+            places.append(("apart", apart))
+            apart += 1
+        elif x is not None and id(x) not in known:
             places.append(("inputs", len(inputs) + len(others)))
             others.append(x)
         else:
@@ -223,6 +236,7 @@ class _Applied(Op):
     places: tuple[int, ...]
     order: tuple[tuple[str, int] | None, ...]
     specs: tuple[tuple[tuple[int, ...], Any], ...]
+    apart: tuple[Tensor, ...]
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -248,12 +262,13 @@ class _Applied(Op):
                 zeros(shape, dtype=dtype, device=where) if g is None else g
                 for g, (shape, dtype) in zip(grads, self.specs, strict=True)
             )
-        ctx.to_save = [None if at is None else getattr(saved, at[0])[at[1]] for at in self.order]
+        found = {"inputs": saved.inputs, "outputs": saved.outputs, "apart": self.apart}
+        ctx.to_save = [None if at is None else found[at[0]][at[1]] for at in self.order]
         try:
-            found = self.own.backward(ctx, *grads)
+            given = self.own.backward(ctx, *grads)
         finally:
             ctx.to_save = ()
-        results = found if isinstance(found, tuple) else (found,)
+        results = given if isinstance(given, tuple) else (given,)
         if len(results) < self.num_args or any(x is not None for x in results[self.num_args :]):
             raise GradientError(
                 f"{self.name}.backward",

@@ -5,6 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def ctc_loss(
     require_floating("ctc_loss", log_probs.array)
     given = {"input_lengths": input_lengths, "target_lengths": target_lengths}
     for name, lengths in given.items():
-        if not (is_tensor(lengths) or isinstance(lengths, Sequence)):
+        if not (is_tensor(lengths) or _is_whole(lengths)):
             law = f"{name} is a tensor or a sequence of whole numbers"
             raise DtypeError("ctc_loss", law, **{name: shown(lengths)})
     input_lengths, target_lengths = (_on(log_probs, n) for n in given.values())
@@ -99,6 +100,12 @@ def ctc_loss(
     if reduction == "mean":
         losses = losses / to_dtype(clamp(target_lengths, min=1), losses.dtype)
     return to_dtype(reduced(losses, reduction), log_probs.dtype)
+
+
+def _is_whole(lengths: object) -> bool:
+    if isinstance(lengths, str | bytes) or not isinstance(lengths, Sequence):
+        return False
+    return all(isinstance(length, Integral) for length in lengths)
 
 
 def _on(log_probs: Tensor, lengths: Lengths) -> Tensor:

@@ -151,3 +151,33 @@ def test_diagonals():
 def test_shapes_of_products_are_compared():
     with pytest.raises(ShapeError, match=r"sparse.mm: .* inner sizes agree"):
         matrix() @ clnet.ones(2, 2, dtype=clnet.float64)
+
+
+class Product(clnet.autograd.Function):
+    """A sparse matrix times a dense one, as graph networks write it."""
+
+    @staticmethod
+    def forward(ctx, indices, values, size, b):
+        a = clnet.sparse_coo_tensor(indices, values, size)
+        ctx.save_for_backward(a, b)
+        return a @ b
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        rows, columns = a.indices() if a.is_coalesced() else a._indices()
+        grads = (grad @ b.t())[rows, columns]
+        return None, grads, None, a.t() @ grad
+
+
+def test_functions_by_users_save_sparse_tensors():
+    places = clnet.tensor([[0, 1, 2, 2], [1, 2, 0, 2]])
+    values = clnet.tensor([1.0, 2, 3, 4], dtype=clnet.float64, requires_grad=True)
+    b = clnet.tensor(RIGHT[:3], requires_grad=True)
+    found = Product.apply(places, values, (3, 3), b)
+    (found * found).sum().backward()
+    grads, values.grad, grad_b, b.grad = values.grad, None, b.grad, None
+    plain = clnet.sparse_coo_tensor(places, values, (3, 3)).to_dense() @ b
+    (plain * plain).sum().backward()
+    close(grads, values.grad.numpy())
+    close(grad_b, b.grad.numpy())

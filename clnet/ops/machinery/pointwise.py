@@ -438,6 +438,8 @@ def result_type(*operands: Operand) -> DType:
     Args:
         *operands: tensors and Python numbers, at least one tensor.
     """
+    if len(operands) == 1 and hasattr(operands[0], "__apply_function__"):
+        return operands[0].dtype
     levels: list[DType | None] = [None, None, None]
     for operand in operands:
         if hasattr(operand, "__apply_function__"):
