@@ -20,6 +20,8 @@ class _VariableClass(type):
     def __call__(
         cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None
     ) -> Tensor:
+        if not isinstance(volatile, bool | None):
+            raise ArgumentError("Variable", "volatile is a bool or None", volatile=volatile)
         if volatile and requires_grad:
             law = "a variable that wants a gradient is not volatile"
             raise ArgumentError("Variable", law, requires_grad=requires_grad, volatile=volatile)

@@ -16,6 +16,30 @@ ACCEPTED_CALLS = (
         "steps(optim.SparseAdam(weights, lr=2))",
     ),
     (
+        "out may be written on the tape: what is returned leads back to the operands",
+        r"out=",
+        r"don't support automatic differentiation",
+        "m.cat([x], out=x.detach())",
+    ),
+    (
+        "the gradient of a result without elements is 0",
+        r"[Aa]daptive_?[Mm]ax_?[Pp]ool",
+        r"Expected grad_output to have non-zero size",
+        "F.adaptive_max_pool2d(image, (0, 1))",
+    ),
+    (
+        "a rate of 0 leaves parameters as they are",
+        r"SparseAdam.*lr=0",
+        r"Invalid learning rate",
+        "optim.SparseAdam(weights, lr=0.0)",
+    ),
+    (
+        "NumPy's arrays are asked for by clnet's dtypes, too",
+        r"__array__\(.*m\.",
+        r"Cannot interpret '.*' as a data type",
+        "x.detach().__array__(dtype=m.bool)",
+    ),
+    (
         "a lazy layer finds the channels of one example, too",
         r"LazyInstanceNorm",
         r"running_mean should contain",
@@ -51,6 +75,7 @@ ACCEPTED_CALLS = (
         r"",
         r"must be Tensor, not (int|float|bool|complex|numpy)|any\(\) received .* got \(bool\)|"
         r"got \(Tensor, Tensor, (min|max)=(float|int)|"
+        r"got \((min|max)=(Tensor, (min|max)=(float|int)|(float|int), (min|max)=Tensor)|"
         r"received an invalid combination of arguments - got \((int|float|bool|"
         r"numpy\.\w+), Tensor|got \(Tensor, (float|int), Tensor\)|got \(Tensor, (min|"
         r"max)=Tensor, (min|max)=(float|int)|got \(Tensor, Tensor, (float|int)\)",
