@@ -297,8 +297,8 @@ class Tensor:
         """
         return self._read("map").map()
 
-    def item(self) -> Number:
-        """The only element, as a Python number; waits for the device.
+    def item(self) -> Any:
+        """The only element, as a Python number of the dtype's kind; waits for the device.
 
         Raises:
             ShapeError: if there are more or fewer.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# It puts what is computed in place of a module's own parameters.
+# pyright: reportPrivateUsage=false
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar

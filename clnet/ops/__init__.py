@@ -14,7 +14,7 @@ from .definite import *
 from .distance import *
 from .dropouts import *
 from .embedding import *
-from .embedding_bag import *
+from .embedding_bags import *
 from .factor import *
 from .fractional_pool import *
 from .gamma import *
