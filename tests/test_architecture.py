@@ -355,6 +355,36 @@ def check_examples(root: Path) -> list[str]:
     return bad
 
 
+def check_documented(root: Path) -> list[str]:
+    """A public method has a docstring, or the method that it overrides has the one that holds."""
+    classes = [
+        (source.path, node)
+        for source in clnet_sources(root)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    bases: dict[str, set[str]] = {}
+    documented: dict[str, set[str]] = {}
+    methods: list[tuple[str, str, str]] = []
+    for path, node in classes:
+        plain = (b.value if isinstance(b, ast.Subscript) else b for b in node.bases)
+        bases.setdefault(node.name, set()).update(ast.unparse(b).split(".")[-1] for b in plain)
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+                if ast.get_docstring(method) is not None:
+                    documented.setdefault(node.name, set()).add(method.name)
+                elif not node.name.startswith("_"):
+                    methods.append((path, node.name, method.name))
+
+    def says(cls: str, name: str) -> bool:
+        above = bases.get(cls, set()) - {cls}
+        return name in documented.get(cls, set()) or any(says(base, name) for base in above)
+
+    return [
+        f"{p}: {cls}.{name} has no docstring" for p, cls, name in methods if not says(cls, name)
+    ]
+
+
 CHECKS = [
     check_units,
     check_table,
@@ -368,6 +398,7 @@ CHECKS = [
     check_lengths,
     check_stems,
     check_examples,
+    check_documented,
 ]
 
 
@@ -394,6 +425,9 @@ def plant(root: Path, files: dict[str, str]) -> Path:
 def body(lines: int) -> str:
     return "def f():\n" + "    x = 1\n" * (lines - 1)
 
+
+METHOD = "def f(self): return 1"
+TOLD = 'class B:\n    def f(self):\n        "One."'
 
 VIOLATIONS = [
     (check_units, {"clnet/newcomer.py": ""}, "newcomer.py: belongs to no layer"),
@@ -475,6 +509,7 @@ VIOLATIONS = [
     (check_stems, {"clnet/ops/gemm.mako": "", "clnet/ops/gemm.py": ""}, "live in clnet/kernels"),
     (check_examples, {"examples/a.py": "from tests import opcase"}, "a.py: imports tests"),
     (check_examples, {"examples/a.py": "from clnet._x import y"}, "a.py: imports clnet._x"),
+    (check_documented, {"clnet/ops/a.py": f"class A(B):\n    {METHOD}"}, "A.f has no docstring"),
 ]
 
 ALLOWED = [
@@ -523,6 +558,10 @@ ALLOWED = [
         {"clnet/kernels/lib/tile.mako": "", "clnet/kernels/a.mako": "", "clnet/kernels/a.py": ""},
     ),
     (check_examples, {"examples/a.py": "import clnet\nfrom clnet.nn import functional as F"}),
+    (
+        check_documented,
+        {"clnet/ops/a.py": f"class A(m.B[T]):\n    {METHOD}", "clnet/ops/b.py": TOLD},
+    ),
 ]
 
 

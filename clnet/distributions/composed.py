@@ -74,7 +74,6 @@ class Independent(Distribution):
         return self.base_dist.variance
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         return self.base_dist.draw(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -157,7 +156,6 @@ class MixtureSameFamily(Distribution):
         return (inside * self.mixture_distribution.probs).sum(-1)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         events = len(self._event_shape)
         chosen = self.mixture_distribution.draw(sample_shape)
         every = self.component_distribution.draw(sample_shape)
@@ -208,7 +206,6 @@ class TransformedDistribution(Distribution):
         return constraint.independent(found, more) if more else found
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         x = self.base_dist.draw(sample_shape)
         for transform in self.transforms:
             x = transform(x)
@@ -312,6 +309,7 @@ class MultivariateNormal(Distribution):
         "scale_tril": constraint.lower_cholesky,
     }
     has_rsample = True
+    _support = constraint.real_vector
 
     def __init__(
         self,
@@ -353,11 +351,6 @@ class MultivariateNormal(Distribution):
         return covariance if name == "covariance_matrix" else ops.inv(covariance)
 
     @property
-    def support(self) -> Constraint:
-        """All vectors."""
-        return constraint.real_vector
-
-    @property
     def mean(self) -> Tensor:
         """``loc``."""
         return self.loc
@@ -373,7 +366,6 @@ class MultivariateNormal(Distribution):
         return (self._unbroadcasted_scale_tril**2).sum(-1)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         z = self.normal_numbers(self._extended_shape(sample_shape), self.loc)
         return self.loc + (self._unbroadcasted_scale_tril @ z.unsqueeze(-1)).squeeze(-1)
 

@@ -27,17 +27,13 @@ class _Located(Distribution):
         "scale": constraint.positive,
     }
     has_rsample = True
+    _support = constraint.real
 
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
     ) -> None:
         self.loc, self.scale = broadcast(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """All numbers."""
-        return constraint.real
 
     @property
     def mean(self) -> Tensor:
@@ -79,7 +75,6 @@ class Normal(_Located):
         return self.scale * self.scale
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         shape = self._extended_shape(sample_shape)
         return self.loc + self.scale * self.normal_numbers(shape, self.loc)
 
@@ -110,7 +105,6 @@ class Laplace(_Located):
         return 2 * self.scale * self.scale
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         u = self.uniform_numbers(self._extended_shape(sample_shape), self.loc)
         return self.icdf(u)
 
@@ -147,7 +141,6 @@ class Cauchy(_Located):
         return ops.full_like(self.loc, math.inf)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         return self.icdf(self.uniform_numbers(self._extended_shape(sample_shape), self.loc))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -182,7 +175,6 @@ class Gumbel(_Located):
         return math.pi**2 / 6 * self.scale * self.scale
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         return self.icdf(self.uniform_numbers(self._extended_shape(sample_shape), self.loc))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -250,7 +242,6 @@ class Uniform(Distribution):
         return (self.high - self.low) ** 2 / 12
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         u = ops.uniform_(self._numbers(self._extended_shape(sample_shape), self.low))
         return self.low + u * (self.high - self.low)
 
@@ -284,15 +275,11 @@ class Exponential(Distribution):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.positive}
     has_rsample = True
+    _support = constraint.nonnegative
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers not below 0."""
-        return constraint.nonnegative
 
     @property
     def mean(self) -> Tensor:
@@ -310,7 +297,6 @@ class Exponential(Distribution):
         return self.rate**-2
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         u = self.uniform_numbers(self._extended_shape(sample_shape), self.rate)
         return -u.log() / self.rate
 
@@ -343,15 +329,11 @@ class HalfNormal(Distribution):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraint.positive}
     has_rsample = True
+    _support = constraint.nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast(scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers not below 0."""
-        return constraint.nonnegative
 
     @property
     def mean(self) -> Tensor:
@@ -369,7 +351,6 @@ class HalfNormal(Distribution):
         return self.scale * self.scale * (1 - 2 / math.pi)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         return (
             self.scale * self.normal_numbers(self._extended_shape(sample_shape), self.scale)
         ).abs()

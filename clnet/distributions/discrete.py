@@ -88,11 +88,7 @@ class Bernoulli(Binary):
     """
 
     has_enumerate_support = True
-
-    @property
-    def support(self) -> Constraint:
-        """0 and 1."""
-        return constraint.boolean
+    _support = constraint.boolean
 
     @property
     def mean(self) -> Tensor:
@@ -111,7 +107,6 @@ class Bernoulli(Binary):
         return self.probs * (1 - self.probs)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         p = self.probs.expand(tuple(self._extended_shape(sample_shape)))
         return ops.bernoulli(p)
 
@@ -140,6 +135,8 @@ class Geometric(Binary):
         validate_args: as for :class:`Distribution`.
     """
 
+    _support = constraint.nonnegative_integer
+
     def __init__(
         self,
         probs: Tensor | float | None = None,
@@ -149,11 +146,6 @@ class Geometric(Binary):
         super().__init__(probs, logits, validate_args=validate_args)
         if self._checks() and probs is not None:
             self._check("probs", self.probs, constraint.positive)
-
-    @property
-    def support(self) -> Constraint:
-        """Whole numbers from 0 on."""
-        return constraint.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:
@@ -171,7 +163,6 @@ class Geometric(Binary):
         return (self.probs.reciprocal() - 1) / self.probs
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         u = self.uniform_numbers(self._extended_shape(sample_shape), self.probs)
         return (u.log() / (-self.probs).log1p()).floor()
 
@@ -264,15 +255,11 @@ class Poisson(Distribution):
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.nonnegative}
+    _support = constraint.nonnegative_integer
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Whole numbers from 0 on."""
-        return constraint.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:
@@ -290,7 +277,6 @@ class Poisson(Distribution):
         return self.rate
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         rate = self.rate.expand(tuple(self._extended_shape(sample_shape)))
         return ops.where(rate < _COUNTED, self._counted(rate), self._rejected(rate))
 
@@ -410,7 +396,6 @@ class Categorical(Distribution):
         return self.probs.argmax(-1)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         count = math.prod(sample_shape)
         rows = self.probs.detach().reshape(-1, self._num_events)
         drawn = ops.multinomial(rows, count, True).T
@@ -438,14 +423,11 @@ class Categorical(Distribution):
 class OneHotCategorical(Categorical):
     """As :class:`Categorical`, whose values are vectors of one 1 among zeros."""
 
+    _support = constraint.one_hot
+
     def _place(self, validate_args: bool | None) -> None:
         shape = self.probs.shape
         Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Vectors of one 1."""
-        return constraint.one_hot
 
     @property
     def mean(self) -> Tensor:
@@ -467,7 +449,6 @@ class OneHotCategorical(Categorical):
         return ops.eq(categories.unsqueeze(-1), every).to(self.probs.dtype)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         return self._vectors(super().draw(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -536,7 +517,6 @@ class Multinomial(Distribution):
         return self.total_count * self.probs * (1 - self.probs)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         drawn = self._categorical.draw((self.total_count, *sample_shape)).unsqueeze(-1)
         every = arange(self.probs.shape[-1], device=self.probs.device)
         return ops.eq(drawn, every).to(self.probs.dtype).sum(0)

@@ -58,6 +58,7 @@ class Distribution:
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    _support: ClassVar[Constraint | None] = None
     has_rsample = False
     has_enumerate_support = False
     _validate_args = True
@@ -132,8 +133,10 @@ class Distribution:
 
     @property
     def support(self) -> Constraint:
-        """The values it gives."""
-        raise NotImplementedError(f"{type(self).__name__}.support")
+        """The values it gives; a subclass names those that no parameter changes in ``_support``."""
+        if self._support is None:
+            raise NotImplementedError(f"{type(self).__name__}.support")
+        return self._support
 
     @property
     def mean(self) -> Tensor:

@@ -73,17 +73,13 @@ class Gamma(Distribution):
         "rate": constraint.positive,
     }
     has_rsample = True
+    _support = constraint.nonnegative
 
     def __init__(
         self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
     ) -> None:
         self.concentration, self.rate = broadcast(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers not below 0."""
-        return constraint.nonnegative
 
     @property
     def mean(self) -> Tensor:
@@ -101,12 +97,10 @@ class Gamma(Distribution):
         return self.concentration / (self.rate * self.rate)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         shape = self._extended_shape(sample_shape)
         return draw_gamma(self, self.concentration, shape) / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The density's logarithm."""
         self._validate_sample(value)
         a = self.concentration
         return ops.xlogy(a, self.rate) + ops.xlogy(a - 1, value) - self.rate * value - a.lgamma()
@@ -153,6 +147,7 @@ class Beta(Distribution):
         "concentration0": constraint.positive,
     }
     has_rsample = True
+    _support = constraint.unit_interval
 
     def __init__(
         self,
@@ -162,11 +157,6 @@ class Beta(Distribution):
     ) -> None:
         self.concentration1, self.concentration0 = broadcast(concentration1, concentration0)
         super().__init__(self.concentration1.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers between 0 and 1."""
-        return constraint.unit_interval
 
     @property
     def mean(self) -> Tensor:
@@ -185,13 +175,11 @@ class Beta(Distribution):
         return self.concentration1 * self.concentration0 / (total * total * (total + 1))
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         shape = self._extended_shape(sample_shape)
         x = draw_gamma(self, self.concentration1, shape)
         return x / (x + draw_gamma(self, self.concentration0, shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The density's logarithm."""
         self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
         inside = ops.xlogy(a - 1, value) + ops.xlogy(b - 1, 1 - value)
@@ -217,6 +205,7 @@ class Dirichlet(Distribution):
         "concentration": constraint.independent(constraint.positive, 1)
     }
     has_rsample = True
+    _support = constraint.simplex
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.ndim == 0:
@@ -225,11 +214,6 @@ class Dirichlet(Distribution):
         self.concentration = concentration
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers that sum to 1."""
-        return constraint.simplex
 
     @property
     def mean(self) -> Tensor:
@@ -243,19 +227,16 @@ class Dirichlet(Distribution):
         return self.mean * (1 - self.mean) / (total + 1)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         x = draw_gamma(self, self.concentration, self._extended_shape(sample_shape))
         return x / x.sum(-1, keepdim=True)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The density's logarithm."""
         self._validate_sample(value)
         a = self.concentration
         inside = ops.xlogy(a - 1, value).sum(-1)
         return inside + a.sum(-1).lgamma() - a.lgamma().sum(-1)
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         a, k = self.concentration, self.concentration.shape[-1]
         total = a.sum(-1)
         inside = a.lgamma().sum(-1) - total.lgamma() - (k - total) * total.digamma()
@@ -278,6 +259,7 @@ class StudentT(Distribution):
         "scale": constraint.positive,
     }
     has_rsample = True
+    _support = constraint.real
 
     def __init__(
         self,
@@ -288,11 +270,6 @@ class StudentT(Distribution):
     ) -> None:
         self.df, self.loc, self.scale = broadcast(df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """All numbers."""
-        return constraint.real
 
     @property
     def mean(self) -> Tensor:
@@ -312,14 +289,12 @@ class StudentT(Distribution):
         return ops.where(self.df > 2, found, ops.where(self.df > 1, math.inf, self.df * math.nan))
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         shape = self._extended_shape(sample_shape)
         z = self.normal_numbers(shape, self.loc)
         chi2 = 2 * draw_gamma(self, 0.5 * self.df, shape)
         return self.loc + self.scale * z * (self.df / chi2).sqrt()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The density's logarithm."""
         self._validate_sample(value)
         y = (value - self.loc) / self.scale
         norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
@@ -327,7 +302,6 @@ class StudentT(Distribution):
         return -0.5 * (self.df + 1) * (y * y / self.df).log1p() - norm
 
     def entropy(self) -> Tensor:
-        """The entropy."""
         half = 0.5 * self.df
         log_beta = math.lgamma(0.5) + half.lgamma() - (half + 0.5).lgamma()
         inside = (half + 0.5) * ((half + 0.5).digamma() - half.digamma())

@@ -42,6 +42,7 @@ class NegativeBinomial(Binary):
         "probs": constraint.half_open_interval(0.0, 1.0),
         "logits": constraint.real,
     }
+    _support = constraint.nonnegative_integer
 
     def __init__(
         self,
@@ -57,11 +58,6 @@ class NegativeBinomial(Binary):
         super().__init__(
             given if logits is None else None, None if logits is None else given, validate_args
         )
-
-    @property
-    def support(self) -> Constraint:
-        """Whole numbers from 0 on."""
-        return constraint.nonnegative_integer
 
     @property
     def mean(self) -> Tensor:
@@ -113,6 +109,7 @@ class LogitRelaxedBernoulli(Bernoulli):
 
     has_rsample = True
     has_enumerate_support = False
+    _support = constraint.real
 
     def __init__(
         self,
@@ -123,11 +120,6 @@ class LogitRelaxedBernoulli(Bernoulli):
     ) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """All numbers."""
-        return constraint.real
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         """A logit and logistic noise, over the temperature."""
@@ -153,6 +145,7 @@ class ExpRelaxedCategorical(Categorical):
 
     has_rsample = True
     has_enumerate_support = False
+    _support = constraint.real_vector
 
     def __init__(
         self,
@@ -167,11 +160,6 @@ class ExpRelaxedCategorical(Categorical):
     def _place(self, validate_args: bool | None) -> None:
         shape = self.probs.shape
         Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """All vectors."""
-        return constraint.real_vector
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
         """Logits and Gumbel's noise, over the temperature; their ``exp`` sum to 1."""
@@ -304,17 +292,13 @@ class VonMises(Distribution):
         "loc": constraint.real,
         "concentration": constraint.positive,
     }
+    _support = constraint.real
 
     def __init__(
         self, loc: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None
     ) -> None:
         self.loc, self.concentration = broadcast(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """All numbers; samples lie within pi of 0."""
-        return constraint.real
 
     @property
     def mean(self) -> Tensor:
@@ -377,6 +361,7 @@ class LowRankMultivariateNormal(Distribution):
         "cov_diag": constraint.independent(constraint.positive, 1),
     }
     has_rsample = True
+    _support = constraint.real_vector
 
     def __init__(
         self,
@@ -402,11 +387,6 @@ class LowRankMultivariateNormal(Distribution):
         self.loc, self.cov_diag = loc.expand((*batch, k)), cov_diag.expand((*batch, k))
         self.cov_factor = cov_factor.expand((*batch, k, rank))
         super().__init__(batch, (k,), validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """All vectors."""
-        return constraint.real_vector
 
     @property
     def mean(self) -> Tensor:
@@ -446,7 +426,6 @@ class LowRankMultivariateNormal(Distribution):
         return ops.cholesky(self.cov_factor.mT @ scaled + one)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         shape = self._extended_shape(sample_shape)
         rank = self.cov_factor.shape[-1]
         wide = self.normal_numbers((*shape[:-1], rank, 1), self.loc)

@@ -29,7 +29,6 @@ class _Inverted(Distribution):
         return next(v for k, v in self.__dict__.items() if k in self.arg_constraints)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         return self.icdf(self.uniform_numbers(self._extended_shape(sample_shape), self._first()))
 
 
@@ -42,15 +41,11 @@ class HalfCauchy(_Inverted):
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": _POSITIVE}
+    _support = constraint.nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast(scale)
         super().__init__(self.scale.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers not below 0."""
-        return constraint.nonnegative
 
     @property
     def mean(self) -> Tensor:
@@ -128,7 +123,6 @@ class Pareto(_Inverted):
         return self.scale * self.scale * a / ((a - 1) ** 2 * (a - 2))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density."""
         self._validate_sample(value)
         head = self.alpha.log() + self.alpha * self.scale.log()
         return head - (self.alpha + 1) * value.log()
@@ -160,6 +154,7 @@ class Weibull(_Inverted):
         "scale": _POSITIVE,
         "concentration": _POSITIVE,
     }
+    _support = constraint.positive
 
     def __init__(
         self,
@@ -169,11 +164,6 @@ class Weibull(_Inverted):
     ) -> None:
         self.scale, self.concentration = broadcast(scale, concentration)
         super().__init__(self.scale.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers above 0."""
-        return constraint.positive
 
     @property
     def mean(self) -> Tensor:
@@ -194,7 +184,6 @@ class Weibull(_Inverted):
         return self.scale * self.scale * (two.exp() - (2 * one).exp())
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density."""
         self._validate_sample(value)
         k, z = self.concentration, value / self.scale
         return (k / self.scale).log() + (k - 1) * z.log() - z**k
@@ -227,6 +216,7 @@ class Kumaraswamy(_Inverted):
         "concentration1": _POSITIVE,
         "concentration0": _POSITIVE,
     }
+    _support = constraint.unit_interval
 
     def __init__(
         self,
@@ -242,11 +232,6 @@ class Kumaraswamy(_Inverted):
         return b * (ops.lgamma(more) + ops.lgamma(b) - ops.lgamma(more + b)).exp()
 
     @property
-    def support(self) -> Constraint:
-        """Numbers in [0, 1]."""
-        return constraint.unit_interval
-
-    @property
     def mean(self) -> Tensor:
         """The first moment."""
         return self._moment(1)
@@ -257,7 +242,6 @@ class Kumaraswamy(_Inverted):
         return self._moment(2) - self._moment(1) ** 2
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density."""
         self._validate_sample(value)
         a, b = self.concentration1, self.concentration0
         return (a * b).log() + (a - 1) * value.log() + (b - 1) * (-(value**a)).log1p()
@@ -331,7 +315,6 @@ class GeneralizedPareto(_Inverted):
         return self.loc
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density."""
         self._validate_sample(value)
         z = (value - self.loc) / self.scale
         return -self.scale.log() - (1 + self.concentration) * self._powers(z)
@@ -367,6 +350,7 @@ class InverseGamma(Distribution):
         "rate": _POSITIVE,
     }
     has_rsample = True
+    _support = constraint.positive
 
     def __init__(
         self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
@@ -383,11 +367,6 @@ class InverseGamma(Distribution):
     def rate(self) -> Tensor:
         """The gamma variable's."""
         return self.base_dist.rate
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers above 0."""
-        return constraint.positive
 
     @property
     def mean(self) -> Tensor:
@@ -407,11 +386,9 @@ class InverseGamma(Distribution):
         return ops.where(a > 2, self.rate**2 / ((a - 1) ** 2 * (a - 2)), math.inf)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         return 1 / self.base_dist.draw(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density."""
         self._validate_sample(value)
         return self.base_dist.log_prob(1 / value) - 2 * value.log()
 
@@ -432,17 +409,13 @@ class FisherSnedecor(Distribution):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df1": _POSITIVE, "df2": _POSITIVE}
     has_rsample = True
+    _support = constraint.positive
 
     def __init__(
         self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None
     ) -> None:
         self.df1, self.df2 = broadcast(df1, df2)
         super().__init__(self.df1.shape, validate_args=validate_args)
-
-    @property
-    def support(self) -> Constraint:
-        """Numbers above 0."""
-        return constraint.positive
 
     @property
     def mean(self) -> Tensor:
@@ -463,13 +436,11 @@ class FisherSnedecor(Distribution):
         return ops.where(b > 4, found, math.nan)
 
     def draw(self, sample_shape: Sequence[int]) -> Tensor:
-        """As :meth:`Distribution.draw`."""
         parts = [Gamma(df / 2, df / 2, validate_args=False) for df in (self.df1, self.df2)]
         above, below = (part.draw(sample_shape) for part in parts)
         return above / below.clamp(min=1e-38)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density."""
         self._validate_sample(value)
         a, b = self.df1 / 2, self.df2 / 2
         share = self.df1 / self.df2

@@ -81,7 +81,6 @@ class _Conv(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the parameters anew."""
         init.default_(self.weight, self.bias)
 
     def _ends(self) -> list[int]:

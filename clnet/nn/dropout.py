@@ -25,7 +25,6 @@ class _Dropout(OpLayer):
         return type(self).op(x, self.p, training=self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"p={self.p}, inplace={self.inplace}"
 
 

@@ -86,7 +86,6 @@ class LayerNorm(_Affine):
         return ops.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
@@ -144,7 +143,6 @@ class GroupNorm(_Affine):
         return ops.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
@@ -195,7 +193,6 @@ class RMSNorm(Module):
         return ops.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """The settings."""
         affine = f"elementwise_affine={self.elementwise_affine}"
         return f"{self.normalized_shape}, eps={self.eps}, {affine}"
 
@@ -217,7 +214,6 @@ class LocalResponseNorm(OpLayer):
     k: float = 1.0
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 

@@ -76,7 +76,6 @@ class Normalization(Module):
             init.zeros_(self.bias)
 
     def extra_repr(self) -> str:
-        """The settings."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"

@@ -54,11 +54,7 @@ class Attention(Function):
     counter: Counter | None = None
 
     differentiable = (0,)
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "scaled_dot_product_attention"
+    op_name = "scaled_dot_product_attention"
 
     def infer(self, q: Array, k: Array, v: Array, *mask: Array) -> tuple[Array, ...]:
         """The result, and the logarithm of the sum of exponentials of each row."""
@@ -69,7 +65,6 @@ class Attention(Function):
         )
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         q, k, v, *mask = inputs
         one = mask[0] if mask else None
         y, lse = outputs
@@ -108,11 +103,7 @@ class AttentionBackward(Function):
     scores: Scores
     p: float = 0.0
     counter: Counter | None = None
-
-    @property
-    def name(self) -> str:
-        """The public op's, and that it is its gradient."""
-        return "scaled_dot_product_attention_backward"
+    op_name = "scaled_dot_product_attention_backward"
 
     def infer(
         self, gy: Array, lse: Array, delta: Array, q: Array, k: Array, v: Array, *mask: Array

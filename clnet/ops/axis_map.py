@@ -83,18 +83,11 @@ class AxisMap(Function):
     op_name: str
     table: Table
 
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return self.op_name
-
     def infer(self, x: Array, *table: Array) -> tuple[Array, ...]:
-        """A dense output."""
         outer, _, inner = x.shape
         return (Array.abstract((outer, self.table.n, inner), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         x, starts, index, *weight = inputs
         return launch_axis_map(
             target,

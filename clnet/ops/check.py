@@ -43,7 +43,6 @@ class CheckElements(Function):
         return ()
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch; none for no elements."""
         x, *gate = inputs
         return launch_check(
             target, x, gate[0] if gate else None, self.bad, self.low, self.high, report=self.check

@@ -69,7 +69,6 @@ class Part(Function):
 
     @property
     def name(self) -> str:
-        """The public op."""
         return "imag" if self.which else "real"
 
     def infer(self, x: Array) -> tuple[Array, ...]:

@@ -79,11 +79,7 @@ class Conv2d(Function):
 
     settings: ConvSettings
     activation: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "conv2d"
+    op_name = "conv2d"
 
     def infer(self, x: Array, weight: Array, *bias: Array) -> tuple[Array, ...]:
         """``(n, oc, oh, ow)``."""
@@ -124,11 +120,7 @@ class ConvInputGrad(Function):
 
     settings: ConvSettings
     x_shape: Shape
-
-    @property
-    def name(self) -> str:
-        """The gradient of the public op."""
-        return "conv2d_input_grad"
+    op_name = "conv2d_input_grad"
 
     def infer(self, gy: Array, weight: Array) -> tuple[Array, ...]:
         """The shape of ``x``."""
@@ -164,11 +156,7 @@ class ConvWeightGrad(Function):
 
     settings: ConvSettings
     weight_shape: Shape
-
-    @property
-    def name(self) -> str:
-        """The gradient of the public op."""
-        return "conv2d_weight_grad"
+    op_name = "conv2d_weight_grad"
 
     def infer(self, gy: Array, x: Array) -> tuple[Array, ...]:
         """The shape of ``weight``."""

@@ -37,12 +37,10 @@ class Full(Function):
     device: Device
 
     def infer(self) -> tuple[Array, ...]:
-        """A dense output."""
         _check_sizes("full", self.shape)
         return (Array.abstract(self.shape, self.dtype, self.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         compute = from_name(self.dtype.compute)
         value = self.value
         values = (value.real, value.imag) if self.dtype.is_complex else (value,)  # pyright: ignore[reportAttributeAccessIssue] - a number
@@ -93,7 +91,6 @@ class Arange(Function):
         return (Array.abstract((self.n,), self.dtype, self.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.arange(target, outputs[0], self.start, self.step)
 
 
@@ -133,11 +130,6 @@ class MakeInto(Function):
     op_name: str
     function: Function
     mutates = (0,)
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return self.op_name
 
     def infer(self, place: Array) -> tuple[Array, ...]:
         """No outputs."""

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..array import Array
@@ -37,18 +36,13 @@ class Embedding(Function):
     padding: int
     by_frequency: bool
     check: Check | None = None
+    saved_inputs = (1,)
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return GatherRows(wrap=False).infer(x, index)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.gather_rows(target, outputs[0], *inputs, check=self.check)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (1,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Rows added up where they came from, but for the padding's."""

@@ -41,7 +41,6 @@ class Fourier(Function):
     takes_complex = True
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         wide = x.dtype if x.dtype.is_complex else _complex_of(x)
         count = self.n // 2 + 1 if self.half == "input" else self.n
         dtype = wide.real if self.half == "output" else wide
@@ -50,7 +49,6 @@ class Fourier(Function):
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
-        """One launch."""
         return transform_lines(target, outputs[0], inputs[0], n=self.n, sign=self.sign)
 
     def backward(

@@ -50,11 +50,6 @@ class GroupNorm(Function):
 
     differentiable = (0,)
 
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return self.op_name
-
     def infer(self, x: Array, *affine: Array) -> tuple[Array, ...]:
         """``x``'s shape, and three statistics of each group."""
         acc = from_name(x.dtype.compute)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -29,19 +28,14 @@ class GatherRows(Function):
 
     wrap: bool
     check: Check | None = None
+    saved_inputs = (1,)
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
         outer, _, inner = x.shape
         return (Array.abstract((outer, index.size, inner), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.gather_rows(target, outputs[0], *inputs, wrap=self.wrap, check=self.check)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (1,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Rows added up where they came from."""
@@ -58,9 +52,9 @@ class GatherRowsBackward(Function):
     wrap: bool
     skip: int
     check: Check | None = None
+    saved_inputs = (1,)
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
         outer, _, inner = x.shape
         return (Array.abstract((outer, self.rows, inner), x.dtype, x.device),)
 
@@ -69,10 +63,6 @@ class GatherRowsBackward(Function):
         return kernels.gather_rows_gradient(
             target, outputs[0], *inputs, wrap=self.wrap, skip=self.skip, check=self.check
         )
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (1,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The rows picked again."""
@@ -110,11 +100,9 @@ class FoldIndices(Function):
     check: Check | None = None
 
     def infer(self, *indices: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract(indices[0].shape, int32, indices[0].device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.fold_indices(target, outputs[0], inputs, sizes=self.sizes, check=self.check)
 
 
@@ -125,18 +113,14 @@ class Gather(Function):
 
     dim: int
     check: Check | None = None
+    saved_inputs = (1,)
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
         """A dense output of the index's shape."""
         return (Array.abstract(index.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.gather_along(target, outputs[0], *inputs, dim=self.dim, check=self.check)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (1,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Elements added up where they came from."""
@@ -152,9 +136,9 @@ class GatherBackward(Function):
     dim: int
     shape: Shape
     check: Check | None = None
+    saved_inputs = (1,)
 
     def infer(self, gy: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract(self.shape, gy.dtype, gy.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
@@ -162,10 +146,6 @@ class GatherBackward(Function):
         return kernels.gather_along_gradient(
             target, outputs[0], *inputs, dim=self.dim, check=self.check
         )
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (1,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Gathered again: the op is linear."""
@@ -185,10 +165,7 @@ class Scatter(Function):
 
     dim: int
     check: Check | None = None
-
-    def infer(self, x: Array, src: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
-        return (Array.abstract(x.shape, x.dtype, x.device),)
+    saved_inputs = (2,)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy, then the elements put into it."""
@@ -197,10 +174,6 @@ class Scatter(Function):
             *copy_launches(target, y, x),
             *kernels.put_along(target, y, src, index, dim=self.dim, check=self.check),
         ]
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (2,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What stayed keeps its gradient; what was put in gathers its own, all equal ones too."""
@@ -220,10 +193,7 @@ class ReplaceRows(Function):
 
     wrap: bool
     check: Check | None = None
-
-    def infer(self, x: Array, value: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
-        return (Array.abstract(x.shape, x.dtype, x.device),)
+    saved_inputs = (2,)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """A copy, then the rows put into it."""
@@ -232,10 +202,6 @@ class ReplaceRows(Function):
             *copy_launches(target, y, x),
             *kernels.put_rows(target, y, value, index, wrap=self.wrap, check=self.check),
         ]
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The index."""
-        return (2,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What stayed keeps its gradient; what was put in gathers its own, all equal ones too."""

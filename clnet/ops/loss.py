@@ -59,7 +59,6 @@ class CrossEntropy(Function):
 
     @property
     def name(self) -> str:
-        """The public op."""
         return "cross_entropy" if self.settings.normalize else "nll_loss"
 
     def infer(self, x: Array, targets: Array, *weight: Array) -> tuple[Array, ...]:
@@ -158,7 +157,6 @@ class CrossEntropyBackward(Function):
 
     @property
     def name(self) -> str:
-        """The public op's, and that it is its gradient."""
         return "cross_entropy_backward" if self.settings.normalize else "nll_loss_backward"
 
     def infer(self, gy: Array, x: Array, *rest: Array) -> tuple[Array, ...]:
@@ -166,7 +164,6 @@ class CrossEntropyBackward(Function):
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         gy, x, targets, *rest = inputs
         total = rest.pop() if self.settings.reduction == "mean" else None
         lse = rest.pop() if self.settings.normalize else None

@@ -62,7 +62,6 @@ class Unravel(Function):
         return (Array.abstract((flat.size, len(self.shape)), int64, flat.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         (y,) = outputs
         count, ndim = y.shape
         columns = [y.view((count,), (ndim,), y.offset + d) for d in range(ndim)]

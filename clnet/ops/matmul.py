@@ -25,11 +25,6 @@ class MatMul(Function):
 
     op_name: str = "matmul"
 
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return self.op_name
-
     def infer(self, a: Array, b: Array) -> tuple[Array, ...]:
         """``(..., m, n)`` from ``(..., m, k)`` and ``(..., k, n)``."""
         require_same_dtype(self.op_name, a=a, b=b)
@@ -95,11 +90,7 @@ class Linear(Function):
     sixteen_bit = False
 
     activation: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "linear"
+    op_name = "linear"
 
     def infer(self, x: Array, weight: Array, *bias: Array) -> tuple[Array, ...]:
         """``(m, n)`` from ``(m, k)`` and ``(n, k)``."""

@@ -33,11 +33,7 @@ class MeasureMany(Function):
 
     differentiable = ()
     sixteen_bit = False
-
-    @property
-    def name(self) -> str:
-        """What its users call it."""
-        return "norm"
+    op_name = "norm"
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """A number."""

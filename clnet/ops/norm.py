@@ -46,11 +46,7 @@ class BatchNorm(Function):
     eps: float
 
     differentiable = (0,)
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "batch_norm"
+    op_name = "batch_norm"
 
     def infer(self, x: Array, *affine: Array) -> tuple[Array, ...]:
         """``x``'s shape, and three statistics of each channel."""
@@ -114,11 +110,7 @@ class BatchNormStatistics(Function):
     sixteen_bit = False
 
     eps: float
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "batch_norm"
+    op_name = "batch_norm"
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
@@ -138,11 +130,7 @@ class BatchNormBackward(Function):
 
     weighted: bool
     wanted: bool
-
-    @property
-    def name(self) -> str:
-        """The public op's, and that it is its gradient."""
-        return "batch_norm_backward"
+    op_name = "batch_norm_backward"
 
     def infer(self, gy: Array, x: Array, mean: Array, *rest: Array) -> tuple[Array, ...]:
         """Two vectors and ``x``'s shape."""

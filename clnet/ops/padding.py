@@ -33,14 +33,9 @@ class ConstantPad(Function):
     starts: tuple[int, ...]
     shape: Shape
     value: float
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "pad"
+    op_name = "pad"
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract(self.shape, x.dtype, x.device),)
 
     def of_complex(self, x: Tensor) -> Any:

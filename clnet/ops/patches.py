@@ -40,12 +40,10 @@ class Unfold(Function):
     geometry: ConvGeometry
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         g = self.geometry
         return (Array.abstract((x.shape[0], g.ic, g.kh, g.kw, g.oh, g.ow), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch; none for no elements."""
         return [im2col(outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
@@ -63,13 +61,11 @@ class Fold(Function):
     geometry: ConvGeometry
 
     def infer(self, columns: Array) -> tuple[Array, ...]:
-        """A dense output."""
         g = self.geometry
         shape = (columns.shape[0], g.ic, g.h, g.w)
         return (Array.abstract(shape, columns.dtype, columns.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch; none for no elements."""
         return [col2im(outputs[0], inputs[0], self.geometry)] if outputs[0].size else []
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:

@@ -46,6 +46,7 @@ class MaxPool(Function):
     index_dtype: DType | None
 
     differentiable = (0,)
+    saved_outputs = (1,)
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         """Values, then positions."""
@@ -55,13 +56,8 @@ class MaxPool(Function):
         return tuple(Array.abstract(shape, dtype, x.device) for dtype in dtypes)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         index = None if self.index_dtype is None else outputs[1]
         return kernels.max_pool(target, outputs[0], inputs[0], window=self.window, index=index)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The positions."""
-        return (), (1,)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Each gradient goes to the position of its maximum."""
@@ -76,18 +72,13 @@ class MaxPoolBackward(Function):
 
     window: Window
     shape: Shape
+    saved_inputs = (1,)
 
     def infer(self, gy: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract(self.shape, gy.dtype, gy.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.max_pool_gradient(target, outputs[0], *inputs, window=self.window)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The positions."""
-        return (1,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What lies at the positions."""
@@ -109,12 +100,10 @@ class AvgPool(Function):
     divisor: int
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         require_floating("avg_pool2d", x)
         return (Array.abstract((*x.shape[:-2], *self.size), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.avg_pool(
             target,
             outputs[0],
@@ -143,11 +132,9 @@ class AvgPoolBackward(Function):
     divisor: int
 
     def infer(self, gy: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract((*gy.shape[:-2], *self.size), gy.dtype, gy.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return avg_pool_gradient(
             target,
             outputs[0],
@@ -172,12 +159,10 @@ class AdaptiveAvgPool(Function):
     size: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         require_floating("adaptive_avg_pool2d", x)
         return (Array.abstract((*x.shape[:-2], *self.size), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.adaptive_avg_pool(target, outputs[0], inputs[0])
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
@@ -194,11 +179,9 @@ class AdaptiveAvgPoolBackward(Function):
     size: Shape
 
     def infer(self, gy: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract((*gy.shape[:-2], *self.size), gy.dtype, gy.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return kernels.adaptive_avg_pool_gradient(target, outputs[0], inputs[0])
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:

@@ -61,18 +61,12 @@ class WindowMax(Function):
 
     differentiable = ()
 
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return self.op_name
-
     def infer(self, x: Array) -> tuple[Array, ...]:
         """Dense positions."""
         require_floating(self.op_name, x)
         return (Array.abstract((*x.shape[:-3], *self.size), int64, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return window_max(target, outputs[0], inputs[0], self.window)
 
 
@@ -81,23 +75,14 @@ class MaxUnpool(Function):
 
     op_name: str
     size: int
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return self.op_name
+    saved_inputs = (1,)
 
     def infer(self, x: Array, index: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract((1, self.size, 1), x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Fill, then put."""
         return fill(target, outputs[0], 0) + put_rows(target, outputs[0], *inputs)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The positions."""
-        return (1,), ()
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """What lies at the positions."""

@@ -133,11 +133,9 @@ class Random(Function):
         return self.draw.__name__
 
     def infer(self) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract(self.shape, self.dtype, self.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         cells = {"seed": self.counter.seed, "offset": self.counter.offset}
         return self.draw(target, outputs[0], **cells, **dict(self.settings))
 
@@ -151,12 +149,10 @@ class Dropout(Function):
     counter: Counter
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         require_floating("dropout", x)
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         cells = {"seed": self.counter.seed, "offset": self.counter.offset}
         return kernels.dropout(target, outputs[0], inputs[0], **cells, p=self.p)
 

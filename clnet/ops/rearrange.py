@@ -33,10 +33,6 @@ class Flip(Function):
 
     dims: tuple[int, ...]
 
-    def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
-        return (Array.abstract(x.shape, x.dtype, x.device),)
-
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One copy, with steps below 0 that no tensor has."""
         (y,), (x,) = outputs, inputs
@@ -59,7 +55,6 @@ class Diagonal(Function):
     dims: tuple[int, int]
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A view."""
         return (_diagonal_view(x, self.offset, self.dims),)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
@@ -78,7 +73,6 @@ class DiagonalBackward(Function):
     shape: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract(self.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:

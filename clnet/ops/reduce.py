@@ -53,7 +53,6 @@ class Reduce(Function):
 
     @property
     def name(self) -> str:
-        """The public op."""
         return _NAMES.get(self.kind, self.kind.name.lower())
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -152,10 +151,10 @@ class ArgReduce(Function):
     keepdim: bool
 
     differentiable = (0,)
+    saved_outputs = (1,)
 
     @property
     def name(self) -> str:
-        """The public op."""
         return self.kind.name.lower()
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -169,10 +168,6 @@ class ArgReduce(Function):
         """One launch or two."""
         values, indices = outputs
         return arg_reduce(target, values, indices, inputs[0], dim=self.dim, kind=self.kind)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The indices."""
-        return (), (1,)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """The gradient goes to the element that was found."""
@@ -193,7 +188,6 @@ class ArgExtreme(Function):
 
     @property
     def name(self) -> str:
-        """The public op."""
         return f"arg{self.kind.name.lower()}"
 
     def infer(self, x: Array) -> tuple[Array, ...]:

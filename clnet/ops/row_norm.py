@@ -51,7 +51,6 @@ class RowNorm(Function):
 
     @property
     def name(self) -> str:
-        """The public op."""
         return "layer_norm" if self.centred else "rms_norm"
 
     def infer(self, x: Array, *affine: Array) -> tuple[Array, ...]:
@@ -61,7 +60,6 @@ class RowNorm(Function):
         return (Array.abstract(x.shape, x.dtype, x.device), *statistics)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         y, invstd, *mean = outputs
         x, weight, bias = self._operands(inputs)
         centre = mean[0] if mean else None
@@ -120,7 +118,6 @@ class RowNormBackward(Function):
 
     @property
     def name(self) -> str:
-        """The public op's, and that it is its gradient."""
         return "layer_norm_backward" if self.centred else "rms_norm_backward"
 
     def infer(self, gy: Array, x: Array, invstd: Array, *rest: Array) -> tuple[Array, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..array import Array
 from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Scan, scan
@@ -50,12 +49,7 @@ class Cumulate(Function):
 
     @property
     def name(self) -> str:
-        """The public op."""
         return f"cum{self.kind.value}"
-
-    def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
-        return (Array.abstract(x.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch, or three and more along a long axis."""

@@ -45,7 +45,6 @@ class Reshape(Function):
     shape: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A view."""
         strides = reshape_strides(x.shape, x.strides, self.shape)
         if strides is None:
             raise ShapeError(
@@ -75,7 +74,6 @@ class Permute(Function):
     dims: tuple[int, ...]
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A view."""
         return (
             x.view(tuple(x.shape[d] for d in self.dims), tuple(x.strides[d] for d in self.dims)),
         )
@@ -115,7 +113,6 @@ class Slice(Function):
     shape: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A view."""
         return (slice_view(x, self.starts, self.steps, self.shape),)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
@@ -133,7 +130,6 @@ class SliceBackward(Function):
     shape: Shape
 
     def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
         return (Array.abstract(self.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
@@ -159,10 +155,6 @@ class PutSlice(Function):
     starts: tuple[int, ...]
     steps: tuple[int, ...]
 
-    def infer(self, x: Array, part: Array) -> tuple[Array, ...]:
-        """A dense output."""
-        return (Array.abstract(x.shape, x.dtype, x.device),)
-
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """Copy, then copy into the slice."""
         (y,), (x, part) = outputs, inputs
@@ -187,7 +179,6 @@ class Cat(Function):
     dim: int
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
-        """A dense output."""
         first = inputs[0].shape
         for x in inputs[1:]:
             same = [
@@ -240,11 +231,6 @@ class CopyInto(Function):
     op_name: str = "copy_"
     mutates = (0,)
 
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return self.op_name
-
     def infer(self, place: Array, x: Array) -> tuple[Array, ...]:
         """No outputs."""
         if broadcast_shapes(self.name, place.shape, x.shape) != place.shape:
@@ -270,10 +256,6 @@ class Copy(Function):
     """The same elements, dense."""
 
     takes_complex = True
-
-    def infer(self, x: Array) -> tuple[Array, ...]:
-        """A dense output."""
-        return (Array.abstract(x.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One copy."""

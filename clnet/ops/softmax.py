@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..array import Array
@@ -37,10 +36,10 @@ class Softmax(Function):
 
     dim: int
     log: bool
+    saved_outputs = (0,)
 
     @property
     def name(self) -> str:
-        """The public op."""
         return "log_softmax" if self.log else "softmax"
 
     def infer(self, x: Array) -> tuple[Array, ...]:
@@ -49,13 +48,8 @@ class Softmax(Function):
         return (Array.abstract(x.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         launch = launch_log_softmax if self.log else launch_softmax
         return launch(target, outputs[0], inputs[0], dim=self.dim)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The result."""
-        return (), (0,)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """One fused launch."""
@@ -81,7 +75,6 @@ class SoftmaxBackward(Function):
 
     @property
     def name(self) -> str:
-        """The public op's, and that it is its gradient."""
         return "log_softmax_backward" if self.log else "softmax_backward"
 
     def infer(self, gy: Array, y: Array) -> tuple[Array, ...]:
@@ -89,7 +82,6 @@ class SoftmaxBackward(Function):
         return (Array.abstract(y.shape, y.dtype, y.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         launch = log_softmax_grad if self.log else softmax_grad
         return launch(target, outputs[0], *inputs, dim=self.dim)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,6 +46,7 @@ class Sort(Function):
     descending: bool
 
     differentiable = (0,)
+    saved_outputs = (1,)
 
     def infer(self, x: Array) -> tuple[Array, ...]:
         """Dense values and int64 indices."""
@@ -56,10 +56,6 @@ class Sort(Function):
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """One launch for short lines, else a radix sort."""
         return sort_lines(target, *outputs, *inputs, descending=self.descending)
-
-    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
-        """The indices."""
-        return (), (1,)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Every gradient back to where its element was."""
@@ -180,11 +176,7 @@ class Permutation(Function):
     dtype: DType
     counter: Counter
     device: Device
-
-    @property
-    def name(self) -> str:
-        """The public function."""
-        return "randperm"
+    op_name = "randperm"
 
     def infer(self) -> tuple[Array, ...]:
         """``(n,)``."""

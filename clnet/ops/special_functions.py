@@ -59,7 +59,6 @@ class Special(Function):
     def lower(
         self, target: Target, outputs: tuple[Array, ...], inputs: tuple[Array, ...]
     ) -> list[Launch]:
-        """One launch."""
         return launches_of(target, self.kind, outputs, inputs)
 
 

@@ -137,7 +137,6 @@ class Exchanged(Function):
         return (Array.abstract((pivots.shape[0], self.rows), int64, pivots.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return exchanged(target, *outputs, *inputs)
 
 

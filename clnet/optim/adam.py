@@ -134,7 +134,6 @@ class SparseAdam(DeclaredOptimizer):
         }
 
     def body(self, group: Group) -> Body:
-        """The only one."""
         return _sparse_adam
 
 

@@ -47,7 +47,6 @@ class Adamax(DeclaredOptimizer):
         return {"step": group["lr"] / (1 - beta1**num_steps), "part1": 1 - beta1, "beta2": beta2}
 
     def body(self, group: Group) -> Body:
-        """The only one."""
         return _adamax
 
 

@@ -56,7 +56,6 @@ class Adagrad(DeclaredOptimizer):
         return {"rate": group["lr"] / (1 + (num_steps - 1) * group["lr_decay"])}
 
     def body(self, group: Group) -> Body:
-        """The only one."""
         return _adagrad
 
 
@@ -101,7 +100,6 @@ class Adadelta(DeclaredOptimizer):
         return {"part": 1 - group["rho"]}
 
     def body(self, group: Group) -> Body:
-        """The only one."""
         return _adadelta
 
 
@@ -157,7 +155,6 @@ class NAdam(DeclaredOptimizer):
         }
 
     def body(self, group: Group) -> Body:
-        """The only one."""
         return _nadam
 
     def _product_of_momenta(self, group: Group, num_steps: int) -> float:

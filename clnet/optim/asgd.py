@@ -51,7 +51,6 @@ class ASGD(DeclaredOptimizer):
         return {"rate": rate, "kept": 1 - lambd * rate, "part": part, "rest": 1 - part}
 
     def body(self, group: Group) -> Body:
-        """The only one."""
         return _asgd
 
 

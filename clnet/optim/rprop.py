@@ -63,7 +63,6 @@ class Rprop(DeclaredOptimizer):
         return {"shrink": shrink, "grow": grow, "least": least, "most": most}
 
     def body(self, group: Group) -> Body:
-        """The only one."""
         return _rprop
 
 

@@ -23,11 +23,6 @@ class Derived(Function):
     count: int
     rule: Rule
 
-    @property
-    def name(self) -> str:
-        """The public op it belongs to."""
-        return self.op_name
-
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """A view of each result."""
         return tuple(x.view(x.shape, x.strides) for x in inputs[self.count :])

@@ -44,6 +44,9 @@ class Function:
     used when a graph of the gradient is asked for, and as the fused op's twin in tests.
 
     Attributes:
+        op_name: the op's name in errors and profiles; without one it is the class's.
+        saved_inputs: positions of the inputs that ``backward`` reads, whatever is wanted of it.
+        saved_outputs: the same of the outputs.
         mutates: positions of inputs that are written in place.
         differentiable: positions of outputs through which gradients flow, None for all.
         device: where an op without inputs runs.
@@ -58,6 +61,9 @@ class Function:
 
     device: Any = None
     check: Any = None
+    op_name: str  # without a default, which would become one of the fields of that name
+    saved_inputs: ClassVar[tuple[int, ...]] = ()
+    saved_outputs: ClassVar[tuple[int, ...]] = ()
     reports: ClassVar[bool] = False
     mutates: ClassVar[tuple[int, ...]] = ()
     differentiable: ClassVar[tuple[int, ...] | None] = None
@@ -96,11 +102,15 @@ class Function:
     @property
     def name(self) -> str:
         """The op's name, in errors and profiles; the class's, if not the public op's."""
-        return _snake_case(type(self).__name__)
+        return getattr(self, "op_name", None) or _snake_case(type(self).__name__)
 
     def infer(self, *inputs: Spec) -> tuple[Array, ...]:
-        """Abstract outputs (or views of inputs); checks shapes and dtypes, touches no device."""
-        raise NotImplementedError
+        """Abstract outputs (or views of inputs); checks shapes and dtypes, touches no device.
+
+        An op that says nothing else has one dense output like its first input.
+        """
+        x = inputs[0]
+        return (Array.abstract(x.shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
         """The launches that compute ``outputs``; pure. Views need none."""
@@ -112,7 +122,7 @@ class Function:
         Args:
             needs: for each input, whether its gradient will be asked for.
         """
-        return (), ()
+        return self.saved_inputs, self.saved_outputs
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Gradients of the inputs, in public ops.

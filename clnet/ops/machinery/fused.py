@@ -51,11 +51,9 @@ class Fused(Function):
         return tuple(range(self.changed))
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
-        """Abstract outputs."""
         return tuple(Array.abstract(self.shape, d, inputs[0].device) for d in self.dtypes)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         written = (*inputs[: self.changed], *outputs)
         return launch_pointwise(
             target, written, inputs, self.exprs, scalars=self.scalars, compute=self.compute
@@ -84,11 +82,6 @@ class UpdateMany(Function):
     operands: int
 
     @property
-    def name(self) -> str:
-        """The update's name."""
-        return self.op_name
-
-    @property
     def mutates(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride] - it depends on the settings
         """The first arrays of each group."""
         starts = range(0, self.groups * self.operands, self.operands)
@@ -99,7 +92,6 @@ class UpdateMany(Function):
         return ()
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         end = self.groups * self.operands
         segments = [inputs[at : at + self.operands] for at in range(0, end, self.operands)]
         return pointwise_many(

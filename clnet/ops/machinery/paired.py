@@ -40,11 +40,6 @@ class Paired(Function):
     dtypes: tuple[DType, ...]
     takes_complex = True
 
-    @property
-    def name(self) -> str:
-        """The public op it belongs to."""
-        return self.op_name
-
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """Dense outputs of the broadcast shape."""
         shape = broadcast_shapes(self.op_name, *[x.shape for x in inputs])
@@ -52,7 +47,6 @@ class Paired(Function):
         return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         written, read = ([p for x in xs for p in x.parts] for xs in (outputs, inputs))
         return launch_pointwise(
             target, written, read, self.exprs, scalars=self.scalars, compute=self.compute

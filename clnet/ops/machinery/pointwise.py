@@ -60,11 +60,6 @@ class Pointwise(Function):
     gradient: Callable[..., Any] | None = None
     elementwise = True
 
-    @property
-    def name(self) -> str:
-        """The public op it belongs to."""
-        return self.op_name
-
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """Abstract outputs of the broadcast shape."""
         shape = broadcast_shapes(self.op_name, *[x.shape for x in inputs])
@@ -72,7 +67,6 @@ class Pointwise(Function):
         return tuple([Array.abstract(shape, dtype, device) for dtype in self.dtypes])
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return launch_pointwise(
             target, outputs, inputs, self.exprs, scalars=self.scalars, compute=self.compute
         )
@@ -110,7 +104,6 @@ class Overwrite(Function):
 
     @property
     def name(self) -> str:
-        """The public op it belongs to."""
         return self.function.op_name
 
     def infer(self, out: Array, *inputs: Array) -> tuple[Array, ...]:

@@ -76,11 +76,7 @@ class BlockedConv2d(Function):
     form: BlockedForm
     added: bool = False
     activation: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "conv2d"
+    op_name = "conv2d"
 
     @property
     def adds(self) -> bool:
@@ -111,11 +107,7 @@ class BlockedConvInputGrad(Function):
 
     geometry: ConvGeometry
     form: BlockedForm
-
-    @property
-    def name(self) -> str:
-        """The gradient of the public op."""
-        return "conv2d_input_grad"
+    op_name = "conv2d_input_grad"
 
     def infer(self, gy: Array, packed: Array) -> tuple[Array, ...]:
         """``(n, ic / block, h, w, block)``."""
@@ -139,11 +131,7 @@ class BlockedConvWeightGrad(Function):
 
     geometry: ConvGeometry
     form: BlockedForm
-
-    @property
-    def name(self) -> str:
-        """The gradient of the public op."""
-        return "conv2d_weight_grad"
+    op_name = "conv2d_weight_grad"
 
     def infer(self, gy: Array, x: Array) -> tuple[Array, ...]:
         """``(oc, ic, kh, kw)``."""

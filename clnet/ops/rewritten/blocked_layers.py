@@ -35,7 +35,6 @@ class Reorder(Function):
         return (Array.abstract(shape, x.dtype, x.device),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return reorder(outputs[0], inputs[0])
 
 
@@ -43,11 +42,7 @@ class BlockedMoments(Function):
     """Mean, ``1 / sqrt(variance + eps)`` and unbiased variance of each channel."""
 
     eps: float
-
-    @property
-    def name(self) -> str:
-        """Of the op it is a part of."""
-        return "batch_norm"
+    op_name = "batch_norm"
 
     def infer(self, x: Array) -> Arrays:
         """Three values for each channel."""
@@ -75,11 +70,6 @@ class BlockedSums(Function):
     scalars: tuple[float | HostScalar, ...] = ()
     made: int = 0
 
-    @property
-    def name(self) -> str:
-        """Of the op it is a part of."""
-        return self.op_name
-
     def infer(self, *inputs: Array) -> Arrays:
         """Blocked arrays, then a value for each channel and sum."""
         x = next(a for a in inputs if a.ndim == 5)
@@ -99,11 +89,7 @@ class BlockedMaxPool(Function):
     window: Window
     size: tuple[int, int]
     indexed: bool
-
-    @property
-    def name(self) -> str:
-        """The public op."""
-        return "max_pool2d"
+    op_name = "max_pool2d"
 
     def infer(self, x: Array) -> Arrays:
         """Maxima, and positions within planes."""
@@ -113,7 +99,6 @@ class BlockedMaxPool(Function):
         return tuple(Array.abstract(shape, dtype, x.device) for dtype in dtypes)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         index = outputs[1] if self.indexed else None
         return pool.blocked_max_pool(outputs[0], inputs[0], window=self.window, index=index)
 
@@ -123,18 +108,13 @@ class BlockedMaxPoolBackward(Function):
 
     window: Window
     size: tuple[int, int]
-
-    @property
-    def name(self) -> str:
-        """The public op's, and that it is its gradient."""
-        return "max_pool_backward"
+    op_name = "max_pool_backward"
 
     def infer(self, gy: Array, index: Array) -> Arrays:
         """Planes of ``size``."""
         return (_sized(gy, self.size),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return pool.blocked_max_pool_gradient(outputs[0], *inputs, window=self.window)
 
 
@@ -146,7 +126,6 @@ class BlockedAvgPool(Function):
 
     @property
     def name(self) -> str:
-        """The public op."""
         return "adaptive_avg_pool2d" if self.means.window is None else "avg_pool2d"
 
     def infer(self, x: Array) -> Arrays:
@@ -154,7 +133,6 @@ class BlockedAvgPool(Function):
         return (_sized(x, self.size),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         return pool.blocked_avg_pool(outputs[0], inputs[0], means=self.means)
 
 
@@ -163,18 +141,13 @@ class BlockedAvgPoolBackward(Function):
 
     means: Means
     size: tuple[int, int]
-
-    @property
-    def name(self) -> str:
-        """The public op's, and that it is its gradient."""
-        return "avg_pool_backward"
+    op_name = "avg_pool_backward"
 
     def infer(self, gy: Array) -> Arrays:
         """Planes of ``size``."""
         return (_sized(gy, self.size),)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """One launch."""
         how = (target, outputs[0], inputs[0])
         return pool.blocked_avg_pool_gradient(*how, means=self.means)
 

@@ -49,7 +49,6 @@ class Finished(Function):
         return tuple(range(self.changed))
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
-        """Abstract outputs."""
         return tuple(Array.abstract(s, self.dtype, inputs[0].device) for s in self.shapes)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
