@@ -309,7 +309,7 @@ class MultivariateNormal(Distribution):
         "scale_tril": constraint.lower_cholesky,
     }
     has_rsample = True
-    _support = constraint.real_vector
+    support = constraint.real_vector
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class _Located(Distribution):
         "scale": constraint.positive,
     }
     has_rsample = True
-    _support = constraint.real
+    support = constraint.real
 
     def __init__(
         self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None
@@ -275,7 +275,7 @@ class Exponential(Distribution):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.positive}
     has_rsample = True
-    _support = constraint.nonnegative
+    support = constraint.nonnegative
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast(rate)
@@ -329,7 +329,7 @@ class HalfNormal(Distribution):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": constraint.positive}
     has_rsample = True
-    _support = constraint.nonnegative
+    support = constraint.nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast(scale)

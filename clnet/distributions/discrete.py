@@ -88,7 +88,7 @@ class Bernoulli(Binary):
     """
 
     has_enumerate_support = True
-    _support = constraint.boolean
+    support = constraint.boolean
 
     @property
     def mean(self) -> Tensor:
@@ -135,7 +135,7 @@ class Geometric(Binary):
         validate_args: as for :class:`Distribution`.
     """
 
-    _support = constraint.nonnegative_integer
+    support = constraint.nonnegative_integer
 
     def __init__(
         self,
@@ -255,7 +255,7 @@ class Poisson(Distribution):
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"rate": constraint.nonnegative}
-    _support = constraint.nonnegative_integer
+    support = constraint.nonnegative_integer
 
     def __init__(self, rate: Tensor | float, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast(rate)
@@ -423,11 +423,14 @@ class Categorical(Distribution):
 class OneHotCategorical(Categorical):
     """As :class:`Categorical`, whose values are vectors of one 1 among zeros."""
 
-    _support = constraint.one_hot
-
     def _place(self, validate_args: bool | None) -> None:
         shape = self.probs.shape
         Distribution.__init__(self, shape[:-1], shape[-1:], validate_args=validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """Vectors of one 1."""
+        return constraint.one_hot
 
     @property
     def mean(self) -> Tensor:

@@ -41,6 +41,10 @@ def summed(x: Tensor, axes: int) -> Tensor:
     return x if axes == 0 else x.sum(tuple(range(-axes, 0)))
 
 
+def _no_support(self: Distribution) -> Constraint:
+    raise NotImplementedError(f"{type(self).__name__}.support")
+
+
 class Distribution:
     """Random values of a kind, a batch of them at once.
 
@@ -58,7 +62,8 @@ class Distribution:
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {}
-    _support: ClassVar[Constraint | None] = None
+    support: Any = property(_no_support)
+    """The values it gives: a constraint, or a property where parameters change them."""
     has_rsample = False
     has_enumerate_support = False
     _validate_args = True
@@ -130,13 +135,6 @@ class Distribution:
     def event_shape(self) -> Size:
         """The shape of one value."""
         return self._event_shape
-
-    @property
-    def support(self) -> Constraint:
-        """The values it gives; a subclass names those that no parameter changes in ``_support``."""
-        if self._support is None:
-            raise NotImplementedError(f"{type(self).__name__}.support")
-        return self._support
 
     @property
     def mean(self) -> Tensor:

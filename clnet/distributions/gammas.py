@@ -73,7 +73,7 @@ class Gamma(Distribution):
         "rate": constraint.positive,
     }
     has_rsample = True
-    _support = constraint.nonnegative
+    support = constraint.nonnegative
 
     def __init__(
         self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
@@ -147,7 +147,7 @@ class Beta(Distribution):
         "concentration0": constraint.positive,
     }
     has_rsample = True
-    _support = constraint.unit_interval
+    support = constraint.unit_interval
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Dirichlet(Distribution):
         "concentration": constraint.independent(constraint.positive, 1)
     }
     has_rsample = True
-    _support = constraint.simplex
+    support = constraint.simplex
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.ndim == 0:
@@ -259,7 +259,7 @@ class StudentT(Distribution):
         "scale": constraint.positive,
     }
     has_rsample = True
-    _support = constraint.real
+    support = constraint.real
 
     def __init__(
         self,

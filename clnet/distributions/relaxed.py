@@ -42,7 +42,7 @@ class NegativeBinomial(Binary):
         "probs": constraint.half_open_interval(0.0, 1.0),
         "logits": constraint.real,
     }
-    _support = constraint.nonnegative_integer
+    support = constraint.nonnegative_integer
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class LogitRelaxedBernoulli(Bernoulli):
 
     has_rsample = True
     has_enumerate_support = False
-    _support = constraint.real
+    support = constraint.real
 
     def __init__(
         self,
@@ -145,7 +145,6 @@ class ExpRelaxedCategorical(Categorical):
 
     has_rsample = True
     has_enumerate_support = False
-    _support = constraint.real_vector
 
     def __init__(
         self,
@@ -156,6 +155,11 @@ class ExpRelaxedCategorical(Categorical):
     ) -> None:
         self.temperature = temperature
         super().__init__(probs, logits, validate_args)
+
+    @property
+    def support(self) -> Constraint:
+        """All vectors."""
+        return constraint.real_vector
 
     def _place(self, validate_args: bool | None) -> None:
         shape = self.probs.shape
@@ -292,7 +296,7 @@ class VonMises(Distribution):
         "loc": constraint.real,
         "concentration": constraint.positive,
     }
-    _support = constraint.real
+    support = constraint.real
 
     def __init__(
         self, loc: Tensor | float, concentration: Tensor | float, validate_args: bool | None = None
@@ -361,7 +365,7 @@ class LowRankMultivariateNormal(Distribution):
         "cov_diag": constraint.independent(constraint.positive, 1),
     }
     has_rsample = True
-    _support = constraint.real_vector
+    support = constraint.real_vector
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class HalfCauchy(_Inverted):
     """
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"scale": _POSITIVE}
-    _support = constraint.nonnegative
+    support = constraint.nonnegative
 
     def __init__(self, scale: Tensor | float, validate_args: bool | None = None) -> None:
         (self.scale,) = broadcast(scale)
@@ -154,7 +154,7 @@ class Weibull(_Inverted):
         "scale": _POSITIVE,
         "concentration": _POSITIVE,
     }
-    _support = constraint.positive
+    support = constraint.positive
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class Kumaraswamy(_Inverted):
         "concentration1": _POSITIVE,
         "concentration0": _POSITIVE,
     }
-    _support = constraint.unit_interval
+    support = constraint.unit_interval
 
     def __init__(
         self,
@@ -350,7 +350,7 @@ class InverseGamma(Distribution):
         "rate": _POSITIVE,
     }
     has_rsample = True
-    _support = constraint.positive
+    support = constraint.positive
 
     def __init__(
         self, concentration: Tensor | float, rate: Tensor | float, validate_args: bool | None = None
@@ -409,7 +409,7 @@ class FisherSnedecor(Distribution):
 
     arg_constraints: ClassVar[dict[str, Constraint]] = {"df1": _POSITIVE, "df2": _POSITIVE}
     has_rsample = True
-    _support = constraint.positive
+    support = constraint.positive
 
     def __init__(
         self, df1: Tensor | float, df2: Tensor | float, validate_args: bool | None = None

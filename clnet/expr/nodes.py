@@ -239,7 +239,7 @@ class Input(Expr):
     __slots__ = ("index",)
     index: int
 
-    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: D102, FBT001, FBT002 - documented by the class; a value
+    def __new__(cls, index: int, boolean: bool = False) -> Input:  # noqa: FBT001, FBT002 - documented by the class; a value
         return _interned(
             cls, (index, boolean), identity=(index, boolean), index=index, boolean=boolean
         )
@@ -255,7 +255,7 @@ class Scalar(Expr):
     __slots__ = ("index",)
     index: int
 
-    def __new__(cls, index: int) -> Scalar:  # noqa: D102 - documented by the class
+    def __new__(cls, index: int) -> Scalar:
         return _interned(cls, (index,), identity=index, index=index, boolean=False)
 
 
@@ -273,7 +273,7 @@ class Const(Expr):
     __slots__ = ("value",)
     value: bool | int | float
 
-    def __new__(cls, value: bool | float) -> Const:  # noqa: D102, FBT001 - documented by the class; a value, no switch
+    def __new__(cls, value: bool | float) -> Const:  # noqa: FBT001 - documented by the class; a value, no switch
         if not isinstance(value, (bool, int, float)):
             raise DtypeError(
                 "expr", "a constant is a bool, an int or a float", type=type(value).__name__
@@ -302,7 +302,7 @@ class Call(Expr):
     __slots__ = ("primitive",)
     primitive: Primitive
 
-    def __new__(cls, primitive: str, *args: Expr) -> Call:  # noqa: D102 - documented by the class
+    def __new__(cls, primitive: str, *args: Expr) -> Call:
         entry = PRIMITIVES[primitive]
         if tuple(a.boolean for a in args) != entry.takes:
             raise DtypeError(primitive, "its arguments do not match its signature", args=args)

@@ -43,71 +43,31 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """As :class:`Dropout`, but whole channels of rows ``(n, c, l)``.
-
-    Args:
-        p: in ``[0, 1]``.
-        inplace: whether to overwrite the input, and give it back.
-
-    Raises:
-        ArgumentError: if ``p`` is no probability.
-    """
+    """As :class:`Dropout`, but whole channels of rows ``(n, c, l)``."""
 
     op = ops.dropout1d
 
 
 class Dropout2d(_Dropout):
-    """As :class:`Dropout`, but whole channels of images ``(n, c, h, w)``.
-
-    Args:
-        p: in ``[0, 1]``.
-        inplace: whether to overwrite the input, and give it back.
-
-    Raises:
-        ArgumentError: if ``p`` is no probability.
-    """
+    """As :class:`Dropout`, but whole channels of images ``(n, c, h, w)``."""
 
     op = ops.dropout2d
 
 
 class Dropout3d(_Dropout):
-    """As :class:`Dropout`, but whole channels of volumes ``(n, c, d, h, w)``.
-
-    Args:
-        p: in ``[0, 1]``.
-        inplace: whether to overwrite the input, and give it back.
-
-    Raises:
-        ArgumentError: if ``p`` is no probability.
-    """
+    """As :class:`Dropout`, but whole channels of volumes ``(n, c, d, h, w)``."""
 
     op = ops.dropout3d
 
 
 class AlphaDropout(_Dropout):
-    """Dropout to the floor of :class:`SELU`, such that mean 0 and variance 1 stay.
-
-    Args:
-        p: in ``[0, 1]``.
-        inplace: whether to overwrite the input, and give it back.
-
-    Raises:
-        ArgumentError: if ``p`` is no probability.
-    """
+    """Dropout to the floor of :class:`SELU`, such that mean 0 and variance 1 stay."""
 
     op = ops.alpha_dropout
 
 
 class FeatureAlphaDropout(_Dropout):
-    """As :class:`AlphaDropout`, but whole channels of ``(n, c, ...)``.
-
-    Args:
-        p: in ``[0, 1]``.
-        inplace: whether to overwrite the input, and give it back.
-
-    Raises:
-        ArgumentError: if ``p`` is no probability.
-    """
+    """As :class:`AlphaDropout`, but whole channels of ``(n, c, ...)``."""
 
     op = ops.feature_alpha_dropout
 

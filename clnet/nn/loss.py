@@ -148,7 +148,6 @@ class SmoothL1Loss(Loss):
     """``d**2 / (2 beta)`` where ``d = |x - target|`` is below ``beta``, else ``d - beta / 2``.
 
     Args:
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         beta: where the square ends, 0 or more.
     """
 
@@ -161,7 +160,6 @@ class HuberLoss(Loss):
     """``d**2 / 2`` where ``d = |x - target|`` is below ``delta``, else ``delta (d - delta / 2)``.
 
     Args:
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         delta: where the square ends, above 0.
     """
 
@@ -175,7 +173,6 @@ class BCELoss(Loss):
 
     Args:
         weight: of the elements, broadcast, or None.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
     """
 
     op = ops.binary_cross_entropy
@@ -187,7 +184,6 @@ class BCEWithLogitsLoss(Loss):
 
     Args:
         weight: of the elements, broadcast, or None.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         pos_weight: of the targets that are 1, broadcast, or None.
     """
 

@@ -49,9 +49,6 @@ class KLDivLoss(Loss):
     Args:
         log_target: whether targets are logarithms too.
         reduction: ``"batchmean"``, ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.kl_div
@@ -67,10 +64,6 @@ class PoissonNLLLoss(Loss):
         log_input: whether ``x`` holds logarithms of rates.
         full: add Stirling's approximation of ``log(target!)``.
         eps: keeps the logarithm of rates finite.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.poisson_nll_loss
@@ -86,10 +79,6 @@ class GaussianNLLLoss(Loss):
     Args:
         full: add ``log(2 pi) / 2``.
         eps: smaller variances count as this.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.gaussian_nll_loss
@@ -107,10 +96,6 @@ class HingeEmbeddingLoss(Loss):
 
     Args:
         margin: distance from which unlike pairs cost nothing.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.hinge_embedding_loss
@@ -122,10 +107,6 @@ class MarginRankingLoss(_PairLoss):
 
     Args:
         margin: difference from which a right order costs nothing.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.margin_ranking_loss
@@ -133,14 +114,7 @@ class MarginRankingLoss(_PairLoss):
 
 
 class SoftMarginLoss(Loss):
-    """``log(1 + exp(-target * x))`` with ``target`` 1 or -1.
-
-    Args:
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
-    """
+    """``log(1 + exp(-target * x))`` with ``target`` 1 or -1."""
 
     op = ops.soft_margin_loss
 
@@ -150,10 +124,6 @@ class CosineEmbeddingLoss(_PairLoss):
 
     Args:
         margin: cosine up to which unlike pairs cost nothing.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.cosine_embedding_loss
@@ -168,10 +138,6 @@ class TripletMarginLoss(_TripletLoss):
         p: of the norm that is the distance.
         eps: added to every difference.
         swap: take the distance of positive and negative where it is less.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.triplet_margin_loss
@@ -188,10 +154,6 @@ class MultiMarginLoss(Loss):
         p: 1 or 2.
         margin: by how much the right score exceeds the others.
         weight: of each class, or None.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.multi_margin_loss
@@ -201,14 +163,7 @@ class MultiMarginLoss(Loss):
 
 
 class MultiLabelMarginLoss(Loss):
-    """The sum over labels and other classes of ``max(0, 1 - x[label] + x[other]) / classes``.
-
-    Args:
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
-    """
+    """The sum over labels and other classes of ``max(0, 1 - x[label] + x[other]) / classes``."""
 
     op = ops.multilabel_margin_loss
 
@@ -218,10 +173,6 @@ class MultiLabelSoftMarginLoss(Loss):
 
     Args:
         weight: of each class, or None.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.multilabel_soft_margin_loss
@@ -235,10 +186,6 @@ class TripletMarginWithDistanceLoss(_TripletLoss):
         distance_function: of two tensors, or None for the Euclidean distance.
         margin: above 0.
         swap: take the distance of positive and negative where it is less.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.triplet_margin_with_distance_loss
@@ -253,11 +200,7 @@ class CTCLoss(OpLayer):
 
     Args:
         blank: the class that stands for none.
-        reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         zero_infinity: a target that does not fit into its sequence costs 0 instead of infinity.
-
-    Raises:
-        ArgumentError: if ``reduction`` is none of these.
     """
 
     op = ops.ctc_loss

@@ -119,129 +119,81 @@ class ConstantPad3d(_ConstantPad):
 
 
 class ZeroPad1d(_ZeroPad):
-    """Zeros around rows.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis.
-    """
+    """Zeros around rows."""
 
     axes = 1
 
 
 class ZeroPad2d(_ZeroPad):
-    """Zeros around images.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """Zeros around images."""
 
     axes = 2
 
 
 class ZeroPad3d(_ZeroPad):
-    """Zeros around volumes.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """Zeros around volumes."""
 
     axes = 3
 
 
 class ReflectionPad1d(_Pad):
-    """What lies inside rows, mirrored at the outermost element.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis.
-    """
+    """What lies inside rows, mirrored at the outermost element."""
 
     axes = 1
     mode = "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """What lies inside images, mirrored at the outermost element.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """What lies inside images, mirrored at the outermost element."""
 
     axes = 2
     mode = "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """What lies inside volumes, mirrored at the outermost element.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """What lies inside volumes, mirrored at the outermost element."""
 
     axes = 3
     mode = "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """The outermost elements of rows, repeated.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis.
-    """
+    """The outermost elements of rows, repeated."""
 
     axes = 1
     mode = "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """The outermost elements of images, repeated.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """The outermost elements of images, repeated."""
 
     axes = 2
     mode = "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """The outermost elements of volumes, repeated.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """The outermost elements of volumes, repeated."""
 
     axes = 3
     mode = "replicate"
 
 
 class CircularPad1d(_Pad):
-    """What lies at the other end of rows.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis.
-    """
+    """What lies at the other end of rows."""
 
     axes = 1
     mode = "circular"
 
 
 class CircularPad2d(_Pad):
-    """What lies at the other end of images.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """What lies at the other end of images."""
 
     axes = 2
     mode = "circular"
 
 
 class CircularPad3d(_Pad):
-    """What lies at the other end of volumes.
-
-    Args:
-        padding: an int, or ``(before, after)`` of the last axis, then of the one before it.
-    """
+    """What lies at the other end of volumes."""
 
     axes = 3
     mode = "circular"
