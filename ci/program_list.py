@@ -283,7 +283,7 @@ _MODELS = [
     called("models", "torch_geometric.nn", "GCNConv", (5, 4), ("int", 5, 2, 9), **_GRAPH),
     called("models", "torch_geometric.nn", "SAGEConv", (5, 4), ("int", 5, 2, 9), **_GRAPH),
     called("models", "torch_geometric.nn", "GATConv", (5, 4), ("int", 5, 2, 9), **_GRAPH),
-    called("models", "monai.networks.nets", "BasicUNet", (1, 1, 32, 32), **_MONAI),
+    called("models", "monai.networks.nets", "BasicUNet", (1, 1, 32, 32), **_MONAI, double=True),
 ]
 _PAIRS = ((6, 8), ("int", 3, 6))
 _LOSSES = [
