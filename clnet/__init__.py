@@ -165,10 +165,11 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{n: (n, None) for n in "data distributions fft func io sparse special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx version".split()},
-    **{n: (f"compat.{n}", None) for n in ("profiler", "serialization")},
+    **{n: (f"compat.{n}", None) for n in ("futures", "profiler", "serialization")},
     **{n: ("compat.quantization", n) for n in ("ao", "quantization")},
     **dict.fromkeys(("_dynamo", "compiler"), ("compat.dynamo", None)),
     "_C": ("compat.inner", None),
+    "_tensor_str": ("compat.tensor_text", None),
     "__config__": ("compat.config", None),
     "_custom_ops": ("compat.library", None),
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 from .autodiff import custom as function  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .autodiff import functional as functional
 from .autodiff import variable as variable
@@ -23,3 +26,10 @@ from .autodiff.variable import set_detect_anomaly as set_detect_anomaly
 from .tensor import Tensor as Tensor
 
 __path__: list[str] = []  # ``import clnet.autograd.function`` is found
+
+
+def __getattr__(name: str) -> _Any:
+    """``autograd.profiler``, imported when a program asks for it."""
+    if name != "profiler":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, _import_module(".compat.profiler", "clnet"))

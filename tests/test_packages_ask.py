@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, ClnetError, GradientError
+from clnet.errors import ArgumentError, ClnetError, DeviceError, GradientError
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
@@ -189,3 +189,43 @@ def test_weights_of_recurrent_layers_stay_as_they_are():
 def test_there_is_no_cuda_in_the_version():
     assert (clnet.version.cuda, clnet.version.hip) == (None, None)
     assert clnet.version.__version__ == clnet.__version__
+
+
+def test_parts_of_a_text_are_joined_by_packages():
+    text = importlib.import_module("clnet._tensor_str")
+    x = clnet.tensor([[1.0, 2.5]], requires_grad=True)
+    contents = text._tensor_str(x, 7)
+    assert contents == "[[1.0000, 2.5000]]"
+    assert text._str_intern(x) == repr(x)
+    assert (
+        text._add_suffixes("Index(" + contents, ["size=3"], 6, False)
+        == f"Index({contents}, size=3)"
+    )
+    assert text._add_suffixes("a(1", ["b", "c"], 2, True) == "a(1,\n  b,\n  c)"
+    assert text.PRINT_OPTS.precision == 4
+
+
+def test_futures_wait_for_what_is_set():
+    futures = importlib.import_module("clnet.futures")
+    first, second = futures.Future(), futures.Future(devices=["cpu"])
+    both, twice = futures.collect_all([first, second]), first.then(lambda f: f.value() * 2)
+    failed = first.then(lambda f: f.value() / 0)
+    first.set_result(3)
+    assert not both.done()
+    second.set_result(4)
+    assert twice.wait() == 6
+    assert futures.wait_all(both.wait()) == [3, 4]
+    assert futures.collect_all([]).wait() == []
+    with pytest.raises(ZeroDivisionError):
+        failed.wait()
+
+
+def test_what_graph_packages_import_is_there():
+    loader = importlib.import_module("clnet.utils.data.dataloader")
+    assert issubclass(loader._MultiProcessingDataLoaderIter, loader._BaseDataLoaderIter)
+    rpc = importlib.import_module("clnet.distributed.rpc")
+    assert not rpc.is_available()
+    with pytest.raises(DeviceError, match=r"rpc.init_rpc: there is no group of processes"):
+        rpc.init_rpc("worker")
+    profiler = importlib.import_module("clnet.autograd.profiler")
+    assert profiler.EventList([1]) == [1]

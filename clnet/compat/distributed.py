@@ -69,5 +69,10 @@ globals().update({name: _refused(name) for name in REFUSED})
 tensor = ModuleType("clnet.distributed.tensor", "Tensors on several devices: there are none.")
 tensor.DTensor = DTensor  # pyright: ignore[reportAttributeAccessIssue] - a module made here
 _tensor = tensor
+rpc = ModuleType("clnet.distributed.rpc", "Calls in other processes: there are none.")
+rpc.__dict__.update(
+    {name: _refused(f"rpc.{name}") for name in ("init_rpc", "remote", "rpc_async", "rpc_sync")},
+    is_available=is_available,
+)
 nn = ModuleType("clnet.distributed.nn", "Exchanges with gradients: there is no group of processes.")
 nn.__dict__.update({name: globals()[name] for name in ("all_gather", "all_reduce", "reduce")})

@@ -12,7 +12,18 @@ from ..errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule"]
+__all__ = [
+    "EventList",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "profile",
+    "record_function",
+    "schedule",
+]
+
+
+class EventList(list[Any]):
+    """What PyTorch's profiler returns; clnet's returns a table of its own."""
 
 
 class ProfilerActivity(Enum):

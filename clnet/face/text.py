@@ -18,7 +18,7 @@ _UNSAID = (float32, int64, bool_, complex64)
 """Dtypes that the numbers show."""
 
 
-class _Options:
+class PrintOptions:
     """What ``set_printoptions`` set."""
 
     precision = 4
@@ -58,9 +58,9 @@ def set_printoptions(
     given |= {"linewidth": linewidth, "sci_mode": sci_mode}
     chosen = _PROFILES.get(profile or "", {})
     for name, value in {**chosen, **{k: v for k, v in given.items() if v is not None}}.items():
-        setattr(_Options, name, value)
+        setattr(PrintOptions, name, value)
     if sci_mode is None:
-        _Options.sci_mode = None
+        PrintOptions.sci_mode = None
 
 
 def _element(host: np.ndarray) -> Any:
@@ -69,11 +69,11 @@ def _element(host: np.ndarray) -> Any:
         return None
     finite = host[np.isfinite(host)].astype(np.float64)
     apart = finite[finite != 0]
-    digits = _Options.precision
+    digits = PrintOptions.precision
     high, low = (np.abs(apart).max(), np.abs(apart).min()) if apart.size else (0.0, 1.0)
     whole = bool(np.all(finite == np.ceil(finite)))
     wide = high / low > 1000 or high > 10**8 or (not whole and low < 10**-4)
-    if wide if _Options.sci_mode is None else _Options.sci_mode:
+    if wide if PrintOptions.sci_mode is None else PrintOptions.sci_mode:
         return lambda x: f"{x:.{digits}e}" if np.isfinite(x) else str(x)
     if whole:
         return lambda x: f"{x:.0f}." if np.isfinite(x) else str(x)
@@ -96,7 +96,8 @@ def _complex_element(host: Any) -> Any:
     return write
 
 
-def _elements(x: Tensor) -> str:
+def elements_of(x: Tensor) -> str:
+    """The numbers in brackets."""
     host = x.array.numpy()
     if host.dtype.kind not in "biufc":  # bfloat16 is none of NumPy's own
         host = host.astype(np.float32)
@@ -109,33 +110,34 @@ def _elements(x: Tensor) -> str:
         finite = [v for v in _shown_part(host).reshape(-1) if np.isfinite(v)]
         width = max((len(write(v)) for v in finite), default=0)
         texts = {"float_kind": lambda v: write(v).rjust(width)}
-    threshold = _Options.threshold
+    threshold = PrintOptions.threshold
     if host.ndim == 0:
         return str(host.item()) if write is None else write(host[()])
     text = np.array2string(
         host,
-        max_line_width=_Options.linewidth,
+        max_line_width=PrintOptions.linewidth,
         separator=", ",
         prefix="tensor(",
         formatter=texts,
         threshold=int(min(threshold, 2**31)),
-        edgeitems=_Options.edgeitems,
+        edgeitems=PrintOptions.edgeitems,
     )
     return text.replace(", ..., ", ",  ..., ")
 
 
 def _shown_part(host: np.ndarray) -> np.ndarray:
     """The elements that are written: all, or those at the ends."""
-    if host.size <= _Options.threshold:
+    if host.size <= PrintOptions.threshold:
         return host
-    n = _Options.edgeitems
+    n = PrintOptions.edgeitems
     for axis, size in enumerate(host.shape):
         if size > 2 * n:
             host = host.take([*range(n), *range(size - n, size)], axis)
     return host
 
 
-def _suffix(x: Tensor, *, device: bool) -> str:
+def suffix_of(x: Tensor, *, device: bool) -> str:
+    """What follows the numbers; ``device``: also the device's name."""
     text = f", device={x.device.name!r}" if device else ""
     if x.numel() == 0 and x.ndim != 1:
         text += f", size={tuple(x.shape)}"
@@ -150,12 +152,12 @@ def _suffix(x: Tensor, *, device: bool) -> str:
 def text_of(x: Tensor) -> str:
     """``tensor([1., 2.])``: elements; device, dtype and tape where they are not the usual ones."""
     default = mode.current().device or open_device()
-    suffix = _suffix(x, device=x.device is not default)
+    suffix = suffix_of(x, device=x.device is not default)
     if x.array.storage.buffer is None:
         return f"tensor(..., size={tuple(x.shape)}{suffix}, abstract)"
     if x.numel() == 0:
         return f"tensor([]{suffix})"
-    return f"tensor({_elements(x)}{suffix})"
+    return f"tensor({elements_of(x)}{suffix})"
 
 
 Tensor.__repr__ = text_of  # pyright: ignore[reportAttributeAccessIssue] - the text of a tensor

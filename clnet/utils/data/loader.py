@@ -22,6 +22,14 @@ T = TypeVar("T", covariant=True)
 _AHEAD = 2  # batches a worker makes ahead, unless prefetch_factor says so
 
 
+class _BaseDataLoaderIter:
+    """What packages ask whether a pass is one of; a pass is a generator here."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):  # pyright: ignore[reportUnusedClass]
+    """The same, of passes whose workers such packages would stop themselves."""
+
+
 class DataLoader(Generic[T]):
     """Batches of a set, each pass over it one epoch.
 

@@ -1,0 +1,36 @@
+"""``torch._tensor_str``: parts of a tensor's text, which packages join to texts of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..face.text import PrintOptions, elements_of, suffix_of
+from ..tensor import Tensor
+
+__all__ = ["PRINT_OPTS"]
+
+PRINT_OPTS = PrintOptions
+
+
+def _tensor_str(self: Tensor, indent: int) -> str:
+    """The elements; ``indent``: columns that stand before each line but the first."""
+    return elements_of(self.detach()).replace("\n" + " " * len("tensor("), "\n" + " " * indent)
+
+
+def _add_suffixes(  # pyright: ignore[reportUnusedFunction] - for packages
+    tensor_str: str,
+    suffixes: Sequence[str],
+    indent: int,
+    force_newline: bool,  # noqa: FBT001 - PyTorch's
+) -> str:
+    """The elements' text with what follows it, and the closing bracket."""
+    between = ",\n" + " " * indent if force_newline else ", "
+    return between.join([tensor_str, *suffixes]) + ")"
+
+
+def _str_intern(  # pyright: ignore[reportUnusedFunction] - for packages
+    inp: Tensor, *, tensor_contents: str | None = None
+) -> str:
+    """The text of a tensor, perhaps with another text for its elements."""
+    contents = _tensor_str(inp, len("tensor(")) if tensor_contents is None else tensor_contents
+    return f"tensor({contents}{suffix_of(inp, device=False)})"
