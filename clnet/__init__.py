@@ -187,6 +187,8 @@ def __getattr__(name: str) -> Any:
         found = _attribute.typed_class(name)
     elif name.startswith("__") and name != "__version__":
         found = None
+    elif name in (absent := _importlib.import_module(".compat.absent_dtypes", __name__)).DTYPES:
+        found = absent.DTYPES[name]
     else:
         process = _importlib.import_module(".compat.process", __name__)
         if name not in process.NAMES:

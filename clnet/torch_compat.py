@@ -38,6 +38,8 @@ class _Torch(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__file__":
             raise AttributeError(name)
+        if name == "torch":  # PyTorch imports itself by name
+            return self
         if name == "ops":  # which are namespaces of operators there
             return library.operators
         try:
@@ -82,6 +84,7 @@ class _Finder(AttributeFinder):
 
 _TORCH = _Torch("torch", "clnet, where a program asks for PyTorch.")
 _TORCH.__path__ = []
+_TORCH.__spec__ = ModuleSpec("torch", None, is_package=True)  # importlib.util.find_spec reads it
 _FINDER = _Finder("torch", lambda: _TORCH)
 
 

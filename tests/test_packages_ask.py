@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, ClnetError, DeviceError, GradientError
+from clnet.errors import ArgumentError, ClnetError, DeviceError, DtypeError, GradientError
 from tests.answers import torch
 
 pytestmark = pytest.mark.device
@@ -229,3 +229,16 @@ def test_what_graph_packages_import_is_there():
         rpc.init_rpc("worker")
     profiler = importlib.import_module("clnet.autograd.profiler")
     assert profiler.EventList([1]) == [1]
+
+
+def test_dtypes_that_no_tensor_has_are_named_and_refused():
+    known = {clnet.float32: 4, clnet.uint16: 2, clnet.float8_e4m3fn: 1}
+    assert known[clnet.uint16] == clnet.uint16.itemsize == 2
+    assert clnet.float8_e4m3fn.is_floating_point
+    assert not isinstance(clnet.uint16, clnet.dtype)
+    with pytest.raises(
+        DtypeError, match=r"^zeros: dtype is a dtype or None; got dtype=AbsentDType"
+    ):
+        clnet.zeros(2, dtype=clnet.uint16)
+    with pytest.raises(DtypeError, match="AbsentDType"):
+        clnet.ones(2).to(clnet.uint32)

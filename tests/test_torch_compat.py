@@ -21,7 +21,8 @@ def test_programs_find_clnet():
 import sys, clnet, clnet.torch_compat
 assert 'torch' not in sys.modules
 clnet.torch_compat.install()
-import torch, importlib.metadata
+import torch, importlib.metadata, importlib.util
+assert importlib.util.find_spec('torch').name == 'torch' and torch.torch is torch
 import torch.nn as nn
 import torch.nn.functional as F
 import torch.backends.cudnn as cudnn

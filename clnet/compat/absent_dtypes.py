@@ -1,0 +1,42 @@
+"""Dtypes of PyTorch's that clnet has not, by name: programs list them in tables and compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DTYPES", "AbsentDType"]
+
+
+@dataclass(frozen=True, repr=False)
+class AbsentDType:
+    """A dtype that no tensor has; where one is asked for it is refused as no dtype.
+
+    Attributes:
+        name: PyTorch's.
+        itemsize: of an element, in bytes.
+        is_floating_point: whether it would hold fractions.
+        is_complex: whether it would hold complex numbers.
+    """
+
+    name: str
+    itemsize: int
+    is_floating_point: bool = False
+    is_complex: bool = False
+
+    def __repr__(self) -> str:
+        return f"clnet.{self.name}"
+
+
+_EIGHT = ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+DTYPES = {
+    dtype.name: dtype
+    for dtype in (
+        *(AbsentDType(f"uint{8 * size}", size) for size in (2, 4, 8)),
+        *(AbsentDType(f"float8_{layout}", 1, is_floating_point=True) for layout in _EIGHT),
+        AbsentDType("float4_e2m1fn_x2", 1, is_floating_point=True),
+        AbsentDType("complex32", 4, is_complex=True),
+        *(AbsentDType(name, 1) for name in ("qint8", "quint8", "quint4x2", "quint2x4")),
+        AbsentDType("qint32", 4),
+    )
+}
+"""All of them, by name."""
