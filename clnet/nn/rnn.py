@@ -51,14 +51,14 @@ class _Recurrent(Module):
         self,
         input_size: int,
         hidden_size: int,
-        num_layers: int,
-        bias: bool,
-        batch_first: bool,
-        dropout: float,
-        bidirectional: bool,
-        proj_size: int,
-        device: Any,
-        dtype: DType,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType = float32,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -87,18 +87,25 @@ class _Recurrent(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        rows, given = self.gates * hidden_size, proj_size or hidden_size
         for layer, suffix in self._places():
-            below = input_size if layer == 0 else given * self._directions
-            shapes = {"weight_ih": (rows, below), "weight_hh": (rows, given)}
-            if bias:
-                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
-            if proj_size:
-                shapes |= {"weight_hr": (proj_size, hidden_size)}
-            for kind, shape in shapes.items():
+            for kind, shape in self._shapes(layer).items():
                 made = Parameter(empty(shape, device=device, dtype=dtype))
                 self.register_parameter(kind + suffix, made)
         self.reset_parameters()
+
+    def _shapes(self, layer: int) -> dict[str, tuple[int, ...]]:
+        """Of the parameters of one direction of a layer."""
+        rows, given = self.gates * self.hidden_size, self.proj_size or self.hidden_size
+        below = self.input_size if layer == 0 else given * self._directions
+        shapes: dict[str, tuple[int, ...]] = {
+            "weight_ih": (rows, below),
+            "weight_hh": (rows, given),
+        }
+        if self.bias:
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        if self.proj_size:
+            shapes |= {"weight_hr": (self.proj_size, self.hidden_size)}
+        return shapes
 
     @property
     def _directions(self) -> int:
@@ -306,6 +313,23 @@ class _OneState(_Recurrent):
 
     states = 1
 
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Any = None,
+        dtype: DType = float32,
+    ) -> None:
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
+            device, dtype,
+        )  # fmt: skip
+
     def forward(self, x: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:
         """Outputs of all steps, and the last states, ``(layers * directions, n, hidden_size)``.
 
@@ -318,24 +342,8 @@ class _OneState(_Recurrent):
 class RNN(_OneState):
     """``h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`` over a sequence, in layers.
 
-    Args:
-        input_size: features of a step.
-        hidden_size: features of the state.
-        num_layers: how many, each reading the one below.
-        nonlinearity: ``"tanh"`` or ``"relu"``.
-        bias: whether there are biases.
-        batch_first: sequences are ``(n, steps, features)`` instead of ``(steps, n, features)``.
-        dropout: of the outputs of all layers but the last.
-        bidirectional: read in both directions; outputs are joined.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
-
-    Attributes:
-        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: the first layer's; ``_reverse`` follows
-            for the other direction.
-
-    Raises:
-        ArgumentError: if a setting is out of range.
+    Arguments and parameters as :class:`LSTM`'s, but that there is no ``proj_size``, and behind
+    ``num_layers`` comes ``nonlinearity``, ``"tanh"`` or ``"relu"``.
     """
 
     gates = 1
@@ -355,8 +363,8 @@ class RNN(_OneState):
     ) -> None:
         _check_nonlinearity("RNN", nonlinearity)
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
-            device, dtype,
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device,
+            dtype,
         )  # fmt: skip
         self.nonlinearity = nonlinearity
 
@@ -391,24 +399,6 @@ class LSTM(_Recurrent):
     states = 2
     cell = Cell.LSTM
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        proj_size: int = 0,
-        device: Any = None,
-        dtype: DType = float32,
-    ) -> None:
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
-            proj_size, device, dtype,
-        )  # fmt: skip
-
     def forward(
         self, x: Any, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Any, tuple[Tensor, Tensor]]:
@@ -424,46 +414,14 @@ class LSTM(_Recurrent):
 
 
 class GRU(_OneState):
-    """Gated recurrent units (Cho et al. 2014) over a sequence; arguments as :class:`LSTM`'s.
+    """Gated recurrent units (Cho et al. 2014) over a sequence.
 
-    Args:
-        input_size: features of a step.
-        hidden_size: features of the state.
-        num_layers: how many, each reading the one below.
-        bias: whether there are biases.
-        batch_first: sequences are ``(n, steps, features)`` instead of ``(steps, n, features)``.
-        dropout: of the outputs of all layers but the last.
-        bidirectional: read in both directions; outputs are joined.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
-
-    Attributes:
-        weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0: the first layer's, of the reset, update
-            and new gate; ``_reverse`` follows for the other direction.
-
-    Raises:
-        ArgumentError: if a setting is out of range.
+    Arguments as :class:`LSTM`'s, without ``proj_size``; so are the parameters, of the reset, update
+    and new gate.
     """
 
     gates = 3
     cell = Cell.GRU
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        device: Any = None,
-        dtype: DType = float32,
-    ) -> None:
-        super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
-            device, dtype,
-        )  # fmt: skip
 
     def _step(self, x: Tensor, h: Tensor, states: States) -> States:
         return (gru_gates(x, h, states[0]),)
@@ -513,15 +471,7 @@ class _Cell(Module):
 
 
 class RNNCell(_Cell):
-    """One step of :class:`RNN`.
-
-    Args:
-        input_size: features of ``x``.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        nonlinearity: ``"tanh"`` or ``"relu"``.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
+    """One step of :class:`RNN`, whose ``nonlinearity`` is ``"tanh"`` or ``"relu"``.
 
     Raises:
         ArgumentError: if ``nonlinearity`` is neither.
@@ -573,15 +523,7 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
-    """One step of :class:`GRU`.
-
-    Args:
-        input_size: features of ``x``.
-        hidden_size: features of the state.
-        bias: whether there are biases.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
-    """
+    """One step of :class:`GRU`; arguments as :class:`LSTMCell`'s."""
 
     gates = 3
 

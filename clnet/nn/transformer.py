@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from ..creation import empty, ones
@@ -247,98 +247,14 @@ class MultiheadAttention(Module):
         return dropped @ v, dropped
 
 
-class TransformerEncoderLayer(Module):
-    """Self-attention and two dense layers, each with a residual and a norm.
+class _Layer(Module):
+    """What encoder and decoder layers share: branches, each with a residual and a norm.
 
-    Args:
-        d_model: features.
-        nhead: heads, which divide ``d_model``.
-        dim_feedforward: features between the dense layers.
-        dropout: of the weights, between the dense layers, and of each branch.
-        activation: ``"relu"``, ``"gelu"`` or a function.
-        layer_norm_eps: of the norms.
-        batch_first: sequences are ``(n, length, features)``.
-        norm_first: norms stand before their branch instead of behind the sum.
-        bias: whether dense layers and norms have biases.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
-
-    Raises:
-        ArgumentError: if a setting is no good.
+    Attributes:
+        reads_memory: whether there is a branch that attends to an encoder's results.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: DType = float32,
-    ) -> None:
-        super().__init__()
-        like: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, batch_first=batch_first, **like
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, **like)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, **like)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **like)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **like)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.activation = _activation("TransformerEncoderLayer", activation)
-
-    def forward(
-        self,
-        src: Tensor,
-        src_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """The shape of ``src``; masks as :class:`MultiheadAttention`'s."""
-        masks = (src_mask, src_key_padding_mask)
-        x = src
-        if self.norm_first:
-            x = x + self._attend(self.norm1(x), *masks)
-            return x + self._dense(self.norm2(x))
-        x = self.norm1(x + self._attend(x, *masks))
-        return self.norm2(x + self._dense(x))
-
-    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
-        y, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)
-        return self.dropout1(y)
-
-    def _dense(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-
-class TransformerDecoderLayer(Module):
-    """Self-attention, attention to an encoder's results, and two dense layers.
-
-    Args:
-        d_model: features.
-        nhead: heads, which divide ``d_model``.
-        dim_feedforward: features between the dense layers.
-        dropout: of the weights, between the dense layers, and of each branch.
-        activation: ``"relu"``, ``"gelu"`` or a function.
-        layer_norm_eps: of the norms.
-        batch_first: sequences are ``(n, length, features)``.
-        norm_first: norms stand before their branch instead of behind the sum.
-        bias: whether dense layers and norms have biases.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
-
-    Raises:
-        ArgumentError: if a setting is no good.
-    """
+    reads_memory: ClassVar[bool]
 
     def __init__(
         self,
@@ -358,18 +274,74 @@ class TransformerDecoderLayer(Module):
         like: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         heads: dict[str, Any] = {"batch_first": batch_first, **like}
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, **heads)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, **heads)
+        if self.reads_memory:
+            self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, **heads)
         self.linear1 = Linear(d_model, dim_feedforward, **like)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **like)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, **like)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, **like)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, **like)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _activation("TransformerDecoderLayer", activation)
+        branches = range(1, 4 if self.reads_memory else 3)
+        for k in branches:
+            self.add_module(f"norm{k}", LayerNorm(d_model, eps=layer_norm_eps, **like))
+        for k in branches:
+            self.add_module(f"dropout{k}", Dropout(dropout))
+        self.activation = _activation(type(self).__name__, activation)
+
+    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+        y, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)
+        return self.dropout1(y)
+
+    def _dense(self, x: Tensor) -> Tensor:
+        y = self.linear2(self.dropout(self.activation(self.linear1(x))))
+        return self.dropout3(y) if self.reads_memory else self.dropout2(y)
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and two dense layers, each with a residual and a norm.
+
+    Args:
+        d_model: features.
+        nhead: heads, which divide ``d_model``.
+        dim_feedforward: features between the dense layers.
+        dropout: of the weights, between the dense layers, and of each branch.
+        activation: ``"relu"``, ``"gelu"`` or a function.
+        layer_norm_eps: of the norms.
+        batch_first: sequences are ``(n, length, features)``.
+        norm_first: norms stand before their branch instead of behind the sum.
+        bias: whether dense layers and norms have biases.
+        device: where the parameters are; None: the current device.
+        dtype: of the parameters.
+
+    Raises:
+        ArgumentError: if a setting is no good.
+    """
+
+    reads_memory = False
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """The shape of ``src``; masks as :class:`MultiheadAttention`'s."""
+        masks = (src_mask, src_key_padding_mask)
+        x = src
+        if self.norm_first:
+            x = x + self._attend(self.norm1(x), *masks)
+            return x + self._dense(self.norm2(x))
+        x = self.norm1(x + self._attend(x, *masks))
+        return self.norm2(x + self._dense(x))
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to an encoder's results, and two dense layers.
+
+    Arguments as :class:`TransformerEncoderLayer`'s.
+    """
+
+    reads_memory = True
 
     def forward(
         self,
@@ -394,18 +366,11 @@ class TransformerDecoderLayer(Module):
         x = self.norm2(x + self._look(x, *other))
         return self.norm3(x + self._dense(x))
 
-    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
-        y, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)
-        return self.dropout1(y)
-
     def _look(
         self, x: Tensor, memory: Tensor, mask: Tensor | None, padding: Tensor | None
     ) -> Tensor:
         y, _ = self.multihead_attn(x, memory, memory, padding, need_weights=False, attn_mask=mask)
         return self.dropout2(y)
-
-    def _dense(self, x: Tensor) -> Tensor:
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
 class TransformerEncoder(Module):
@@ -485,22 +450,13 @@ class TransformerDecoder(Module):
 class Transformer(Module):
     """An encoder and a decoder (Vaswani et al. 2017).
 
+    The other arguments are those of :class:`TransformerEncoderLayer`.
+
     Args:
-        d_model: features.
-        nhead: heads, which divide ``d_model``.
         num_encoder_layers: of the encoder.
         num_decoder_layers: of the decoder.
-        dim_feedforward: features between the dense layers.
-        dropout: everywhere in the layers.
-        activation: ``"relu"``, ``"gelu"`` or a function.
         custom_encoder: instead of the encoder built here.
         custom_decoder: instead of the decoder built here.
-        layer_norm_eps: of the norms.
-        batch_first: sequences are ``(n, length, features)``.
-        norm_first: norms stand before their branch instead of behind the sum.
-        bias: whether dense layers and norms have biases.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
 
     Raises:
         ArgumentError: if a setting is no good.

@@ -136,20 +136,7 @@ def conv_input_grad(
 ) -> list[Launch]:
     """``gx``: the gradient that arrives at ``x``; also the transposed convolution of ``gy``.
 
-    Args:
-        target: what the device is like.
-        gx: ``(n, ic, h, w)``, dense.
-        gy: ``(n, oc, oh, ow)``, dense, same dtype.
-        weight: ``(oc, ic / groups, kh, kw)``, dense, same dtype.
-        geometry: the sizes.
-        algorithm: how, or None to let :func:`choose` decide.
-        winograd: whether the choice may be Winograd's transforms.
-
-    Returns:
-        The launches, in order; none if ``gx`` is empty.
-
-    Raises:
-        ArgumentError: if ``algorithm`` is given and does not fit the workspace.
+    ``gx`` is shaped as ``x``, ``gy`` as ``y``; the rest is :func:`conv_forward`'s.
     """
     if gx.size == 0:
         return []
@@ -169,20 +156,7 @@ def conv_weight_grad(
 ) -> list[Launch]:
     """``gw``: the gradient that arrives at ``weight``.
 
-    Args:
-        target: what the device is like.
-        gw: ``(oc, ic / groups, kh, kw)``, dense.
-        gy: ``(n, oc, oh, ow)``, dense, same dtype.
-        x: ``(n, ic, h, w)``, dense, same dtype.
-        geometry: the sizes.
-        algorithm: how, or None to let :func:`choose` decide.
-        winograd: whether the choice may be Winograd's transforms.
-
-    Returns:
-        The launches, in order; none if ``gw`` is empty.
-
-    Raises:
-        ArgumentError: if ``algorithm`` is given and does not fit the workspace.
+    ``gw`` is shaped as ``weight``, ``gy`` as ``y``; the rest is :func:`conv_forward`'s.
     """
     if gw.size == 0:
         return []
@@ -224,12 +198,7 @@ def winograd_obstacle(
 ) -> ConvObstacle | None:
     """What stands against Winograd's transforms of a plain convolution, on a GPU; None: nothing.
 
-    Args:
-        target: what the device is like.
-        geometry: the sizes.
-        direction: what is computed.
-        dtype: of all operands.
-        winograd: whether they may be used.
+    The arguments are those of :func:`choose`.
     """
     if not winograd:
         return ConvObstacle.FORBIDDEN
@@ -246,15 +215,7 @@ def fits(
     dtype: DType,
     algorithm: Algorithm,
 ) -> bool:
-    """Whether an algorithm's scratch memory stays within the target's limit.
-
-    Args:
-        target: what the device is like.
-        geometry: the sizes.
-        direction: what is computed.
-        dtype: of all operands.
-        algorithm: the algorithm.
-    """
+    """Whether an algorithm's scratch memory stays within the target's limit."""
     return _WAYS[algorithm].fits(target, geometry, direction, dtype.itemsize)
 
 

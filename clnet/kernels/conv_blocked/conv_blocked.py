@@ -3,6 +3,10 @@
 Each algorithm is a module with ``obstacle``, ``packed_size``, ``pack``, ``forward`` and
 ``input_grad``, and one with ``weight_obstacle`` and ``weight_grad``, in the table ``_WAYS``. Every
 one of them adds in a fixed order: the same inputs give the same bits.
+
+Arrays are dense and float32: ``x`` and ``gx`` shaped ``form.x_shape(geometry)``, ``y`` and ``gy``
+``form.y_shape(geometry)``, filters ``(oc, ic, kh, kw)``, packed ones ``(packed_size(...),)``, made
+by :func:`pack_filters` for the same direction and form.
 """
 
 from __future__ import annotations
@@ -145,12 +149,7 @@ def considered(
 ) -> Iterator[tuple[BlockedForm, ConvObstacle | None]]:
     """The forms, the fastest first, each with what stands against it; the first free one is taken.
 
-    Args:
-        target: what the device is like.
-        geometry: the sizes.
-        direction: what is computed.
-        winograd: whether Winograd's transforms may be used.
-        packing: whether the filters are packed every time, as where it is measured.
+    The arguments are those of :func:`choose_form`; forms are measured where filters are packed.
     """
     forms = list(_ruled(target, geometry, direction, winograd=winograd, packing=packing))
     if not packing or all(against is not None for _, against in forms):
@@ -226,11 +225,7 @@ def obstacle(
 ) -> ConvObstacle | None:
     """Why a form does not compute a convolution within the target's scratch memory; None: it does.
 
-    Args:
-        target: what the device is like.
-        geometry: the sizes; some blocked form is possible.
-        direction: what is computed.
-        form: how.
+    Some blocked form of the geometry is possible.
     """
     way = _WAYS[form.algorithm]
     if direction is Direction.WEIGHT_GRAD:
@@ -239,13 +234,7 @@ def obstacle(
 
 
 def packed_size(geometry: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
-    """Elements of the packed filters.
-
-    Args:
-        geometry: the sizes.
-        direction: forward or input gradient.
-        form: how it is computed.
-    """
+    """Elements of the packed filters, of the forward pass or the input gradient."""
     return _WAYS[form.algorithm].packed_size(geometry, direction, form)
 
 
@@ -257,19 +246,7 @@ def pack_filters(
     direction: Direction,
     form: BlockedForm,
 ) -> list[Launch]:
-    """Bring filters into the order, or the transform, that a blocked convolution reads.
-
-    Args:
-        target: what the device is like.
-        packed: ``(packed_size(...),)``, dense.
-        weight: ``(oc, ic, kh, kw)``, dense.
-        geometry: the sizes.
-        direction: forward or input gradient.
-        form: how it is computed.
-
-    Returns:
-        The launches.
-    """
+    """Bring filters into the order, or the transform, that a blocked convolution reads."""
     way = _WAYS[form.algorithm]
     return [way.pack(target, packed, weight, geometry, direction, form)]
 
@@ -285,17 +262,7 @@ def blocked_forward(
 ) -> list[Launch]:
     """``y[n, o] = epilogue(sum_c x[n, c] * weight[o, c])``, the cross-correlation.
 
-    Args:
-        target: what the device is like.
-        y: ``form.y_shape(geometry)``, dense float32.
-        x: ``form.x_shape(geometry)``, dense.
-        packed: what :func:`pack_filters` made for this direction and form.
-        geometry: the sizes.
-        form: how it is computed.
-        epilogue: what is made of the sums; nothing is added where the form has a plain ``x``.
-
-    Returns:
-        The launches, in order.
+    Nothing is added to the sums where the form has a plain ``x``.
     """
     return [_WAYS[form.algorithm].forward(target, y, x, packed, geometry, form, epilogue)]
 
@@ -303,38 +270,14 @@ def blocked_forward(
 def blocked_input_grad(
     target: Target, gx: Array, gy: Array, packed: Array, geometry: ConvGeometry, form: BlockedForm
 ) -> list[Launch]:
-    """``gx``: the gradient that arrives at ``x``.
-
-    Args:
-        target: what the device is like.
-        gx: ``form.x_shape(geometry)``, dense float32.
-        gy: ``form.y_shape(geometry)``, dense.
-        packed: what :func:`pack_filters` made for this direction and form.
-        geometry: the sizes.
-        form: how it is computed.
-
-    Returns:
-        The launches, in order.
-    """
+    """``gx``: the gradient that arrives at ``x``."""
     return [_WAYS[form.algorithm].input_grad(target, gx, gy, packed, geometry, form)]
 
 
 def blocked_weight_grad(
     target: Target, gw: Array, gy: Array, x: Array, geometry: ConvGeometry, form: BlockedForm
 ) -> list[Launch]:
-    """``gw``: the gradient that arrives at ``weight``.
-
-    Args:
-        target: what the device is like.
-        gw: ``(oc, ic, kh, kw)``, dense float32.
-        gy: ``form.y_shape(geometry)``, dense.
-        x: ``form.x_shape(geometry)``, dense.
-        geometry: the sizes.
-        form: how it is computed.
-
-    Returns:
-        The launches, in order.
-    """
+    """``gw``: the gradient that arrives at ``weight``."""
     return _WAYS[form.algorithm].weight_grad(target, gw, gy, x, geometry, form)
 
 
@@ -360,16 +303,7 @@ def _candidates(target: Target, problem: ConvProblem) -> list[FormChoice]:
 
 
 def with_packing(target: Target, operands: Operands, choice: FormChoice) -> list[Launch]:
-    """Packing of the filters, which every update asks for, and the convolution.
-
-    Args:
-        target: what the device is like.
-        operands: what is computed of what, blocked as the form wants.
-        choice: the form.
-
-    Returns:
-        The launches, in order.
-    """
+    """Packing of the filters, which every update asks for, and the convolution in a form."""
     g, direction, form = operands.geometry, operands.direction, choice.form(target)
     if direction is Direction.WEIGHT_GRAD:
         return blocked_weight_grad(target, operands.weight, operands.y, operands.x, g, form)

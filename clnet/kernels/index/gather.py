@@ -1,7 +1,10 @@
 """Elements and rows picked by an index; the gradients sort the index and add up runs of equal ones.
 
 An index out of range never touches memory outside the array: it reads as NaN (0 for integers), and
-nothing is written for it. With a check it is reported, too.
+nothing is written for it. With a check it is reported, too. Indices are int32 or int64, dense but
+for :func:`gather_along`'s; with ``wrap`` negative ones count from the end. Rows are ``(outer, rows,
+inner)``, those picked ``(outer, n, inner)``; arrays are dense where nothing else is said. All
+functions give their launches: none for no elements.
 """
 
 from __future__ import annotations
@@ -41,19 +44,7 @@ def gather_rows(
     wrap: bool = False,
     check: Check | None = None,
 ) -> list[Launch]:
-    """``y[o, i] = x[o, index[i]]``.
-
-    Args:
-        target: what to choose the kernel for.
-        y: ``(outer, n, inner)``, dense.
-        x: ``(outer, rows, inner)``, rows dense, any steps between them.
-        index: ``(n,)``, dense, int32 or int64.
-        wrap: negative indices count from the end.
-        check: what an index out of range is reported as; None: it is not reported.
-
-    Returns:
-        The launches; none for no elements.
-    """
+    """``y[o, i] = x[o, index[i]]``; rows of ``x`` are dense, with any steps between them."""
     if y.size == 0:
         return []
     outer, n, inner = y.shape
@@ -85,17 +76,7 @@ def gather_rows_gradient(
 ) -> list[Launch]:
     """``gx[o, r] = sum of gy[o, i]`` over the ``i`` with ``index[i] == r``, in ascending ``i``.
 
-    Args:
-        target: what to choose the kernels for.
-        gx: ``(outer, rows, inner)``, dense; written whole.
-        gy: ``(outer, n, inner)``, dense.
-        index: ``(n,)``, dense, int32 or int64.
-        wrap: negative indices count from the end.
-        check: what an index out of range is reported as; None: it is not reported.
-        skip: a row that gets 0 whatever points to it, or -1.
-
-    Returns:
-        The launches; none for no elements.
+    ``gx`` is written whole; the row ``skip``, if it is not -1, gets 0 whatever points to it.
     """
     if gx.size == 0:
         return []
@@ -115,16 +96,7 @@ def put_rows(
 ) -> list[Launch]:
     """``y[o, index[i]] = x[o, i]``, ascending in ``i``: of equal indices the last one stays.
 
-    Args:
-        target: what to choose the kernels for.
-        y: ``(outer, rows, inner)``, dense; rows without an index stay as they are.
-        x: ``(outer, n, inner)``, dense.
-        index: ``(n,)``, dense, int32 or int64.
-        wrap: negative indices count from the end.
-        check: what an index out of range is reported as; None: it is not reported.
-
-    Returns:
-        The launches; none for no elements.
+    Rows without an index stay as they are.
     """
     if y.size == 0 or index.size == 0:
         return []
@@ -144,16 +116,7 @@ def gather_along(
 ) -> list[Launch]:
     """``y[..., i, ...] = x[..., index[..., i, ...], ...]`` with the index at ``dim``.
 
-    Args:
-        target: what to choose the kernel for.
-        y: the shape of ``index``, dense.
-        x: as many axes, any strides; sizes at least the index's, but for ``dim``.
-        index: any strides, int32 or int64.
-        dim: the axis that is indexed.
-        check: what an index out of range is reported as; None: it is not reported.
-
-    Returns:
-        The launches; none for no elements.
+    ``index`` and ``x`` have any strides; no axis of ``x`` but ``dim`` is shorter than the index's.
     """
     if y.size == 0:
         return []
@@ -188,16 +151,7 @@ def gather_along_gradient(
 ) -> list[Launch]:
     """Each element of ``gx``: the sum of those of ``gy`` whose index picked it, in fixed order.
 
-    Args:
-        target: what to choose the kernels for.
-        gx: dense; written whole.
-        gy: the shape of ``index``, dense.
-        index: dense, int32 or int64.
-        dim: the axis that is indexed.
-        check: what an index out of range is reported as; None: it is not reported.
-
-    Returns:
-        The launches; none for no elements.
+    ``gx`` is written whole; ``gy`` has the shape of ``index``.
     """
     if gx.size == 0 or index.size == 0:
         return fill(target, gx, 0)
@@ -215,16 +169,8 @@ def put_along(
 ) -> list[Launch]:
     """``y[..., index[..., i, ...], ...] = x[..., i, ...]`` at ``dim``; the last one stays.
 
-    Args:
-        target: what to choose the kernels for.
-        y: dense; elements without an index stay as they are.
-        x: the shape of ``index``, dense.
-        index: dense, int32 or int64; sizes at most those of ``y``, but for ``dim``.
-        dim: the axis that is indexed.
-        check: what an index out of range is reported as; None: it is not reported.
-
-    Returns:
-        The launches; none for no elements.
+    Elements without an index stay as they are; ``x`` has the shape of ``index``, no axis of which
+    but ``dim`` is longer than that of ``y``.
     """
     if y.size == 0 or index.size == 0:
         return []
@@ -234,17 +180,10 @@ def put_along(
 def fold_indices(
     target: Target, y: Array, indices: Sequence[Array], *, sizes: Shape, check: Check | None = None
 ) -> list[Launch]:
-    """Several indices as one into the flattened axes; negative ones count from the end.
+    """Several indices as one into the flattened axes of ``sizes``; negative ones from the end.
 
-    Args:
-        target: what to choose the kernel for.
-        y: ``(n,)``, dense int32; the product of the sizes where an index is out of range.
-        indices: ``(n,)`` each, dense, of one dtype: int32 or int64.
-        sizes: of the axes they index.
-        check: what an index out of range is reported as; None: it is not reported.
-
-    Returns:
-        The launches; none for no elements.
+    ``indices`` are of one dtype; ``y`` is int32, and the product of the sizes where one of them is
+    out of range.
     """
     if y.size == 0:
         return []

@@ -77,15 +77,7 @@ def segment_sum(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorte
 def segment_last(target: Target, memory: Scratch, y: Array, x: Array, runs: Sorted) -> list[Launch]:
     """``y[o, r] = x[o, i]`` for the last ``i`` whose key is ``r``; other rows stay as they are.
 
-    Args:
-        target: what to choose the kernels for.
-        memory: the op's scratch memory.
-        y: ``(outer, rows, inner)``, dense.
-        x: ``(outer, n, inner)``, dense.
-        runs: the ``n`` keys in order; those of ``rows`` and more are left out.
-
-    Returns:
-        The launches, those of the sort not among them.
+    The arguments are those of :func:`segment_sum`.
     """
     if y.size == 0:
         return []

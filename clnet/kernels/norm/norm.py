@@ -108,16 +108,7 @@ def batch_norm(
 def batch_norm_statistics(
     target: Target, statistics: tuple[Array, Array, Array], x: Array, *, eps: float
 ) -> list[Launch]:
-    """The statistics of :func:`batch_norm` alone.
-
-    Args:
-        target: the device's traits and the scratch memory allowed.
-        statistics: written, as for :func:`batch_norm`.
-        x: dense ``(n, c, ...)``, floating.
-        eps: added to the variance.
-
-    Returns:
-        The launches: their parts, their joining.
+    """The statistics of :func:`batch_norm` alone: the launches of their parts and their joining.
 
     Raises:
         ArgumentError: if ``x`` is not dense.
@@ -138,17 +129,8 @@ def group_norm(
 ) -> list[Launch]:
     """``y = (x - mean) * invstd * weight + bias`` by the statistics of each group.
 
-    Args:
-        target: the device's traits and the scratch memory allowed.
-        y: dense, ``x``'s shape and dtype.
-        statistics: as for :func:`batch_norm`, ``(n * groups,)`` each.
-        x: dense ``(n, groups, members, inner)``, floating.
-        weight: ``(groups, members)`` or None.
-        bias: ``(groups, members)`` or None.
-        eps: added to the variance.
-
-    Returns:
-        The launches; none for no elements.
+    As :func:`batch_norm`, of ``x`` ``(n, groups, members, inner)``: statistics are ``(n *
+    groups,)`` each, weight and bias ``(groups, members)``.
     """
     if x.size == 0:
         return []

@@ -31,17 +31,10 @@ def row_norm_grad(
     invstd: Array,
     weight: Array | None,
 ) -> list[Launch]:
-    """Gradients of :func:`.row_norm.row_norm`.
+    """Gradients of :func:`.row_norm.row_norm`: to ``gx`` and, unless there are none, ``sums``.
 
-    Args:
-        target: the device's traits and the scratch memory allowed.
-        gx: ``(rows, n)``, dense.
-        sums: ``(n,)`` each: the gradients of weight and, if there is a mean, bias; or none.
-        gy: ``(rows, n)``, dense.
-        x: as the normalisation had it.
-        mean: as it was written, or None.
-        invstd: as it was written.
-        weight: as the normalisation had it.
+    ``sums`` are ``(n,)`` each: the gradients of weight and, if there is a mean, bias. ``gx`` and
+    ``gy`` are ``(rows, n)``, dense; the rest is as the normalisation had or wrote it.
 
     Returns:
         The launches: all rows, and the joining of sums over parts of them.

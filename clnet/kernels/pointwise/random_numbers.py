@@ -3,6 +3,9 @@
 Counter ``offset + i`` under key ``seed`` gives four words of 32 bits. Kinds that take 32 bits
 (float32 and narrower uniforms and normals, Bernoulli, dropout) make elements ``4 i`` to ``4 i + 3``
 of them; kinds that take 64 (float64, integers) make elements ``2 i`` and ``2 i + 1``.
+
+All functions write a dense ``y`` by the key ``seed``, in ``[0, 2**64)``, from the counter
+``offset`` on, and give their launches: none for no elements.
 """
 
 from __future__ import annotations
@@ -30,36 +33,14 @@ _DROPOUT = Kernel("dropout", "pointwise/random_numbers.mako")
 
 
 def random_bits(target: Target, y: Array, *, seed: Cell, offset: Cell) -> list[Launch]:
-    """The generator's words as they come.
-
-    Args:
-        target: what to choose the kernel for.
-        y: dense, int32.
-        seed: the key, in ``[0, 2**64)``.
-        offset: the first counter.
-
-    Returns:
-        The launches; none for no elements.
-    """
+    """The generator's words as they come, as int32."""
     return _launches(target, _BITS, {}, y, by_name("seed offset", seed, offset), per_item=_WORDS)
 
 
 def uniform(
     target: Target, y: Array, *, seed: Cell, offset: Cell, low: float = 0.0, high: float = 1.0
 ) -> list[Launch]:
-    """Uniform numbers in ``[low, high)``, of 24 random bits (53 for float64).
-
-    Args:
-        target: what to choose the kernel for.
-        y: dense, floating.
-        seed: the key, in ``[0, 2**64)``.
-        offset: the first counter.
-        low: the least value.
-        high: not reached.
-
-    Returns:
-        The launches; none for no elements.
-    """
+    """Uniform numbers in ``[low, high)``, of 24 random bits (53 for float64); ``y`` is floating."""
     real = _real(y)
     args = by_name("seed offset low span high", seed, offset, low, high - low, high)
     params = {"ctype": y.dtype.ctype, "real": real}
@@ -69,19 +50,7 @@ def uniform(
 def normal(
     target: Target, y: Array, *, seed: Cell, offset: Cell, mean: float = 0.0, std: float = 1.0
 ) -> list[Launch]:
-    """Normally distributed numbers, by Box and Muller's transform.
-
-    Args:
-        target: what to choose the kernel for.
-        y: dense, floating.
-        seed: the key, in ``[0, 2**64)``.
-        offset: the first counter.
-        mean: their mean.
-        std: their standard deviation.
-
-    Returns:
-        The launches; none for no elements.
-    """
+    """Normally distributed numbers of a mean and a standard deviation, by Box and Muller."""
     real = _real(y)
     params = {"ctype": y.dtype.ctype, "real": real}
     args = by_name("seed offset mean std", seed, offset, mean, std)
@@ -89,18 +58,7 @@ def normal(
 
 
 def bernoulli(target: Target, y: Array, *, seed: Cell, offset: Cell, p: float) -> list[Launch]:
-    """1 with probability ``p``, else 0.
-
-    Args:
-        target: what to choose the kernel for.
-        y: dense, any dtype.
-        seed: the key, in ``[0, 2**64)``.
-        offset: the first counter.
-        p: in ``[0, 1]``.
-
-    Returns:
-        The launches; none for no elements.
-    """
+    """1 with probability ``p``, in ``[0, 1]``, else 0; ``y`` has any dtype."""
     args = by_name("seed offset p", seed, offset, p)
     return _launches(target, _BERNOULLI, {"ctype": y.dtype.ctype}, y, args, per_item=_WORDS)
 
@@ -110,16 +68,7 @@ def integers(
 ) -> list[Launch]:
     """Whole numbers in ``[low, high)``; none is likelier by more than ``(high - low) / 2**64``.
 
-    Args:
-        target: what to choose the kernel for.
-        y: dense, any dtype that holds them.
-        seed: the key, in ``[0, 2**64)``.
-        offset: the first counter.
-        low: the least value.
-        high: not reached.
-
-    Returns:
-        The launches; none for no elements.
+    ``y`` has any dtype that holds them.
 
     Raises:
         ArgumentError: if the range is empty or has ``2**63`` values or more.
@@ -133,21 +82,10 @@ def integers(
 def dropout(
     target: Target, y: Array, x: Array, *, seed: Cell, offset: Cell, p: float
 ) -> list[Launch]:
-    """``y = 0`` with probability ``p``, else ``x / (1 - p)``.
+    """``y = 0`` with probability ``p``, in ``[0, 1]``, else ``x / (1 - p)``; both are floating.
 
     The same seed and offset drop the same elements, so that backward is this kernel again on the
     gradient, and no mask is stored.
-
-    Args:
-        target: what to choose the kernel for.
-        y: dense, floating.
-        x: as ``y``.
-        seed: the key, in ``[0, 2**64)``.
-        offset: the first counter.
-        p: in ``[0, 1]``.
-
-    Returns:
-        The launches; none for no elements.
     """
     scale = 1 / (1 - p) if p < 1 else 0.0
     args = by_name("x seed offset p scale", x, seed, offset, p, scale)

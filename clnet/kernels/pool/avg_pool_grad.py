@@ -27,16 +27,7 @@ def avg_pool_gradient(
 ) -> list[Launch]:
     """To each element its share of the gradients of the windows that cover it.
 
-    Args:
-        target: what to choose the kernel for.
-        gx: ``(..., h, w)``, dense; written whole.
-        gy: ``(..., oh, ow)``, dense.
-        window: how it lay.
-        include_pad: as in :func:`.avg_pool.avg_pool`.
-        divisor: as in :func:`.avg_pool.avg_pool`.
-
-    Returns:
-        The launches; none for no elements.
+    ``gx`` is written whole; shapes and settings are those of :func:`.avg_pool.avg_pool`.
     """
     if gx.size == 0:
         return []

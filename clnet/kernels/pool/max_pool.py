@@ -66,15 +66,7 @@ def max_pool_gradient(
 ) -> list[Launch]:
     """To each element the sum of the gradients of the windows that chose it, in their order.
 
-    Args:
-        target: what to choose the kernel for.
-        gx: ``(..., h, w)``, dense; written whole.
-        gy: ``(..., oh, ow)``, dense.
-        index: as ``gy``, what :func:`max_pool` stored.
-        window: how it lay.
-
-    Returns:
-        The launches; none for no elements.
+    ``gx`` is written whole; ``index`` is what :func:`max_pool` stored, and all is shaped as there.
     """
     if gx.size == 0:
         return []

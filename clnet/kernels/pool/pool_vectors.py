@@ -58,15 +58,9 @@ def lanes_inside(target: Target, window: Window, y: Array, x: Array) -> int:
 def max_pool_vectors(
     target: Target, y: Array, x: Array, index: Array | None, window: Window, lanes: int
 ) -> Launch:
-    """Maxima; the arguments are those of :func:`.max_pool.max_pool`.
+    """Maxima of a float32 ``x``; the arguments are those of :func:`.max_pool.max_pool`.
 
-    Args:
-        target: what to choose for.
-        y: ``(..., oh, ow)``, dense float32, not empty.
-        x: ``(..., h, w)``, dense float32.
-        index: as ``y``, int32, or None.
-        window: how it lies.
-        lanes: what :func:`lanes_inside` said.
+    ``y`` is not empty, the index int32; ``lanes`` is what :func:`lanes_inside` said.
     """
     params = joined(by_name("with_index lanes", index is not None, lanes), window.params())
     return _launch(target, _MAX, params, {"y": y, "index": index, "x": x}, window)
@@ -82,16 +76,9 @@ def avg_pool_vectors(
     include_pad: bool,
     divisor: int,
 ) -> Launch:
-    """Means; the arguments are those of :func:`.avg_pool.avg_pool`.
+    """Means of a float32 ``x``; the arguments are those of :func:`.avg_pool.avg_pool`.
 
-    Args:
-        target: what to choose for.
-        y: ``(..., oh, ow)``, dense float32, not empty.
-        x: ``(..., h, w)``, dense float32.
-        window: how it lies.
-        lanes: what :func:`lanes_inside` said.
-        include_pad: padding counts, as zeros.
-        divisor: what the sums are divided by, 0 for the number of elements.
+    ``y`` is not empty; ``lanes`` is what :func:`lanes_inside` said.
     """
     how = {"include_pad": include_pad, "divisor": divisor, "lanes": lanes}
     params = joined(how, window.params(dilated=False))

@@ -92,14 +92,8 @@ def carry_lines(
 ) -> Launch:
     """The scan of the parts' totals joined to the parts that follow.
 
-    Args:
-        target: the device's traits.
-        kind: ``"sum"`` or ``"prod"``.
-        extent: outer axes, the axis, neighbours beside it.
-        part_size: elements of a part.
-        steps: of ``out`` along the outer axes and the axis.
-        out: at its first element.
-        before: ``(outer, parts - 1, inner)``, dense.
+    ``before`` is ``(outer, parts - 1, inner)``, dense; the rest is :func:`scan_parts`', but that
+    ``steps`` are those of ``out`` alone.
     """
     outer, n, inner = extent
     parts, item = ceil_div(n, part_size), out.dtype.itemsize

@@ -121,15 +121,9 @@ def parts_with_slopes(
 def saved_by_slopes(target: Target, q: Array, v: Array, parts: int, *, causal: bool) -> float:
     """Operations that stored gradients of scores save; below zero if they cost more.
 
-    They save two products, of which a causal one skips half. Every part costs a product, a causal
-    one for each block of rows; small ones leave units idle, and each is planned by the host.
-
-    Args:
-        target: the device's traits.
-        q: the queries.
-        v: the values.
-        parts: in which the heads are taken.
-        causal: whether a row sees only the keys up to its own.
+    They save two products, of which a causal one skips half. Every one of the ``parts`` in which
+    the heads are taken costs a product, a causal one for each block of rows; small ones leave units
+    idle, and each is planned by the host.
     """
     n, heads, rows, head = q.shape
     keys, value_head = v.shape[2:]
@@ -174,15 +168,7 @@ def causal_block(rows: int) -> int:
 def tiling(
     target: Target, kernel: Kernel, q: Array, v: Array, *, dropped: bool = False
 ) -> Tiling | None:
-    """How a kernel is to cut up its work; None: it is not for the device, or for heads as large.
-
-    Args:
-        target: the device's traits.
-        kernel: one of this module's.
-        q: the queries.
-        v: the values.
-        dropped: whether weights are dropped.
-    """
+    """How a kernel is to cut up its work; None: it is not for the device, or for heads as large."""
     traits, head, value_head = target.traits, q.shape[-1], v.shape[-1]
     sizes = [size for size in TILINGS[kernel] if max(head, value_head) <= size]
     if not traits.dedicated_local_memory or not sizes or min(head, value_head) == 0:
@@ -210,12 +196,6 @@ def read_views(target: Target, q: Array, v: Array, *, dropped: bool = False) -> 
     """Whether the kernels for queries and values like these read rows that lie anywhere.
 
     These also take keys and values of fewer heads than the queries', and drop weights.
-
-    Args:
-        target: the device's traits.
-        q: the queries.
-        v: the values.
-        dropped: whether weights are dropped.
     """
     return all(tiling(target, kernel, q, v, dropped=dropped) for kernel in TILINGS)
 

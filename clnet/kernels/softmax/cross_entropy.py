@@ -111,19 +111,7 @@ def cross_entropy_grad(
 ) -> list[Launch]:
     """The gradient of :func:`cross_entropy` with respect to ``x``, in one launch.
 
-    Args:
-        target: the device's traits and the scratch memory allowed.
-        gx: dense, ``x``'s shape.
-        gy: dense, the shape ``out`` had.
-        lse: as :func:`cross_entropy` left it.
-        total: as it left it.
-        x: as it had it.
-        targets: as it had them.
-        weight: as it had it.
-        settings: the same.
-
-    Returns:
-        One launch, none when there are no elements.
+    ``gx`` is dense and shaped as ``x``, ``gy`` as ``out`` was; the rest is as that had or left it.
     """
     if gx.size == 0:
         return []
