@@ -5,13 +5,14 @@ arguments in different forms. It inlines the first into both and keeps it: all p
 that, and the code generation, do the same work three times. A function that may not be inlined and
 asks nothing about its work-item is left where it is; so the body is given its ids by the kernel.
 
-This is for kernels whose groups have one work-item: between the items of a larger group it would be
-a call each, and nothing would be vectorised across them.
+In a larger group, a call for each work-item would cost time, and nothing would be vectorised across
+them: there the group's first work-item calls the function, and a loop in it goes over all of them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _KERNEL = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{")
@@ -26,6 +27,11 @@ _ITEM = re.compile(
 # Memory of a group is declared in a kernel alone; the body gets pointers.
 _LOCAL = re.compile(r"__local\s+(\w+)\s+(\w+)\[([^][;,]+)\]\s*(__attribute__\(\([^;]*\)\))?\s*;")
 _SCOPE = re.compile(r"__local\s+\w+\s+\w+\s*\[")
+# What is left after that in a function or macro before the kernel, or has an axis that is computed,
+# must be asked by each work-item; and of functions of a whole group each is a call of all.
+_OF_ALL = re.compile(r"\bget_\w+|\w*work_group_\w+|\bwait_group_events|\bsub_group_\w+")
+# A variable that differs from work-item to work-item.
+_OF_ITEM = re.compile(r"own_(global|local)_id_")
 _NAME = re.compile(r"(\w+)\s*\Z")
 
 
@@ -38,30 +44,41 @@ class _Parts(NamedTuple):
     parameters: str
     body: str
 
+    def names(self) -> list[str]:
+        """The parameters' names."""
+        named = [_NAME.search(parameter) for parameter in self.parameters.split(",")]
+        return [found[1] for found in named if found]
 
-def body_apart(text: str) -> str:
+
+def body_apart(text: str, *, alone: bool = True) -> str:
     """A kernel's text with the body in a function of its own, which is never inlined.
 
     Args:
         text: OpenCL C.
+        alone: whether each group has one work-item; otherwise the function computes a whole group.
 
     Returns:
-        The text; as it was, where it has several kernels, barriers, or something after the kernel.
+        The text; as it was, where it has several kernels, barriers, or something after the kernel,
+        or a group of several work-items has memory of its own, or asks about itself elsewhere.
     """
     parts = None if "barrier(" in text else _parts(text)
     if parts is None:
         return text
+    return _of_one(text, parts) if alone else _of_many(text, parts)
+
+
+def _of_one(text: str, parts: _Parts) -> str:
+    """The text of a kernel whose groups have one work-item."""
     body, items = _given_items(parts.body)
     memory = list(_LOCAL.finditer(body))
     body = _LOCAL.sub("", body)
     if _SCOPE.search(body) or any(re.search(rf"sizeof\s*\(?\s*{m[2]}\b", body) for m in memory):
         return text
-    named = [_NAME.search(parameter) for parameter in parts.parameters.split(",")]
     own = [
         *(f"const size_t {name}" for name in items),
         *(f"__local {m[1]} *restrict {m[2]}" for m in memory),
     ]
-    given = [*(m[1] for m in named if m), *items.values(), *(m[2] for m in memory)]
+    given = [*parts.names(), *items.values(), *(m[2] for m in memory)]
     # It has external linkage: PoCL's front end would else put a group's memory in its parameter's
     # place, and crash when it makes a parameter of that in turn.
     function = f"{parts.name}_body"
@@ -72,6 +89,46 @@ def body_apart(text: str) -> str:
         f"{{\n{''.join(f'    {m[0]}{chr(10)}' for m in memory)}"
         f"    {function}({', '.join(given)});\n}}\n"
     )
+
+
+def _of_many(text: str, parts: _Parts) -> str:
+    """The text of a kernel whose groups have several work-items.
+
+    The body becomes a function of one work-item, which is inlined in the loop over a group's. Of an
+    axis that no work-item asks about, all work-items call.
+    """
+    body, items = _given_items(parts.body)
+    if _SCOPE.search(body) or _OF_ALL.search(parts.before + body):
+        return text
+    axes = sorted({name[-1] for name in items if _OF_ITEM.match(name)}, reverse=True)
+    shared = {name: asked for name, asked in items.items() if not _OF_ITEM.match(name)}
+    shared.update((f"own_items_{axis}", f"get_local_size({axis})") for axis in axes)
+    shared.update((f"own_first_{axis}", f"get_global_id({axis})") for axis in axes)
+    of_item = {
+        **{f"own_global_id_{axis}": f"own_first_{axis} + own_item_{axis}" for axis in axes},
+        **{f"own_local_id_{axis}": f"own_item_{axis}" for axis in axes},
+    }
+    loops = "".join(
+        f"    for (size_t own_item_{axis} = 0; own_item_{axis} < own_items_{axis};"
+        f" ++own_item_{axis})\n"
+        for axis in axes
+    )
+    name, parameters, names = parts.name, parts.parameters, parts.names()
+    first = " && ".join(f"get_local_id({axis}) == 0" for axis in axes) or "true"
+    return (
+        f"{parts.before}inline __attribute__((always_inline)) void {name}_item("
+        f"{parameters}{_sizes(items)}) {{{body}}}\n"
+        f"__attribute__((noinline)) void {name}_body({parameters}{_sizes(shared)})\n"
+        f"{{\n{loops}        {name}_item("
+        f"{', '.join([*names, *(of_item.get(each, each) for each in items)])});\n}}\n"
+        f"{parts.attributes}__kernel void {name}({parameters})\n"
+        f"{{\n    if ({first})\n        {name}_body({', '.join([*names, *shared.values()])});\n}}\n"
+    )
+
+
+def _sizes(names: Iterable[str]) -> str:
+    """Parameters of these names, which follow others."""
+    return "".join(f", const size_t {name}" for name in names)
 
 
 def _parts(text: str) -> _Parts | None:

@@ -201,7 +201,7 @@ class ProgramCache:
         header: whether the driver's compiler reads a header of built-in functions for each
             program; a text then brings declarations of those that it names.
         copies: whether the compiler copies a kernel into functions that launch it; the body is then
-            a function of its own, where each group has one work-item.
+            a function of its own, for a work-item or for a group.
 
     Attributes:
         kernels: those that are ready; entered under a lock, looked up without.
@@ -355,8 +355,10 @@ class ProgramCache:
             return source.text()
 
     def _key(self, source: KernelSource, text: str) -> str:
-        apart = ("apart",) if self._copies and source.alone else ()
-        return "\0".join((text, *source.options, *apart, self._device_key))
+        form = ()
+        if self._copies and (source.alone or "barrier(" not in text):
+            form = ("apart" if source.alone else "apart in groups",)
+        return "\0".join((text, *source.options, *form, self._device_key))
 
     def _loaded(self, source: KernelSource, text: str, key: str) -> CompiledKernel | None:
         """The kernel from the cache on disk, or None."""
@@ -400,8 +402,8 @@ class ProgramCache:
 
     def _request(self, source: KernelSource, text: str) -> Request:
         """What the compiler is given: without a header, where a text can do without."""
-        if self._copies and source.alone:
-            text = body_apart(text)
+        if self._copies:
+            text = body_apart(text, alone=source.alone)
         if self._header and _DECLARED_VERSION in source.options:
             text = f"{declarations(text)}#line 1\n{text}"
             return Request(text, (*source.options, *QUIET, WITHOUT_HEADER))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import clnet
+from clnet.device import Launch, Storage
 from clnet.device.apart import body_apart
 from clnet.device.builtin_functions import POCL
 from clnet.kernels.kernel import Kernel, Rendered
@@ -23,6 +25,23 @@ __kernel void plus(
     if (get_work_dim() != 1 || group >= groups) return;  // } is no end
     for (int i = 0; i < n; i++) passing[i] = y[y_offset + i];
     for (int i = 0; i < n; i++) y[y_offset + i] = twice(passing[n - 1 - i]) + a;
+}
+"""
+# Work-item (x, y) writes which it is, and returns out of a loop.
+PLACES = """#define STOPS 3
+__attribute__((vec_type_hint(int)))
+__kernel void places(__global int *restrict y, const long y_offset, const int width)
+{
+    const size_t x = get_global_id(0), row = get_global_id( 1 );
+    y += y_offset;
+    if (x >= width) return;
+    const int at = (int)(row * get_global_size(0) + x);
+    for (int i = 0;; ++i)
+        if (i == STOPS) {
+            y[at] = (int)(1000 * get_group_id(0) + 100 * get_local_id(1) + 10 * get_local_size(0)
+                + get_num_groups(1));
+            return;
+        }
 }
 """
 on_pocl = pytest.mark.skipif(
@@ -70,8 +89,54 @@ def test_results_are_the_same_and_no_binary_is_the_other_s(text, tmp_path):
     assert apart.cache.statistics.with_header == 0
 
 
-def test_kernels_of_larger_groups_stay_whole(tmp_path):
-    source = Source(alone=False)
+def test_a_group_s_work_items_are_a_loop_around_the_body():
+    text = body_apart(PLACES, alone=False)
+    before, _, kernel = text.partition("__attribute__((vec_type_hint(int)))\n__kernel")
+    assert "get_" not in before
+    item, _, body = before.partition("__attribute__((noinline)) void places_body(")
+    assert "if (x >= width) return;" in item
+    assert body.index("++own_item_1)") < body.index("++own_item_0)") < body.index("places_item(y")
+    assert "if (get_local_id(1) == 0 && get_local_id(0) == 0)\n        places_body(y, " in kernel
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#define ID get_global_id(0)\n" + TEXT,
+        "inline int own(void) { return get_local_id(0); }\n" + TEXT,
+        TEXT.replace("get_global_id(0)", "get_global_id(n)"),
+        TEXT.replace("const int i", "__local float pad[4]; const int i"),
+        TEXT.replace("+= a;", "+= a; wait_group_events(0, 0);"),
+    ],
+    ids=["macro", "function", "axis", "memory", "all together"],
+)
+def test_a_group_stays_whole_where_each_work_item_must_ask(text):
+    assert body_apart(text, alone=False) == text
+
+
+@on_pocl
+def test_groups_in_a_loop_write_what_groups_write(tmp_path):
+    device = clnet.device()
+    groups = [10 * 4 + 3 + 1000 * (x // 4) + 100 * (row % 2) for row in range(6) for x in range(8)]
+    expected = [v if x % 8 < 7 else -1 for x, v in enumerate(groups)]
+    forms = []
+    for copies in (False, True):
+        bench = Bench(tmp_path, header=True, copies=copies)
+        storage = Storage(device, 4 * 48)
+        storage.materialize()
+        bench.queue.upload(storage, np.full(48, -1, np.int32))
+        source = Source(PLACES, "places", alone=False)
+        bench.queue.launch(Launch(source, (8, 6), (4, 2), (storage, 0, 7), flops=0, bytes=0))
+        found = np.empty(48, np.int32)
+        bench.queue.download(found, storage)
+        assert found.tolist() == expected, copies
+        forms.append(bench.counts)
+        assert bench.cache.statistics.with_header == 0
+    assert forms == [(1, 0), (1, 0)], "one form's binary was taken for the other's"
+
+
+def test_kernels_with_barriers_stay_whole(tmp_path):
+    source = Source(TEXT.replace("+= a;", "+= a; barrier(CLK_LOCAL_MEM_FENCE);"), alone=False)
     Bench(tmp_path, header=True, copies=True).run(source)
     again = Bench(tmp_path, header=True)
     again.run(source)
