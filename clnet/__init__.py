@@ -6,6 +6,7 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .values.collector import paused_collector
@@ -17,15 +18,11 @@ with paused_collector():
     from . import nn as nn
     from . import ops as ops
     from . import optim as optim
-    from .autodiff.recompute import checkpoint as checkpoint
-    from .autodiff.recompute import checkpoint_sequential as checkpoint_sequential
     from .autograd import enable_grad as enable_grad
     from .autograd import inference_mode as inference_mode
     from .autograd import is_grad_enabled as is_grad_enabled
     from .autograd import no_grad as no_grad
     from .autograd import set_grad_enabled as set_grad_enabled
-    from .compile import compile as compile
-    from .compile import compile_module
     from .creation import abstract as abstract
     from .creation import arange as arange
     from .creation import as_tensor as as_tensor
@@ -73,7 +70,6 @@ with paused_collector():
     from .inspection import result_type as result_type
     from .ops.conv import no_winograd as no_winograd
     from .ops.machinery.function import PUBLIC_OPS, Face
-    from .profiling import profile as profile
     from .random import get_rng_state as get_rng_state
     from .random import initial_seed as initial_seed
     from .random import manual_seed as manual_seed
@@ -114,10 +110,13 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from . import fft as fft
     from . import func as func
     from . import io as io
+    from . import profiling as profiling
     from . import sparse as sparse
     from . import special as special
     from . import train as train
     from . import utils as utils
+    from .autodiff.recompute import checkpoint as checkpoint
+    from .autodiff.recompute import checkpoint_sequential as checkpoint_sequential
     from .compat import accelerator as accelerator
     from .compat import amp as amp
     from .compat import backends as backends
@@ -126,15 +125,16 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .compat import fx as fx
     from .compat import hub as hub
     from .compat import jit as jit
+    from .compile import compile as compile
     from .io import load as load
     from .io import save as save
     from .ops import *  # pyright: ignore[reportGeneralTypeIssues] - it sees names that are not exported
+    from .profiling import profile as profile
     from .train.memory_plan import plan as plan
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 globals().update(_attribute.WORDS)
 globals().update(_further.FUNCTIONS)
-nn.Module.compile = compile_module  # pyright: ignore[reportAttributeAccessIssue] - siblings
 
 # PyTorch's second names. They hide builtins here and nowhere else.
 long, short, half, double = int64, int16, float16, float64
@@ -149,7 +149,10 @@ OutOfMemoryError = errors.OutOfDeviceMemory
 
 # What a training step does without, imported when it is asked for: a module, and a name in it.
 _LATER: dict[str, tuple[str, str | None]] = {
+    "checkpoint": ("autodiff.recompute", "checkpoint"),
+    "checkpoint_sequential": ("autodiff.recompute", "checkpoint_sequential"),
     "plan": ("train.memory_plan", "plan"),
+    "profile": ("profiling", "profile"),
     "save": ("io", "save"),
     "load": ("io", "load"),
     "vmap": ("func", "vmap"),
@@ -162,7 +165,8 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "from_dlpack": ("utils.dlpack", "from_dlpack"),
     "to_dlpack": ("utils.dlpack", "to_dlpack"),
     "array_api": ("array_api", None),
-    **{n: (n, None) for n in "data distributions fft func io sparse special train utils".split()},
+    **{n: (n, None) for n in "data distributions fft func io profiling sparse special".split()},
+    **{n: (n, None) for n in ("train", "utils")},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx version".split()},
     **{n: (f"compat.{n}", None) for n in ("futures", "profiler", "serialization")},
@@ -179,10 +183,10 @@ def __getattr__(name: str) -> Any:
     """What is imported, or made, when it is asked for."""
     if name in _LATER:
         place, attribute = _LATER[name]
-        module = _importlib.import_module(f".{place}", __name__)
+        module = _module(place)
         found = module if attribute is None else getattr(module, attribute)
     elif name.startswith("_foreach_"):
-        found = _importlib.import_module(".compat.foreach", __name__).foreach(name)
+        found = _module("compat.foreach").foreach(name)
     elif name in _attribute.TYPE_NAMES:
         found = _attribute.typed_class(name)
     elif name.startswith("__") and name != "__version__":
@@ -190,14 +194,41 @@ def __getattr__(name: str) -> Any:
     elif name in (absent := _importlib.import_module(".compat.absent_dtypes", __name__)).DTYPES:
         found = absent.DTYPES[name]
     else:
-        process = _importlib.import_module(".compat.process", __name__)
+        process = _module("compat.process")
         if name not in process.NAMES:
-            raise _importlib.import_module(".compat.differences", __name__).missing(__name__, name)
+            raise _module("compat.differences").missing(__name__, name)
         found = getattr(process, process.NAMES[name])
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals().setdefault(name, found)
 
 
-_later_methods.attach(lambda module: getattr(_sys.modules[__name__], module))
+def __dir__() -> list[str]:
+    """What is here, and what would be imported."""
+    return sorted({*globals(), *_LATER, "compile"})
+
+
+def _module(place: str) -> Any:
+    return _importlib.import_module(f".{place}", __name__)
+
+
+def _found_compile(package: _ModuleType) -> Any:
+    return vars(package).get("compile") or _module("compile.compiled").compile
+
+
+def _set_compile(package: _ModuleType, value: Any) -> None:
+    if not isinstance(value, _ModuleType):  # which the import of the room would leave here
+        vars(package)["compile"] = value
+
+
+class _Facade(_ModuleType):
+    """The package: ``compile`` is a function, also after the room of that name was imported."""
+
+    compile = property(_found_compile, _set_compile, doc="Imported at the first use.")
+
+
+if not TYPE_CHECKING:  # for ``from clnet import *``
+    __all__ = [name for name in (*globals(), "checkpoint", "compile", "profile") if name[0] != "_"]
+_sys.modules[__name__].__class__ = _Facade
+_later_methods.attach(_module, nn.Module)
 AttributeFinder(__name__, lambda: _sys.modules[__name__]).install()

@@ -81,6 +81,7 @@ class Tensor:
     @classmethod
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """Run an op and, where a gradient is wanted, put it on the tape."""
+        recording, needed = mode.current().grad, False
         for x in inputs:
             if not isinstance(x, Tensor):
                 raise DtypeError(
@@ -89,19 +90,20 @@ class Tensor:
                     type=type(x).__name__,
                     remedy="Make one with clnet.tensor(...)",
                 )
-            if x.version < x.array.storage.recorded:
+            array = x.array
+            if x.version < array.storage.recorded:
                 refresh(function, x)
-            if x.array.dtype.kind is Kind.COMPLEX and not function.takes_complex:
+            if array.dtype.kind is Kind.COMPLEX and not function.takes_complex:
                 found = function.of_complex(*inputs)
                 return found if isinstance(found, tuple) else (found,)
-        recording = mode.current().grad
-        needs = tuple([recording and (x._requires_grad or x.node is not None) for x in inputs])
-        needed = True in needs
+            if recording and (x._requires_grad or x.node is not None):
+                needed = True
         if needed and function.mutates:
             overwrite(function, inputs)
             return ()
         arrays = execute(function, tuple([x.array for x in inputs]))
         if needed and arrays:
+            needs = tuple([x._requires_grad or x.node is not None for x in inputs])
             node = Node(function, inputs, needs, arrays, Tensor)
             flows = function.differentiable
             made = tuple(

@@ -16,12 +16,42 @@ def told(script: str) -> str:
 
 def test_importing_clnet_leaves_out_what_a_step_does_without():
     later = ("mako", "tqdm", "clnet.train", "clnet.data", "clnet.io", "clnet.models")
+    later += ("clnet.compile", "clnet.profiling", "clnet.autodiff.recompute")
     assert told(f"print([m for m in {later} if m in sys.modules])") == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["plan", "train", "data", "io"])
+@pytest.mark.parametrize("name", ["plan", "train", "data", "io", "profile", "checkpoint"])
 def test_what_was_left_out_is_there_when_asked_for(name):
     assert told(f"clnet.{name}\nprint(clnet.{name} is vars(clnet)[{name!r}])") == "True\n"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "import clnet.compile.trace",
+        "clnet.compile",
+        "from clnet import compile",
+        "import clnet.train",
+        "clnet.nn.Linear(1, 1).compile",
+    ],
+)
+def test_compile_is_a_function_whatever_was_imported(before):
+    script = f"{before}\nprint(clnet.compile.__name__, clnet.nn.Module.compile.__name__)"
+    assert told(script) == "compile compile_module\n"
+
+
+def test_another_compile_can_be_put_in_place():
+    assert told("clnet.compile = len\nimport clnet.compile.trace\nprint(clnet.compile)") == (
+        "<built-in function len>\n"
+    )
+
+
+def test_a_list_of_names_has_what_was_left_out():
+    script = "print({'compile', 'profile', 'checkpoint', 'plan', 'fft'} <= {*dir(clnet)})"
+    assert told(script) == "True\n"
+    script = "from clnet import *\nprint(compile is clnet.compile, profile is clnet.profile)"
+    assert told(script) == "True True\n"
 
 
 def test_what_is_not_there_is_an_error():

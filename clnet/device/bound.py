@@ -48,7 +48,7 @@ class BoundLaunches:
 
     def _bind(self, launch: Launch, args: tuple[Any, ...], kernel: CompiledKernel) -> None:
         handle, number = kernel.new_handle(), len(self.enqueues)
-        values = values_of(args, kernel.signature.item_bytes)
+        values = values_of(args, kernel.signature.pointers)
         for index, (arg, value) in enumerate(zip(args, values, strict=True)):
             scalar = kernel.signature.types[index]
             handle.set_arg(index, value if scalar is None else scalar(value))

@@ -127,7 +127,8 @@ class BufferPool:
             self._allocated += capacity
             self._num_allocations += 1
             self._allocated_in_all += capacity
-            self._peak_allocated = max(self._peak_allocated, self._allocated)
+            if self._allocated > self._peak_allocated:
+                self._peak_allocated = self._allocated
             return buffer
 
     def check(self, nbytes: int) -> None:

@@ -154,7 +154,7 @@ class HostScalar:
 
 def values_of(
     args: Sequence[Any],
-    item_bytes: Sequence[int],
+    pointers: Sequence[tuple[int, int]],
     lend: Callable[[Scratch], Storage] | None = None,
 ) -> list[Any]:
     """What OpenCL gets for a launch's arguments: buffers, and numbers as they are now.
@@ -163,28 +163,25 @@ def values_of(
 
     Args:
         args: of a launch.
-        item_bytes: for each argument that is a pointer, bytes of an element.
+        pointers: the places of those that are pointers, each with the bytes of an element.
         lend: where scratch memory comes from; None: there is none among the arguments, and storages
             may get their buffers later.
 
     Raises:
         DeviceError: if a storage has no memory, and will not get any.
     """
-    values: list[Any] = []
-    shift = 0
-    for arg, item in zip(args, item_bytes, strict=True):
-        kind = type(arg)
-        if kind is Storage:
-            if arg.buffer is None and lend is not None:
-                raise abstract_error()
-            values.append(arg.buffer)
-            shift = arg.begin // item if arg.begin else 0
-        elif kind is Scratch and lend is not None:
-            values.append(lend(arg).buffer)
-        else:
-            value = arg.value if kind is HostScalar else arg
-            values.append(value + shift if shift else value)
-            shift = 0
+    values = list(args)
+    for place, item in pointers:
+        memory = args[place]
+        if lend is not None and type(memory) is Scratch:
+            memory = lend(memory)
+        elif memory.begin:
+            values[place + 1] += memory.begin // item
+        values[place] = memory.buffer
+        if memory.buffer is None and lend is not None:
+            raise abstract_error()
+    if HostScalar in map(type, args):
+        return [v.value if type(v) is HostScalar else v for v in values]
     return values
 
 

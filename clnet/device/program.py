@@ -65,12 +65,12 @@ class Signature(NamedTuple):
     Attributes:
         types: for each its NumPy scalar type, None for a pointer, ``np.void`` for a vector.
         writes: for each, whether it is a pointer that is written.
-        item_bytes: for each the bytes of a number, or of an element of what it points to.
+        pointers: the places of those that are pointers, each with the bytes of an element.
     """
 
     types: tuple[Any, ...]
     writes: tuple[bool, ...]
-    item_bytes: tuple[int, ...]
+    pointers: tuple[tuple[int, int], ...]
 
 
 def parse_signature(text: str, name: str) -> Signature:
@@ -92,7 +92,7 @@ def parse_signature(text: str, name: str) -> Signature:
         raise BuildError(name, "the rendered source has no such kernel")
     types: list[Any] = []
     writes: list[bool] = []
-    item_bytes: list[int] = []
+    pointers: list[tuple[int, int]] = []
     for parameter in found.group(2).split(","):
         words = parameter.replace("*", " * ").split()
         pointer = "*" in words
@@ -100,17 +100,18 @@ def parse_signature(text: str, name: str) -> Signature:
         if vector is not None and not pointer:
             types.append(np.void)
             writes.append(False)
-            item_bytes.append(_VECTORS[vector])
             continue
         scalar = next((w for w in words if w in _SCALARS or (pointer and w in _PAIRS)), None)
         if scalar is None:
             raise BuildError(
                 name, "a parameter is no number and no pointer to one", found=parameter
             )
+        if pointer:
+            item = _PAIRS.get(scalar) or np.dtype(_SCALARS[scalar]).itemsize
+            pointers.append((len(types), item))
         types.append(None if pointer else _SCALARS[scalar])
         writes.append(pointer and "const" not in words[: words.index("*")])
-        item_bytes.append(_PAIRS.get(scalar) or np.dtype(_SCALARS[scalar]).itemsize)
-    return Signature(tuple(types), tuple(writes), tuple(item_bytes))
+    return Signature(tuple(types), tuple(writes), tuple(pointers))
 
 
 class CompiledKernel:

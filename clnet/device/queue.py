@@ -122,7 +122,7 @@ class Queue:
                 if watched or not kernel.launched:
                     self._launch_watched(launch, args, kernel)
                 else:
-                    kernel.set_args(*values_of(args, kernel.signature.item_bytes, lend))
+                    kernel.set_args(*values_of(args, kernel.signature.pointers, lend))
                     cl.enqueue_nd_range_kernel(
                         queue, kernel.handle, launch.global_size, launch.local_size
                     )
@@ -420,7 +420,7 @@ class Queue:
     ) -> None:
         """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
         start = time.perf_counter()
-        kernel.set_args(*values_of(args, kernel.signature.item_bytes, self.workspace.serve))
+        kernel.set_args(*values_of(args, kernel.signature.pointers, self.workspace.serve))
         self._watch.call("clSetKernelArg", start)
         enqueue = time.perf_counter()
         event = cl.enqueue_nd_range_kernel(

@@ -13,22 +13,25 @@ __all__ = ["attach"]
 
 
 class _Later:
-    """A method of tensors that a module has which a training step does without.
+    """A method that a module has which a training step does without.
 
     Args:
         load: gives a module by its name below ``clnet``.
         module: that name.
         name: the function there.
-        public: the method's name.
     """
 
-    def __init__(self, load: Callable[[str], Any], module: str, name: str, public: str) -> None:
-        self._load, self._place = load, (module, name, public)
+    def __init__(self, load: Callable[[str], Any], module: str, name: str) -> None:
+        self._load, self._place = load, (module, name)
+
+    def __set_name__(self, owner: type, public: str) -> None:
+        self._owner, self._public = owner, public
+        setattr(owner, public, self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        module, name, public = self._place
+        module, name = self._place
         function = getattr(self._load(module), name)
-        setattr(Tensor, public, function)
+        setattr(self._owner, self._public, function)
         return function if instance is None else function.__get__(instance)
 
 
@@ -47,15 +50,17 @@ def dense_dim(x: Tensor) -> int:
     return x.ndim
 
 
-def attach(load: Callable[[str], Any]) -> None:
-    """Give tensors these methods.
+def attach(load: Callable[[str], Any], modules: type) -> None:
+    """Give tensors and modules these methods.
 
     Args:
         load: gives a module by its name below ``clnet``; the facade's, since nothing below it may
             import what stands above.
+        modules: the class of modules.
     """
     for public, (module, name) in _LATER.items():
-        setattr(Tensor, public, _Later(load, module, name, public))
+        _Later(load, module, name).__set_name__(Tensor, public)
+    _Later(load, "compile.compiled", "compile_module").__set_name__(modules, "compile")
 
 
 def _of_sparse(name: str) -> Callable[[Tensor], Any]:

@@ -146,7 +146,7 @@ class Kind:
         self.alternatives = alternatives
         self.fits = fits
         self.tensor = any(word.startswith("a tensor") for word in words)
-        self.whole = "a whole number" in words or "a number" in words
+        self.whole = any(word.endswith(("a whole number", "a number")) for word in words)
         self.several = any(word.startswith("a sequence of whole numbers") for word in words)
 
     def passes(self, value: Any) -> bool:
@@ -175,6 +175,7 @@ _FITS: dict[str, tuple[type, ...]] = {
     "float": (float, bool),
     "complex": (complex, float, bool),
     "Number": (complex, float, bool),
+    "Operand": (complex, float, bool),
     "bool": (bool,),
     "str": (str,),
     "None": (type(None),),

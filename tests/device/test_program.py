@@ -396,11 +396,11 @@ __kernel void mixed(__global const half *restrict x, const long x_offset,
     __global uchar *y, __global float *const z, const uint n, ulong seed, double a,
     const int16 sizes, long16 steps)
 {"""
-    types, writes, item_bytes = parse_signature(text, "mixed")
+    types, writes, pointers = parse_signature(text, "mixed")
     numbers = (np.uint32, np.uint64, np.float64, np.void, np.void)
     assert types == (None, np.int64, None, None, *numbers)
     assert writes == (False, False, True, True, False, False, False, False, False)
-    assert item_bytes == (2, 8, 1, 4, 4, 8, 8, 64, 128)
+    assert pointers == ((0, 2), (2, 1), (3, 4))
 
 
 @pytest.mark.parametrize("type_", ["float4", "__global int16 *", "sampler_t"])

@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+import clnet
 from clnet.autodiff.recompute import Recomputed
 from clnet.ops.machinery.function import Function
 from clnet.ops.pool import AdaptiveAvgPool, AdaptiveAvgPoolBackward
 from clnet.ops.shape import CopyInto, Expand, Permute, Reshape
+from clnet.values.arguments import Door
 
 
 def test_functions_are_equal_where_class_and_settings_are():
@@ -72,3 +74,25 @@ def test_objects_can_be_compared_as_soon_as_they_can_be_made():
 
     assert Scaled(2.0) != Scaled(3.0)
     assert order.index("__match_args__") < order.index("__init__")
+
+
+@pytest.mark.parametrize("number", [1.5, 2, True])
+def test_a_call_with_a_number_is_bound_to_the_signature_once(monkeypatch, number):
+    """Binding takes 10 us, which every ``x + 1.0`` paid."""
+    x = clnet.arange(3.0)
+    first = x + number
+    monkeypatch.setattr(Door, "settle", lambda *_: pytest.fail("bound again"))
+    assert (x + number).tolist() == first.tolist() == [number, 1 + number, 2 + number]
+
+
+def test_calls_of_one_form_share_the_op():
+    x, y = clnet.ones(3), clnet.ones(2, 1)
+    x.requires_grad_()
+    assert op_of(x * y) is op_of(y * x)
+    assert op_of(x * y) is not op_of(x * y.double())
+    assert op_of(x * 2.0) == op_of(x * 2.0) != op_of(x * 3.0)
+
+
+def op_of(y: clnet.Tensor) -> Function:
+    assert y.node is not None
+    return y.node.function

@@ -71,9 +71,12 @@ def pointwise(
     Returns:
         One launch, or none if the outputs are empty.
     """
-    if outputs[0].size == 0:
+    if 0 in outputs[0].shape:
         return []
     operands = (*outputs, *inputs)
+    offsets = 0
+    for array in operands:
+        offsets |= array.offset
     recipe = _recipe(
         exprs,
         compute,
@@ -81,8 +84,8 @@ def pointwise(
         len(scalars),
         tuple([(a.dtype, a.shape, a.strides) for a in operands]),
         target.traits,
-        aligned(outputs),
-        all(a.offset % 4 == 0 for a in operands),
+        offsets == 0 or aligned(outputs),
+        offsets % 4 == 0,
     )
     args: list[Any] = []
     for array, steps in zip(operands, recipe.steps, strict=True):

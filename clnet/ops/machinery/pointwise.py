@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from numbers import Complex, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ...errors import ArgumentError, DtypeError, ShapeError
 from ...expr import Const, Expr, Input, Scalar, as_number, inputs_of, substitute, vjp
 from ...kernels.moving import fill
 from ...kernels.pointwise import pointwise as launch_pointwise
-from ...values.arguments import is_tensor, number, require_tensors, shown
+from ...values.arguments import number, require_tensors, shown
 from ...values.dtypes import (
     DType,
     Kind,
@@ -345,48 +345,90 @@ def evaluate(
         ShapeError: if ``out`` has not the result's shape.
         DtypeError: if no operand is a tensor, or one is neither a tensor nor a number.
     """
-    kinds = tuple([_operand_kind(name, x) for x in operands])
-    tensors, numbers = operands, ()
-    if "host" in kinds:
-        operands = _on_device(name, operands)
-        kinds = tuple([_operand_kind(name, x) for x in operands])
-        tensors = operands
-    if "number" in kinds or "complex number" in kinds:
-        operands = [
-            _as_number(name, x) if k == "number" else x
-            for x, k in zip(operands, kinds, strict=True)
-        ]
-        if promoted is not None:
-            promoted = [
-                x if hasattr(x, "__apply_function__") else _plain_number(name, x) for x in promoted
-            ]
-        tensors = [x for x in operands if is_tensor(x)]
-        numbers = [x for x, kind in zip(operands, kinds, strict=True) if kind == "number"]
+    operands, sorts = _sorted(name, operands)
+    wanted = None if promoted is None else _promoted(_sorted(name, promoted)[1])
+    form = _form(name, body, result, gradient, sorts, len(options), wanted)
+    if form.function is not None:  # no numbers, nothing complex
+        return _applied(form.function, operands, out)
+    kinds, compute, returned = form.kinds, form.compute, form.returned
+    tensors = [x for x, kind in zip(operands, kinds, strict=True) if "number" not in kind]
     if not tensors:
         raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
-    compute, returned = result(result_type(*(operands if promoted is None else promoted)))
-    if returned.is_complex or "complex" in kinds or "complex number" in kinds:
-        options = [_as_number(name, x) for x in options]
+    options = [_as_number(name, x) for x in options]
+    if form.expr is None:
         function = paired(name, body, kinds, operands, options, (compute, returned))
-        return _applied(function, [x for x in operands if is_tensor(x)], out)
-    expr = _symbolic(body, kinds, len(options))
-    if gradient is not None:
-        gradient = _explicit(gradient, kinds, len(options))
-    if options:
-        options = [_as_number(name, x) for x in options]
-        if not compute.is_floating_point and any(isinstance(x, float) for x in options):
+        return _applied(function, tensors, out)
+    numbers = [_as_number(name, x) for x, k in zip(operands, kinds, strict=True) if k == "number"]
+    if not compute.is_floating_point:
+        if any(isinstance(x, float) for x in options):
             law = "with these settings operands are floating"
             raise DtypeError(
                 name, law, dtype=returned, settings=options, remedy="Convert it with .float()"
             )
-        if not compute.is_floating_point:
-            _require_range(name, options, compute)
-    if numbers and not compute.is_floating_point:
+        _require_range(name, options, compute)
         if name in _UNWRAPPED:
             _require_range(name, numbers, compute)
         numbers = [_wrapped(x, compute) for x in numbers]
-    function = Pointwise(name, (expr,), (*numbers, *options), compute, (returned,), gradient)
+    scalars = (*numbers, *options)
+    function = Pointwise(name, (form.expr,), scalars, compute, (returned,), form.gradient)
     return _applied(function, tensors, out)
+
+
+class _Form(NamedTuple):
+    """All of an evaluation that depends on the operands' dtypes, and not on which they are.
+
+    Attributes:
+        kinds: of the operands: ``"array"``, ``"boolean"``, ``"complex"``, ``"number"`` or
+            ``"complex number"``.
+        compute: the dtype of the arithmetic.
+        returned: of the result.
+        expr: the op's expression; None for one of complex numbers.
+        gradient: as for :class:`Pointwise`.
+        function: the op itself, if no number is part of it.
+    """
+
+    kinds: tuple[str, ...]
+    compute: DType
+    returned: DType
+    expr: Expr | None
+    gradient: Callable[..., Any] | None = None
+    function: Pointwise | None = None
+
+
+@lru_cache(maxsize=4096)
+def _form(
+    name: str,
+    body: Callable[..., Any],
+    result: Callable[[DType], tuple[DType, DType]],
+    gradient: Callable[..., Any] | None,
+    sorts: tuple[_Sort, ...],
+    options: int,
+    promoted: DType | None,
+) -> _Form:
+    """What :func:`evaluate` needs for operands of these sorts.
+
+    Raises:
+        DtypeError: if the op is not for such dtypes.
+    """
+    kinds = tuple([_kind(dtype, is_number=level == _NUMBER) for dtype, level in sorts])
+    if all("number" in kind for kind in kinds):
+        return _Form(kinds, float32, float32, None)  # to be refused
+    compute, returned = result(_promoted(sorts) if promoted is None else promoted)
+    if returned.is_complex or "complex" in kinds or "complex number" in kinds:
+        return _Form(kinds, compute, returned, None)
+    expr = _symbolic(body, kinds, options)
+    if gradient is not None:
+        gradient = _explicit(gradient, kinds, options)
+    function = None
+    if not options and "number" not in kinds:
+        function = Pointwise(name, (expr,), (), compute, (returned,), gradient)
+    return _Form(kinds, compute, returned, expr, gradient, function)
+
+
+def _kind(dtype: DType, *, is_number: bool) -> str:
+    if is_number:
+        return "complex number" if dtype.is_complex else "number"
+    return {Kind.BOOL: "boolean", Kind.COMPLEX: "complex"}.get(dtype.kind, "array")
 
 
 def _applied(function: Pointwise | Paired, tensors: Sequence[Tensor], out: Tensor | None) -> Any:
@@ -431,14 +473,31 @@ def result_type(*operands: Operand) -> DType:
     Args:
         *operands: tensors and Python numbers, at least one tensor.
     """
-    if len(operands) == 1 and hasattr(operands[0], "__apply_function__"):
-        return operands[0].dtype
+    return _promoted(tuple([_sort(x) or (of_scalar(x), _NUMBER) for x in operands]))
+
+
+_Sort = tuple[DType, int]
+"""A dtype, and how much it counts: 0 of a tensor with axes, 1 of one without, 2 of a number."""
+
+_NUMBER = 2
+_OF_NUMBERS: dict[type, _Sort] = {
+    kind: (of_scalar(kind()), _NUMBER) for kind in (bool, int, float, complex)
+}
+_OF_NUMBERS[HostScalar] = (float32, _NUMBER)
+
+
+def _sort(operand: Operand) -> _Sort | None:
+    """The sort of a tensor or a number of Python's; None for what is neither."""
+    if hasattr(operand, "__apply_function__"):
+        return operand.dtype, 0 if operand.ndim else 1
+    return _OF_NUMBERS.get(type(operand))
+
+
+@lru_cache(maxsize=4096)
+def _promoted(sorts: tuple[_Sort, ...]) -> DType:
+    """The dtype that operands of these sorts have together."""
     levels: list[DType | None] = [None, None, None]
-    for operand in operands:
-        if hasattr(operand, "__apply_function__"):
-            level, dtype = (0 if operand.ndim else 1), operand.dtype
-        else:
-            level, dtype = 2, float32 if isinstance(operand, HostScalar) else of_scalar(operand)
+    for dtype, level in sorts:
         before = levels[level]
         levels[level] = dtype if before is None else promote(before, dtype)
     given = [dtype for dtype in levels if dtype is not None]
@@ -447,45 +506,44 @@ def result_type(*operands: Operand) -> DType:
     return reduce(of_levels, given)
 
 
-def _on_device(name: str, operands: Sequence[Operand]) -> list[Operand]:
-    """The operands with NumPy's arrays as tensors on the device of the first tensor among them."""
-    like = next((x for x in operands if hasattr(x, "__apply_function__")), None)
-    if like is None:
-        raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
-    return [like.new_of(x) if isinstance(x, np.ndarray) and x.shape else x for x in operands]
+def _sorted(name: str, operands: Sequence[Operand]) -> tuple[Sequence[Operand], tuple[_Sort, ...]]:
+    """The operands, NumPy's numbers as Python's and its arrays as tensors, and their sorts.
+
+    Raises:
+        DtypeError: if one is neither a tensor nor a number, or an array is beside no tensor.
+    """
+    sorts: Any = tuple([_sort(x) for x in operands])
+    if None in sorts:
+        operands = [_converted(name, x, operands) for x in operands]
+        sorts = tuple([_sort(x) for x in operands])
+    return operands, sorts
 
 
-def _as_number(name: str, value: Any) -> float | HostScalar:
-    return value if type(value) is HostScalar else number(name, "a number", value)
-
-
-def _plain_number(name: str, value: Any) -> Any:
-    """A number of Python's, also a complex one."""
-    return (
-        complex(value)
-        if _operand_kind(name, value) == "complex number"
-        else (_as_number(name, value))
-    )
-
-
-def _operand_kind(name: str, operand: Operand) -> str:
-    if hasattr(operand, "__apply_function__"):
-        kind = operand.dtype.kind
-        return "boolean" if kind is Kind.BOOL else "complex" if kind is Kind.COMPLEX else "array"
-    if isinstance(operand, bool | int | float | HostScalar | Real):
-        return "number"
-    if isinstance(operand, np.bool_) or (isinstance(operand, np.ndarray) and operand.shape == ()):
-        return "number"
-    if isinstance(operand, np.ndarray) and operand.shape and operand.dtype.kind in "biufc":
-        return "host"
+def _converted(name: str, operand: Operand, operands: Sequence[Operand]) -> Operand:
+    """An operand as a tensor or a number of Python's."""
+    if _sort(operand) is not None:
+        return operand
+    host = isinstance(operand, np.ndarray) and operand.dtype.kind in "biufc"
+    if host and operand.shape:
+        like = next((x for x in operands if hasattr(x, "__apply_function__")), None)
+        if like is None:
+            raise DtypeError(name, "one operand is a tensor", operands=shown(tuple(operands)))
+        return like.new_of(operand)
+    if host or isinstance(operand, np.bool_ | Real):
+        return _as_number(name, operand)
     if isinstance(operand, Complex):
-        return "complex number"
+        return complex(operand)
     raise DtypeError(
         name,
         "an operand is a tensor or a number",
         operand=shown(operand),
         remedy="Make a tensor of it with clnet.tensor(...)",
     )
+
+
+def _as_number(name: str, value: Any) -> float | HostScalar:
+    kind = type(value)
+    return value if kind is float or kind is HostScalar else number(name, "a number", value)
 
 
 @lru_cache(maxsize=4096)
