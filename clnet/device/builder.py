@@ -6,6 +6,7 @@ and answers is in :mod:`.ahead`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import sys
@@ -18,7 +19,6 @@ from typing import Any
 import pyopencl as cl
 
 _IDLE_S = 60
-_NOTHING = "__kernel void nothing(__global int *x) { x[0] = 0; }\n"
 
 
 def build(context: Any, text: str, options: Sequence[str]) -> tuple[bytes, float, float, float]:
@@ -48,28 +48,69 @@ def build(context: Any, text: str, options: Sequence[str]) -> tuple[bytes, float
 def serve() -> None:
     """Answer requests on the standard input with binaries until there are no more.
 
-    One that was started before there are requests loads the compiler meanwhile, and waits a minute.
+    The first says which device, what to build in advance (None: nothing), and in which pipes copies
+    of this process answer: loading the compiler takes as long as several kernels, and a copy
+    has it. Each ends if it is asked nothing for a minute, this process after its copies.
     """
     warnings.simplefilter("ignore")
-    with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what a driver prints is no answer
-        platform, device, early = pickle.load(sys.stdin.buffer)
-        context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
-        if early:
-            build(context, _NOTHING, ())
-        while True:
-            idle = Timer(_IDLE_S, os._exit, (0,))
-            idle.daemon = True
-            idle.start()
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a driver prints is no answer
+    platform, device, first, pipes = pickle.load(requests)
+    context = cl.Context([cl.get_platforms()[platform].get_devices()[device]])
+    if first is not None:
+        build(context, *first)
+    while pipes:
+        # A copy keeps the pipe that it answers in, and this process those of the next copies.
+        own_requests, own_answers = pipes.pop()
+        if os.fork() == 0:
             try:
-                request = pickle.load(sys.stdin.buffer)
-            except EOFError:
-                return
+                for each in (requests, answers, *pipes):
+                    _close(each)
+                with os.fdopen(own_requests, "rb") as theirs, os.fdopen(own_answers, "wb") as ours:
+                    _answer(context, theirs, ours)
             finally:
-                idle.cancel()
-            pickle.dump(build(context, *request), answers)
-            answers.flush()
+                os._exit(0)
+        _close((own_requests, own_answers))
+    _answer(context, requests, answers)
+    _outlive_copies()
+
+
+def _outlive_copies() -> None:
+    """Wait for this process's copies, if it has any."""
+    with contextlib.suppress(ChildProcessError):
+        while hasattr(os, "fork"):
+            os.wait()
+
+
+def _leave() -> None:
+    _outlive_copies()
+    os._exit(0)
+
+
+def _close(pipe: Any) -> None:
+    """Close a file, or the two descriptors of a pipe."""
+    if isinstance(pipe, tuple):
+        for end in pipe:
+            os.close(end)
+    else:
+        pipe.close()
+
+
+def _answer(context: Any, requests: Any, answers: Any) -> None:
+    while True:
+        idle = Timer(_IDLE_S, _leave)
+        idle.daemon = True
+        idle.start()
+        try:
+            request = pickle.load(requests)
+        except EOFError:
+            return
+        finally:
+            idle.cancel()
+        pickle.dump(build(context, *request), answers)
+        answers.flush()
 
 
 if __name__ == "__main__":
     serve()
+    os._exit(0)  # the driver need not tidy up

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import struct
 import subprocess
 import sys
@@ -17,7 +16,8 @@ import pytest
 import clnet
 from clnet.array import Array
 from clnet.device import Launch, Storage
-from clnet.device.ahead import Ahead
+from clnet.device.ahead import Ahead, Request
+from clnet.device.builtin_functions import POCL
 from clnet.device.program import ProgramCache, parse_signature
 from clnet.device.queue import Queue
 from clnet.errors import BuildError
@@ -209,9 +209,8 @@ def test_what_waiting_processes_do_not_build_is_built_here(tmp_path, refused):
         with pytest.raises(BuildError, match="undeclared"):
             bench.cache.get(Source(TEXT.replace("+= a", "+= undeclared")))
     else:
-        for process in ahead._idle:
-            process.kill()
-            process.wait()
+        ahead._idle[1].kill()  # a copy: what made it ends, too
+        ahead._idle[0]._process.wait()
         assert bench.run(Source()) == [3, 3, 3]
         assert bench.counts == (1, 0)
     waiting = list(ahead._idle)
@@ -219,17 +218,37 @@ def test_what_waiting_processes_do_not_build_is_built_here(tmp_path, refused):
     assert list(ahead._idle) == waiting, "another process ended them"
     ahead._end(os.getpid())
     assert not ahead._idle
-    assert all(process.poll() is not None for process in waiting)
+    assert all(builder._process.returncode is not None for builder in waiting)
 
 
-def test_a_process_that_is_asked_nothing_ends():
-    code = "from clnet.device import builder as b; b._IDLE_S = 0.2; b.serve()"
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe) as process:
-        assert process.stdin is not None
-        pickle.dump((*Ahead(clnet.device().queue._device, 2)._place, False), process.stdin)
-        process.stdin.flush()
-        assert process.wait(60) == 0
+def test_processes_that_are_asked_nothing_end(tmp_path, monkeypatch):
+    process = "from clnet.device import builder as b; b._IDLE_S = 0.2; b.serve()"
+    monkeypatch.setattr(sys.modules[Ahead.__module__], "_PROCESS", process)
+    _, ahead = started(tmp_path)
+    assert [builder._process.wait(60) for builder in ahead._idle] == [0, 0]
+    assert not any(builder.alive() for builder in ahead._idle)
+    ahead._end(os.getpid())
+
+
+@pytest.mark.skipif(
+    clnet.device().identity.platform != POCL or sys.platform != "linux",
+    reason="only PoCL's compiler can be copied with its process",
+)
+def test_a_process_that_has_the_compiler_copies_itself(tmp_path, monkeypatch):
+    bench, ahead = started(tmp_path)
+    first, second = ahead._idle
+    assert first._process is second._process
+    assert [len(b.answer(Request(TEXT, ())).binary) > 0 for b in (second, first)] == [True, True]
+    first.close()  # it waits for the copy, which still answers
+    assert second.alive()
+    assert second.answer(Request(TEXT.replace("+=", "-="), ())).binary
+    second.close()
+    assert first._process.returncode == 0
+    ahead._idle.clear()
+    # One that hangs is killed with all of them, and this process builds.
+    ahead.start()
+    monkeypatch.setattr(sys.modules[Ahead.__module__], "_TIMEOUT_S", 0.01)
+    assert bench.cache.prepare(several(3))[:3] == (3, 3, 0)
 
 
 def test_processes_are_started_where_the_cache_is_empty(tmp_path):
