@@ -14,6 +14,7 @@ from . import autograd, ops
 from .errors import ArgumentError, DtypeError, ShapeError
 from .tensor import Tensor
 from .values.arguments import checked, require_tensors, shown
+from .values.containers import again
 from .values.shapes import normalize_dim
 
 __all__ = [
@@ -350,8 +351,7 @@ def _again(tree: Any, parts: dict[Any, Any]) -> Any:
     """A container of the kind of another, with other parts."""
     if isinstance(tree, dict):
         return parts
-    made = parts.values()
-    return type(tree)(*made) if hasattr(tree, "_fields") else type(tree)(made)
+    return again(tree, parts.values())
 
 
 def _require_axis(axis: Any) -> None:

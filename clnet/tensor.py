@@ -356,7 +356,11 @@ class Tensor:
         if not isinstance(spec, str):
             raise DtypeError("format", "a specification is a string", spec=shown(spec))
         number = self.ndim == 0 and (spec or mode.current().tracer is None)
-        return format(self.item() if number else str(self), spec)
+        try:
+            return format(self.item() if number else str(self), spec)
+        except ValueError as error:
+            law = "the specification is one for numbers, of a tensor with axes one for text"
+            raise ArgumentError("format", law, spec=repr(spec), shape=self.shape) from error
 
     def _read(self, op_name: str) -> Array:
         if mode.current().tracer is not None:

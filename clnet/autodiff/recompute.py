@@ -13,6 +13,7 @@ from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
+from ..values.containers import again
 from .tape import Node, next_sequence, run_backward
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
@@ -75,7 +76,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         Tensor(o.array) if o.node is None else Tensor(o.array, node, k)
         for k, o in enumerate(outputs)
     ]
-    return made[0] if isinstance(result, Tensor) else type(result)(made)
+    return made[0] if isinstance(result, Tensor) else again(result, made)
 
 
 @checked

@@ -10,8 +10,10 @@ from ..array import Array
 from ..autodiff.tape import next_sequence
 from ..device import Device
 from ..errors import TraceError
+from ..ops.shape import alias
 from ..tensor import Tensor
 from ..values import mode
+from ..values.containers import again
 from .differentiable import Backward, record_backward
 from .trace import Trace
 from .tracer import Tracer
@@ -72,8 +74,9 @@ def record(
             result = function(
                 *(placeholder(a) for a in args), **{k: placeholder(v) for k, v in kwargs.items()}
             )
-            results: list[Tensor] = []
-            template = _flatten(result, results)
+            found: list[Tensor] = []
+            template = _flatten(result, found)
+            results = [_on_tape(t, placeholders) for t in found]
             backward = record_backward(tracer, results, placeholders, start)
         if any(id(p) in tracer.grads_after for p in placeholders):
             raise TraceError(
@@ -94,13 +97,20 @@ def record(
     return Recorded(trace, tracer, template, backward)
 
 
+def _on_tape(result: Tensor, arguments: Sequence[Tensor]) -> Tensor:
+    """A result; an argument or a parameter given back as it came gets a node, as its copy has."""
+    leaf = result.requires_grad and result.node is None
+    outside = result.array.storage.buffer is not None
+    return alias(result) if leaf and (outside or any(result is a for a in arguments)) else result
+
+
 def _flatten(value: Any, tensors: list[Tensor]) -> Any:
     """The structure of a result, with the tensors' positions in place of tensors."""
     if isinstance(value, Tensor):
         tensors.append(value)
         return Tensor
     if isinstance(value, tuple | list):
-        return type(value)(_flatten(v, tensors) for v in value)
+        return again(value, (_flatten(v, tensors) for v in value))
     if isinstance(value, dict):
         return {k: _flatten(v, tensors) for k, v in value.items()}
     return value
@@ -110,7 +120,7 @@ def _unflatten(template: Any, tensors: Iterator[Tensor]) -> Any:
     if template is Tensor:
         return next(tensors)
     if isinstance(template, tuple | list):
-        return type(template)(_unflatten(v, tensors) for v in template)
+        return again(template, (_unflatten(v, tensors) for v in template))
     if isinstance(template, dict):
         return {k: _unflatten(v, tensors) for k, v in template.items()}
     return template

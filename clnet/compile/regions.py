@@ -26,8 +26,11 @@ class Lowered:
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch memory of its launches; all begin at the same place."""
-        return max((s.nbytes for s in self.scratches), default=0)
+        """Scratch memory of its launches; all begin at the same place.
+
+        What has no bytes, of no elements, has a place still: a pointer leads there.
+        """
+        return max((s.nbytes or s.ALIGNMENT for s in self.scratches), default=0)
 
     @property
     def scratches(self) -> Iterator[Scratch]:

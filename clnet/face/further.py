@@ -72,10 +72,31 @@ def as_strided(
     if not (input.requires_grad and mode.current().grad):
         array = Array(input.array.storage, tuple(size), tuple(stride), offset, input.dtype)
         return Tensor(array)
-    places = np.full(tuple(size), offset - input.array.offset, np.int64)
+    return ops.take(input, _strided_places(input, size, stride, storage_offset))
+
+
+def _strided_places(
+    input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None
+) -> Tensor:
+    """Where in the elements of a tensor, in order, those are that lie at other strides."""
+    first = input.array.offset
+    wanted = _addresses(size, stride, first if storage_offset is None else storage_offset)
+    own = _addresses(input.shape, input.array.strides, first).reshape(-1)
+    order = np.argsort(own, kind="stable")
+    found = np.searchsorted(own, wanted, sorter=order).clip(max=max(own.size - 1, 0))
+    places = order[found] if own.size else found
+    if wanted.size and (not own.size or np.any(own[places] != wanted)):
+        law = "on the tape elements are those of the tensor"
+        raise ShapeError("as_strided", law, size=tuple(size), stride=tuple(stride), x=input.shape)
+    return tensor(places, device=input.device)
+
+
+def _addresses(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
+    """Where in memory elements of a shape lie, in elements."""
+    places = np.full(tuple(size), offset, np.int64)
     for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(n) * step).reshape([-1 if k == axis else 1 for k in range(len(size))])
-    return ops.take(input, tensor(places, device=input.device))
+    return places
 
 
 def bartlett_window(
@@ -230,8 +251,7 @@ def histogram(
         edges = linspace(low, high, bins + 1, dtype=input.dtype, device=input.device)
     count, flat = edges.numel() - 1, input.reshape(-1)
     places = ops.bucketize(flat, edges, right=True) - 1
-    places = ops.where(flat == edges[-1], count - 1, places)
-    inside = (places >= 0) & (places < count)
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
     weights = ops.ones_like(flat) if weight is None else weight.reshape(-1)
     weights = ops.where(inside, weights, 0.0)
     found = empty(count, dtype=weights.dtype, device=input.device).zero_()
@@ -284,9 +304,8 @@ def histogramdd(
         column = points[:, axis].contiguous()
         found = histogram(column, wanted, range=ends).bin_edges
         last = found.numel() - 1
-        at = ops.bucketize(column, found, right=True) - 1
-        at = ops.where(column == found[-1], last - 1, at)
-        fits = (at >= 0) & (at < last)
+        at = (ops.bucketize(column, found, right=True) - 1).clamp(0, last - 1)
+        fits = (column >= found[0]) & (column <= found[-1])
         place = at if place is None else place * last + at
         inside = fits if inside is None else inside & fits
         edges.append(found)
@@ -326,6 +345,11 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     found = ops.nonzero(input)[:size]
     rest = empty(size - found.shape[0], input.ndim, dtype=int64, device=input.device)
     return ops.cat([found, rest.fill_(fill_value)])
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> tuple[Tensor, Tensor]:
+    """The maxima of ``F.adaptive_max_pool1d`` and where they were: always both, as PyTorch's."""
+    return ops.adaptive_max_pool1d(input, output_size, return_indices=True)
 
 
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
@@ -369,14 +393,21 @@ def as_strided_scatter(
     storage_offset: int | None = None,
 ) -> Tensor:
     """A copy of ``input`` in which ``src`` stands at those strides."""
-    copied = ops.clone(input.detach() if not input.requires_grad else input)
-    with mode.using(grad=False):
-        as_strided(copied, size, stride, storage_offset).copy_(src)
-    return copied
+    places = _strided_places(input, size, stride, storage_offset)
+    flat = input.reshape(-1).index_put((places.reshape(-1),), src.expand(size).reshape(-1))
+    return flat.reshape(input.shape)
 
 
 _OWN = (
-    *(aminmax, as_strided, bartlett_window, blackman_window, kaiser_window, combinations),
+    *(
+        adaptive_max_pool1d,
+        aminmax,
+        as_strided,
+        bartlett_window,
+        blackman_window,
+        kaiser_window,
+        combinations,
+    ),
     *(cumulative_trapezoid, empty_permuted, float_power, frombuffer, histogram, histogramdd),
     *(index_reduce,),
     *(nonzero_static, renorm, unravel_index, vander, as_strided_scatter),

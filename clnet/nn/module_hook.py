@@ -10,6 +10,7 @@ from ..autodiff.tensor_hook import Table
 from ..errors import ArgumentError
 from ..ops.machinery.boundary import boundary
 from ..tensor import Tensor
+from ..values.containers import again
 
 if TYPE_CHECKING:
     from .module import Module
@@ -113,9 +114,7 @@ class _WalkBack:
             parts[place] = alias
         if not several:
             return parts[0]
-        if hasattr(result, "_fields"):  # a named tuple
-            return type(result)(*parts)
-        return type(result)(parts)
+        return again(result, parts)
 
     def _leave(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         leaving: list[Any] = [None] * self._num_args

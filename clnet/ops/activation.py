@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError, ShapeError
-from ..expr import erf, exp, expm1, logical_and, logical_or, where
+from ..expr import erf, exp, expm1, isnan, logical_and, logical_or, where
 from ..expr import sigmoid as sigmoid_of
 from ..expr import softplus as softplus_of
 from ..expr import tanh as tanh_of
@@ -87,7 +87,12 @@ def softsign(x):
     return x / (1 + abs(x))
 
 
-@pointwise(face=Face.FUNCTIONAL)
+# PyTorch's: finite, where beta is 0 and the result infinite.
+def _softplus_gradient(g, y, x, beta, threshold):
+    return where(beta * x > threshold, g, g * sigmoid_of(beta * x))
+
+
+@pointwise(face=Face.FUNCTIONAL, gradient=_softplus_gradient)
 def softplus(x, beta=1.0, threshold=20.0):
     """``log(1 + exp(beta * x)) / beta``; ``x`` itself where ``beta * x`` is above ``threshold``."""
     return where(beta * x > threshold, x, softplus_of(beta * x) / beta)
@@ -136,7 +141,9 @@ def relu6(x):
 @pointwise(face=Face.FUNCTIONAL, inplace=True, gradient=_held_gradient)
 def hardtanh(x, min_val=-1.0, max_val=1.0):
     """``min(max(x, min_val), max_val)``; its gradient at a bound is 0."""
-    return _held(x, min_val, max_val)
+    # A bound that is NaN takes over everywhere, as in clamp.
+    return where(logical_or(isnan(min_val), isnan(max_val)), min_val + max_val,
+                 _held(x, min_val, max_val))  # fmt: skip
 
 
 def _hardsigmoid_gradient(g, y, x):

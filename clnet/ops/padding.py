@@ -72,7 +72,8 @@ def pad(
         x: any shape.
         pad: ``(before, after)`` of the last axis, then of the one before it, and so on.
         mode: ``"constant"``; ``"reflect"``, mirrored at the outermost element; ``"replicate"``,
-            the outermost element; ``"circular"``, from the other end.
+            the outermost element; ``"circular"``, from the other end
+            (of what negative numbers leave).
         value: the constant; None: 0.
 
     Returns:
@@ -100,6 +101,10 @@ def pad(
     ends = {x.ndim - 1 - i // 2: pads[i : i + 2] for i in range(0, len(pads), 2)}
     if mode == "constant":
         return _constant(x, ends, 0.0 if value is None else value)
+    if mode == "circular":  # of what is left: PyTorch crops first
+        cropped = {axis: tuple(min(end, 0) for end in both) for axis, both in ends.items()}
+        x = _constant(x, cropped, 0.0)
+        ends = {axis: tuple(max(end, 0) for end in both) for axis, both in ends.items()}
     for axis, (before, after) in ends.items():
         if before or after:
             rows = x.numel() // max(x.shape[axis], 1)  # before the host lays out the axis

@@ -200,7 +200,7 @@ def adaptive_avg_pool3d(x: Tensor, output_size: OptionalSizes) -> Tensor:
     return reshape(y, (*lead, od, oh, ow))
 
 
-@op(_POOL)
+@op(Face.FUNCTIONAL)
 def adaptive_max_pool1d(x: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
     """As :func:`adaptive_max_pool2d`, over rows ``(n, c, l)`` or ``(c, l)``."""
     return _adaptive_max("adaptive_max_pool1d", x, output_size, 1, return_indices)

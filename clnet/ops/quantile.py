@@ -6,24 +6,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..array import Array
+from ..device import Launch, Target
 from ..errors import ArgumentError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.dtypes import int64
 from ..values.shapes import normalize_dim
-from .arithmetic import clamp, floor, isnan, logical_not, where
+from .arithmetic import clamp, eq, floor, isnan, logical_not, where
 from .check import of_value, require_elements
 from .index import gather_within
-from .machinery.function import op, require_floating
+from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
 from .rearrange import movedim
 from .reduce import any as some
 from .reduce import sum as total
-from .shape import reshape, squeeze, to_dtype, unsqueeze
+from .shape import copy_launches, reshape, squeeze, to_dtype, unsqueeze
 from .sort import Ordered, sort
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+class Shared(Function):
+    """A value found among the elements of a tensor; those that equal it share its gradient."""
+
+    op_name: str
+
+    @property
+    def name(self) -> str:
+        """The public op."""
+        return self.op_name
+
+    def infer(self, x: Array, value: Array) -> tuple[Array, ...]:
+        """A dense output."""
+        return (Array.abstract(value.shape, value.dtype, value.device),)
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """One copy."""
+        return copy_launches(target, outputs[0], inputs[1])
+
+    def saves(self, needs: tuple[bool, ...]) -> tuple[Sequence[int], Sequence[int]]:
+        """Both operands."""
+        return (0, 1), ()
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """Evenly spread, also over NaN."""
+        x, value = saved.inputs[0], saved.inputs[1]
+        found = to_dtype(where(isnan(value), isnan(x), eq(x, value)), grads[0].dtype)
+        return (found * (grads[0] / found.sum()), None)
 
 
 @op()
@@ -56,9 +87,9 @@ def _middle(name: str, x: Tensor, dim: int | None, keepdim: bool, *, ignoring: b
         return x.new_full((), float("nan"))
     axis = 0 if dim is None else normalize_dim(name, dim, x.ndim)
     if dim is None or x.ndim == 0:
-        found = _middle_of_last(name, reshape(x, (x.numel(),)), ignoring=ignoring)
-        values, indices = (reshape(y, ()) for y in found)
-        return values if dim is None else Ordered(values, indices)
+        rows = reshape(x.detach() if dim is None else x, (x.numel(),))
+        values, indices = (reshape(y, ()) for y in _middle_of_last(name, rows, ignoring=ignoring))
+        return apply(Shared(name), x, values) if dim is None else Ordered(values, indices)
     found = _middle_of_last(name, movedim(x, axis, -1), ignoring=ignoring)
     return Ordered(*(movedim(y, -1, axis) if keepdim else squeeze(y, -1) for y in found))
 
@@ -145,6 +176,8 @@ def _quantile(
 
 def _shares(name: str, x: Tensor, q: Any) -> Tensor:
     several = [q] if isinstance(q, int | float) else list(q)
+    if not several:
+        return x.detach().new_empty(0)
     if not all(0 <= share <= 1 for share in several):
         raise ArgumentError(name, "q lies in [0, 1]", q=q)
     made = [x.new_full((1,), float(share)) for share in several]

@@ -17,7 +17,18 @@ from ..kernels.reduce import Reduction, arg_reduce, reduce
 from ..values.dtypes import DType, Kind, bool_, from_name, int64, uint8
 from ..values.shapes import Shape, normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
-from .arithmetic import clamp, eq, log, maximum, minimum, ne, where
+from .arithmetic import (
+    clamp,
+    eq,
+    isnan,
+    log,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    ne,
+    where,
+)
 from .complex_parts import view_as_complex, view_as_real
 from .create import positions
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
@@ -45,11 +56,16 @@ class Extremes(NamedTuple):
 
 
 class Reduce(Function):
-    """A reduction over ``dims``; ``keepdim`` leaves them with size 1."""
+    """A reduction over ``dims``; ``keepdim`` leaves them with size 1.
+
+    Attributes:
+        nan_shares: an extreme that is NaN gives its gradient to what is NaN; else it is NaN.
+    """
 
     kind: Reduction
     dims: tuple[int, ...]
     keepdim: bool
+    nan_shares: bool = False
 
     @property
     def name(self) -> str:
@@ -93,7 +109,10 @@ class Reduce(Function):
         y = self._spread(saved.outputs[0], shape)
         if self.kind is Reduction.PROD:
             return (g * self._others(x, y),)
-        found = to_dtype(eq(x, y), g.dtype)
+        same = eq(x, y)
+        if self.nan_shares:
+            same = logical_or(same, logical_and(isnan(x), isnan(y)))
+        found = to_dtype(same, g.dtype)
         return (found * (g / found.sum(self.dims, keepdim=True)),)
 
     def of_complex(self, x: Tensor) -> Any:
@@ -225,12 +244,15 @@ def widened(x: Tensor) -> Tensor:
     return to_dtype(x, from_name(x.dtype.compute)) if x.dtype.is_floating_point else x
 
 
-def _reduce(kind: Reduction, x: Tensor, dim: Dims, *, keepdim: bool) -> Tensor:
+def _reduce(
+    kind: Reduction, x: Tensor, dim: Dims, *, keepdim: bool, nan_shares: bool = False
+) -> Tensor:
     name = Reduce(kind, (), keepdim=keepdim).name
     given = (
         None if isinstance(dim, Sequence) and not dim else dim
     )  # () stands for all, as PyTorch's
-    function = Reduce(kind, normalize_dims(name, given, x.ndim), keepdim=keepdim)
+    dims = normalize_dims(name, given, x.ndim)
+    function = Reduce(kind, dims, keepdim=keepdim, nan_shares=nan_shares)
     y = apply(function, widened(x))
     return to_dtype(y, x.dtype) if y.dtype.is_floating_point else y
 
@@ -330,7 +352,7 @@ def min(x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False) -> An
 
 def _extremes(kind: Reduction, x: Tensor, dim: Any, *, keepdim: bool) -> Any:
     if dim is None:
-        return _reduce(kind, x, None, keepdim=keepdim)
+        return _reduce(kind, x, None, keepdim=keepdim, nan_shares=True)
     if hasattr(dim, "__apply_function__"):
         if keepdim:
             name = kind.name.lower()

@@ -239,9 +239,10 @@ def diff(
     if n < 0:
         raise ArgumentError("diff", "n is 0 or more", n=n)
     axis = axis_of("diff", dim, x.shape)
-    if n == 0:
+    joined = cat([part for part in (prepend, x, append) if part is not None], axis)
+    if n == 0:  # PyTorch looks at the ends, too, and leaves them
         return x
-    x = cat([part for part in (prepend, x, append) if part is not None], axis)
+    x = joined
     for _ in range(min(n, x.shape[axis])):
         size = x.shape[axis] - 1
         right, left = narrow(x, axis, 1, size), narrow(x, axis, 0, size)

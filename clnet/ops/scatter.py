@@ -419,10 +419,14 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         ``(*tensor.shape, num_classes)``, int64.
 
     Raises:
+        ArgumentError: if ``num_classes`` is below -1.
         DtypeError: if ``tensor`` does not hold indices.
         ShapeError: if it is empty and ``num_classes`` is -1.
     """
     require_index("one_hot", tensor)
+    if num_classes < -1:
+        law = "the number of classes is 0 or more, or -1"
+        raise ArgumentError("one_hot", law, num_classes=num_classes)
     if num_classes < 0 and tensor.numel() == 0:
         raise ShapeError("one_hot", "no elements tell the number of classes", x=tensor.shape)
     count = int(tensor.max().item()) + 1 if num_classes < 0 else num_classes

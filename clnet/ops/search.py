@@ -14,12 +14,11 @@ from .arithmetic import (
     clamp,
     eq,
     ge,
-    isnan,
+    gt,
     le,
     logical_and,
     logical_not,
     logical_or,
-    lt,
     ne,
     where,
 )
@@ -96,18 +95,20 @@ def searchsorted(
 
 
 def _counted_below(rows: Tensor, values: Tensor, *, or_equal: bool) -> Tensor:
-    """How many elements of each row lie below (or at) the values: one bit of the count a step."""
+    """How many elements of each row lie below (or at) the values: half of the rest a step.
+
+    The steps are those of PyTorch, so that rows that are not sorted, or hold NaN, give the same.
+    """
     size = rows.shape[-1]
-    count = values.new_zeros(values.shape, dtype=int64)
-    below = le if or_equal else lt
-    last = isnan(values)  # sorted, NaN comes behind every number
-    for bit in reversed(range(size.bit_length())):
-        more = count + (1 << bit)
-        there = gather_within(rows, -1, clamp(more, max=size) - 1)
-        count = where(
-            logical_and(le(more, size), logical_or(last, below(there, values))), more, count
-        )
-    return count
+    first = values.new_zeros(values.shape, dtype=int64)
+    last = first + size
+    beyond = gt if or_equal else ge  # false for NaN: what is no number lies behind all
+    for _ in range(size.bit_length()):
+        middle: Any = (first + last) // 2
+        there = gather_within(rows, -1, clamp(middle, max=size - 1))
+        left = logical_or(beyond(there, values), ge(first, last))
+        first, last = where(left, first, middle + 1), where(left, middle, last)
+    return first
 
 
 @op(Face.FUNCTION)

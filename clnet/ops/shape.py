@@ -278,6 +278,9 @@ def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
     if y.dtype is x.dtype and small:
         return copy(target, y, x.view(y.shape, broadcast_strides(x.shape, x.strides, y.shape)))
     compute = from_name((y if y.dtype.is_complex else x).dtype.compute)
+    if y.dtype is bool_:  # no cast: 0.5 is true
+        source = Pair(Input(0), Input(1)) if x.dtype.is_complex else Input(0)
+        return launch_pointwise(target, [y], x.parts, (cast_boolean(source),), compute=compute)
     exprs = (Input(0), Input(1) if x.dtype.is_complex else Const(0))[: len(y.parts)]
     return launch_pointwise(target, y.parts, x.parts[: len(exprs)], exprs, compute=compute)
 

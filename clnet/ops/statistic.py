@@ -59,9 +59,11 @@ def _moments(
     dims = normalize_dims(name, None if dim == () else dim, x.ndim)
     kept, x = x.dtype, widened(x)
     center = mean(x, dims or None, True)
-    count = max(0, prod(x.shape[d] for d in dims) - correction)
+    count = prod(x.shape[d] for d in dims) - correction
     squares = apply(Reduce(Reduction.SUM_SQUARES, dims, keepdim=keepdim), x - center)
-    spread = squares * (1 / count if count else inf)
+    spread = squares * (1 / count if count > 0 or count < 0 else inf)
+    if count < 0:  # infinite; the gradient is PyTorch's, of the negative count
+        spread = spread + squares.detach() * inf
     left = center if keepdim else reshape(center, reduced_shape(x.shape, dims, keepdim=False))
     return Moments(to_dtype(spread, kept.real), to_dtype(left, kept))
 

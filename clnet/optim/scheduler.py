@@ -360,5 +360,5 @@ class SequentialLR(LRScheduler):
     def rate(self, base_lr: float, steps: int, group: int) -> float:
         """The rate of the scheduler whose turn it is."""
         turn = bisect_right(self.milestones, steps)
-        begin = self.milestones[turn - 1] if turn else 0
+        begin = max(self.milestones[turn - 1], 0) if turn else 0
         return self.schedulers[turn].rate(base_lr, steps - begin, group)

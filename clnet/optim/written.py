@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import CheckpointError, TraceError
 from ..tensor import Tensor, tensor
 from ..values import mode
+from ..values.containers import again
 
 Hook = Callable[..., Any]
 
@@ -182,7 +183,7 @@ def _copied(name: str, value: Any, p: Tensor) -> Any:
     if isinstance(value, Mapping):
         return {k: _copied(k, v, p) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_copied(name, v, p) for v in value)
+        return again(value, (_copied(name, v, p) for v in value))
     if not (isinstance(value, Tensor) or hasattr(value, "detach")):
         return value
     floating = str(value.dtype).rpartition(".")[2].startswith(("float", "bfloat"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..tensor import Tensor
+from ..values.containers import again
 
 
 def on_host(value: Any) -> Any:
@@ -15,5 +16,5 @@ def on_host(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: on_host(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(on_host(v) for v in value)
+        return again(value, (on_host(v) for v in value))
     return value

@@ -190,3 +190,21 @@ def test_threads_share_a_compiled_module():
     for grads, grad in zip(found, expected, strict=True):
         for each in grads:
             np.testing.assert_array_equal(each, grad)
+
+
+def test_named_tuples_and_arguments_given_back_keep_their_kind_and_gradients():
+    weight = clnet.ones(2).requires_grad_()
+    x = clnet.tensor([[1.0, 3.0], [2.0, 0.0]], requires_grad=True)
+    found, same, own = clnet.compile(lambda a: (a.max(1), a, weight))(x)
+    assert found.values.tolist() == [3, 2]
+    assert found.indices.tolist() == [1, 0]
+    (found.values.sum() + 2 * same.sum() + 3 * own.sum()).backward()
+    assert x.grad.tolist() == [[2, 3], [3, 2]]
+    assert weight.grad.tolist() == [3, 3]
+
+
+def test_losses_over_no_rows():
+    x, none = clnet.zeros(0, 4).requires_grad_(), clnet.zeros(0, dtype=clnet.int64)
+    loss = clnet.compile(lambda a, t: F.cross_entropy(a, t, reduction="sum"))(x, none)
+    loss.backward()
+    assert (loss.item(), x.grad.shape) == (0, (0, 4))

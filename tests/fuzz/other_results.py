@@ -65,7 +65,7 @@ OTHER_RESULTS = (
     ),
     (
         "the exponent of a norm beyond the dtype's range is infinite",
-        r"norm\(.*1e\+?39",
+        r"norm\(.*1e\+?(39|300)",
         r"elements, at",
         "x.norm(-1e39, 1)",
     ),
@@ -77,7 +77,7 @@ OTHER_RESULTS = (
     ),
     (
         "PyTorch sorts an expanded tensor in its own memory",
-        r"(median|kthvalue)\(.*expanded",
+        r"(median|kthvalue)\(.*expanded|expanded.*\.(median|kthvalue)\(",
         r"elements, at",
         "m.median(lay(x, 'expanded'), 0, True)",
     ),
@@ -196,34 +196,10 @@ OTHER_RESULTS = (
         "m.special.bessel_y1(p)",
     ),
     (
-        "softplus is infinite where beta is 0, and has no slope",
-        r"(?i)softplus\((beta=|.*, )0(\.0)?\b",
-        r"np\.float32\(nan\), not",
-        "run(nn.Softplus(beta=0.0, threshold=0.1), v)",
-    ),
-    (
-        "a bound that is no number bounds nothing, but in clamp",
-        r"(?i)hardtanh.*float\('nan'\)",
-        r"not np\.float32\(nan\)",
-        "F.hardtanh(x, float('nan'), 0.5)",
-    ),
-    (
         "what a factorization leaves of a matrix that it refuses is NaN",
         r"(cholesky|inv|solve|lu_factor|ldl_factor)_ex\(",
         r"elements, at .* np\.float32\(nan\), not",
         "m.linalg.cholesky_ex(square, check_errors=False)",
-    ),
-    (
-        "an infinite spread, of no more elements than the correction, has no gradient",
-        r"(std|var)(_mean)?\(.*correction=",
-        r"np\.float32\(nan\), not np\.float32\(-?0",
-        "m.std(x, (0, 1), correction=300)",
-    ),
-    (
-        "edges of a histogram that do not ascend enclose nothing",
-        r"histogram\(w[34]\)",
-        r"elements, at",
-        "image.histogram(w3)",
     ),
     (
         "random numbers are others than PyTorch's",

@@ -323,3 +323,91 @@ def test_an_infinite_spread_where_the_correction_is_no_number():
 def test_quantiles_of_a_number():
     q = clnet.tensor([0.2, 0.5])
     assert clnet.quantile(clnet.tensor(0.5), q, 0, keepdim=True).tolist() == [0.5, 0.5]
+
+
+def test_what_is_written_to_booleans_is_true_where_it_is_not_0():
+    x = clnet.tensor([[0.5, 0.0], [-0.3, 2.0]])
+    found = clnet.zeros(2, 2, dtype=clnet.bool)
+    assert found.copy_(x).tolist() == [[True, False], [True, True]]
+    found[:, :1] = x[:, :1] * 0
+    assert found.tolist() == [[False, False], [False, True]]
+    assert clnet.zeros(2, dtype=clnet.bool).copy_(clnet.tensor([1j, 0])).tolist() == [True, False]
+
+
+def test_equal_elements_share_the_gradient_of_the_median_of_all():
+    nan = float("nan")
+    for name, given, wanted in (
+        ("median", [1.0, 2.0, 2.0, 5.0], [0, 0.5, 0.5, 0]),
+        ("median", [1.0, nan, 2.0, nan], [0, 0.5, 0, 0.5]),
+        ("nanmedian", [3.0, nan, 3.0, 7.0], [0.5, 0, 0.5, 0]),
+        ("max", [1.0, nan, 2.0, nan], [0, 0.5, 0, 0.5]),
+    ):
+        x = clnet.tensor(given, requires_grad=True)
+        getattr(clnet, name)(x).backward()
+        assert x.grad.tolist() == wanted, name
+
+
+def test_gradients_of_spreads_whose_correction_is_above_the_count():
+    x = clnet.tensor([1.0, 2.0, 6.0], requires_grad=True)
+    x.var(correction=4).backward()
+    np.testing.assert_allclose(x.grad.numpy(), [4, 2, -6], rtol=1e-6)  # 2 (x - 3) / -1
+
+
+def test_circular_padding_is_of_what_negative_numbers_leave():
+    x = clnet.arange(1, 6).float()[None, None]
+    assert F.pad(x, (-1, 2), "circular").tolist() == [[[2, 3, 4, 5, 2, 3]]]
+
+
+def test_bounds_that_are_nan_take_over_and_softplus_of_beta_0_has_a_slope():
+    x = clnet.tensor([-2.0, 0.0, 3.0], requires_grad=True)
+    held = F.hardtanh(x, float("nan"), 0.5)
+    assert np.isnan(held.detach().numpy()).all()
+    held.sum().backward()
+    assert x.grad.tolist() == [1, 1, 0]
+    x.grad = None
+    F.softplus(x, 0).sum().backward()
+    assert x.grad.tolist() == [0.5, 0.5, 0.5]
+
+
+def test_strides_on_the_tape_are_those_of_the_memory():
+    x = clnet.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    assert x.T.as_strided((3,), (1,)).tolist() == [1, 2, 3]
+    source = clnet.zeros(2, requires_grad=True)
+    y = clnet.as_strided_scatter(x, source, (2,), (3,))
+    assert y.tolist() == [[0, 2], [3, 0]]
+    y.sum().backward()
+    assert (x.grad.tolist(), source.grad.tolist()) == ([[0, 1], [1, 0]], [1, 1])
+    with pytest.raises(ShapeError, match="as_strided: on the tape elements are those"):
+        x[1:].as_strided((2,), (1,), 0)
+
+
+def test_rows_that_do_not_ascend_are_searched_in_pytorchs_steps():
+    nan = float("nan")
+    edges = clnet.tensor([0.7, -0.5, 1.0, 0.2])
+    x = clnet.tensor([0.0, 0.8, nan, -1.0])
+    assert clnet.bucketize(x, edges).tolist() == [2, 2, 4, 0]
+    assert clnet.searchsorted(clnet.tensor([1.0, nan]), x).tolist() == [2, 2, 2, 2]
+    found = clnet.histogram(x[:2], clnet.tensor([0.5, -0.5, 1.0])).hist
+    assert found.tolist() == [0, 1]
+
+
+def test_further_calls_of_drawn_rows():
+    x = clnet.tensor([[1.0, 4.0, 2.0]])
+    assert clnet.quantile(x, [], 1).shape == (0, 1)
+    values, places = clnet.adaptive_max_pool1d(x, 1)
+    assert (values.tolist(), places.tolist()) == ([[4]], [[1]])
+    assert f"{x[0, 0]:.1f}" == "1.0"
+    for call, error in (
+        (lambda: F.one_hot(clnet.tensor([1]), -129), "one_hot: the number of classes is 0 or more"),
+        (lambda: clnet.diff(x, 0, prepend=x[:, None]), "cat"),
+        (lambda: f"{x:same}", "format: the specification"),
+    ):
+        with pytest.raises((ArgumentError, ShapeError), match=error):
+            call()
+
+
+def test_milestones_before_the_beginning():
+    schedule, weight = clnet.optim.lr_scheduler, clnet.nn.Parameter(clnet.ones(1))
+    o = clnet.optim.SGD([weight], lr=0.5)
+    parts = [schedule.ConstantLR(o, 0.1, 2), schedule.ExponentialLR(o, 0.9)]
+    assert schedule.SequentialLR(o, parts, [-2]).get_last_lr() == [0.5]

@@ -56,7 +56,8 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         return [_transposed(target, y, x, shape, y_strides, x_strides, turned)]
     if x_strides[-1] == 0 and y.dtype is x.dtype and repeats(target, y, shape[-1]):
         return [repeat(target, y, x, shape[:-1], x_strides[:-1])]
-    if len(shape) != 1 and (shape[-1] < _LONG_ROW or y.nbytes >= STREAM_BYTES):
+    to_bool = y.dtype is bool_ and x.dtype is not bool_  # which is no cast
+    if len(shape) != 1 and not to_bool and (shape[-1] < _LONG_ROW or y.nbytes >= STREAM_BYTES):
         dense = y.view(shape, y_strides)
         at_once = place(target, dense, x, shape, x_strides, starts=(0,) * len(shape))
         if at_once:
