@@ -267,11 +267,12 @@ def _reduce(layouts: Layouts, step: Step) -> bool:
         sums = BlockedSums(function.name, (Input(0),))
         layouts.emit(sums, (layouts.blocked(x),), (y.view((y.size,), (1,)),))
         return True
-    if function.kind is Reduction.MEAN and dims == _PIXELS:
+    if function.kind in (Reduction.MEAN, Reduction.SUM) and dims == _PIXELS:
         n, c = x.shape[:2]
         lanes = layouts.lanes
         place = y.view((n, c // lanes, 1, 1, lanes), (c, lanes, lanes, lanes, 1))
-        layouts.emit(BlockedAvgPool(Means(None), (1, 1)), (layouts.blocked(x),), (place,))
+        means = Means(None, divisor=int(function.kind is Reduction.SUM))
+        layouts.emit(BlockedAvgPool(means, (1, 1)), (layouts.blocked(x),), (place,))
         return True
     return False
 

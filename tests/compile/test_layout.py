@@ -69,7 +69,34 @@ def concatenating():
     return nn.Sequential(*stem, Concatenating(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 5))
 
 
-MODELS = {"residual": residual, "plain": plain, "concatenating": concatenating}
+class Squeezing(nn.Module):
+    """A depthwise convolution whose channels are weighted by what the image has of them."""
+
+    def __init__(self, channels, stride):
+        super().__init__()
+        self.spread = nn.Conv2d(16, channels, 1, bias=False)
+        self.inside = nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(channels), nn.BatchNorm2d(channels)])
+        self.weights = nn.Conv2d(channels, channels, 1)
+        self.back = nn.Conv2d(channels, 16, 1, bias=False)
+
+    def forward(self, x):
+        y = F.relu6(self.norms[1](self.inside(F.hardswish(self.norms[0](self.spread(x))))))
+        return self.back(y * F.hardsigmoid(self.weights(F.adaptive_avg_pool2d(y, 1))))
+
+
+def squeezing():
+    """As mobile networks."""
+    stem = [nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), Squeezing(48, 1), Squeezing(32, 2)]
+    return nn.Sequential(*stem, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))
+
+
+MODELS = {
+    "residual": residual,
+    "plain": plain,
+    "concatenating": concatenating,
+    "squeezing": squeezing,
+}
 
 
 def images(n=4, size=24):
@@ -159,6 +186,20 @@ def test_reorders_stand_only_at_the_edges():
     found = kinds(layout(traced(function, x)))
     assert found["BlockedMoments"] == found["BlockedSums"] == 1
     assert found["Conv2d"] == found["BatchNorm"] == found["AvgPool"] == 0
+    assert found["Reorder"] == 2  # x in, its gradient out
+
+
+@needs_blocks
+def test_depthwise_convolutions_and_weights_of_channels_stay_between_blocks():
+    model = Squeezing(48, 2)
+    parameters = list(model.parameters())
+
+    def function(x):
+        return clnet.autograd.grad(model(x).square().sum(), [x, *parameters])
+
+    x = clnet.ones(2, 16, 9, 9).requires_grad_(True)
+    found = kinds(layout(traced(function, x)))
+    assert found["Conv2d"] == found["ConvInputGrad"] == found["ConvWeightGrad"] == 0
     assert found["Reorder"] == 2  # x in, its gradient out
 
 

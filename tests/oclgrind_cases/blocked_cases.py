@@ -9,6 +9,7 @@ from clnet.device import Target
 from clnet.kernels import streaming
 from clnet.kernels.conv.conv_geometry import ConvGeometry, Direction
 from clnet.kernels.conv_blocked import (
+    conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
     conv_blocked_pack,
@@ -33,6 +34,7 @@ from .convolution import taps
 from .harness import case, constants, given, near, normal, output, run
 
 MODULES = (
+    conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
     conv_blocked_pack,
@@ -46,6 +48,8 @@ PADDED = ConvGeometry(2, 16, 3, 4, 32, 3, 3, 3, 4, ph=1, pw=1)
 LARGE = ConvGeometry(1, 16, 3, 3, 16, 5, 5, 3, 4, ph=2, pw=2)
 STRIDED = ConvGeometry(1, 16, 5, 4, 16, 3, 2, 2, 2, sh=2, sw=2, ph=1, dh=2)
 WIDE = ConvGeometry(1, 64, 3, 3, 64, 1, 1, 2, 2, sh=2, sw=2)
+OF_CHANNELS = ConvGeometry(2, 16, 5, 4, 16, 3, 3, 5, 4, ph=1, pw=1, groups=16)
+OF_CHANNELS_STRIDED = ConvGeometry(1, 16, 7, 6, 16, 3, 2, 3, 3, sh=2, sw=2, ph=1, dh=2, groups=16)
 FEW = ConvGeometry(2, 3, 6, 7, 32, 3, 2, 3, 6, sh=2, ph=1)
 
 
@@ -67,16 +71,21 @@ def check(target: Target, g: ConvGeometry, algorithm: BlockedAlgorithm, *, full:
     block = block_size(target.traits)
     assert block is not None
     form = BlockedForm(algorithm, block)
-    x, w = normal(g.n, g.ic, g.h, g.w), normal(g.oc, g.ic, g.kh, g.kw)
+    x, w = normal(g.n, g.ic, g.h, g.w), normal(g.oc, g.icg, g.kh, g.kw)
+    own = w
+    if g.icg < g.ic:  # filters of single channels, as dense ones
+        w = np.einsum("oi,oxrs->oirs", np.eye(g.oc, dtype=w.dtype), w)
     bias, gy, reads = normal(g.oc), normal(g.n, g.oc, g.oh, g.ow), taps(g)
     y = np.einsum("nihw,oirs,yxrshw->noyx", x, w, reads, optimize=True)
     gx = np.einsum("noyx,oirs,yxrshw->nihw", gy, w, reads, optimize=True)
     gw = np.einsum("noyx,nihw,yxrshw->oirs", gy, x, reads, optimize=True)
+    if g.icg < g.ic:
+        gw = np.einsum("oors->ors", gw)[:, None]
     added = normal(*y.shape) if full and not form.plain_x else None
     if full:
         y = np.maximum(y + bias[:, None, None] + (0 if added is None else added), 0)
     x_ = given(x, before=3) if form.plain_x else arranged(x, form)
-    gy_, w_ = arranged(gy, form), given(w)
+    gy_, w_ = arranged(gy, form), given(own)
     able = [d for d in Direction if obstacle(target, g, d, form) is None]
     ways = [d for d in able if d is not Direction.WEIGHT_GRAD]
     packed = {d: output((packed_size(g, d, form),)) for d in ways}
@@ -133,6 +142,15 @@ def few_channels(target: Target) -> None:
     with constants(conv_blocked_few_channels, MOST_FLOATS=2**10):
         check(target, FEW, BlockedAlgorithm.FEW, full=True)
         check(target, FEW, BlockedAlgorithm.FEW, full=False)
+
+
+@case("cpu")
+def depthwise_blocks(target: Target) -> None:
+    with constants(conv_blocked_depthwise, MOST_FLOATS=2**12):
+        check(target, OF_CHANNELS, BlockedAlgorithm.DEPTHWISE, full=True)
+        check(target, OF_CHANNELS_STRIDED, BlockedAlgorithm.DEPTHWISE, full=False)
+    with constants(conv_blocked_depthwise, MOST_FLOATS=2**12, STRIP_FLOATS=0):
+        check(target, OF_CHANNELS, BlockedAlgorithm.DEPTHWISE, full=False)
 
 
 @case("cpu")

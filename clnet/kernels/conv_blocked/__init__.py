@@ -6,7 +6,8 @@ plain; :func:`considered` says what stands against each. :func:`blocked_forward`
 :func:`pack_filters` packed; :func:`reorder` makes blocked arrays of plain ones and back.
 
 The algorithms: ``conv_blocked_direct``, ``conv_blocked_winograd``, ``conv_blocked_few_channels``
-(few plain channels in front), and the weight gradients ``conv_blocked_weight`` and
+(few plain channels in front), ``conv_blocked_depthwise`` (a filter for each channel, all three
+directions), and the weight gradients ``conv_blocked_weight`` and
 ``conv_blocked_winograd_weight``.
 """
 

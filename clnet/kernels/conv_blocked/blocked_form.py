@@ -26,12 +26,14 @@ class BlockedAlgorithm(Enum):
         FEW: the same from a plain ``x`` of few channels.
         WINOGRAD2: 3x3 filters by transforms of 4x4 tiles, 2.25 times fewer products.
         WINOGRAD4: 3x3 and 5x5 filters by transforms of 6x6 tiles, 4 and 2.8 times fewer products.
+        DEPTHWISE: one filter for each channel, any window; see :func:`depthwise`.
     """
 
     DIRECT = "direct"
     FEW = "few"
     WINOGRAD2 = "winograd2"
     WINOGRAD4 = "winograd4"
+    DEPTHWISE = "depthwise"
 
 
 class BlockedForm(NamedTuple):
@@ -81,6 +83,15 @@ def vectors_of(channels: int, block: int) -> int:
     return 2 if channels % (2 * block) == 0 else 1
 
 
+def depthwise(g: ConvGeometry) -> bool:
+    """Whether each channel of a convolution has one filter of its own.
+
+    Args:
+        g: the sizes.
+    """
+    return g.groups == g.ic == g.oc > 1
+
+
 def unblockable(g: ConvGeometry, block: int) -> ConvObstacle | None:
     """What about a convolution's sizes forbids every blocked form; elements are counted in ints.
 
@@ -88,7 +99,7 @@ def unblockable(g: ConvGeometry, block: int) -> ConvObstacle | None:
         g: the sizes.
         block: channels of a block.
     """
-    if g.groups != 1:
+    if g.groups != 1 and not depthwise(g):
         return ConvObstacle.GROUPS
     if g.oc % block:
         return ConvObstacle.CHANNELS

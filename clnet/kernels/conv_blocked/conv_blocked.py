@@ -21,13 +21,14 @@ from ..conv import ConvGeometry, ConvObstacle, ConvProblem, ConvTrial, Direction
 from ..epilogue import NO_EPILOGUE, Epilogue
 from ..tuning import Tunable
 from . import (
+    conv_blocked_depthwise,
     conv_blocked_direct,
     conv_blocked_few_channels,
     conv_blocked_weight,
     conv_blocked_winograd,
     conv_blocked_winograd_weight,
 )
-from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, unblockable
+from .blocked_form import BlockedAlgorithm, BlockedForm, block_size, depthwise, unblockable
 
 __all__ = [
     "BlockedAlgorithm",
@@ -90,8 +91,11 @@ _WAYS = {
         weight_obstacle=conv_blocked_few_channels.weight_obstacle,
         weight_grad=conv_blocked_few_channels.weight_grad,
     ),
+    BlockedAlgorithm.DEPTHWISE: _way_of(conv_blocked_depthwise, conv_blocked_depthwise),
 }
 _PREFERRED = tuple(_WAYS)
+_OF_CHANNELS = (BlockedAlgorithm.DEPTHWISE,)
+_OF_ALL_CHANNELS = tuple(way for way in _PREFERRED if way not in _OF_CHANNELS)
 
 
 class FormChoice(NamedTuple):
@@ -176,7 +180,7 @@ def _ruled(
     """The forms by the rules that hold where nothing was measured."""
     block = block_size(target.traits)
     general = ConvObstacle.DEVICE if block is None else unblockable(geometry, block)
-    forms = [BlockedForm(algorithm, block or 1) for algorithm in _PREFERRED]
+    forms = [BlockedForm(algorithm, block or 1) for algorithm in _ways_of(geometry)]
     if general is not None:
         yield from ((form, general) for form in forms)
         return
@@ -189,6 +193,10 @@ def _ruled(
         transformed = form.algorithm in conv_blocked_winograd.ALGORITHMS
         dear = transformed and against[form] is None and form != cheapest
         yield form, ConvObstacle.PIXELS if dear else against[form]
+
+
+def _ways_of(geometry: ConvGeometry) -> tuple[BlockedAlgorithm, ...]:
+    return _OF_CHANNELS if depthwise(geometry) else _OF_ALL_CHANNELS
 
 
 def _obstacle(
@@ -292,7 +300,7 @@ def _candidates(target: Target, problem: ConvProblem) -> list[FormChoice]:
     """The default, then what else computes it from the same arrays, few pixels or many."""
     default = _default(target, problem)
     found = [default]
-    for algorithm in BlockedAlgorithm:
+    for algorithm in _ways_of(problem.geometry):
         form = BlockedForm(algorithm, default.form(target).block)
         allowed = problem.winograd or algorithm not in conv_blocked_winograd.ALGORITHMS
         alike = form.plain_x == default.form(target).plain_x

@@ -16,7 +16,7 @@ from ..tuning import Tunable
 from . import conv_blocked_pack
 from .blocked_form import LEAST_BLOCK, BlockedAlgorithm, BlockedForm, block_size
 
-__all__ = ["forward", "input_grad", "obstacle", "pack", "packed_size"]
+__all__ = ["forward", "input_grad", "obstacle", "pack", "packed_size", "walks"]
 
 
 class Split(NamedTuple):
@@ -47,6 +47,21 @@ class Walk(NamedTuple):
     pad: int
     gap: int
     apart: int
+
+
+def walks(g: ConvGeometry, direction: Direction) -> tuple[Walk, Walk]:
+    """How the output of a direction walks over what it reads, down and right.
+
+    Args:
+        g: the sizes.
+        direction: forward or input gradient.
+    """
+    if direction is Direction.FORWARD:
+        return Walk(g.sh, 1, -g.ph, -g.dh, 1), Walk(g.sw, 1, -g.pw, -g.dw, 1)
+    return (
+        Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh)),
+        Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw)),
+    )
 
 
 DIRECT = Kernel(
@@ -143,21 +158,18 @@ def forward(
     epilogue: Epilogue,
 ) -> Launch:
     """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
-    down = Walk(g.sh, 1, -g.ph, -g.dh, 1)
-    right = Walk(g.sw, 1, -g.pw, -g.dw, 1)
     split = SPLIT.choose(target, ConvProblem(Direction.FORWARD.value, False, *g))
     sums = _Sums(y, x, packed, epilogue)
-    return _convolve(target, sums, g, form, (down, right), split)
+    return _convolve(target, sums, g, form, walks(g, Direction.FORWARD), split)
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, packed: Array, g: ConvGeometry, form: BlockedForm
 ) -> Launch:
     """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
-    down = Walk(1, g.sh, g.ph, g.dh, g.sh // gcd(g.sh, g.dh))
-    right = Walk(1, g.sw, g.pw, g.dw, g.sw // gcd(g.sw, g.dw))
     split = SPLIT.choose(target, ConvProblem(Direction.INPUT_GRAD.value, False, *g))
-    return _convolve(target, _Sums(gx, gy, packed), g, form, (down, right), split)
+    sides = walks(g, Direction.INPUT_GRAD)
+    return _convolve(target, _Sums(gx, gy, packed), g, form, sides, split)
 
 
 class _Sums(NamedTuple):

@@ -1,0 +1,196 @@
+"""Depthwise convolution between blocked arrays, and its gradients, by vectors of channels."""
+
+from __future__ import annotations
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...values.shapes import ceil_div, round_up
+from ..conv import ConvGeometry, ConvObstacle, Direction
+from ..epilogue import NO_EPILOGUE, Epilogue
+from ..kernel import Kernel, by_name, joined
+from .blocked_form import BlockedForm
+from .conv_blocked_direct import Walk, walks
+
+__all__ = [
+    "forward",
+    "input_grad",
+    "obstacle",
+    "pack",
+    "packed_size",
+    "weight_grad",
+    "weight_obstacle",
+]
+
+_TEMPLATE = "conv_blocked/conv_blocked_depthwise.mako"
+DEPTHWISE = Kernel("conv_blocked_depthwise", _TEMPLATE)
+PACK = Kernel("conv_blocked_depthwise_pack", _TEMPLATE)
+WEIGHT = Kernel("conv_blocked_depthwise_weight", _TEMPLATE)
+SUM = Kernel("conv_blocked_depthwise_sum", _TEMPLATE)
+
+# Block -> pixels of a register tile: rows of 7, 14, 28, 56 and 112 leave no rest.
+PIXELS = {16: 14, 8: 7, 4: 7}
+# Sums of a filter's row that registers hold beside each other.
+MOST_SUMS = 12
+# Floats of local memory, and of a strip's rows, so that they and what is written stay in the first
+# cache, if one output row does not need more.
+MOST_FLOATS, STRIP_FLOATS = 2**15, 6 * 2**10
+MOST_STRIP = 32
+MOST_GROUPS_PER_UNIT = 8
+
+
+def obstacle(
+    target: Target, g: ConvGeometry, direction: Direction, form: BlockedForm
+) -> ConvObstacle | None:
+    """Why a convolution is not computed so: rows that one output row reads fit local memory."""
+    down, right = walks(g, direction)
+    width = g.w if direction is Direction.INPUT_GRAD else g.ow
+    row = _pitch(right, g.kw, width, PIXELS[form.block]) * form.block
+    near = target.traits.local_memory_bytes >= 4 * MOST_FLOATS
+    fits = near and _source_rows(down, g.kh, 1) * row <= MOST_FLOATS
+    return None if fits else ConvObstacle.WORKSPACE
+
+
+def weight_obstacle(target: Target, g: ConvGeometry, form: BlockedForm) -> ConvObstacle | None:
+    """Why a gradient of filters is not: sums of a filter's row fit registers, too."""
+    if g.kw > MOST_SUMS or 4 * g.oc * g.taps > target.workspace_limit:
+        return ConvObstacle.WORKSPACE
+    return obstacle(target, g, Direction.FORWARD, form)
+
+
+def packed_size(g: ConvGeometry, direction: Direction, form: BlockedForm) -> int:
+    """Elements of the packed filters."""
+    del direction, form
+    return g.oc * g.taps
+
+
+def pack(
+    target: Target,
+    packed: Array,
+    weight: Array,
+    g: ConvGeometry,
+    direction: Direction,
+    form: BlockedForm,
+) -> Launch:
+    """The launch that packs; the arguments are those of :func:`.conv_blocked.pack_filters`."""
+    del target, direction
+    return PACK.launch(
+        {"width": form.block},
+        by_name("packed weight taps", packed, weight, g.taps),
+        global_size=(g.oc // form.block,),
+        flops=0,
+        bytes=packed.nbytes + weight.nbytes,
+    )
+
+
+def forward(
+    target: Target,
+    y: Array,
+    x: Array,
+    packed: Array,
+    g: ConvGeometry,
+    form: BlockedForm,
+    epilogue: Epilogue,
+) -> Launch:
+    """The convolution; the arguments are those of :func:`.conv_blocked.blocked_forward`."""
+    del target
+    return _convolve(y, x, packed, epilogue, g, walks(g, Direction.FORWARD), form)
+
+
+def input_grad(
+    target: Target, gx: Array, gy: Array, packed: Array, g: ConvGeometry, form: BlockedForm
+) -> Launch:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_input_grad`."""
+    del target
+    return _convolve(gx, gy, packed, NO_EPILOGUE, g, walks(g, Direction.INPUT_GRAD), form)
+
+
+def weight_grad(
+    target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry, form: BlockedForm
+) -> list[Launch]:
+    """The gradient; the arguments are those of :func:`.conv_blocked.blocked_weight_grad`."""
+    block, blocks = form.block, g.oc // form.block
+    down, right = walks(g, Direction.FORWARD)
+    pitch = _pitch(right, g.kw, g.ow, 1)
+    strip = _strip(down, g.kh, g.oh, pitch * block)
+    affordable = target.workspace_limit // gw.nbytes
+    wanted = ceil_div(MOST_GROUPS_PER_UNIT * target.traits.compute_units, blocks)
+    chunks = max(1, min(wanted, affordable, g.n * ceil_div(g.oh, strip)))
+    memory = Scratch.beside(gw.storage, gy.storage, x.storage)
+    partial = Array.scratch(memory, (chunks, blocks, g.taps, block), gw.dtype)
+    together = min(max(MOST_SUMS // g.kw, 1), g.ow)
+    first = WEIGHT.launch(
+        by_name("width columns together local_floats", block, g.kw, together, MOST_FLOATS),
+        joined(
+            by_name("partial gy x images blocks", partial, gy, x, g.n, blocks),
+            by_name("x_height x_width y_height y_width", g.h, g.w, g.oh, g.ow),
+            by_name("kh strip pitch", g.kh, strip, pitch),
+            by_name("down pad_down gap_down", down.step, down.pad, down.gap),
+            by_name("right pad_right gap_right", right.step, right.pad, right.gap),
+        ),
+        global_size=(chunks, blocks),
+        flops=g.flops,
+        bytes=gy.nbytes + x.nbytes + partial.nbytes,
+    )
+    last = SUM.launch(
+        {"width": block},
+        by_name("gw partial taps chunks", gw, partial, g.taps, chunks),
+        global_size=(blocks,),
+        flops=(chunks - 1) * gw.size,
+        bytes=gw.nbytes + partial.nbytes,
+    )
+    return [first, last]
+
+
+def _convolve(
+    y: Array,
+    x: Array,
+    packed: Array,
+    epilogue: Epilogue,
+    g: ConvGeometry,
+    sides: tuple[Walk, Walk],
+    form: BlockedForm,
+) -> Launch:
+    down, right = sides
+    images, blocks, height, width, block = y.shape
+    pixels = PIXELS[block]
+    pitch = _pitch(right, g.kw, width, pixels)
+    strip = _strip(down, g.kh, height, pitch * block)
+    return DEPTHWISE.launch(
+        joined(
+            by_name("width pixels step local_floats", block, pixels, right.step, MOST_FLOATS),
+            by_name("added", epilogue.added is not None),
+            epilogue.params,
+        ),
+        joined(
+            by_name("y x packed offsets added blocks", y, x, packed, *epilogue[:2], blocks),
+            by_name("x_height x_width y_height y_width", *x.shape[2:4], height, width),
+            by_name("kh kw strip pitch", g.kh, g.kw, strip, pitch),
+            by_name("down phases_down pad_down gap_down rows_apart", *down),
+            by_name("phases_right pad_right gap_right columns_apart", *right[1:]),
+        ),
+        global_size=(ceil_div(height, strip), images * blocks),
+        flops=g.flops,
+        bytes=x.nbytes + y.nbytes + packed.nbytes + epilogue.more_bytes,
+    )
+
+
+def _pitch(right: Walk, taps: int, width: int, pixels: int) -> int:
+    """Columns that a row reads, rounded up to whole tiles in each phase."""
+    reach = (taps - 1) * right.gap
+    low = (right.pad - max(0, reach)) // right.phases
+    high = (right.phases - 1 + right.pad + max(0, -reach)) // right.phases
+    of_phase = round_up(ceil_div(width, right.phases), pixels)
+    return (of_phase - 1) * right.step + high - low + 1
+
+
+def _source_rows(down: Walk, taps: int, strip: int) -> int:
+    """Rows that so many output rows read, at most."""
+    return ceil_div((strip - 1) * down.step + (taps - 1) * abs(down.gap), down.phases) + 1
+
+
+def _strip(down: Walk, taps: int, height: int, row: int) -> int:
+    """Output rows whose source rows, of so many floats, stay near; one at least."""
+    most = min(height, MOST_STRIP)
+    fitting = (n for n in range(most, 1, -1) if _source_rows(down, taps, n) * row <= STRIP_FLOATS)
+    strip = next(fitting, 1)
+    return ceil_div(height, ceil_div(height, strip))
