@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 _KERNEL = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^()]*)\)\s*\{")
 # What may stand before a kernel: it stays with it.
-_ATTRIBUTES = re.compile(r"(?:__attribute__\(\([\w\s(),]*\)\)\s*|\bONE_BY_ONE\s+)*\Z")
+_ATTRIBUTES = re.compile(
+    r"(?:__attribute__\(\([\w\s(),]*\)\)\s*|(?<!#define )\b(?:ONE_BY_ONE|SIDE_BY_SIDE)\s+)*\Z"
+)
 _ENDS_BEFORE = re.compile(r"(?:[;}]|\*/|(?:^|\n)[ \t]*(?:#|//)[^\n]*|\A)\s*\Z")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _ITEM = re.compile(
@@ -32,6 +34,7 @@ _SCOPE = re.compile(r"__local\s+\w+\s+\w+\s*\[")
 _OF_ALL = re.compile(r"\bget_\w+|\w*work_group_\w+|\bwait_group_events|\bsub_group_\w+")
 # A variable that differs from work-item to work-item.
 _OF_ITEM = re.compile(r"own_(global|local)_id_")
+_IN_LANES = "#pragma clang loop vectorize(assume_safety)\n"
 _NAME = re.compile(r"(\w+)\s*\Z")
 
 
@@ -113,6 +116,10 @@ def _of_many(text: str, parts: _Parts) -> str:
         f" ++own_item_{axis})\n"
         for axis in axes
     )
+    if axes and "SIDE_BY_SIDE" in parts.attributes:
+        # Work-items are independent, and lanes pay, whatever the compiler thinks of either.
+        innermost = loops.rindex("    for (")
+        loops = f"{loops[:innermost]}{_IN_LANES}{loops[innermost:]}"
     name, parameters, names = parts.name, parts.parameters, parts.names()
     first = " && ".join(f"get_local_id({axis}) == 0" for axis in axes) or "true"
     return (

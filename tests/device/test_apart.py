@@ -99,6 +99,15 @@ def test_a_group_s_work_items_are_a_loop_around_the_body():
     assert "if (get_local_id(1) == 0 && get_local_id(0) == 0)\n        places_body(y, " in kernel
 
 
+def test_work_items_are_in_lanes_where_a_kernel_asks_for_it():
+    pragma = "#pragma clang loop vectorize(assume_safety)\n    for (size_t own_item_0 = 0;"
+    macro = "#define SIDE_BY_SIDE\nSIDE_BY_SIDE\n"
+    assert pragma in body_apart(macro + TEXT, alone=False)
+    assert body_apart(macro + TEXT, alone=False).startswith("#define SIDE_BY_SIDE\ninline ")
+    assert "#pragma" not in body_apart(TEXT, alone=False)
+    assert "#pragma" not in body_apart(macro + TEXT, alone=True)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,7 +124,10 @@ def test_a_group_stays_whole_where_each_work_item_must_ask(text):
 
 
 @on_pocl
-def test_groups_in_a_loop_write_what_groups_write(tmp_path):
+@pytest.mark.parametrize("in_lanes", [False, True], ids=["", "in lanes"])
+def test_groups_in_a_loop_write_what_groups_write(tmp_path, in_lanes):
+    lanes = "#define SIDE_BY_SIDE\nSIDE_BY_SIDE\n" if in_lanes else ""
+    text = PLACES.replace("__attribute__", f"{lanes}__attribute__")
     device = clnet.device()
     groups = [10 * 4 + 3 + 1000 * (x // 4) + 100 * (row % 2) for row in range(6) for x in range(8)]
     expected = [v if x % 8 < 7 else -1 for x, v in enumerate(groups)]
@@ -125,7 +137,7 @@ def test_groups_in_a_loop_write_what_groups_write(tmp_path):
         storage = Storage(device, 4 * 48)
         storage.materialize()
         bench.queue.upload(storage, np.full(48, -1, np.int32))
-        source = Source(PLACES, "places", alone=False)
+        source = Source(text, "places", alone=False)
         bench.queue.launch(Launch(source, (8, 6), (4, 2), (storage, 0, 7), flops=0, bytes=0))
         found = np.empty(48, np.int32)
         bench.queue.download(found, storage)

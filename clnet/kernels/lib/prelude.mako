@@ -74,3 +74,10 @@ inline void spill(__global ${ctype} *base, const long start, __local const ${cty
 #endif
 #endif
 </%def>
+##
+## `SIDE_BY_SIDE` before a kernel asks that work-items of a group be computed in lanes of vectors,
+## where its body stands in a loop over them (device/apart.py): PoCL's compiler would judge by what
+## it knows, and it overrates what lies apart in memory. The kernel takes a third of the time then.
+<%def name="side_by_side()">
+#define SIDE_BY_SIDE
+</%def>

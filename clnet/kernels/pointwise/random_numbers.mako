@@ -34,6 +34,7 @@
 ##          last place as log, sinpi and cospi do. Float's are made of + - * alone, since PoCL calls
 ##          fma, sqrt and their like for one element after the other, and then no item is a lane.
 <%namespace name="generator" file="/lib/philox.mako"/>
+<%namespace name="prelude" file="/lib/prelude.mako"/>
 <%namespace name="elementary" file="/lib/elementary.mako"/>
 <%def name="uniform(real, lane)">
 % if real == "double":
@@ -56,6 +57,8 @@ __kernel void random_bits(...)
 </%def>
 <%def name="random_uniform(ctype, real)">
 #pragma OPENCL FP_CONTRACT OFF
+${prelude.side_by_side()}
+SIDE_BY_SIDE
 __kernel void random_uniform(...)
 {
     const int i = get_global_id(0) * ${2 if real == "double" else 4};
@@ -102,8 +105,10 @@ inline float2 on_circle(const uint turn)
 </%def>
 <%def name="random_normal(ctype, real)">
 #pragma OPENCL FP_CONTRACT OFF
+${prelude.side_by_side()}
 % if real == "float":
 ${box_muller()}
+SIDE_BY_SIDE
 % endif
 __kernel void random_normal(...)
 {
@@ -130,6 +135,8 @@ __kernel void random_normal(...)
 }
 </%def>
 <%def name="random_bernoulli(ctype)">
+${prelude.side_by_side()}
+SIDE_BY_SIDE
 __kernel void random_bernoulli(...)
 {
     const int i = get_global_id(0) * 4;
