@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from .arithmetic import le, where
 from .create import positions
 from .index import pick
 from .machinery.function import Arrays, Face, Function, Grads, Needs, Saved, apply, op
-from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_of
+from .shape import cat, copy_launches, expand, narrow, permute, reshape, sizes_of, slice_view
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -44,6 +44,36 @@ class Flip(Function):
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
         """Flipped back."""
         return (apply(self, grads[0]),)
+
+
+class Roll(Function):
+    """Elements moved along axes, by so many positions for each; those that leave come in again."""
+
+    takes_complex = True
+
+    steps: tuple[int, ...]
+
+    def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
+        """A copy for each corner of the axes that move."""
+        (y,), (x,) = outputs, inputs
+        # Of each axis where parts begin in y and in x, and their length.
+        parts = [
+            [(step, 0, size - step), (0, size - step, step)] if step else [(0, 0, size)]
+            for step, size in zip(self.steps, x.shape, strict=True)
+        ]
+        launches: list[Launch] = []
+        for corner in product(*parts):
+            to, source, shape = zip(*corner, strict=True) if corner else ((), (), ())
+            ones = (1,) * x.ndim
+            part = slice_view(x, source, ones, shape)
+            launches += copy_launches(target, slice_view(y, to, ones, shape), part)
+        return launches
+
+    def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
+        """Moved back."""
+        sizes = saved.input_specs[0][0]
+        steps = (-step % size if step else 0 for step, size in zip(self.steps, sizes, strict=True))
+        return (apply(Roll(tuple(steps)), grads[0]),)
 
 
 class Diagonal(Function):
@@ -331,12 +361,11 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     axes = (dims,) if isinstance(dims, int) else tuple(dims)
     if len(axes) != len(steps):
         raise ShapeError("roll", "there is a shift for each axis", shifts=shifts, dims=dims)
+    moved = [0] * x.ndim
     for axis, step in zip((axis_of("roll", d, x.shape) for d in axes), steps, strict=True):
         size = x.shape[axis]
-        kept = (-step) % size if size else 0
-        if kept:
-            x = cat([narrow(x, axis, kept, size - kept), narrow(x, axis, 0, kept)], axis)
-    return x
+        moved[axis] = (moved[axis] + step) % size if size else 0
+    return apply(Roll(tuple(moved)), x) if any(moved) else x
 
 
 @op()

@@ -1,5 +1,7 @@
 """All steps of a recurrent layer as one op: a product and a fused launch over the gates in each.
 
+A GPU takes all steps in one launch where the weights are small (:mod:`..kernels.recurrent`).
+
 The gradient walks back over the steps; that of the weights is one product over all of them. Both
 directions of a layer may go side by side, each step of the two in the same launches.
 """
@@ -14,6 +16,9 @@ from ..device import Launch, Target
 from ..kernels.gemm import gemm, pack_for
 from ..kernels.moving import copy
 from ..kernels.pointwise import pointwise as launch_pointwise
+from ..kernels.recurrent import Steps
+from ..kernels.recurrent import recurrence as launch_recurrence
+from ..kernels.recurrent import recurrence_backward as launch_recurrence_backward
 from ..values.dtypes import from_name
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply
 from .matmul import MatMul, linear, matmul
@@ -60,9 +65,15 @@ class Recurrence(Function):
         return (*states, shares)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """For each step a product, then one launch that reads every gate in place."""
+        """One launch; or for each step a product, then one that reads every gate in place."""
         count = self.cell.results
         x, (weight, *bias) = inputs[0], inputs[1 + count :]
+        together = Steps.of(target, x, weight, count, inputs[1:])
+        if together is not None:
+            exprs = gate_results(self.cell)
+            return launch_recurrence(
+                target, together, outputs, inputs, exprs, backwards=self.backwards
+            )
         columns = _turned(weight)
         compute, exprs = from_name(x.dtype.compute), gate_results(self.cell)
         states = inputs[1 : 1 + count]
@@ -159,11 +170,21 @@ class RecurrenceBackward(Function):
         return tuple(Array.abstract(a.shape, a.dtype, a.device) for a in of)
 
     def lower(self, target: Target, outputs: Arrays, inputs: Arrays) -> list[Launch]:
-        """For each step, the last first, one launch over the gates, then a product.
+        """One launch; or for each step, the last first, one over the gates, then a product.
 
         The gradients of the first states hold those of each step's on the way.
         """
         cell, own = self.cell, _Saved.of(self.cell, self.arrived, inputs)
+        together = Steps.of(target, own.x, own.weight, cell.results, inputs[1:])
+        if together is not None:
+            return launch_recurrence_backward(
+                together,
+                outputs,
+                (own.x, own.first[-1], own.weight, own.made[-1], own.shares),
+                own.arriving,
+                gate_gradients(cell, tuple(1 + arrived for arrived in self.arrived)),
+                backwards=self.backwards,
+            )
         running = outputs[1 : 1 + cell.results]
         written = (outputs[0], *outputs[1 + cell.results :])  # of the sequence's, the states' share
         compute = from_name(own.x.dtype.compute)

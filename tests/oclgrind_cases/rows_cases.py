@@ -1,7 +1,8 @@
-"""Softmax, cross entropy, batch norm and norms of rows, with their gradients."""
+"""Softmax, cross entropy, batch norm, norms of rows, recurrent layers, with their gradients."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,8 @@ from clnet.kernels.norm.row_norm import row_norm
 from clnet.kernels.norm.row_norm_grad import row_norm_grad
 from clnet.kernels.softmax.cross_entropy import Settings, cross_entropy, cross_entropy_grad
 from clnet.kernels.softmax.softmax import log_softmax, log_softmax_grad, softmax, softmax_grad
+from clnet.ops.recurrence import Recurrence, RecurrenceBackward
+from clnet.ops.rnn import Cell
 
 from .harness import (
     REALS,
@@ -35,6 +38,7 @@ norm_module = import_module("clnet.kernels.norm.norm")
 row_module = import_module("clnet.kernels.norm.row_norm")
 row_grad_module = import_module("clnet.kernels.norm.row_norm_grad")
 softmax_module = import_module("clnet.kernels.softmax.softmax")
+recurrence_module = import_module("clnet.kernels.recurrent.recurrence")
 
 MODULES = (
     softmax_module,
@@ -44,6 +48,7 @@ MODULES = (
     runs_module,
     row_module,
     row_grad_module,
+    recurrence_module,
 )
 
 
@@ -239,3 +244,35 @@ def norms_of_rows(target: Target) -> None:
             check_rows(target, (6, 19), dtype, centred=centred, affine=True)
             check_rows(target, (5, 70), dtype, centred=centred, affine=False)
     check_rows(target, (150, 3), np.float32, centred=True, affine=True)
+
+
+def lowered(function: Any, target: Target, inputs: tuple[Any, ...]) -> list[np.ndarray]:
+    """Results of a function's launches for a target."""
+    outputs = tuple(output(a.shape) for a in function.infer(*inputs))
+    run(function.lower(target, outputs, inputs))
+    return [y.numpy() for y in outputs]
+
+
+def check_recurrence(target: Target, cell: Cell, lead: tuple[int, ...], *, bias: bool) -> None:
+    """All steps in one launch, beside a launch for each."""
+    apart = replace(target, traits=replace(target.traits, dedicated_local_memory=False))
+    steps, n, size, rows = 2, 3, 8, cell.gates * 8
+    shapes = [(steps, *lead, n, rows), *[(*lead, n, size)] * cell.results, (*lead, rows, size)]
+    inputs = tuple(given(normal(*s), before=4) for s in (*shapes, *[(*lead, rows)] * bias))
+    forward = Recurrence(cell, backwards=bias)
+    expected = lowered(forward, apart, inputs)
+    for found, wanted in zip(lowered(forward, target, inputs), expected, strict=True):
+        near(given(found), wanted.astype(float), terms=256)
+    saved = (*inputs[: 2 + cell.results], *map(given, expected), given(normal(*expected[0].shape)))
+    backward = RecurrenceBackward(cell, bias, (True,) + (False,) * (cell.results - 1))
+    expected = lowered(backward, apart, saved)
+    for found, wanted in zip(lowered(backward, target, saved), expected, strict=True):
+        near(given(found), wanted.astype(float), terms=256)
+
+
+@case("gpu")
+def recurrent_layers(target: Target) -> None:
+    check_recurrence(target, Cell.LSTM, (2,), bias=True)
+    check_recurrence(target, Cell.GRU, (), bias=False)
+    tight = replace(target, traits=replace(target.traits, local_memory_bytes=1024))
+    check_recurrence(tight, Cell.GRU, (), bias=False)

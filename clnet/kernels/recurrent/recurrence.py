@@ -1,0 +1,198 @@
+"""All steps of a recurrent layer in one launch, where that beats a product in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...array import Array
+from ...device import Launch, Scratch, Target
+from ...expr import Expr, flops, print_c
+from ...values.dtypes import float32
+from ...values.shapes import ceil_div, round_up
+from ..grid import in_groups
+from ..kernel import Kernel, Named, by_name, joined, nbytes_of
+from ..moving import copy
+
+__all__ = ["Steps", "recurrence", "recurrence_backward"]
+
+FORWARD = Kernel("recurrence", "recurrent/recurrence.mako")
+BACKWARD = Kernel("recurrence_backward", "recurrent/recurrence.mako")
+
+_FOUR = 4
+# Every group reads all weights in each step, so they must stay in its caches.
+_NEAR_BYTES = 2**20
+# Of many rows, an item's sums take the registers that more items would need.
+_MOST_ROWS, _FEW_ROWS, _WARP = 16, 8, 32
+_MOST_ITEMS, _FEW_ITEMS = 1024, 512
+
+
+class Steps(NamedTuple):
+    """How the steps of a layer are shared out.
+
+    Attributes:
+        layers: that know nothing of each other.
+        n: examples.
+        size: of a state.
+        gates, states: of a cell.
+        rows: examples of a group.
+        slices: parts of each sum, which different items make.
+        group: work-items of a group.
+        near: whether the weights lie in local memory.
+    """
+
+    layers: int
+    n: int
+    size: int
+    gates: int
+    states: int
+    rows: int
+    slices: int
+    group: int
+    near: bool
+
+    @classmethod
+    def of(
+        cls, target: Target, x: Array, weight: Array, states: int, others: Sequence[Array | None]
+    ) -> Steps | None:
+        """None where a product in each step is better, or all there is.
+
+        Args:
+            target: what the device is like.
+            x: the gates' shares of the sequence, ``(steps, [layers,] n, gates * size)``.
+            weight: ``([layers,] gates * size, size)``.
+            states: of a cell.
+            others: further operands, which have to be dense as ``x`` has.
+        """
+        traits, size = target.traits, weight.shape[-1]
+        arrays = [x, *(a for a in others if a is not None)]
+        if not in_groups(traits) or size % _FOUR:
+            return None
+        if not all(a.contiguous and a.dtype is float32 and a.size for a in (*arrays, weight)):
+            return None
+        layers, n = (x.shape[1] if x.ndim > 3 else 1), x.shape[-2]
+        gates = x.shape[-1] // size
+        if weight.nbytes // layers > _NEAR_BYTES:
+            return None
+        row, room = gates * size, traits.static_local_bytes // float32.itemsize
+        wanted = min(ceil_div(layers * n, traits.compute_units), _MOST_ROWS, room // (2 * row))
+        if wanted < 1:
+            return None
+        rows = 1 << (wanted - 1).bit_length() if 2 * row * 2 * wanted <= room else wanted
+        most = min(_MOST_ITEMS if rows <= _FEW_ROWS else _FEW_ITEMS, traits.max_group_size)
+        fitting = (s for s in (8, 4, 2) if size % (_FOUR * s) == 0 and s * row // 2 <= most)
+        slices = next((s for s in fitting if (1 + s) * rows * row <= room), 1)
+        group = min(round_up(slices * row // 2, _WARP), most)
+        near = (1 + slices) * rows * row + row * size <= room
+        return cls(layers, n, size, gates, states, rows, slices, group, near)
+
+    @property
+    def params(self) -> Named:
+        """The templates' parameters."""
+        return by_name("size gates states rows slices group near", *self[2:])
+
+    @property
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """Global and local size."""
+        groups = ceil_div(self.n, self.rows)
+        return {"global_size": (groups * self.group, self.layers), "local_size": (self.group, 1)}
+
+
+def recurrence(
+    target: Target,
+    steps: Steps,
+    outputs: Sequence[Array],
+    inputs: Sequence[Array],
+    exprs: tuple[Expr, ...],
+    *,
+    backwards: bool,
+) -> list[Launch]:
+    """The states after every step, and the gates' shares of the hidden ones.
+
+    Args:
+        target: what the device is like.
+        steps: how they are shared out.
+        outputs: the states, ``(steps, [layers,] n, size)`` each, and the shares; dense.
+        inputs: the gates' shares of the sequence, the first states, the recurrent weight,
+            ``([layers,] gates * size, size)``, and its bias or none.
+        exprs: a state each, of both shares' gates and of the last state.
+        backwards: whether the last step comes first.
+
+    Returns:
+        The launches: the weight turned over, and all steps.
+    """
+    x, *first = inputs[: 1 + steps.states]
+    weight, *bias = inputs[1 + steps.states :]
+    turned = (steps.layers, steps.size, steps.gates * steps.size)
+    columns = Array.scratch(Scratch.beside(x.storage), turned, weight.dtype)
+    across = weight.view(turned, (weight.size // steps.layers, 1, steps.size))
+    names = [*_names("g", steps.gates), *_names("s", steps.gates), "c"]
+    printed = print_c(exprs, "float", inputs=names)
+    work = outputs[0].size * (2 * steps.gates * steps.size + flops(*exprs))
+    return [
+        *copy(target, columns, across),
+        FORWARD.launch(
+            joined(steps.params, by_name("biased", bool(bias)), printed._asdict()),
+            joined(
+                by_name("steps n backwards", x.shape[0], steps.n, int(backwards)),
+                by_name("x columns bias", x, columns, bias[0] if bias else None),
+                by_name("first_{k} y_{k} shares", first, outputs[:-1], outputs[-1]),
+            ),
+            **steps.sizes,
+            flops=work,
+            bytes=nbytes_of((*inputs, *outputs)),
+        ),
+    ]
+
+
+def recurrence_backward(
+    steps: Steps,
+    outputs: Sequence[Array],
+    inputs: Sequence[Array],
+    arriving: Sequence[Array | None],
+    exprs: tuple[Expr, ...],
+    *,
+    backwards: bool,
+) -> list[Launch]:
+    """Gradients of the gates' shares, and of the first states.
+
+    Args:
+        steps: how they are shared out.
+        outputs: of the sequence's shares, of the first states, and, where they differ from the
+            sequence's, of the hidden states' shares; dense.
+        inputs: the sequence's shares, the last of the first states, the weight, the states that
+            were made of it, the hidden states' shares.
+        arriving: gradients of all states made, or None.
+        exprs: the gates' gradients, the others' where they differ, and the last state's; of both
+            shares' gates, the last state, and for each state of what arrived and what ran back.
+        backwards: as it was.
+
+    Returns:
+        One launch.
+    """
+    x, first, weight, made, shares = inputs
+    gx, running, others = outputs[0], outputs[1 : 1 + steps.states], outputs[1 + steps.states :]
+    arrived = tuple(g is not None for g in arriving)
+    ran = [[f"a_{k}_"] * given + [f"r_{k}_"] for k, given in enumerate(arrived)]
+    own = [*_names("g", steps.gates, "_"), *_names("s", steps.gates, "_"), "c_"]
+    printed = print_c(exprs, "float", inputs=[*own, *(name for names in ran for name in names)])
+    grads = [g for g in arriving if g is not None]
+    params = by_name("arrived apart", arrived, bool(others))
+    return [
+        BACKWARD.launch(
+            joined(steps.params, params, printed._asdict()),
+            joined(
+                by_name("steps n backwards", x.shape[0], steps.n, int(backwards)),
+                by_name("x weight shares first made", x, weight, shares, first, made),
+                by_name("gy_{k} gx g_{k}", grads, gx, running),
+                by_name("gshares", others[0] if others else None),
+            ),
+            **steps.sizes,
+            flops=made.size * (2 * steps.gates * steps.size + flops(*exprs)),
+            bytes=nbytes_of((*inputs, *grads, *outputs)),
+        )
+    ]
+
+
+def _names(letter: str, count: int, end: str = "") -> list[str]:
+    return [f"{letter}_{k}{end}" for k in range(count)]
