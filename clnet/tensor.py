@@ -18,6 +18,7 @@ from .device import Device, current_device, users_line
 from .device import device as open_device
 from .errors import ArgumentError, DtypeError, GradientError, ShapeError, TraceError
 from .ops.create import Full, MakeInto, held
+from .ops.machinery.autocast import cast
 from .ops.machinery.execution import execute
 from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .values import mode
@@ -81,15 +82,12 @@ class Tensor:
     @classmethod
     def __apply_function__(cls, function: Function, inputs: tuple[Any, ...]) -> tuple[Tensor, ...]:
         """Run an op and, where a gradient is wanted, put it on the tape."""
-        recording, needed = mode.current().grad, False
+        now = mode.current()
+        recording, needed = now.grad, False
         for x in inputs:
             if not isinstance(x, Tensor):
-                raise DtypeError(
-                    function.name,
-                    "operands are tensors",
-                    type=type(x).__name__,
-                    remedy="Make one with clnet.tensor(...)",
-                )
+                law, hint = "operands are tensors", "Make one with clnet.tensor(...)"
+                raise DtypeError(function.name, law, type=type(x).__name__, remedy=hint)
             array = x.array
             if x.version < array.storage.recorded:
                 refresh(function, x)
@@ -98,6 +96,8 @@ class Tensor:
                 return found if isinstance(found, tuple) else (found,)
             if recording and (x._requires_grad or x.node is not None):
                 needed = True
+        if now.autocast is not None:
+            function, inputs = cast(now.autocast, function, inputs)
         if needed and function.mutates:
             overwrite(function, inputs)
             return ()

@@ -61,7 +61,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     start = next_sequence()
     tensors = [x for x in args if isinstance(x, Tensor)]
     inside = [x.detach().requires_grad_(x.requires_grad) for x in tensors]
-    with mode.using(draws=segment.draws):
+    with mode.using(draws=segment.draws, autocast=now.autocast and now.autocast.apart()):
         result = segment.run(inside)
     outputs = _tensors(result)
     leaves = _leaves(outputs, start, exclude=inside)
@@ -160,6 +160,7 @@ class _Segment:
             device=before.device,
             float32_precision=before.float32_precision,
             winograd=before.winograd,
+            autocast=before.autocast and before.autocast.apart(),
         ):
             return _tensors(self.run(tensors))
 

@@ -295,7 +295,7 @@ def run_backward(
         create_graph=create_graph,
         stop_at_targets=stop_at_targets,
     )
-    with mode.using(grad=create_graph, phase="backward"):
+    with mode.using(grad=create_graph, phase="backward", autocast=None):
         for root, grad in zip(roots, grads, strict=True):
             walk.deliver(edge_of(root), grad)
         walk.run()

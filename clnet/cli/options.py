@@ -19,6 +19,7 @@ from ..train import (
     Trainer,
     find_learning_rate,
 )
+from ..train.steps import PRECISIONS
 from ..values.generator import Generator
 
 # By name: the class, how its usual learning rate relates to Adam's, and its settings.
@@ -52,6 +53,13 @@ def training_options() -> argparse.ArgumentParser:
         default="cosine",
         help="how the rate falls: to 0 along a cosine, or to a tenth at a half and three quarters; "
         "default: %(default)s",
+    )
+    add(
+        "--precision",
+        choices=PRECISIONS,
+        default="fp32",
+        help="of products: bf16 and fp16 store and multiply in 16 bits (autocast), fp16 with "
+        "scaled gradients; default: %(default)s",
     )
     add("--clip", type=float, metavar="NORM", help="the most that all gradients may measure")
     add("--seed", type=int, default=0, help="chooses weights, order and dropout")

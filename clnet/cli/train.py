@@ -165,6 +165,7 @@ def run(arguments: argparse.Namespace) -> int:
             scheduler=options.scheduler(optimizer, arguments, steps=epochs * len(loader)),
             scheduler_per_batch=True,
             metrics={"accuracy": accuracy},
+            precision=arguments.precision,
             clip_grad_norm=arguments.clip,
             compile=not arguments.no_compile,
             checkpoint=arguments.checkpoint,

@@ -73,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             optimizer,
             scheduler=options.scheduler(optimizer, arguments, steps=steps),
             scheduler_per_batch=True,
+            precision=arguments.precision,
             clip_grad_norm=arguments.clip,
             compile=not arguments.no_compile,
             checkpoint=arguments.checkpoint,

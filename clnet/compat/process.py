@@ -17,15 +17,29 @@ from ..errors import ArgumentError
 from ..random import initial_seed, manual_seed
 from ..tensor import Tensor
 from ..values import mode
-from ..values.dtypes import DType, float32
+from ..values.dtypes import float32
 from . import accelerator, cuda
-from .amp import GradScaler as GradScaler
-from .amp import autocast as autocast
+from .amp import (
+    GradScaler,
+    autocast,
+    clear_autocast_cache,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 
 __all__ = [
+    "GradScaler",
     "Version",
     "are_deterministic_algorithms_enabled",
+    "autocast",
+    "clear_autocast_cache",
     "default_generator",
+    "get_autocast_cpu_dtype",
     "get_autocast_dtype",
     "get_autocast_gpu_dtype",
     "get_default_device",
@@ -34,6 +48,7 @@ __all__ = [
     "get_float32_matmul_precision",
     "get_num_interop_threads",
     "get_num_threads",
+    "is_autocast_cache_enabled",
     "is_autocast_enabled",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_inference",
@@ -42,6 +57,8 @@ __all__ = [
     "is_warn_always_enabled",
     "seed",
     "set_anomaly_enabled",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
     "set_autocast_enabled",
     "set_default_device",
     "set_default_dtype",
@@ -104,6 +121,7 @@ class Version(str):
 
 default_generator = mode.current().generator
 _PRECISIONS = ("highest", "high", "medium")
+get_autocast_gpu_dtype = get_autocast_dtype
 
 
 def seed() -> int:
@@ -153,7 +171,7 @@ def get_default_device() -> Device:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Taken: products of float32 are computed in float32.
+    """How float32 products may be computed; all settings are computed in float32 today.
 
     Raises:
         ArgumentError: if there is no such precision.
@@ -162,11 +180,12 @@ def set_float32_matmul_precision(precision: str) -> None:
         raise ArgumentError(
             "set_float32_matmul_precision", f"it is one of {_PRECISIONS}", precision=repr(precision)
         )
+    mode.change(float32_precision=precision)
 
 
 def get_float32_matmul_precision() -> str:
-    """``"highest"``: products of float32 are computed in float32."""
-    return "highest"
+    """What :func:`set_float32_matmul_precision` said; ``"highest"`` at first."""
+    return mode.current().float32_precision
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -263,23 +282,6 @@ def is_storage(obj: Any) -> bool:
     return False
 
 
-def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """False: ops run in their operands' dtype."""
-    return False
-
-
-def set_autocast_enabled(device_type: Any, enabled: bool = False) -> None:
-    """Taken: ops run in their operands' dtype."""
-
-
-def get_autocast_dtype(device_type: str | None = None) -> DType:
-    """float32: ops run in their operands' dtype."""
-    return float32
-
-
-get_autocast_gpu_dtype = get_autocast_dtype
-
-
 def assert_(condition: Any, message: str = "") -> None:
     """``assert`` as a function."""
     if not condition:
@@ -309,7 +311,5 @@ NAMES = {
     **{name: name for name in __all__},
     **{name: name for name in ("__version__", "is_anomaly_enabled", "range")},
     "_assert": "assert_",
-    "autocast": "autocast",
-    "GradScaler": "GradScaler",
 }
 """What ``clnet`` shows of this module, by the name it has there."""

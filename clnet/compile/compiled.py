@@ -119,6 +119,7 @@ class Compiled:
             now.grad,
             now.float32_precision,
             now.winograd,
+            now.autocast and now.autocast.dtype,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),
             self._frozen() if now.grad else None,
         )

@@ -70,7 +70,9 @@ def record(
 
     tracer, start = Tracer(), next_sequence()
     try:
-        with mode.using(tracer=tracer, device=device):
+        outside = mode.current().autocast
+        own = outside and outside.apart()  # no tensor of the trace is left for others to find
+        with mode.using(tracer=tracer, device=device, autocast=own):
             result = function(
                 *(placeholder(a) for a in args), **{k: placeholder(v) for k, v in kwargs.items()}
             )

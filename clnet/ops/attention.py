@@ -16,6 +16,7 @@ from ..values.dtypes import Kind, from_name
 from ..values.shapes import broadcast_shapes
 from .arithmetic import ge, logical_and, where
 from .create import new_ones
+from .machinery.autocast import autocast_operands
 from .machinery.function import (
     Arrays,
     Face,
@@ -158,6 +159,7 @@ def scaled_dot_product_attention(
         ShapeError: if the shapes do not fit.
     """
     name = "scaled_dot_product_attention"
+    query, key, value = autocast_operands(name, query, key, value)
     _check(name, query, key, value, attn_mask)
     if is_causal and attn_mask is not None:
         raise ArgumentError(

@@ -11,6 +11,7 @@ from ..errors import ArgumentError, ShapeError
 from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes, normalize_dim
 from .arithmetic import mul
+from .machinery.autocast import computes_as_one
 from .machinery.function import Face, apply, op
 from .machinery.pointwise import evaluate
 from .matmul import bmm, matmul, mm
@@ -37,6 +38,7 @@ def mv(x: Tensor, vec: Tensor) -> Tensor:
 
 
 @op()
+@computes_as_one
 def dot(x: Tensor, other: Tensor) -> Tensor:
     """The sum of the products of two vectors' elements.
 
@@ -117,6 +119,7 @@ def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> 
 
 
 @op()
+@computes_as_one
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * x + alpha * (mat1 @ mat2)``.
 
@@ -137,18 +140,21 @@ def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: floa
 
 
 @op()
+@computes_as_one
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * x + alpha * (mat @ vec)``, ``(m,)``; otherwise as :func:`addmm`."""
     return _added("addmv", x, mv(mat, vec), beta, alpha)
 
 
 @op()
+@computes_as_one
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """``beta * x + alpha * outer(vec1, vec2)``; otherwise as :func:`addmm`."""
     return _added("addr", x, outer(vec1, vec2), beta, alpha)
 
 
 @op()
+@computes_as_one
 def baddbmm(
     x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -157,6 +163,7 @@ def baddbmm(
 
 
 @op()
+@computes_as_one
 def addbmm(
     x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -182,6 +189,7 @@ def addbmm(
 
 
 @op()
+@computes_as_one
 def tensordot(x: Tensor, other: Tensor, dims: int | Sequence[int | Sequence[int]] = 2) -> Tensor:
     """Sums of products over pairs of axes, as one matrix product.
 
@@ -403,6 +411,7 @@ def _arranged(
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
+@computes_as_one
 def bilinear(x1: Tensor, x2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``y[..., o] = x1[..., :] @ weight[o] @ x2[..., :] + bias[o]``.
 

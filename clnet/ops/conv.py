@@ -15,6 +15,7 @@ from ..kernels.conv import ConvGeometry, conv_forward, conv_input_grad, conv_wei
 from ..kernels.epilogue import Epilogue
 from ..values import mode
 from ..values.shapes import Shape, pair
+from .machinery.autocast import autocast_operands
 from .machinery.function import (
     Arrays,
     Face,
@@ -238,6 +239,7 @@ def conv2d(
         >>> clnet.nn.functional.conv2d(x, weight, padding=1).shape
         (8, 16, 32, 32)
     """
+    x, weight, bias = autocast_operands("conv2d", x, weight, bias)
     _check_operands("conv2d", x, weight, bias)
     settings = _settings("conv2d", weight, stride, padding, dilation, groups)
     batch = x if x.ndim == 4 else unsqueeze(x, 0)
@@ -280,6 +282,7 @@ def conv_transpose2d(
         DtypeError: if the dtypes differ, or there is no kernel for them.
     """
     name = "conv_transpose2d"
+    x, weight, bias = autocast_operands(name, x, weight, bias)
     _check_operands(name, x, weight, bias)
     settings = _settings(name, weight, stride, padding, dilation, groups)
     extra = pair(output_padding, name, "output_padding")

@@ -16,6 +16,7 @@ from ..errors import ArgumentError, ShapeError
 from ..values.shapes import each
 from .axis_map import Table, map_axis
 from .conv import conv2d, conv_transpose2d
+from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op
 from .reduce import widened
 from .shape import contiguous, permute, reshape, squeeze, to_dtype, unsqueeze
@@ -29,6 +30,7 @@ _AXES = {1: "length", 3: "d, h, w"}
 
 
 @op(_CONV)
+@computes_as_one
 def conv1d(
     x: Tensor,
     weight: Tensor,
@@ -65,6 +67,7 @@ def conv1d(
 
 
 @op(_CONV)
+@computes_as_one
 def conv_transpose1d(
     x: Tensor,
     weight: Tensor,
@@ -86,6 +89,7 @@ def conv_transpose1d(
 
 
 @op(_CONV)
+@computes_as_one
 def conv3d(
     x: Tensor,
     weight: Tensor,
@@ -149,6 +153,7 @@ def conv3d(
 
 
 @op(_CONV)
+@computes_as_one
 def conv_transpose3d(
     x: Tensor,
     weight: Tensor,

@@ -21,6 +21,7 @@ from .check import of_value, require_elements
 from .create import full_like, positions
 from .index import gather_within, select_within
 from .loss import check_reduction, reduced
+from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import evaluate
 from .reduce import widened
@@ -36,6 +37,7 @@ _NEVER = -1e30  # stands for log(0): finite, so that no gradient is NaN
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
+@computes_as_one
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

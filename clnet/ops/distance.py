@@ -13,6 +13,7 @@ from ..errors import ArgumentError, ShapeError
 from ..values.shapes import broadcast_shapes
 from .arithmetic import clamp
 from .index import select_within
+from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op
 from .shape import expand, unsqueeze
 from .vector import norm
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
+@computes_as_one
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """``x1 . x2 / (max(|x1|, eps) * max(|x2|, eps))`` along an axis.
 
@@ -50,6 +52,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
+@computes_as_one
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -72,6 +75,7 @@ def pairwise_distance(
 
 
 @op(Face.FUNCTION)
+@computes_as_one
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The ``p``-norm of the difference of each vector of ``x1`` and each of ``x2``.
 
@@ -96,6 +100,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
 
 
 @op(Face.FUNCTION | Face.FUNCTIONAL)
+@computes_as_one
 def pdist(x: Tensor, p: float = 2.0) -> Tensor:
     """The ``p``-norm of the difference of each two rows, ``(0, 1), (0, 2), ..., (n - 2, n - 1)``.
 
@@ -126,6 +131,7 @@ def _check_norm(name: str, p: float) -> None:
 
 
 @op(Face.FUNCTIONAL)
+@computes_as_one
 def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """``x / max(norm(x, p), eps)`` along an axis.
 

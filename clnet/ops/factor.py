@@ -20,6 +20,7 @@ from .check import of_value, require_elements
 from .complex_parts import conj
 from .create import positions
 from .index import gather_within
+from .machinery.autocast import computes_as_one
 from .machinery.function import Face, op, require_floating
 from .matmul import matmul
 from .rearrange import diag, diagonal
@@ -63,6 +64,7 @@ def vdot(x: Tensor, other: Tensor) -> Tensor:
 
 
 @op()
+@computes_as_one
 def dist(x: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
     """The ``p``-norm of ``x - other``, taken as one vector."""
     return norm(x - other, p)
@@ -91,6 +93,7 @@ def linalg_cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 @op()
+@computes_as_one
 def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """As :func:`linalg.cross`; without ``dim`` along the first axis of three elements."""
     if dim is None:

@@ -14,6 +14,7 @@ from ..errors import ArgumentError, ShapeError
 from ..kernels.norm import group_norm as launch_group_norm
 from ..values.dtypes import from_name
 from .arithmetic import rsqrt, square
+from .machinery.autocast import autocast_operands
 from .machinery.function import (
     Arrays,
     Face,
@@ -136,6 +137,7 @@ def normalized_groups(
         The result in ``x``'s own shape, mean and unbiased variance of each group.
     """
     require_floating(name, x.array)
+    (x,) = autocast_operands(name, x)
     wide = from_name(x.dtype.compute)  # 16 bits are too few for the distances from the mean
     affine = [reshape(to_dtype(a, wide), shape[1:3]) for a in (weight, bias) if a is not None]
     function = GroupNorm(name, weight is not None, bias is not None, eps)

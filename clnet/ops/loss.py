@@ -19,6 +19,7 @@ from ..values.dtypes import Kind, from_name, int64
 from ..values.shapes import Shape
 from .arithmetic import ne
 from .check import of_index, of_value, require_elements
+from .machinery.autocast import computes_as_one
 from .machinery.function import (
     Arrays,
     Face,
@@ -174,6 +175,7 @@ class CrossEntropyBackward(Function):
 
 
 @op(Face.FUNCTIONAL)
+@computes_as_one
 def cross_entropy(
     x: Tensor,
     target: Tensor,
@@ -447,6 +449,7 @@ def _huber_gradient(g, y, x, target, delta):
 
 
 @op(Face.FUNCTIONAL)
+@computes_as_one
 def binary_cross_entropy(
     x: Tensor, target: Tensor, *, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -495,6 +498,7 @@ def _binary_cross_entropy_gradient(g, y, x, target):
 
 
 @op(Face.FUNCTIONAL)
+@computes_as_one
 def binary_cross_entropy_with_logits(
     x: Tensor,
     target: Tensor,

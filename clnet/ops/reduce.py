@@ -31,6 +31,7 @@ from .arithmetic import (
 )
 from .complex_parts import view_as_complex, view_as_real
 from .create import positions
+from .machinery.autocast import autocast_operands, computes_as_one
 from .machinery.function import Arrays, Function, Grads, Needs, Saved, apply, op, require_floating
 from .shape import cat, expand, narrow, permute, reshape, to_dtype
 
@@ -253,6 +254,7 @@ def _reduce(
     )  # () stands for all, as PyTorch's
     dims = normalize_dims(name, given, x.ndim)
     function = Reduce(kind, dims, keepdim=keepdim, nan_shares=nan_shares)
+    (x,) = autocast_operands(name, x)
     y = apply(function, widened(x))
     return to_dtype(y, x.dtype) if y.dtype.is_floating_point else y
 
@@ -423,6 +425,7 @@ def _each_as_truth(x: Tensor) -> Tensor:
 
 
 @op()
+@computes_as_one
 def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """``log(sum(exp(x)))`` over axes, without overflow.
 

@@ -15,6 +15,7 @@ from ..expr import Const, Expr, Input, vjp
 from ..kernels.pointwise import pointwise as launch_pointwise
 from ..values.dtypes import from_name
 from .activation import relu, sigmoid, tanh
+from .machinery.autocast import computes_as_one
 from .machinery.function import (
     Arrays,
     Face,
@@ -227,6 +228,7 @@ def gru_gates(x: Tensor, h: Tensor, state: Tensor) -> Tensor:
 
 
 @op(Face.FUNCTION)
+@computes_as_one
 def lstm_cell(
     x: Tensor,
     hx: tuple[Tensor, Tensor],
@@ -260,6 +262,7 @@ def lstm_cell(
 
 
 @op(Face.FUNCTION)
+@computes_as_one
 def gru_cell(
     x: Tensor,
     hx: Tensor,
@@ -277,6 +280,7 @@ def gru_cell(
 
 
 @op(Face.FUNCTION)
+@computes_as_one
 def rnn_tanh_cell(
     x: Tensor,
     hx: Tensor,
@@ -291,6 +295,7 @@ def rnn_tanh_cell(
 
 
 @op(Face.FUNCTION)
+@computes_as_one
 def rnn_relu_cell(
     x: Tensor,
     hx: Tensor,

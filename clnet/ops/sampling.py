@@ -20,6 +20,7 @@ from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import int64
 from .create import positions
 from .index import GatherRows
+from .machinery.autocast import computes_as_one
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import evaluate
 from .matmul import bmm
@@ -35,6 +36,7 @@ _CUBIC = -0.75
 
 
 @op(Face.FUNCTIONAL)
+@computes_as_one
 def grid_sample(
     x: Tensor,
     grid: Tensor,

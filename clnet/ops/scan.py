@@ -14,6 +14,7 @@ from .arithmetic import eq, ge, isnan, le, logical_and, logical_not, logical_or,
 from .complex_parts import by_parts
 from .create import positions
 from .index import gather_within
+from .machinery.autocast import autocast_operands
 from .machinery.function import (
     Arrays,
     Face,
@@ -100,7 +101,9 @@ class Cumulate(Function):
 
 
 def _cumulated(kind: Scan, x: Tensor, dim: int, dtype: DType | None) -> Tensor:
-    axis = normalize_dim(f"cum{kind.value}", dim, x.ndim)
+    name = f"cum{kind.value}"
+    axis = normalize_dim(name, dim, x.ndim)
+    (x,) = autocast_operands(name, x)
     kept = dtype or (x.dtype if x.dtype.differentiable else int64)
     # A running value of 16 bits would lose small elements.
     wide = float32 if kept.compute == "float32" and not kept.is_complex else kept

@@ -24,6 +24,7 @@ from .index import (
     require_index,
     select_within,
 )
+from .machinery.autocast import autocast_operands
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import Operand
 from .shape import Slice, cat, contiguous, narrow, overwrite, reshape, settled, to_dtype, unsqueeze
@@ -113,6 +114,7 @@ def _checked(
 ) -> tuple[int, tuple[Tensor, Tensor, Tensor]]:
     """The axis, and the operands dense, with an axis at least, and the source cut to the index."""
     require_index(name, index)
+    x, src = autocast_operands(name, x, src)
     require_same_dtype(name, x=x.array, src=src.array)
     axis = normalize_dim(name, dim, x.ndim)
     _require_fit(name, x, axis, index, src)
@@ -214,6 +216,7 @@ def _slices(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """``x`` and the source as ``(outer, rows, inner)``, and the index, all dense."""
     require_index(name, index)
+    x, source = autocast_operands(name, x, source)
     require_same_dtype(name, x=x.array, source=source.array)
     axis = normalize_dim(name, dim, x.ndim)
     expected: Shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])

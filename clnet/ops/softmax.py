@@ -118,5 +118,7 @@ def _softmax(x: Tensor, dim: int | None, dtype: DType | None, *, log: bool) -> T
         dim = 0 if x.ndim in (0, 1, 3) else 1
     axis = normalize_dim("log_softmax" if log else "softmax", dim, x.ndim)
     if x.ndim == 0:
-        return reshape(apply(Softmax(0, log), reshape(x, (1,))), ())
-    return apply(Softmax(axis, log), x)
+        y = reshape(apply(Softmax(0, log), reshape(x, (1,))), ())
+    else:
+        y = apply(Softmax(axis, log), x)
+    return y if dtype is None else to_dtype(y, dtype)

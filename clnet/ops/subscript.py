@@ -27,6 +27,7 @@ from .index import (
     pick,
     require_index,
 )
+from .machinery.autocast import autocast_operands
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import apart
 from .masked import nonzero
@@ -187,6 +188,7 @@ def index_put(
         DtypeError: if the dtypes differ.
         ArgumentError: if no index is given.
     """
+    x, values = autocast_operands("index_put", x, values)
     require_same_dtype("index_put", x=x.array, values=values.array)
     key = tuple(slice(None) if index is None else index for index in indices)
     at = _located(x, key)

@@ -14,6 +14,7 @@ from ..values.dtypes import DType
 from ..values.shapes import normalize_dim, normalize_dims
 from .arithmetic import abs as magnitude
 from .arithmetic import pow as power
+from .machinery.autocast import autocast_operands
 from .machinery.function import Face, apply, op, require_floating
 from .machinery.pointwise import evaluate
 from .rearrange import movedim
@@ -52,6 +53,7 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     if x.dtype.is_complex:
         x = magnitude(x)
     require_floating(name, x.array)
+    (x,) = autocast_operands(name, x)
     dims = normalize_dims(name, None if isinstance(dim, Sequence) and not dim else dim, x.ndim)
     given = dims or None
     if p == 2:
@@ -101,7 +103,8 @@ def norm(
         raise ArgumentError("norm", "p is a number or 'fro'", p=repr(p))
     x = x if dtype is None else to_dtype(x, dtype)
     order = 2 if p is None or isinstance(p, str) else p
-    return _length("norm", x, order, dim, keepdim)
+    found = _length("norm", x, order, dim, keepdim)
+    return found if dtype is None else to_dtype(found, dtype)
 
 
 @op(Face.LINALG, name="linalg.vector_norm")
@@ -131,7 +134,8 @@ def vector_norm(
         DtypeError: if ``x`` is not floating.
     """
     x = x if dtype is None else to_dtype(x, dtype)
-    return _length("vector_norm", x, ord, dim, keepdim)
+    found = _length("vector_norm", x, ord, dim, keepdim)
+    return found if dtype is None else to_dtype(found, dtype)
 
 
 @op(Face.LINALG, name="linalg.matrix_norm")

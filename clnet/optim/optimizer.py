@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from typing_extensions import dataclass_transform
 
+from .. import expr as e
 from ..autodiff.gradient import forget_gradients
 from ..autograd import enable_grad, no_grad
 from ..device import HostScalar
@@ -77,6 +78,23 @@ def _maximized(body: Body, position: int) -> Body:
     return maximized
 
 
+@cache
+def _withheld(body: Body, operands: int) -> Body:
+    """An update that leaves all as it is where a further operand, behind its own, is not 0."""
+
+    def withheld(*symbols: Any) -> tuple[Any, ...]:
+        own, unless, scalars = symbols[:operands], symbols[operands], symbols[operands + 1 :]
+        made = body(*own, *scalars)
+        return tuple(e.where(unless > 0, x, y) for x, y in zip(own, made, strict=False))
+
+    withheld.__name__ = body.__name__
+    return withheld
+
+
+def _put_back(x: Any, before: Any, unless: Any) -> tuple[Any, ...]:
+    return (e.where(unless > 0, before, x),)
+
+
 class _Alike(NamedTuple):
     """Parameters of a group that have made the same steps, and so share their scalars."""
 
@@ -102,6 +120,9 @@ class Optimizer:
         param_groups: dicts of ``"params"`` and settings.
         state: for each parameter what is kept of it by name; declared tensors are there from the
             start.
+        unless: in a compiled step of a :class:`GradScaler`, what the device looks at: a step in
+            which it is not 0 changes nothing.
+        skips: how many such steps there were, counted on the device; None: there is no scaler.
 
     Raises:
         ArgumentError: if there are no parameters, one is given twice, or a setting is out of range.
@@ -130,6 +151,10 @@ class Optimizer:
         self._cells: dict[int, Cells] = {}
         self._shapeless: set[int] = set()
         self._num_changes = 0
+        self.unless: Tensor | None = None
+        self.skips: Tensor | None = None
+        self._settled = 0
+        self._last_updated: list[tuple[Group, Tensor]] = []
         given = [params] if isinstance(params, Tensor) else list(params)
         if given and isinstance(given[0], tuple):  # named_parameters()
             given = [p for _, p in given]
@@ -303,19 +328,48 @@ class Optimizer:
         tracer = mode.current().tracer
         if tracer is not None:
             tracer.watch(self)
+        self._last_updated = updated
         alike: dict[int, _Alike] = {}
         for group, p in updated:
             cells = self._cells[id(p)]
             operands = (p, *self._state_of(p, group), p.grad)
             alike.setdefault(id(cells), _Alike(group, cells, [])).operands.append(operands)
         host_action(lambda: self._advance(updated))
-        with mode.using(grad=False, phase="update", module_path=type(self).__name__):
+        with mode.using(grad=False, phase="update", module_path=type(self).__name__, autocast=None):
             for group, cells, operands in alike.values():
-                self.apply(group, operands, cells)
+                if self.unless is None:
+                    self.apply(group, operands, cells)
+                else:
+                    self._apply_unless(self.unless, group, operands, cells)
         return loss
+
+    def _apply_unless(
+        self, unless: Tensor, group: Group, operands: Sequence[Sequence[Tensor]], cells: Cells
+    ) -> None:
+        """:meth:`apply`, of no effect if the device finds ``unless`` other than 0."""
+        if type(self).apply is Optimizer.apply:
+            rule = self._rule(group)
+            scalars = scalars_of(rule, len(operands[0]), cells)
+            update_many(_withheld(rule, len(operands[0])), operands, scalars, shared=[unless])
+            return
+        before = [x.clone() for own in operands for x in own[:-1]]
+        self.apply(group, operands, cells)
+        written = [x for own in operands for x in own[:-1]]
+        update_many(_put_back, list(zip(written, before, strict=True)), shared=[unless])
+
+    def settle(self) -> None:
+        """Take back what was counted of steps that the device skipped since; waits for it."""
+        if self.skips is None or mode.current().tracer is not None:
+            return
+        total = int(self.skips.item())
+        back, self._settled = total - self._settled, total
+        if back:
+            for _, p in self._last_updated:
+                self._num_steps[id(p)] -= back
 
     def state_dict(self) -> dict[str, Any]:
         """Settings of the groups; step count and state tensors of the parameters by position."""
+        self.settle()
         if self.written:
             return state_of(self)
         groups = [{k: v for k, v in g.items() if k != "params"} for g in self.param_groups]
@@ -345,6 +399,7 @@ class Optimizer:
             load_state(self, state)
             self._num_changes += 1
             return
+        self.settle()
         groups, saved = self._checked(state)
         for group, settings in zip(self.param_groups, groups, strict=True):
             group.update({k: v for k, v in settings.items() if k != "num_params"})
@@ -404,13 +459,15 @@ class Optimizer:
 
     def _advance(self, updated: Sequence[tuple[Group, Tensor]]) -> None:
         """Count a step of each parameter and bring their scalars up to date."""
+        self.settle()
         known: set[int] = set()
         for group, p in updated:
             self._num_steps[id(p)] = count = self._num_steps[id(p)] + 1
             cells = self._cells[id(p)]
             if id(cells) not in known:
                 known.add(id(cells))
-                for name, value in self._numbers(group, count).items():
+                # A step that the device skips may be counted as none already: it reads no numbers.
+                for name, value in self._numbers(group, max(count, 1)).items():
                     cells[name].value = value
 
     def _checked_groups(self, state: Mapping[str, Any]) -> list[Group]:

@@ -6,17 +6,42 @@ They hold the model and the optimiser, not the trainer, so that no cycle keeps t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from ..autograd import no_grad
+from ..errors import ArgumentError
 from ..nn import Module
 from ..nn.parameters import clip_grad_norm_
 from ..ops import stack
+from ..ops.machinery.autocast import Autocast
 from ..optim import Optimizer
+from ..optim.grad_scaler import GradScaler
 from ..tensor import Tensor
+from ..values import mode
+from ..values.dtypes import bfloat16, float16
 from .metrics import Metric
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Step = Callable[[Tensor, Tensor], Tensor]
+
+
+PRECISIONS = {"fp32": None, "bf16": bfloat16, "fp16": float16}
+"""What products compute in, by what ``--precision`` calls it; None: in their operands' dtype."""
+
+
+def mixed(precision: str) -> AbstractContextManager[Any]:
+    """The context of a precision; products of ``"fp32"`` compute in their operands' dtype.
+
+    Raises:
+        ArgumentError: if it is none.
+    """
+    if precision not in PRECISIONS:
+        raise ArgumentError(
+            "precision", f"it is one of {', '.join(PRECISIONS)}", precision=repr(precision)
+        )
+    dtype = PRECISIONS[precision]
+    return mode.using() if dtype is None else mode.using(autocast=Autocast(dtype, {}))
 
 
 def training_step(
@@ -26,27 +51,35 @@ def training_step(
     metrics: Sequence[Metric],
     *,
     clip_grad_norm: float | None = None,
+    precision: str = "fp32",
+    scaler: GradScaler | None = None,
 ) -> Step:
     """A step that updates the model on a batch; gives loss and metrics, ``(1 + len(metrics),)``."""
+    scaling = GradScaler(enabled=False) if scaler is None else scaler
 
     def train_step(inputs: Tensor, targets: Tensor) -> Tensor:
         optimizer.zero_grad()
-        outputs = model(inputs)
-        loss = loss_fn(outputs, targets)
-        loss.backward()
+        with mixed(precision):
+            outputs = model(inputs)
+            loss = loss_fn(outputs, targets)
+        scaling.scale(loss).backward()
         if clip_grad_norm is not None:
+            scaling.unscale_(optimizer)
             clip_grad_norm_(model.parameters(), clip_grad_norm)
-        optimizer.step()
+        scaling.step(optimizer)
+        scaling.update()
         return _measured(loss, outputs, targets, metrics)
 
     return train_step
 
 
-def evaluation_step(model: Module, loss_fn: Loss, metrics: Sequence[Metric]) -> Step:
+def evaluation_step(
+    model: Module, loss_fn: Loss, metrics: Sequence[Metric], *, precision: str = "fp32"
+) -> Step:
     """A step that gives loss and metrics of a batch."""
 
     def evaluate_step(inputs: Tensor, targets: Tensor) -> Tensor:
-        with no_grad():
+        with no_grad(), mixed(precision):
             outputs = model(inputs)
             return _measured(loss_fn(outputs, targets), outputs, targets, metrics)
 

@@ -17,6 +17,7 @@ from ..errors import ArgumentError, CheckpointError, NonFiniteError
 from ..io import load_checkpoint, save_checkpoint
 from ..nn import Module
 from ..optim import Optimizer
+from ..optim.grad_scaler import GradScaler
 from ..optim.lr_scheduler import LRScheduler
 from ..tensor import Tensor, tensor
 from ..values import mode
@@ -26,7 +27,7 @@ from .host_state import on_host
 from .interrupt import Interrupt
 from .metrics import Metric
 from .progress import Bar, epoch_line
-from .steps import Loss, Step, evaluation_step, training_step
+from .steps import Loss, Step, evaluation_step, mixed, training_step
 
 _LAST = "last.safetensors"
 _SECONDS_BETWEEN_READS = 0.25
@@ -46,6 +47,8 @@ class Trainer:
         scheduler_per_batch: step it after every batch instead.
         metrics: what is measured beside the loss, by name; see :mod:`clnet.train.metrics`.
         compile: record the step once and replay it (:func:`clnet.compile`).
+        precision: ``"fp32"``; ``"bf16"`` or ``"fp16"`` for mixed precision
+            (:class:`clnet.autocast`), the latter with scaled gradients.
         clip_grad_norm: the most that all gradients together may measure; larger ones are scaled.
         checkpoint: a folder, made if need be, for ``last.safetensors``, written after every epoch
             and on Ctrl-C.
@@ -80,6 +83,7 @@ class Trainer:
         scheduler: LRScheduler | None = None,
         scheduler_per_batch: bool = False,
         metrics: Mapping[str, Metric] | None = None,
+        precision: str = "fp32",
         clip_grad_norm: float | None = None,
         compile: bool = True,  # noqa: A002 - the name of what it switches
         checkpoint: str | os.PathLike[str] | None = None,
@@ -110,10 +114,18 @@ class Trainer:
         self.history = History()
         chosen = dict(metrics or {})
         self.measures = ("loss", *chosen)
+        mixed(precision)
+        self._scaler = GradScaler(enabled=precision == "fp16")
         train = training_step(
-            model, loss_fn, optimizer, tuple(chosen.values()), clip_grad_norm=clip_grad_norm
+            model,
+            loss_fn,
+            optimizer,
+            tuple(chosen.values()),
+            clip_grad_norm=clip_grad_norm,
+            precision=precision,
+            scaler=self._scaler,
         )
-        evaluate = evaluation_step(model, loss_fn, tuple(chosen.values()))
+        evaluate = evaluation_step(model, loss_fn, tuple(chosen.values()), precision=precision)
         self._train_step: Step = compiled(train) if compile else train
         self._evaluate_step: Step = compiled(evaluate) if compile else evaluate
         self._means = Means(self.measures)
@@ -329,6 +341,7 @@ class Trainer:
             "model": on_host(self.model.state_dict()),
             "optimizer": on_host(self.optimizer.state_dict()),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "scaler": self._scaler.state_dict() or None,
             "generator": mode.current().generator.get_state(),
             "loader": self._loader_state,
             "num_steps": self.num_steps,
@@ -356,6 +369,8 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
+        if state.get("scaler"):  # older files have none
+            self._scaler.load_state_dict(state["scaler"])
         mode.current().generator.set_state(state["generator"])
         self._loader_state = state["loader"]
         self.num_steps = int(state["num_steps"])

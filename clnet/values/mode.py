@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -29,6 +29,7 @@ class Mode:
         undrawn: whether numbers drawn over a tensor are only counted, since others will follow.
         parametrized: tensors that parametrizations computed, to be read again, or None.
         abstract: whether ops only infer shapes and dtypes, and new tensors take no memory.
+        autocast: what :mod:`clnet.ops.machinery.autocast` casts operands by, or None.
         debug: whether an op that checks its data waits until its kernel has done so.
     """
 
@@ -44,6 +45,7 @@ class Mode:
     undrawn: bool = False
     parametrized: dict[Any, Any] | None = None
     abstract: bool = False
+    autocast: Any = None
     debug: bool = SETTINGS.debug
 
     @property
@@ -72,6 +74,14 @@ def _changed(changes: dict[str, Any]) -> Mode:
 def change(**changes: Any) -> None:
     """Go on under the current mode with ``changes``, until a block around this one ends."""
     _MODE.set(_changed(changes))
+
+
+def enter(**changes: Any) -> Token[Mode]:
+    """Go on under the current mode with ``changes``, until :func:`leave` gets what this gives."""
+    return _MODE.set(_changed(changes))
+
+
+leave = _MODE.reset
 
 
 @contextmanager

@@ -387,3 +387,23 @@ def test_training_does_not_grow_memory_without_the_collector():
         assert pool.statistics().allocated == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_mixed_precision_trains_about_as_float32(tmp_path, precision):
+    losses = []
+    for kind, folder in (("fp32", None), (precision, tmp_path)):
+        stage = Stage(folder, lr=0.05, precision=kind)
+        losses.append(stage.trainer.fit(stage.loader, epochs=1).epochs[-1]["loss"])
+        assert all(p.dtype is clnet.float32 for p in stage.model.parameters())
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+    again = Stage(tmp_path, lr=0.05, precision=precision)
+    again.trainer.resume()
+    assert again.trainer._scaler.state_dict() == stage.trainer._scaler.state_dict()
+    assert again.trainer._scaler.is_enabled() == (precision == "fp16")
+
+
+def test_an_unknown_precision_is_named():
+    with pytest.raises(ArgumentError, match="it is one of fp32, bf16, fp16"):
+        Stage(precision="fp8")
