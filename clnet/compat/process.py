@@ -171,7 +171,12 @@ def get_default_device() -> Device:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """How float32 products may be computed; all settings are computed in float32 today.
+    """How float32 products (``matmul``, ``linear`` and what is made of them) may be computed.
+
+    Args:
+        precision: ``"highest"``: in float32, the default. ``"high"`` and ``"medium"``: operands
+            rounded to TF32, of 11 significant bits, where matrix units multiply them; elsewhere,
+            and in convolutions, attention and recurrent layers, in float32.
 
     Raises:
         ArgumentError: if there is no such precision.

@@ -16,6 +16,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pyopencl as cl
 
@@ -26,7 +27,7 @@ from .discovery import discover, select
 _FIRST_TARGET = 80
 _SIZES = (232_000, 160_000, 98_304)
 _TIMEOUT_S = 60
-_KEY = "probe 1"  # the number changes with what is tried
+_KEY = "probe 2"  # the number changes with what is tried
 _ITEMS = 64
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -61,16 +62,42 @@ __kernel void probe_local(__global float *y, __global const float *x)
 """
 
 
+# By the name of its operands: a product of 16 rows, 8 columns and 32 bytes of k, and what holds it.
+_PRODUCTS = {
+    "f16": ("m16n8k16.row.col.f32.f16.f16.f32", np.dtype(np.float16)),
+    "bf16": ("m16n8k16.row.col.f32.bf16.bf16.f32", np.dtype(ml_dtypes.bfloat16)),
+    "tf32": ("m16n8k8.row.col.f32.tf32.tf32.f32", np.dtype(np.float32)),
+}
+_MULTIPLY = """
+__attribute__((reqd_work_group_size(64, 1, 1)))
+__kernel void probe_multiply(__global float *y, __global const float *x)
+{{
+    __global const uint *a = (__global const uint *)x, *b = a + 128;
+    const int lane = get_local_id(0) % 32, row = lane / 4, step = lane % 4;
+    float acc[4] = {{0, 0, 0, 0}};
+    asm volatile("mma.sync.aligned.{kind} "
+        "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
+        : "r"(a[row * 8 + step]), "r"(a[row * 8 + 64 + step]), "r"(a[row * 8 + step + 4]),
+        "r"(a[row * 8 + 64 + step + 4]), "r"(b[row * 8 + step]), "r"(b[row * 8 + step + 4]));
+    for (int r = 0; r < 4; r++)
+        y[(row + r / 2 * 8) * 8 + step * 2 + r % 2] = acc[r];
+}}
+"""
+
+
 class Verdict(NamedTuple):
     """What trying showed.
 
     Attributes:
         asynchronous_copies: as in :class:`.traits.DeviceTraits`.
         large_local_memory_bytes: likewise.
+        matrix_units: likewise.
     """
 
     asynchronous_copies: bool = False
     large_local_memory_bytes: int = 0
+    matrix_units: str = ""
 
 
 def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
@@ -114,6 +141,7 @@ def try_device(handle: Any) -> Verdict:
     expected[:_ITEMS:3] = 0
     found = _run(handle, _COPY, "probe_copy", x, 320)
     copies = found is not None and np.array_equal(found, expected[::-1])
+    units = "ptx" if copies and all(_multiplies(handle, kind) for kind in _PRODUCTS) else ""
     for nbytes in _SIZES:
         if nbytes <= handle.local_mem_size:
             continue
@@ -121,8 +149,19 @@ def try_device(handle: Any) -> Verdict:
         got = _run(handle, _LOCAL.format(count=count), "probe_local", x, count)
         at = np.arange(count)
         if got is not None and np.array_equal(got[::-1], x[at % 320] + at.astype(np.float32)):
-            return Verdict(copies, nbytes)
-    return Verdict(copies, 0)
+            return Verdict(copies, nbytes, units)
+    return Verdict(copies, 0, units)
+
+
+def _multiplies(handle: Any, name: str) -> bool:
+    """Whether a small product of whole numbers comes out exactly."""
+    kind, dtype = _PRODUCTS[name]
+    steps = 32 // dtype.itemsize
+    drawn = np.random.default_rng(1).integers(-8, 9, (24, steps))
+    a, b = drawn[:16], drawn[16:]
+    x = np.concatenate([a, b]).astype(dtype).reshape(-1).view(np.float32)
+    found = _run(handle, _MULTIPLY.format(kind=kind), "probe_multiply", x, 128)
+    return found is not None and np.array_equal(found.reshape(16, 8), a @ b.T)
 
 
 def _run(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:

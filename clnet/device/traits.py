@@ -44,6 +44,8 @@ class DeviceTraits:
             found out by trying, see :mod:`.probe`.
         large_local_memory_bytes: local memory that arrays declared in a kernel may take where it is
             more than the device reports, else 0; found out by trying.
+        matrix_units: how units that multiply small matrices are spoken to: ``"ptx"``, found out by
+            trying; ``"emulated"``, for tests of what uses them; ``""``: there are none.
     """
 
     kind: DeviceKind
@@ -60,6 +62,7 @@ class DeviceTraits:
     float64: bool
     asynchronous_copies: bool = False
     large_local_memory_bytes: int = 0
+    matrix_units: str = ""
 
     def __hash__(self) -> int:
         return self._hash

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ShapeError
-from ..kernels.gemm import Finish, gemm
+from ..kernels.gemm import Finish, gemm, multiplies
+from ..values import mode
 from ..values.shapes import broadcast_shapes, broadcast_strides
 from .complex_parts import view_as_complex, view_as_real
 from .machinery.function import Face, Function, Grads, Needs, Saved, apply, op, require_same_dtype
@@ -47,7 +48,12 @@ class MatMul(Function):
     ) -> list[Launch]:
         """One gemm, over all batches at once; finished in compiled functions."""
         (out,) = outputs
-        return gemm(target, out, *self.operands(out, inputs), finish=finish)
+        tf32 = rounds_to_tf32()
+        return gemm(target, out, *self.operands(out, inputs), finish=finish, tf32=tf32)
+
+    def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
+        """Where matrix units multiply 16 bits."""
+        return _on_units(target, inputs)
 
     def operands(self, out: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
         """The gemm's operands."""
@@ -108,7 +114,20 @@ class Linear(Function):
         (out,) = outputs
         a, b = self.operands(out, inputs)
         bias = inputs[2] if len(inputs) == 3 else None
-        return gemm(target, out, a, b, bias=bias, activation=self.activation, finish=finish)
+        return gemm(
+            target,
+            out,
+            a,
+            b,
+            bias=bias,
+            activation=self.activation,
+            finish=finish,
+            tf32=rounds_to_tf32(),
+        )
+
+    def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
+        """Where matrix units multiply 16 bits."""
+        return _on_units(target, inputs)
 
     def operands(self, out: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
         """The gemm's operands."""
@@ -135,6 +154,18 @@ class Linear(Function):
         if len(needs) == 3 and needs[2]:
             out[2] = g.sum(0)
         return tuple(out)
+
+
+def rounds_to_tf32() -> bool:
+    """Whether float32 products may be rounded, as ``set_float32_matmul_precision`` said."""
+    return mode.current().float32_precision != "highest"
+
+
+def _on_units(target: Target, inputs: tuple[Array, ...]) -> bool:
+    """Whether matrix units multiply the operands, which share a dtype, and sums are not empty."""
+    first = inputs[0]
+    alike = all(x.dtype is first.dtype for x in inputs)
+    return alike and first.shape[-1] > 0 and multiplies(target, first.dtype)
 
 
 def _right_gradient(a: Tensor, g: Tensor, shape: tuple[int, ...]) -> Tensor:

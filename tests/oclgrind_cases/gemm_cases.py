@@ -12,6 +12,7 @@ from clnet.expr import Input, Scalar, tanh
 from clnet.kernels import tile
 from clnet.kernels.gemm import (
     gemm_any,
+    gemm_matrix,
     gemm_pack,
     gemm_packed,
     gemm_skinny,
@@ -33,7 +34,7 @@ from .harness import (
     transposed,
 )
 
-MODULES = (gemm_any, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled, gemm_unpacked)
+MODULES = (gemm_any, gemm_matrix, gemm_pack, gemm_packed, gemm_skinny, gemm_tiled, gemm_unpacked)
 
 
 def operand(shape: tuple[int, ...], dtype: Any, *, turned: bool, repeat: int = 0, before: int = 0):
@@ -243,3 +244,20 @@ def any_type(target: Target) -> None:
         check(target, dtype, 3, 5, 0, bias_axis=-1, activation="relu", beta=2.0)
         check(target, dtype, 3, 5, 0, bias_axis=-2)
         check(target, dtype, 3, 5, 0)
+
+
+@case("gpu")
+def products_on_emulated_units(target: Target) -> None:
+    units = replace(target, traits=replace(target.traits, matrix_units="emulated"))
+    for m, n, k, turned, bias_axis in ((33, 21, 40, "", None), (32, 16, 35, "ab", -1)):
+        a, a_values = operand((m, k), np.float32, turned="a" in turned)
+        b, b_values = operand((k, n), np.float32, turned="b" in turned)
+        out = output((m, n), np.float32)
+        values = normal(n)
+        bias = None if bias_axis is None else given(values)
+        activation = None if bias is None else "relu"
+        run(gemm(units, out, a, b, bias=bias, activation=activation, tf32=True))
+        expected = a_values @ b_values
+        if bias is not None:
+            expected = np.maximum(expected + values, 0)
+        near(out, expected, terms=2**17)  # of TF32

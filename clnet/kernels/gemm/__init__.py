@@ -5,11 +5,13 @@ packed once; :func:`finishes` and :class:`Finish` say what a product's kernel co
 result before storing it.
 
 The choice: ``gemm_skinny`` (few rows), ``gemm_unpacked`` (up to 16 rows, short sums) and
-``gemm_packed`` on CPUs, ``gemm_tiled`` on devices with local memory, ``gemm_any`` for what is
-left. ``gemm_problem`` describes a product, ``gemm_trial`` makes one to compare candidates on.
+``gemm_packed`` on CPUs, ``gemm_tiled`` on devices with local memory, ``gemm_matrix`` on matrix
+units (:func:`multiplies`), ``gemm_any`` for what is left. ``gemm_problem`` describes a product,
+``gemm_trial`` makes one to compare candidates on.
 """
 
 from .gemm import finishes as finishes
 from .gemm import gemm as gemm
 from .gemm import pack_for as pack_for
 from .gemm_finish import Finish as Finish
+from .gemm_matrix import multiplies as multiplies

@@ -11,6 +11,7 @@ from ..grid import in_groups
 from ..pointwise import pointwise
 from .gemm_any import any_type
 from .gemm_finish import Finish
+from .gemm_matrix import matrix, multiplies
 from .gemm_packed import packed, packed_once
 from .gemm_problem import Problem, problems
 from .gemm_skinny import MOST_ROWS, skinny
@@ -31,6 +32,7 @@ def gemm(
     activation: str | None = None,
     finish: Finish | None = None,
     panels: Array | None = None,
+    tf32: bool = False,
 ) -> list[Launch]:
     """``out = activation(alpha * a @ b + beta * out + bias)``, for every item of the batch.
 
@@ -48,6 +50,7 @@ def gemm(
         finish: what is made of that and stored instead, in its arrays, of which ``out`` is one;
             ``beta`` is 0 then.
         panels: of ``b``, from :func:`pack_for`.
+        tf32: float32 operands may be rounded to TF32 where matrix units then multiply them.
 
     Returns:
         The launches, in order; none if ``out`` is empty.
@@ -66,12 +69,24 @@ def gemm(
         activation=activation,
         finish=finish,
     )
-    if finish is not None and not _finishes(target, parts):
+    units = panels is None and parts[0].k > 0 and (tf32 or out.dtype.itemsize == 2)
+    units = units and multiplies(target, out.dtype)
+    if finish is not None and (units or not _finishes(target, parts)):
         sums = Array.scratch(Scratch.beside(a.storage, b.storage), out.shape, out.dtype)
         product = gemm(
-            target, sums, a, b, alpha=alpha, bias=bias, bias_axis=bias_axis, activation=activation
+            target,
+            sums,
+            a,
+            b,
+            alpha=alpha,
+            bias=bias,
+            bias_axis=bias_axis,
+            activation=activation,
+            tf32=tf32,
         )
         return [*product, *_finished(target, finish, sums)]
+    if units:
+        return [launch for part in parts for launch in matrix(target, part)]
     if panels is not None:
         return packed(target, parts[0], panels)
     return [launch for part in parts for launch in _launches(target, part)]

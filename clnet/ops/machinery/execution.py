@@ -29,7 +29,8 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """
     device = _common_device(function, inputs)
     outputs = function.infer(*inputs)
-    if not function.sixteen_bit and any(_narrow(x) for x in inputs):
+    narrow = not function.sixteen_bit and any(_narrow(x) for x in inputs)
+    if narrow and not function.narrow_on(device.target, inputs):
         return _between_conversions(function, inputs, outputs)
     now = mode.current()
     if now.tracer is not None:

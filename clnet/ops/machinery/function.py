@@ -56,7 +56,7 @@ class Function:
             its place, and before that: an output may then lie where an input of its layout lay.
         takes_complex: whether it takes complex inputs as they are, because it only moves elements.
         sixteen_bit: whether its kernels take float16 and bfloat16; else it runs in float32, between
-            conversions.
+            conversions, unless :meth:`narrow_on` knows better of the device.
     """
 
     device: Any = None
@@ -98,6 +98,10 @@ class Function:
 
     def _values(self) -> tuple[Any, ...]:
         return tuple([getattr(self, name) for name in self.__match_args__])
+
+    def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
+        """Whether a device's kernels take 16-bit inputs, though not every device's do."""
+        return False
 
     @property
     def name(self) -> str:

@@ -1,0 +1,230 @@
+## lib matrix: products of small matrices, 16 rows by 8 columns by unit_k steps, by 32 items at once
+##
+## What an item holds of operands and sums is the unit's layout, that of PTX's mma.sync:
+##
+##     a<p>_<i>_<r>  rows i * 16 + lane / 4 (r even) and 8 more (r odd), steps lane % 4 (r < 2) and
+##                   unit_k / 2 more: one step of float, two neighbouring ones of 16 bits
+##     b<p>_<j>_<r>  column j * 8 + lane / 4, the same steps
+##     acc_<i>_<j>   rows as a's, columns j * 8 + lane % 4 * 2 and the next: two of the first row,
+##                   two of the other
+##
+## There are two sets p of operands, so that those of the next step come in during the products.
+##
+## Spoken to as PTX has it, or emulated: the same registers go through local memory, where a kernel
+## declares `a_held`, `b_held` and `read_at`, and the products are computed from there.
+##
+## param ctype: 'half'|'bfloat16'|'float'  element type; float is rounded to TF32
+## param unit: 'ptx'|'emulated'  how the unit is spoken to
+## param tile: MatrixTile     shapes, see gemm_matrix.py
+## param element: str         type of elements in local memory: ushort or float
+## param stages: int          of the ring in local memory
+## param step: int            of the unit's products of a tile
+## param unit_k: int          steps of k in a product of the unit
+## param a_loads: MatrixLoads how a comes in
+## param b_loads: MatrixLoads how b comes in
+## param a_along: 'tile'|'k'  axis of a that is dense
+## param b_along: 'tile'|'k'  the same of b
+## param name: 'a'|'b'        the operand
+## param base: str            place in a stage, in C
+## param turned: bool         whether [step][row] is read as [row][step]
+## param names: list          registers
+<%namespace name="stored" file="/lib/stored.mako"/>
+##
+## Bring in the operands of one of the unit's steps, into the set of its parity.
+<%def name="operands_of(ctype, unit, tile, step, unit_k, a_loads, b_loads, a_along, b_along)">
+<% p = step % 2 %>
+% if ctype == "float":
+% for i in range(tile.rows):
+<%
+    rows, steps = f"self_m + {i * 16} + lane / 4", f"{step * unit_k} + lane % 4"
+    base = a_loads.place(a_along, rows, steps)
+    row_8 = 8 * a_loads.pitch if a_along == "k" else 8
+    step_4 = 4 if a_along == "k" else 4 * a_loads.pitch
+%>
+    {
+        const int at = a_base + ${base};
+        a${p}_${i}_0 = rounded(a_tile[at]);
+        a${p}_${i}_1 = rounded(a_tile[at + ${row_8}]);
+        a${p}_${i}_2 = rounded(a_tile[at + ${step_4}]);
+        a${p}_${i}_3 = rounded(a_tile[at + ${row_8 + step_4}]);
+    }
+% endfor
+% for j in range(tile.columns):
+<%
+    rows, steps = f"self_n + {j * 8} + lane / 4", f"{step * unit_k} + lane % 4"
+    base = b_loads.place(b_along, rows, steps)
+    step_4 = 4 if b_along == "k" else 4 * b_loads.pitch
+%>
+    {
+        const int at = b_base + ${base};
+        b${p}_${j}_0 = rounded(b_tile[at]);
+        b${p}_${j}_1 = rounded(b_tile[at + ${step_4}]);
+    }
+% endfor
+% else:
+% for i in range(tile.rows):
+<%
+    eight = "(lane & 15)" if a_along == "k" else "(lane >> 3 & 1) * 8"
+    rows = f"self_m + {i * 16} + {eight}"
+    eight = "(lane >> 4) * 8" if a_along == "k" else "(lane & 7) + (lane >> 4) * 8"
+    base = a_loads.place(a_along, rows, f"{step * unit_k} + {eight}")
+%>
+    ${read_matrices(unit, "a", base, a_along == "tile", [f"a{p}_{i}_{r}" for r in range(4)])}
+% endfor
+% for j in range(0, tile.columns, 2):
+<%
+    eight = "(lane & 7) + (lane >> 4) * 8" if b_along == "k" else "(lane >> 4) * 8"
+    rows = f"self_n + {j * 8} + {eight}"
+    eight = "(lane >> 3 & 1) * 8" if b_along == "k" else "(lane & 15)"
+    base = b_loads.place(b_along, rows, f"{step * unit_k} + {eight}")
+%>
+    ${read_matrices(unit, "b", base, b_along == "tile", [
+        f"b{p}_{j + r // 2}_{r % 2}" for r in range(4)])}
+% endfor
+% endif
+</%def>
+##
+## Four matrices of 8 by 8; each eight items say where the rows of one begin.
+<%def name="read_matrices(unit, name, base, turned, names)">
+% if unit == "ptx":
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4${".trans" if turned else ""}.shared.b16 "
+        "{%0, %1, %2, %3}, [%4];" : ${", ".join('"=r"(%s)' % each for each in names)}
+        : "r"((uint)(size_t)&${name}_tile[${name}_base + ${base}]) : "memory");
+% else:
+    read_at[patch][lane] = ${name}_base + ${base};
+    barrier(CLK_LOCAL_MEM_FENCE);
+% for r in range(4):
+% if turned:
+    ${names[r]} = ${name}_tile[read_at[patch][${8 * r} + lane % 4 * 2] + lane / 4]
+        | (uint)${name}_tile[read_at[patch][${8 * r} + lane % 4 * 2 + 1] + lane / 4] << 16;
+% else:
+    ${names[r]} = ${name}_tile[read_at[patch][${8 * r} + lane / 4] + lane % 4 * 2]
+        | (uint)${name}_tile[read_at[patch][${8 * r} + lane / 4] + lane % 4 * 2 + 1] << 16;
+% endif
+% endfor
+    barrier(CLK_LOCAL_MEM_FENCE);
+% endif
+</%def>
+##
+## acc_<i>_<j> += a<p>_<i> * b<p>_<j>, all of them.
+<%def name="products(ctype, unit, tile, step)">
+<% p = step % 2 %>
+% if unit == "ptx":
+<%
+    kind = {"half": "k16.row.col.f32.f16.f16.f32", "bfloat16": "k16.row.col.f32.bf16.bf16.f32",
+        "float": "k8.row.col.f32.tf32.tf32.f32"}[ctype]
+%>
+% for i in range(tile.rows):
+% for j in range(tile.columns):
+    asm volatile("mma.sync.aligned.m16n8${kind} "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : ${", ".join('"+f"(acc_%d_%d[%d])' % (i, j, r) for r in range(4))}
+        : ${", ".join('"r"(a%d_%d_%d)' % (p, i, r) for r in range(4))},
+        "r"(b${p}_${j}_0), "r"(b${p}_${j}_1));
+% endfor
+% endfor
+% else:
+% for i in range(tile.rows):
+% for r in range(4):
+    a_held[patch][${4 * i + r}][lane] = a${p}_${i}_${r};
+% endfor
+% endfor
+% for j in range(tile.columns):
+    b_held[patch][${2 * j}][lane] = b${p}_${j}_0;
+    b_held[patch][${2 * j + 1}][lane] = b${p}_${j}_1;
+% endfor
+    barrier(CLK_LOCAL_MEM_FENCE);
+% for i in range(tile.rows):
+% for j in range(tile.columns):
+    for (int r = 0; r < 4; r++) {
+        const int row = r / 2, from = lane / 4 * 4, column = lane % 4 * 2 + r % 2;
+        float sum = acc_${i}_${j}[r];
+% if ctype == "float":
+        for (int s = 0; s < 8; s++)
+            sum += as_float(a_held[patch][${4 * i} + row + s / 4 * 2][from + s % 4])
+                * as_float(b_held[patch][${2 * j} + s / 4][column * 4 + s % 4]);
+% else:
+        for (int s = 0; s < 16; s++)
+            sum += wide(a_held[patch][${4 * i} + row + s / 8 * 2][from + s % 8 / 2], s % 2)
+                * wide(b_held[patch][${2 * j} + s / 8][column * 4 + s % 8 / 2], s % 2);
+% endif
+        acc_${i}_${j}[r] = sum;
+    }
+% endfor
+% endfor
+    barrier(CLK_LOCAL_MEM_FENCE);
+% endif
+</%def>
+##
+## Functions that bring 16 bytes into local memory and wait for them, and that read elements.
+<%def name="functions(ctype, element, unit, stages)">
+inline void copy_run(__local ${element} *to, __global const ${element} *from, const bool valid)
+{
+% if unit == "ptx":
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+        :: "r"((uint)(size_t)to), "l"(from), "r"(valid ? 16 : 0));
+% else:
+    for (int e = 0; e < ${4 if element == "float" else 8}; e++)
+        to[e] = valid ? from[e] : 0;
+% endif
+}
+inline void copies_end(void)
+{
+% if unit == "ptx":
+    asm volatile("cp.async.commit_group;" ::: "memory");
+% endif
+}
+inline void copies_wait(void)
+{
+% if unit == "ptx":
+    asm volatile("cp.async.wait_group ${stages - 2};" ::: "memory");
+% endif
+}
+inline float read_one(__global const ${element} *from)
+{
+% if ctype == "half":
+    return vload_half(0, (__global const half *)from);
+% elif ctype == "bfloat16":
+    return as_float((uint)*from << 16);
+% else:
+    return *from;
+% endif
+}
+inline void store_one(__global ${element} *to, const float x)
+{
+% if ctype == "half":
+    vstore_half_rte(x, 0, (__global half *)to);
+% else:
+    ${stored.store(ctype, "to", 0, "x")}
+% endif
+}
+% if ctype == "bfloat16":
+inline uint nearest(const float x)
+{
+    const uint bits = as_uint(x);
+    return isnan(x) ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+% endif
+% if ctype == "float":
+inline uint rounded(const float x)
+{
+% if unit == "ptx":
+    uint bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+% else:
+    return isfinite(x) ? as_uint(x) + 0x1000 & 0xffffe000 : as_uint(x);
+% endif
+}
+% elif unit == "emulated":
+inline float wide(const uint word, const int upper)
+{
+% if ctype == "half":
+    const ushort bits = upper ? word >> 16 : word & 0xffff;
+    return vload_half(0, (const half *)&bits);
+% else:
+    return as_float(upper ? word & 0xffff0000 : word << 16);
+% endif
+}
+% endif
+</%def>

@@ -1,0 +1,160 @@
+"""Products on matrix units: the kernel with emulated units, what chooses it, and who uses it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.device import Target
+from clnet.kernels.gemm import gemm, gemm_matrix, multiplies
+from clnet.nn import functional as F
+from clnet.values import mode
+
+ROUNDING = {clnet.float16: 1e-3, clnet.bfloat16: 8e-3, clnet.float32: 1e-5}
+
+
+def units_of(traits, kind="emulated"):
+    return dataclasses.replace(
+        traits,
+        matrix_units=kind,
+        dedicated_local_memory=True,
+        simd_width=1,
+        local_memory_bytes=2**17,
+        max_group_size=256,
+    )
+
+
+@pytest.fixture
+def target():
+    here = clnet.device()
+    return Target(units_of(here.traits), here.target.workspace_limit)
+
+
+def drawn(dtype, *shape, turned=False, gap=0, seed=0):
+    """A tensor of these sizes, in memory transposed or with elements behind its rows."""
+    rng = np.random.default_rng(seed)
+    *batch, rows, columns = shape
+    stored = (*batch, columns, rows + gap) if turned else (*batch, rows, columns + gap)
+    x = clnet.tensor(rng.standard_normal(stored).astype(np.float32)).to(dtype)
+    return x[..., :rows].transpose(-1, -2) if turned else x[..., :columns]
+
+
+def values(x):
+    """In float64; float32 rounded to TF32, half away from zero."""
+    host = x.float().numpy()
+    if x.dtype is clnet.float32:
+        host = ((host.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
+    return host.astype(np.float64)
+
+
+# dtype, m, n, k, batch, transposed operands, elements behind rows, epilogue
+CASES = [
+    (clnet.float16, 37, 48, 72, (), "", 0, {}),
+    (clnet.float16, 33, 19, 45, (), "ab", 1, {"bias": -1, "activation": "relu", "beta": 0.5}),
+    (clnet.bfloat16, 32, 24, 40, (2, 3), "b", 0, {"bias": -2, "alpha": 2.0}),
+    (clnet.float32, 40, 20, 24, (), "a", 0, {}),
+    (clnet.float32, 17, 33, 50, (2,), "b", 2, {"bias": -1, "activation": "relu"}),
+]
+
+
+@pytest.mark.parametrize("given", CASES, ids=str)
+def test_emulated_units_multiply(given, target):
+    dtype, m, n, k, batch, turned, gap, settings = given
+    a = drawn(dtype, *batch, m, k, turned="a" in turned, gap=gap)
+    b = drawn(dtype, *batch, k, n, turned="b" in turned, gap=gap, seed=1)
+    out = drawn(dtype, *batch, m, n, seed=2)
+    alpha, beta = settings.get("alpha", 1.0), settings.get("beta", 0.0)
+    expected = alpha * (values(a) @ values(b)) + beta * out.double().numpy()
+    bias, axis = None, settings.get("bias", -1)
+    if "bias" in settings:
+        bias = drawn(dtype, 1, n if axis == -1 else m, seed=3)[0]
+        added = bias.double().numpy()
+        expected = expected + (added if axis == -1 else added[:, None])
+    if "activation" in settings:
+        expected = np.maximum(expected, 0)
+    launches = gemm(
+        target,
+        out.array,
+        a.array,
+        b.array,
+        alpha=alpha,
+        beta=beta,
+        bias=None if bias is None else bias.array,
+        bias_axis=axis,
+        activation=settings.get("activation"),
+        tf32=True,
+    )
+    assert [launch.kernel.name for launch in launches] == ["gemm_matrix"]
+    clnet.device().queue.run(launches, (out.array,))
+    error = np.abs(out.double().numpy() - expected).max() / np.abs(expected).max()
+    assert error < ROUNDING[dtype]
+
+
+@pytest.mark.parametrize("ctype", ["half", "bfloat16", "float"])
+def test_every_tile_is_regular(ctype):
+    for tile in (*gemm_matrix.TILES, gemm_matrix.SMALL):
+        assert tile.regular(ctype)
+    assert not gemm_matrix.TILES[0]._replace(stages=1).regular(ctype)
+    assert not gemm_matrix.TILES[0]._replace(warp_m=48).regular(ctype)
+
+
+def test_tiles_suit_local_memory_and_the_number_of_groups():
+    card = dataclasses.replace(
+        units_of(clnet.device().traits, "ptx"), local_memory_bytes=49152, compute_units=132
+    )
+    large = dataclasses.replace(card, large_local_memory_bytes=232000)
+    limit = clnet.device().target.workspace_limit
+
+    def stages(traits, n):
+        x = clnet.zeros(n, n, dtype=clnet.float16).array
+        with clnet.abstract():
+            (launch,) = gemm(Target(traits, limit), x, x, x)
+        tile = launch.kernel.params["tile"]
+        return tile.m, tile.stages
+
+    assert stages(large, 2048) == (128, 3)
+    assert stages(card, 2048) == (128, 2)
+    assert stages(large, 512) == (64, 3)
+
+
+def test_only_what_units_multiply_goes_there(target):
+    assert multiplies(target, clnet.float16)
+    assert not multiplies(target, clnet.float64)
+    without = Target(units_of(target.traits, ""), target.workspace_limit)
+    assert not multiplies(without, clnet.float16)
+    x = clnet.ones(4, 4).array
+    (launch,) = gemm(target, x, x, x)
+    assert launch.kernel.name != "gemm_matrix"  # float32 that nobody allowed to be rounded
+
+
+def test_layers_use_them(target, monkeypatch):
+    """Of 16 bits without conversions, of float32 where it may be rounded; gradients, too."""
+    here, names = clnet.device(), []
+    monkeypatch.setattr(here, "target", target)
+    run = here.queue.run
+
+    def watched(launches, *made):
+        names.extend(launch.kernel.name for launch in launches)
+        run(launches, *made)
+
+    monkeypatch.setattr(here.queue, "run", watched)
+    x, weight = drawn(clnet.bfloat16, 8, 16), drawn(clnet.bfloat16, 24, 16, seed=1)
+    weight.requires_grad_()
+    y = F.linear(x, weight)
+    y.backward(clnet.ones_like(y))
+    assert names.count("gemm_matrix") == 2
+    np.testing.assert_allclose(
+        y.detach().double().numpy(), values(x) @ values(weight.detach()).T, rtol=0.01, atol=0.02
+    )
+    names.clear()
+    a = drawn(clnet.float32, 8, 8)
+    exact = a @ a
+    assert "gemm_matrix" not in names
+    with mode.using():
+        clnet.set_float32_matmul_precision("high")
+        rounded = a @ a
+    assert "gemm_matrix" in names
+    assert 0 < np.abs(exact.numpy() - rounded.numpy()).max() < 0.02
