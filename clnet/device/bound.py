@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .fault import Faults
 from .launch import HostScalar, Launch, Storage, values_of
+from .misfit import misfit
 
 if TYPE_CHECKING:
     from .program import CompiledKernel
@@ -51,7 +52,10 @@ class BoundLaunches:
         values = values_of(args, kernel.signature.pointers)
         for index, (arg, value) in enumerate(zip(args, values, strict=True)):
             scalar = kernel.signature.types[index]
-            handle.set_arg(index, value if scalar is None else scalar(value))
+            try:
+                handle.set_arg(index, value if scalar is None else scalar(value))
+            except (OverflowError, RuntimeError, TypeError, ValueError) as error:
+                raise misfit(launch, kernel.signature.types, values) or error from error
             if isinstance(arg, HostScalar):
                 self._cells.append([arg, value, handle, index, scalar])
             elif isinstance(arg, Storage):

@@ -19,6 +19,7 @@ from .bound import BoundLaunches
 from .fault import CELL, Faults
 from .forked import INHERITANCE
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
+from .misfit import misfit
 from .staging import MOST_BYTES, Staging
 from .watch import Observer, Record, Watch
 
@@ -122,10 +123,14 @@ class Queue:
                 if watched or not kernel.launched:
                     self._launch_watched(launch, args, kernel)
                 else:
-                    kernel.set_args(*values_of(args, kernel.signature.pointers, lend))
-                    cl.enqueue_nd_range_kernel(
-                        queue, kernel.handle, launch.global_size, launch.local_size
-                    )
+                    values = values_of(args, kernel.signature.pointers, lend)
+                    try:
+                        kernel.set_args(*values)
+                        cl.enqueue_nd_range_kernel(
+                            queue, kernel.handle, launch.global_size, launch.local_size
+                        )
+                    except RuntimeError as error:  # not the driver's, but the binding's
+                        raise misfit(launch, kernel.signature.types, values) or error from error
                 if launch.check is not None:
                     self.faults.expected = True
                     if mode.current().debug:  # under the lock: nobody else is told
@@ -419,13 +424,17 @@ class Queue:
         self, launch: Launch, args: tuple[Any, ...], kernel: CompiledKernel
     ) -> None:
         """Enqueue a kernel while someone looks on, or for the first time: some compile then."""
-        start = time.perf_counter()
-        kernel.set_args(*values_of(args, kernel.signature.pointers, self.workspace.serve))
-        self._watch.call("clSetKernelArg", start)
-        enqueue = time.perf_counter()
-        event = cl.enqueue_nd_range_kernel(
-            self._queue, kernel.handle, launch.global_size, launch.local_size
-        )
+        start = enqueue = time.perf_counter()
+        values = values_of(args, kernel.signature.pointers, self.workspace.serve)
+        try:
+            kernel.set_args(*values)
+            self._watch.call("clSetKernelArg", start)
+            enqueue = time.perf_counter()
+            event = cl.enqueue_nd_range_kernel(
+                self._queue, kernel.handle, launch.global_size, launch.local_size
+            )
+        except RuntimeError as error:
+            raise misfit(launch, kernel.signature.types, values) or error from error
         self._watch.call("clEnqueueNDRangeKernel", enqueue)
         if not kernel.launched:
             kernel.launched = True

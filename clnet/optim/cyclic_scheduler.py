@@ -426,7 +426,7 @@ def _for_each(name: str, groups: Sequence[Group], value: float | Sequence[float]
 
 
 def _require_momentum(name: str, groups: Sequence[Group]) -> None:
-    if any("betas" not in group and not group.get("momentum") for group in groups):
+    if any("betas" not in group and "momentum" not in group for group in groups):
         raise ArgumentError(
             name, "the optimiser has a momentum", remedy="Pass cycle_momentum=False"
         )

@@ -424,13 +424,14 @@ class Optimizer:
 
     def _state_of(self, p: Tensor, group: Group) -> list[Tensor]:
         own, names = self.state[p], self.state_names(group)
-        if id(p) in self._shapeless:  # when it was added; of a lazy layer
+        missing = [name for name in names if name not in own]
+        before_all = missing and self._num_steps[id(p)] == 0  # as where a scheduler cycles momentum
+        if id(p) in self._shapeless or before_all:  # when it was added; of a lazy layer
             self._shapeless.discard(id(p))
             with mode.using(tracer=None):
                 own.update(self._first_state(p, group))
             self._num_changes += 1
-        missing = [name for name in names if name not in own]
-        if missing:
+        elif missing:
             raise ArgumentError(
                 type(self).__name__,
                 "a setting was changed to one that needs state from the start",

@@ -13,7 +13,8 @@ from clnet import nn, ops
 from clnet.array import Array
 from clnet.device import Record, Scratch, Storage
 from clnet.device.workspace import Workspace
-from clnet.errors import OutOfDeviceMemory
+from clnet.errors import ArgumentError, OutOfDeviceMemory
+from clnet.kernels.moving import fill
 
 pytestmark = pytest.mark.device
 
@@ -252,3 +253,49 @@ def test_the_workspace_limit_is_what_kernels_are_told(device):
         assert device.queue.workspace.nbytes == 0
     finally:
         device.set_workspace_limit(before)
+
+
+def _fill(value=1):
+    (launch,) = fill(clnet.device().target, clnet.empty(8, dtype=clnet.int32).array, value)
+    launch.op = "fill_"
+    return launch
+
+
+def test_what_opencl_cannot_take_is_told_by_name(device):
+    sound = _fill()
+    numbers = [k for k, arg in enumerate(sound.args) if isinstance(arg, int)]
+    device.queue.run((sound,))  # launched once: those that follow go the short way
+    for place in (numbers[0], numbers[-1]):
+        for value in (2**63, -(2**63) - 1, 0.5, None, "a", np.float64(2), np.bool_(True)):
+            launch = _fill()
+            launch.args = (*launch.args[:place], value, *launch.args[place + 1 :])
+            with pytest.raises(
+                ArgumentError, match=r"fill_: its kernel's parameter \d+ is a whole"
+            ):
+                device.queue.run((launch,))
+            with (
+                device.queue.observe(Watch()),
+                pytest.raises(ArgumentError, match=r"kernel='?fill'?, given="),
+            ):
+                device.queue.run((launch,))
+            if not isinstance(value, float | np.bool_):  # NumPy converts these where a plan binds
+                with pytest.raises(ArgumentError, match="fill_: its kernel's parameter"):
+                    device.queue.bind((launch,))
+    for size in (-8, 2**70, 8.0):
+        launch = _fill()
+        launch.global_size = (size,)
+        with pytest.raises(ArgumentError, match="fill_: sizes are whole numbers, 0 or more"):
+            device.queue.run((launch,))
+    device.queue.run((_fill(np.int64(3)),))  # NumPy's whole numbers are as good as Python's
+    device.queue.finish()
+
+
+def test_numbers_of_kernels_of_floats(device):
+    real = fill(device.target, clnet.empty(8).array, 1.0)[0]
+    for value in (1j, None, 10**400):
+        launch = fill(device.target, clnet.empty(8).array, 1.0)[0]
+        launch.args = tuple(
+            value if arg == 1.0 and type(arg) is float else arg for arg in real.args
+        )
+        with pytest.raises(ArgumentError, match="is a real number"):
+            device.queue.run((launch,))

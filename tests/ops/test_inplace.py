@@ -155,3 +155,12 @@ def test_a_compiled_step_overwrites_at_every_call():
 
     for count in (1, 2, 3):
         assert step(clnet.ones(2)).tolist() == [count, count]
+
+
+def test_an_out_of_no_elements_takes_the_results_shape():
+    out = clnet.empty(0)
+    assert clnet.mul(clnet.ones(2, 3), 2, out=out) is out
+    assert out.tolist() == [[2, 2, 2], [2, 2, 2]]
+    assert clnet.exp(clnet.zeros(2), out=clnet.empty(0, 3)).tolist() == [1, 1]
+    with pytest.raises(ShapeError, match=r"^add"):  # what is changed in place keeps its shape
+        clnet.empty(0).add_(clnet.ones(3))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import clnet
+from clnet import nn
 from clnet.errors import ArgumentError, CheckpointError
 from clnet.optim import lr_scheduler
 from tests.answers import torch
@@ -114,7 +116,7 @@ def test_plateaus_agree_with_pytorch(options):
 
 def test_arguments_are_checked():
     s, optimizer = lr_scheduler, optimizer_of(clnet, "SGD")
-    plain = clnet.optim.SGD([clnet.ones(2, requires_grad=True)], lr=0.1)
+    plain = clnet.optim.Adagrad([clnet.ones(2, requires_grad=True)], lr=0.1)
     for make in (
         lambda: s.ConstantLR(optimizer, 2),
         lambda: s.PolynomialLR(optimizer, 0),
@@ -203,3 +205,24 @@ def test_a_chain_may_be_given_its_optimiser():
     assert chain.get_last_lr() == [0.5]
     with pytest.raises(ArgumentError, match="same optimiser"):
         schedulers.ChainedScheduler([one], optimizer=other)
+
+
+def test_a_scheduler_gives_a_momentum_to_an_optimiser_that_has_none_yet():
+    weight = nn.Parameter(clnet.ones(2))
+    optimizer = clnet.optim.SGD([weight], lr=1.0)
+    schedule = lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, 2)
+    momenta, velocity, expected = [], 0.0, 1.0
+    for _ in range(3):
+        group = optimizer.param_groups[0]
+        momenta.append(group["momentum"])
+        velocity = group["momentum"] * velocity + 2 * expected
+        expected -= group["lr"] * velocity
+        optimizer.zero_grad()
+        (weight**2).sum().backward()
+        optimizer.step()
+        schedule.step()
+    np.testing.assert_allclose(momenta, [0.9, 0.85, 0.8], rtol=1e-6)
+    np.testing.assert_allclose(weight.detach().numpy(), [expected] * 2, rtol=1e-5)
+    adagrad = clnet.optim.Adagrad([weight])
+    with pytest.raises(ArgumentError, match="the optimiser has a momentum"):
+        lr_scheduler.CyclicLR(adagrad, 0.1, 1.0)

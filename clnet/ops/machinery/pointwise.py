@@ -436,6 +436,10 @@ def _applied(function: Pointwise | Paired, tensors: Sequence[Tensor], out: Tenso
     if out is None:
         return apply(function, *tensors)
     require_tensors(function.name, out=out)
+    if 0 in out.shape and all(x is not out for x in tensors):  # nothing is lost: PyTorch's resizing
+        shape = broadcast_shapes(function.name, *(x.shape for x in tensors))
+        if shape != out.shape:
+            out.resize_(shape)
     type(out).__apply_function__(Overwrite(function), (out, *(apart(x, out) for x in tensors)))
     return out
 
