@@ -24,7 +24,7 @@ from .ops.machinery.function import PUBLIC_OPS, Face, Function, comparison
 from .values import mode
 from .values.arguments import checked, require_tensors, shown
 from .values.dtypes import DType, Kind, from_numpy, of_scalar
-from .values.foreign import host_array
+from .values.foreign import host_array, host_as
 from .values.shapes import Size, normalize_dim, size_of
 
 Number = bool | int | float | complex
@@ -289,7 +289,7 @@ class Tensor:
             )
         host = self._read("asarray").numpy()
         dtype = dtype.numpy if isinstance(dtype, DType) else dtype
-        return host if dtype is None else host.astype(dtype)
+        return host if dtype is None else host_as(host, dtype)
 
     def map(self) -> AbstractContextManager[np.ndarray]:
         """The elements on the host, read-only, without a copy where memory is shared.

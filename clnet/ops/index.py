@@ -234,8 +234,13 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         DataBoundsError: at the next synchronisation, if an index is out of range.
     """
     require_index("index_select", index)
-    if index.ndim != 1:
-        raise ShapeError("index_select", "the index has one axis", index=index.shape)
+    if index.ndim == 0:
+        index = reshape(index, (1,))
+    if index.ndim != 1 or (x.ndim == 0 and index.numel() != 1):
+        law = "the index has one axis, and one element for an x without axes"
+        raise ShapeError("index_select", law, x=x.shape, index=index.shape)
+    if x.ndim == 0:
+        return reshape(index_select(reshape(x, (1,)), dim, index), ())
     axis = normalize_dim("index_select", dim, x.ndim)
     check = of_index("index_select")
     return pick(x, axis, axis + 1, contiguous(index), wrap=False, check=check)
@@ -296,6 +301,9 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         DataBoundsError: at the next synchronisation, if an index is out of range.
     """
     require_index("gather", index)
+    if x.ndim + index.ndim <= 1:  # what has no axes has one of one element
+        places = reshape(index, (index.numel(),))
+        return reshape(gather(reshape(x, (x.numel(),)), dim, places), index.shape)
     axis = normalize_dim("gather", dim, x.ndim)
     others = [d for d in range(x.ndim) if d != axis]
     if index.ndim != x.ndim or any(index.shape[d] > x.shape[d] for d in others):

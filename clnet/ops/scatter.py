@@ -193,6 +193,9 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
+    if x.ndim == 0:  # an axis of one element
+        found = index_copy(reshape(x, (1,)), dim, index, reshape(source, (source.numel(),)))
+        return reshape(found, ())
     y, rows, places = _slices("index_copy", x, dim, index, source)
     function = ReplaceRows(wrap=False, check=of_index("index_copy"))
     return reshape(apply(function, y, rows, places), x.shape)
@@ -204,6 +207,8 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
 
     Negative indices count from the end.
     """
+    if x.ndim == 0:
+        return reshape(index_fill(reshape(x, (1,)), dim, index, value), ())
     axis = normalize_dim("index_fill", dim, x.ndim)
     shape = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
     y, rows, places = _slices("index_fill", x, dim, index, x.new_full(shape, value))
@@ -303,6 +308,11 @@ def scatter_reduce(
     if reduce not in _REDUCTIONS:
         law = f"reduce is one of {_REDUCTIONS}"
         raise ArgumentError("scatter_reduce", law, reduce=repr(reduce))
+    if x.ndim == 0:
+        parts = (reshape(x, (1,)), reshape(src, (src.numel(),)))
+        places = reshape(index, (index.numel(),))
+        found = scatter_reduce(parts[0], dim, places, parts[1], reduce, include_self=include_self)
+        return reshape(found, ())
     check = of_index("scatter_reduce")
     return scatter_reduce_within(x, dim, index, src, reduce, include_self=include_self, check=check)
 

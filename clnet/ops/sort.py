@@ -157,7 +157,9 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered
         ArgumentError: if there is no such element.
     """
     axis = normalize_dim("kthvalue", dim, x.ndim)
-    if x.ndim == 0 or not 1 <= k <= x.shape[axis]:
+    if x.ndim == 0:
+        return Ordered(*(reshape(y, ()) for y in kthvalue(reshape(x, (1,)), k)))
+    if not 1 <= k <= x.shape[axis]:
         raise ArgumentError("kthvalue", "k lies in [1, size of the axis]", k=k, x=x.shape, dim=dim)
     found = (narrow(y, axis, k - 1, 1) for y in sort(x, axis))
     if keepdim:

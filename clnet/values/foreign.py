@@ -7,6 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..errors import DtypeError
+from .plain import shown
+
 _NARROW = {"d": np.float32, "D": np.complex64}
 """What Python's numbers become that NumPy makes more of."""
 
@@ -35,3 +38,15 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)
     return plain.numpy(force=True)
+
+
+def host_as(host: np.ndarray, dtype: Any) -> np.ndarray:
+    """An array in a dtype of NumPy's.
+
+    Raises:
+        DtypeError: if NumPy has none such.
+    """
+    try:
+        return host.astype(dtype)
+    except TypeError as error:
+        raise DtypeError("asarray", "NumPy has the dtype", dtype=shown(dtype)) from error

@@ -76,6 +76,12 @@ OTHER_RESULTS = (
         "x.data_ptr()",
     ),
     (
+        "out may be one of the operands, which is read before it is written",
+        r"addbmm\(.*out=square",
+        r"elements, at",
+        "m.addbmm(x, t, square.expand(2, 4, 4), out=square)",
+    ),
+    (
         "PyTorch sorts an expanded tensor in its own memory",
         r"(median|kthvalue)\(.*expanded|expanded.*\.(median|kthvalue)\(",
         r"elements, at",
@@ -101,7 +107,7 @@ OTHER_RESULTS = (
     ),
     (
         "1 + |x|, and the difference of two, do not overflow the bytes that they are of",
-        r"softsign|(?i:margin_?ranking_?loss).*uint8|uint8.*(?i:margin_?ranking_?loss)",
+        r"(?i:softsign)|(?i:margin_?ranking_?loss).*uint8|uint8.*(?i:margin_?ranking_?loss)",
         r"elements, at",
         "F.softsign(m.tensor([255, 1], dtype=m.uint8))",
     ),

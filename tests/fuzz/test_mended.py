@@ -411,3 +411,20 @@ def test_milestones_before_the_beginning():
     o = clnet.optim.SGD([weight], lr=0.5)
     parts = [schedule.ConstantLR(o, 0.1, 2), schedule.ExponentialLR(o, 0.9)]
     assert schedule.SequentialLR(o, parts, [-2]).get_last_lr() == [0.5]
+
+
+def test_what_has_no_axes_has_one_of_one_element():
+    x, place = clnet.tensor(2.0, requires_grad=True), clnet.tensor([0])
+    assert x.kthvalue(1).values.item() == x.gather(0, clnet.tensor(0)).item() == 2
+    assert x.gather(0, clnet.tensor([0, 0])).tolist() == [2, 2]
+    assert clnet.ones(3).gather(0, clnet.tensor(1)).shape == ()
+    assert clnet.ones(3).index_select(0, clnet.tensor(1)).shape == (1,)
+    assert x.index_fill(0, place, 3).item() == 3
+    assert x.index_copy(0, place, clnet.tensor([4.0])).item() == 4
+    x.index_select(0, place).backward()
+    assert x.grad.item() == 1
+    assert x.scatter_reduce(0, clnet.tensor(0), clnet.tensor(5.0), "amax").item() == 5
+    with pytest.raises(ShapeError, match="index_select: the index has one axis"):
+        x.index_select(0, clnet.tensor([0, 0]))
+    with pytest.raises(DtypeError, match="asarray: NumPy has the dtype"):
+        x.detach().__array__(10**400)
