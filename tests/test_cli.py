@@ -144,6 +144,12 @@ def test_training_is_watched_as_asked(tmp_path, capsys):
 
 
 @pytest.mark.device
+def test_precision_is_passed_on(capsys):
+    assert main(["train", "digits", *QUICK, "--model", "mlp", "--precision", "bf16"]) == 0
+    assert "test accuracy 0." in capsys.readouterr().out
+
+
+@pytest.mark.device
 @pytest.mark.parametrize("schedule", ["cosine", "step", "constant"])
 def test_rate_follows_the_schedule(schedule, capsys):
     arguments = ["train", "digits", *QUICK, "--schedule", schedule, "--model", "mlp"]
