@@ -21,6 +21,7 @@ from typing import NamedTuple
 from clnet.array import Array
 from clnet.device import Launch, Target, device
 from clnet.kernels.conv.conv import ConvGeometry, conv_forward, conv_input_grad, conv_weight_grad
+from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm.gemm import gemm
 from clnet.kernels.norm.norm import batch_norm, batch_norm_grad
 from clnet.kernels.softmax.softmax import softmax
@@ -94,7 +95,8 @@ def products(target: Target) -> Iterator[Launch]:
     for m, n, k in PRODUCTS:
         a, b, out = abstract(m, k), abstract(k, n), abstract(m, n)
         yield from gemm(target, out, a, b)
-        yield from gemm(target, out, a, transposed(b), bias=abstract(n), activation="relu")
+        epilogue = Epilogue(abstract(n), activation="relu")
+        yield from gemm(target, out, a, transposed(b), epilogue=epilogue)
         yield from gemm(target, out, transposed(a), b)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..array import Array
 from ..device import Launch, Target
 from ..errors import ShapeError
-from ..kernels.gemm import Finish, gemm, multiplies
+from ..kernels.epilogue import Epilogue, Finish
+from ..kernels.gemm import gemm, multiplies
 from ..values import mode
 from ..values.shapes import broadcast_shapes, broadcast_strides
 from .complex_parts import view_as_complex, view_as_real
@@ -48,8 +49,8 @@ class MatMul(Function):
     ) -> list[Launch]:
         """One gemm, over all batches at once; finished in compiled functions."""
         (out,) = outputs
-        tf32 = rounds_to_tf32()
-        return gemm(target, out, *self.operands(out, inputs), finish=finish, tf32=tf32)
+        epilogue, tf32 = Epilogue(finish=finish), rounds_to_tf32()
+        return gemm(target, out, *self.operands(out, inputs), epilogue=epilogue, tf32=tf32)
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
         """Where matrix units multiply 16 bits."""
@@ -114,16 +115,8 @@ class Linear(Function):
         (out,) = outputs
         a, b = self.operands(out, inputs)
         bias = inputs[2] if len(inputs) == 3 else None
-        return gemm(
-            target,
-            out,
-            a,
-            b,
-            bias=bias,
-            activation=self.activation,
-            finish=finish,
-            tf32=rounds_to_tf32(),
-        )
+        epilogue = Epilogue(bias, activation=self.activation, finish=finish)
+        return gemm(target, out, a, b, epilogue=epilogue, tf32=rounds_to_tf32())
 
     def narrow_on(self, target: Target, inputs: tuple[Array, ...]) -> bool:
         """Where matrix units multiply 16 bits."""

@@ -13,9 +13,9 @@ import pytest
 from clnet.array import Array
 from clnet.device import Scratch, Target, device
 from clnet.expr import Input, Scalar, tanh
+from clnet.kernels.epilogue import Epilogue, Finish
 from clnet.kernels.gemm import gemm_pack, gemm_packed, gemm_tiled
 from clnet.kernels.gemm.gemm import gemm, pack_for
-from clnet.kernels.gemm.gemm_finish import Finish
 from clnet.kernels.gemm.gemm_packed import PackedParams, Work, choose_blocking
 from clnet.kernels.gemm.gemm_problem import problems
 from clnet.kernels.tile import Work as TileWork
@@ -160,9 +160,11 @@ def test_gemm_epilogue(target, where, axis, activation, beta, m, n, k):
         Array.from_numpy(b, where),
         alpha=0.25,
         beta=beta,
-        bias=None if axis is None else Array.from_numpy(bias, where),
-        bias_axis=axis or -1,
-        activation=activation,
+        epilogue=Epilogue(
+            None if axis is None else Array.from_numpy(bias, where),
+            activation=activation,
+            bias_axis="m" if axis == -2 else "n",
+        ),
     )
     check(got, expected, k)
 
@@ -181,7 +183,8 @@ def test_few_rows_or_columns_are_summed_along_k(where, m, n, k, dtype):
     expected = np.maximum(0.5 * a.astype(np.float64) @ b.T + 2.0 * before + bias, 0)
     left, out = Array.from_numpy(a, where), Array.from_numpy(before, where)
     right, offsets = place(b.T, where, (1, 0)), Array.from_numpy(bias, where)
-    launches = gemm(target, out, left, right, alpha=0.5, beta=2.0, bias=offsets, activation="relu")
+    epilogue = Epilogue(offsets, activation="relu")
+    launches = gemm(target, out, left, right, alpha=0.5, beta=2.0, epilogue=epilogue)
     assert launches[0].kernel.name == "gemm_skinny_k"
     for launch in launches:
         where.queue.launch(launch)
@@ -199,8 +202,9 @@ def test_few_rows_and_short_sums_need_no_panels(target, where, m, n, k, order, a
     offsets = bias if axis == -1 else bias[:, None]
     expected = np.maximum(0.5 * a.astype(np.float64) @ b + 2.0 * before + offsets, 0)
     left, right = place(a, where, order, 3), place(b, where, gap=1)
-    out, given = place(before, where, gap=2), {"bias": Array.from_numpy(bias, where)}
-    given |= {"alpha": 0.5, "beta": 2.0, "bias_axis": axis, "activation": "relu"}
+    out, offsets = place(before, where, gap=2), Array.from_numpy(bias, where)
+    epilogue = Epilogue(offsets, activation="relu", bias_axis="m" if axis == -2 else "n")
+    given = {"alpha": 0.5, "beta": 2.0, "epilogue": epilogue}
     launches = gemm(target, out, left, right, **given)
     if not target.traits.dedicated_local_memory and n > 4:
         assert [launch.kernel.name for launch in launches] == ["gemm_unpacked"]
@@ -293,7 +297,7 @@ def test_gemm_empty_sum_gives_beta_out_plus_bias(target, where):
     before, bias = operands((6, 7), (7,))
     out = Array.from_numpy(before, where)
     a, b = poisoned((6, 0), where), poisoned((0, 7), where)
-    got = run(target, where, out, a, b, beta=0.5, bias=Array.from_numpy(bias, where))
+    got = run(target, where, out, a, b, beta=0.5, epilogue=Epilogue(Array.from_numpy(bias, where)))
     np.testing.assert_allclose(got, 0.5 * before + bias, rtol=1e-6)
 
 
@@ -317,7 +321,7 @@ def test_gemm_same_bits_every_time(target, where):
 def test_gemm_of_a_large_result(target, where, monkeypatch, n):
     monkeypatch.setattr(gemm_packed, "STREAM_BYTES", 0)
     a, b, bias = operands((33, 40), (40, n), (n,))
-    given = {"bias": Array.from_numpy(bias, where), "activation": "relu"}
+    given = {"epilogue": Epilogue(Array.from_numpy(bias, where), activation="relu")}
     out = poisoned((33, n), where)
     left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
     launches = gemm(target, out, left, right, **given)
@@ -378,8 +382,7 @@ def test_shared_right_operand_turns_batch_into_rows(where):
     a = Array.abstract((6, 5, 8), float32, where)
     b = Array.abstract((8, 3), float32, where).view((6, 8, 3), (0, 3, 1))
     out = Array.abstract((6, 5, 3), float32, where)
-    given = {"alpha": 1.0, "beta": 0.0, "bias": None, "bias_axis": None, "activation": None}
-    (problem,) = problems(out, a, b, **given)
+    (problem,) = problems(out, a, b)
     assert (problem.batch, problem.m, problem.n, problem.k) == (1, 30, 3, 8)
 
 
@@ -571,8 +574,7 @@ def test_a_product_that_is_finished(target, where, batch, m, n, k, before):
         weight,
         Array.from_numpy(a, where),
         Array.from_numpy(b, where),
-        bias=Array.from_numpy(bias, where),
-        finish=finish,
+        epilogue=Epilogue(Array.from_numpy(bias, where), finish=finish),
     )
     sums = a.astype(np.float64) @ b + bias
     check(weight.numpy(), old - 0.25 * (sums + other), k)
@@ -585,7 +587,7 @@ def test_what_finishes_a_product_may_have_another_shape(target, where):
     result, added = Input(0), Input(1)
     finish = Finish((result * added, result), (), (out, sums), (Array.from_numpy(other, where),))
     left, right = (Array.from_numpy(x, where) for x in (a, b))
-    run(target, where, out.view((12, 8), (8, 1)), left, right, finish=finish)
+    run(target, where, out.view((12, 8), (8, 1)), left, right, epilogue=Epilogue(finish=finish))
     expected = (a.astype(np.float64) @ b).reshape(3, 4, 8)
     check(out.numpy(), expected * other, 5)
     check(sums.numpy(), expected, 5)

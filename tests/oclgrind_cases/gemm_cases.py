@@ -10,6 +10,7 @@ import numpy as np
 from clnet.device import Target
 from clnet.expr import Input, Scalar, tanh
 from clnet.kernels import tile
+from clnet.kernels.epilogue import Epilogue, Finish
 from clnet.kernels.gemm import (
     gemm_any,
     gemm_matrix,
@@ -20,7 +21,6 @@ from clnet.kernels.gemm import (
     gemm_unpacked,
 )
 from clnet.kernels.gemm.gemm import gemm
-from clnet.kernels.gemm.gemm_finish import Finish
 
 from .harness import (
     REALS,
@@ -89,12 +89,8 @@ def check(
         expected = expected + (values if bias_axis == -1 else values[:, None])
     if activation:
         expected = np.maximum(expected, 0)
-    run(
-        gemm(
-            target, out, a, b, alpha=alpha, beta=beta, bias=bias,
-            bias_axis=-1 if bias_axis is None else bias_axis, activation=activation,
-        )
-    )  # fmt: skip
+    epilogue = Epilogue(bias, None, activation, "m" if bias_axis == -2 else "n")
+    run(gemm(target, out, a, b, alpha=alpha, beta=beta, epilogue=epilogue))
     near(out, expected, terms=8 * (k + 2))
 
 
@@ -150,7 +146,7 @@ def products_that_are_finished(target: Target) -> None:
         finish = Finish(exprs, (0.5,), (weight, out), (weight, given(other)))
         tiles = (teams,) if k == 5 else gemm_tiled.TILINGS
         with constants(gemm_tiled, SLICE_K=8, TILINGS=tiles), constants(tile, _LAUNCH_FLOPS=0):
-            run(gemm(target, weight, given(a), given(b), finish=finish))
+            run(gemm(target, weight, given(a), given(b), epilogue=Epilogue(finish=finish)))
         sums = a.astype(np.float64) @ b
         near(weight, old - 0.5 * sums, terms=8 * (k + 2))
         near(out, np.tanh(sums * other), terms=8 * (k + 2))

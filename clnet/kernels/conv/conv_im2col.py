@@ -12,7 +12,7 @@ from math import prod
 from ...array import Array
 from ...device import Launch, Scratch, Target
 from ...values.shapes import contiguous_strides, round_up
-from ..epilogue import Epilogue
+from ..epilogue import NO_EPILOGUE, Epilogue
 from ..gemm import gemm
 from ..kernel import Kernel, Named, by_name, joined
 from .conv_geometry import ConvGeometry, Direction
@@ -82,8 +82,10 @@ def forward(
                 _matrices(_images(y, first, count), g, group),
                 _filters(weight, g, group, count),
                 _matrices(columns, g, group),
-                bias=None if epilogue.bias is None else _part(epilogue.bias, group, g.ocg),
-                activation=epilogue.activation,
+                epilogue=epilogue._replace(
+                    bias=None if epilogue.bias is None else _part(epilogue.bias, group, g.ocg),
+                    bias_axis="m",
+                ),
             )
     return launches
 
@@ -156,14 +158,11 @@ class _Work:
         b: Array,
         *,
         beta: float = 0.0,
-        bias: Array | None = None,
-        activation: str | None = None,
+        epilogue: Epilogue = NO_EPILOGUE,
     ) -> list[Launch]:
-        """Launches of ``out = activation(a @ b + beta * out + bias)``, ``bias`` along the rows."""
+        """Launches of ``out = epilogue(a @ b + beta * out)``."""
         mark = self._memory.mark()
-        launches = gemm(
-            self._target, out, a, b, beta=beta, bias=bias, bias_axis=-2, activation=activation
-        )
+        launches = gemm(self._target, out, a, b, beta=beta, epilogue=epilogue)
         self._memory.rewind(mark)
         return launches
 

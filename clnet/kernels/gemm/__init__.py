@@ -1,8 +1,8 @@
-"""Matrix products, ``activation(alpha * a @ b + beta * out + bias)``, of any strides, batched.
+"""Matrix products, ``epilogue(alpha * a @ b + beta * out)``, of any strides, batched.
 
 :func:`gemm` chooses and launches; :func:`pack_for` says how a right operand that is read often is
-packed once; :func:`finishes` and :class:`Finish` say what a product's kernel computes of its
-result before storing it.
+packed once; :func:`finishes` says whether a product's kernel should apply the expressions of a
+:class:`.epilogue.Finish` before it stores its result.
 
 The choice: ``gemm_skinny`` (few rows), ``gemm_unpacked`` (up to 16 rows, short sums) and
 ``gemm_packed`` on CPUs, ``gemm_tiled`` on devices with local memory, ``gemm_matrix`` on matrix
@@ -13,5 +13,4 @@ units (:func:`multiplies`), ``gemm_any`` for what is left. ``gemm_problem`` desc
 from .gemm import finishes as finishes
 from .gemm import gemm as gemm
 from .gemm import pack_for as pack_for
-from .gemm_finish import Finish as Finish
 from .gemm_matrix import multiplies as multiplies

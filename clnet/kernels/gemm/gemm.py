@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ...array import Array
 from ...device import HostScalar, Launch, Scratch, Target
 from ...values.dtypes import float32, float64
+from ..epilogue import NO_EPILOGUE, Epilogue, Finish
 from ..grid import in_groups
 from ..pointwise import pointwise
 from .gemm_any import any_type
-from .gemm_finish import Finish
 from .gemm_matrix import matrix, multiplies
 from .gemm_packed import packed, packed_once
 from .gemm_problem import Problem, problems
@@ -27,14 +27,11 @@ def gemm(
     *,
     alpha: float | HostScalar = 1.0,
     beta: float | HostScalar = 0.0,
-    bias: Array | None = None,
-    bias_axis: int = -1,
-    activation: str | None = None,
-    finish: Finish | None = None,
+    epilogue: Epilogue = NO_EPILOGUE,
     panels: Array | None = None,
     tf32: bool = False,
 ) -> list[Launch]:
-    """``out = activation(alpha * a @ b + beta * out + bias)``, for every item of the batch.
+    """``out = epilogue(alpha * a @ b + beta * out)``, for every item of the batch.
 
     Args:
         target: what the device is like.
@@ -44,11 +41,8 @@ def gemm(
             any strides, so a transposed operand is a view.
         alpha: factor of the product.
         beta: factor of what ``out`` holds.
-        bias: ``(n,)``, or ``(m,)`` with ``bias_axis=-2``, or None.
-        bias_axis: the axis of ``out`` that ``bias`` lies along.
-        activation: None or ``"relu"``.
-        finish: what is made of that and stored instead, in its arrays, of which ``out`` is one;
-            ``beta`` is 0 then.
+        epilogue: what is made of that. With a finish its arrays are written, of which ``out`` is
+            one, and ``beta`` is 0.
         panels: of ``b``, from :func:`pack_for`.
         tf32: float32 operands may be rounded to TF32 where matrix units then multiply them.
 
@@ -57,34 +51,14 @@ def gemm(
     """
     if out.size == 0:
         return []
-    axis = None if bias is None else ("n" if bias_axis == -1 else "m")
-    parts = problems(
-        out,
-        a,
-        b,
-        alpha=alpha,
-        beta=beta,
-        bias=bias,
-        bias_axis=axis,
-        activation=activation,
-        finish=finish,
-    )
+    parts = problems(out, a, b, alpha=alpha, beta=beta, epilogue=epilogue)
     units = panels is None and parts[0].k > 0 and (tf32 or out.dtype.itemsize == 2)
     units = units and multiplies(target, out.dtype)
-    if finish is not None and (units or not _finishes(target, parts)):
+    if epilogue.finish is not None and (units or not _finishes(target, parts)):
         sums = Array.scratch(Scratch.beside(a.storage, b.storage), out.shape, out.dtype)
-        product = gemm(
-            target,
-            sums,
-            a,
-            b,
-            alpha=alpha,
-            bias=bias,
-            bias_axis=bias_axis,
-            activation=activation,
-            tf32=tf32,
-        )
-        return [*product, *_finished(target, finish, sums)]
+        bare = epilogue._replace(finish=None)
+        product = gemm(target, sums, a, b, alpha=alpha, epilogue=bare, tf32=tf32)
+        return [*product, *_finished(target, epilogue.finish, sums)]
     if units:
         return [launch for part in parts for launch in matrix(target, part)]
     if panels is not None:
@@ -104,7 +78,7 @@ def pack_for(target: Target, out: Array, a: Array, b: Array) -> tuple[list[Launc
     Returns:
         The launches that pack, and the panels; none where the kernel that multiplies takes none.
     """
-    parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
+    parts = problems(out, a, b)
     problem = parts[0]
     turned = problem.b.storage is not b.storage or problem.b.offset != b.offset
     if len(parts) > 1 or turned or in_groups(target.traits) or out.size == 0:
@@ -131,7 +105,7 @@ def finishes(
         light: there is nothing but arithmetic to do.
         effort: instructions for one element, roughly.
     """
-    parts = problems(out, a, b, alpha=1.0, beta=0.0, bias=None, bias_axis=None, activation=None)
+    parts = problems(out, a, b)
     return _finishes(target, parts) and finish_pays(
         target, parts[0], operands=operands, light=light, effort=effort
     )

@@ -78,12 +78,14 @@ def _dense_width(traits: DeviceTraits, problem: Problem) -> int:
     width = max(min(4 * traits.simd_width, MOST_VECTOR_BYTES) // item, 1)
     if not problem.out.contiguous:
         return 0
-    if problem.bias is None:
+    bias = problem.epilogue.bias
+    if bias is None:
         return width
     whole = problem.n % width == 0  # no vector goes over the end of a row
-    if whole and (problem.bias_axis == "m" or problem.bias.strides[0] == 1):
+    if whole and (problem.epilogue.bias_axis == "m" or bias.strides[0] == 1):
         return width
-    return 0 if problem.finish is None else 1  # the other kernel stores results as they are
+    # The other kernel stores results as they are.
+    return 0 if problem.epilogue.finish is None else 1
 
 
 def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Array) -> Launch:
@@ -91,11 +93,12 @@ def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Arra
     group = SCALAR_GROUP if traits.simd_width == 1 else DENSE_GROUP
     params = joined(
         by_name("ctype width group", dtype.ctype, width, group),
-        by_name("bias activation", problem.bias_axis, problem.activation),
+        problem.epilogue.product_params,
         by_name("finish", problem.finish_params(width)),
     )
     total = problem.out.size
-    sizes = {} if problem.bias is None else {"m": problem.m, "n": problem.n}
+    finish = problem.epilogue.finish
+    sizes = {} if problem.epilogue.bias is None else {"m": problem.m, "n": problem.n}
     return SLICES_DENSE.launch(
         params,
         joined(
@@ -107,8 +110,8 @@ def _sum_dense(traits: DeviceTraits, width: int, problem: Problem, partial: Arra
         ),
         global_size=(round_up(ceil_div(total, width), group),),
         local_size=(group,),
-        flops=partial.size + (problem.finish.flops if problem.finish else 0),
-        bytes=partial.nbytes + problem.out.nbytes + (problem.finish.bytes if problem.finish else 0),
+        flops=partial.size + (finish.flops if finish else 0),
+        bytes=partial.nbytes + problem.out.nbytes + (finish.bytes if finish else 0),
     )
 
 
@@ -116,7 +119,7 @@ def _params(problem: Problem) -> Named:
     dtype = problem.out.dtype
     return joined(
         by_name("ctype sum_type group", dtype.ctype, _sum_type(dtype), GROUP),
-        by_name("bias activation", problem.bias_axis, problem.activation),
+        problem.epilogue.product_params,
     )
 
 

@@ -158,8 +158,8 @@ def matrix(target: Target, problem: Problem) -> list[Launch]:
         "b_dense": _dense(problem.b, 2 if b_along == "k" else 3, run),
         "out_dense": _dense(problem.out, 3, 2),
         "raster": RASTER,
-        "bias": problem.bias_axis,
-        "activation": problem.activation,
+        "bias": problem.epilogue.axis,
+        "activation": problem.epilogue.activation,
     }
     tiles = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n)
     launch = MATRIX.launch(

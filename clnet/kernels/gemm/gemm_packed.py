@@ -175,8 +175,9 @@ def _blocked(
 ) -> list[Launch]:
     """The launches of a blocking; ``ready``: b is its panels."""
     params = _params(target.traits, problem.product, blocking.rows)
+    made = problem.epilogue
     params = params._replace(
-        bias=problem.bias_axis, activation=problem.activation, prepacked=blocking.prepacked
+        bias=made.axis, activation=made.activation, prepacked=blocking.prepacked
     )
     memory = problem.memory()
     launches: list[Launch] = []

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from ...array import Array
 from ...device import HostScalar, Scratch
 from ...values.shapes import collapse
+from ..epilogue import NO_EPILOGUE, Epilogue, FinishParams
 from ..kernel import Named, by_name, ints, longs
-from .gemm_finish import Finish, FinishParams
 
 BATCH_AXES = 2
 
@@ -37,28 +37,22 @@ class Product(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """``out = finish(activation(alpha * a @ b + beta * out + bias))`` over two batch axes.
+    """``out = epilogue(alpha * a @ b + beta * out)`` over two batch axes.
 
     Attributes:
         out: ``(outer, inner, m, n)``.
         a: ``(outer, inner, m, k)``.
         b: ``(outer, inner, k, n)``.
         alpha, beta: factors of the product and of what ``out`` holds.
-        bias: one axis, or None.
-        bias_axis: ``"m"``, ``"n"``, or None without a bias.
-        activation: None or ``"relu"``.
-        finish: what is made of that before it is stored; its arrays lie as ``out`` does.
+        epilogue: what is made of that before it is stored; arrays of a finish lie as ``out`` does.
     """
 
     out: Array
     a: Array
     b: Array
-    alpha: float | HostScalar
-    beta: float | HostScalar
-    bias: Array | None
-    bias_axis: str | None
-    activation: str | None
-    finish: Finish | None = None
+    alpha: float | HostScalar = 1.0
+    beta: float | HostScalar = 0.0
+    epilogue: Epilogue = NO_EPILOGUE
 
     @property
     def m(self) -> int:
@@ -83,14 +77,15 @@ class Problem(NamedTuple):
     @property
     def flops(self) -> int:
         """Multiplications and additions of the products."""
-        product = 2 * self.batch * self.m * self.n * self.k
-        return product if self.finish is None else product + self.finish.flops
+        product, finish = 2 * self.batch * self.m * self.n * self.k, self.epilogue.finish
+        return product if finish is None else product + finish.flops
 
     @property
     def bytes(self) -> int:
         """Bytes moved at least: every operand once, a repeated one not more often."""
         product = sum(_distinct_bytes(array) for array in (self.out, self.a, self.b))
-        return product if self.finish is None else product + self.finish.bytes
+        finish = self.epilogue.finish
+        return product if finish is None else product + finish.bytes
 
     @property
     def product(self) -> Product:
@@ -101,9 +96,8 @@ class Problem(NamedTuple):
 
     def transposed(self) -> Problem:
         """The same product as ``out^T = b^T @ a^T``."""
-        flipped = {"m": "n", "n": "m", None: None}[self.bias_axis]
         out, a, b = _flip(self.out), _flip(self.b), _flip(self.a)
-        return self._replace(out=out, a=a, b=b, bias_axis=flipped)
+        return self._replace(out=out, a=a, b=b, epilogue=self.epilogue.transposed())
 
     def memory(self) -> Scratch:
         """Scratch memory beside that which operands may lie in."""
@@ -116,15 +110,7 @@ class Problem(NamedTuple):
             sums: ``(slices, outer, inner, m, n)``.
         """
         first = sums.view(sums.shape[1:], sums.strides[1:])
-        return self._replace(
-            out=first,
-            alpha=1.0,
-            beta=0.0,
-            bias=None,
-            bias_axis=None,
-            activation=None,
-            finish=None,
-        )
+        return Problem(first, self.a, self.b)
 
     def factors(self) -> dict[str, Any]:
         """The kernels' arguments ``alpha, beta``."""
@@ -132,11 +118,12 @@ class Problem(NamedTuple):
 
     def bias_args(self) -> dict[str, Any]:
         """The kernels' arguments ``bias, bias_step``: none without a bias."""
-        return {} if self.bias is None else {"bias": self.bias, "bias_step": self.bias.strides[0]}
+        bias = self.epilogue.bias
+        return {} if bias is None else {"bias": bias, "bias_step": bias.strides[0]}
 
     def finish_args(self) -> dict[str, Any]:
         """The kernels' arguments for ``finish``: none without one."""
-        return {} if self.finish is None else self.finish.args()
+        return {} if self.epilogue.finish is None else self.epilogue.finish.args()
 
     def packed_args(self, sizes: bytes, out_slice: int = 0) -> Named:
         """The arguments of kernels whose numbers are two vectors; see ``lib/product.mako``.
@@ -145,13 +132,14 @@ class Problem(NamedTuple):
             sizes: of :meth:`sizes`.
             out_slice: how far slices of sums lie apart.
         """
-        operands = (self.out, self.a, self.b, self.bias, self.alpha, self.beta)
+        operands = (self.out, self.a, self.b, self.epilogue.bias, self.alpha, self.beta)
         names = "strides sizes out a b bias alpha beta"
         return by_name(names, self.strides(out_slice), sizes, *operands)
 
     def finish_params(self, width: int) -> FinishParams | None:
         """The kernels' parameter ``finish``, of vectors of so many lanes."""
-        return None if self.finish is None else self.finish.params(self.out.dtype.ctype, width)
+        finish = self.epilogue.finish
+        return None if finish is None else finish.params(self.out.dtype.ctype, width)
 
     def sizes(self, *further: int) -> bytes:
         """The kernels' argument ``sizes``; see ``lib/product.mako``.
@@ -167,7 +155,7 @@ class Problem(NamedTuple):
         Args:
             out_slice: how far slices of sums lie apart.
         """
-        bias_step = 0 if self.bias is None else self.bias.strides[0]
+        bias_step = 0 if self.epilogue.bias is None else self.epilogue.bias.strides[0]
         operands = (self.out, self.a, self.b)
         matrices = [step for array in operands for step in array.strides[2:]]
         batches = [step for array in operands for step in array.strides[:2]]
@@ -190,12 +178,9 @@ def problems(
     a: Array,
     b: Array,
     *,
-    alpha: float | HostScalar,
-    beta: float | HostScalar,
-    bias: Array | None,
-    bias_axis: str | None,
-    activation: str | None,
-    finish: Finish | None = None,
+    alpha: float | HostScalar = 1.0,
+    beta: float | HostScalar = 0.0,
+    epilogue: Epilogue = NO_EPILOGUE,
 ) -> list[Problem]:
     """A product with any number of batch axes as problems with two each; nearly always one.
 
@@ -205,10 +190,7 @@ def problems(
         b: ``(..., k, n)``, all with the same batch axes.
         alpha: factor of the product.
         beta: factor of what ``out`` holds.
-        bias: one axis, or None.
-        bias_axis: ``"m"``, ``"n"``, or None without a bias.
-        activation: None or ``"relu"``.
-        finish: what is made of the result before it is stored.
+        epilogue: what is made of the result before it is stored.
 
     Returns:
         Problems with ``out``'s unit stride, if it has one, along ``n``, and with as few batch items
@@ -230,7 +212,7 @@ def problems(
             for array, step in zip(arrays, steps, strict=True)
         )
         x, y, z = views
-        problem = Problem(x, y, z, alpha, beta, bias, bias_axis, activation, finish)
+        problem = Problem(x, y, z, alpha, beta, epilogue)
         if x.shape[1] > 1:
             problem = _merge_rows(problem)
             problem = _merge_rows(problem.transposed()).transposed()
@@ -245,7 +227,8 @@ def _merge_rows(problem: Problem) -> Problem:
     out, a, b = problem.out, problem.a, problem.b
     items, m = out.shape[1], out.shape[2]
     joined = m == 1 or (out.strides[1] == m * out.strides[2] and a.strides[1] == m * a.strides[2])
-    if items == 1 or b.strides[1] != 0 or problem.bias_axis == "m" or not joined:
+    over_rows = problem.epilogue.bias is not None and problem.epilogue.bias_axis == "m"
+    if items == 1 or b.strides[1] != 0 or over_rows or not joined:
         return problem
 
     def rows(array: Array) -> Array:

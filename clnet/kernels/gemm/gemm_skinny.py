@@ -69,9 +69,8 @@ def skinny(target: Target, problem: Problem) -> list[Launch] | None:
     nbytes = min(max(4 * target.traits.simd_width, LEAST_WIDTH_BYTES), MOST_WIDTH_BYTES)
     width = nbytes // item_bytes
     kernel, counts = (ALONG_K, ALONG_K_COUNT) if along_k else (ALONG_N, ALONG_N_COUNT)
-    params = SkinnyParams(
-        problem.out.dtype.ctype, width, rows, counts[rows], problem.bias_axis, problem.activation
-    )
+    ctype, made = problem.out.dtype.ctype, problem.epilogue
+    params = SkinnyParams(ctype, width, rows, counts[rows], made.axis, made.activation)
     step = params.at_once * (1 if along_k else width)
     wanted = GROUPS_PER_UNIT * target.traits.compute_units
     columns = round_up(ceil_div(problem.n * problem.batch, wanted), step)

@@ -148,7 +148,8 @@ def _candidates(target: Target, product: Product) -> list[Tiling]:
 
 def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
     tile = choice.tile
-    aligned = problem.finish is None or all(a.offset % 4 == 0 for a in problem.finish.arrays)
+    made = problem.epilogue
+    aligned = made.finish is None or all(a.offset % 4 == 0 for a in made.finish.arrays)
     dense = problem.out.strides[3] == 1 and _dense_runs(problem.out) and aligned
     columns = problem.b.strides[3] != 1 and problem.b.strides[2] == 1
     params = {
@@ -160,8 +161,8 @@ def _multiply(choice: Choice, problem: Problem, *, out_slice: int) -> Launch:
         "b_dense": _dense_runs(problem.b),
         "out_dense": dense,
         "raster": RASTER,
-        "bias": problem.bias_axis,
-        "activation": problem.activation,
+        "bias": made.axis,
+        "activation": made.activation,
         "finish": problem.finish_params(4 if dense else 1),
     }
     tiles = ceil_div(problem.m, tile.tile_m) * ceil_div(problem.n, tile.tile_n)

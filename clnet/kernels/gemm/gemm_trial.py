@@ -56,7 +56,7 @@ class ProductTrial:
                 _upload(a, product.layout[0], where),
                 b_.view((outer, inner, k, n), steps),
             )
-            self._problems.append(Problem(*arrays, 1.0, 0.0, None, None, None))
+            self._problems.append(Problem(*arrays))
 
     def launches(self, choice: Any, turn: int) -> list[Launch]:
         """What computes one of the copies."""

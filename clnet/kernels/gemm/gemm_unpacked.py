@@ -72,8 +72,9 @@ def unpacked(target: Target, problem: Problem) -> list[Launch] | None:
     width = nbytes // problem.out.dtype.itemsize
     vectors, scalars = divmod(problem.n, width)
     dense = problem.out.strides[3] == 1 and problem.b.strides[3] == 1
-    if problem.bias_axis == "n" and problem.bias is not None:
-        dense &= problem.bias.strides[0] == 1
+    bias = problem.epilogue.bias
+    if bias is not None and problem.epilogue.bias_axis == "n":
+        dense &= bias.strides[0] == 1
     # A column beside the last whole vector costs as much as a vector.
     if not dense or 4 * scalars > vectors:
         return None
@@ -110,7 +111,7 @@ def _multiply(problem: Problem, width: int, cut: Cut) -> Launch:
     params = joined(
         by_name("ctype width rows vectors", problem.out.dtype.ctype, width, *cut.block),
         by_name("a_elements", round_up(cut.block.rows, width) * MOST_STEPS),
-        by_name("bias activation", problem.bias_axis, problem.activation),
+        problem.epilogue.product_params,
     )
     return UNPACKED.launch(
         params,

@@ -5,7 +5,7 @@
 ##
 ## numerics contraction off, no relaxed mathematics: the bits of pointwise.mako
 ##
-## param finish: FinishParams|None  the expressions, see finish.py
+## param finish: FinishParams|None  the expressions, see epilogue.py
 ## param ctype: str           element type
 ## param width: int           lanes of the vectors in which results are stored
 ## param stored: str          type of such a vector in memory

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...array import Array
 from ...device import HostScalar, Launch, Target
 from ...expr import Expr
-from ...kernels.gemm import Finish, finishes
+from ...kernels.epilogue import Finish
+from ...kernels.gemm import finishes
 from ...values.dtypes import DType
 from ...values.shapes import Shape
 from ..machinery.function import Arrays, Function
