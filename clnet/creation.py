@@ -228,17 +228,9 @@ def eye(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """The identity: 1 on the main diagonal, else 0.
+    """The identity: 1 on the main diagonal of ``n`` rows and ``m`` columns, else 0.
 
-    Args:
-        n: rows.
-        m: columns; None: as many.
-        dtype: the element type; None: float32.
-        device: as :func:`clnet.device` takes it; None: the current one.
-        requires_grad: whether gradients flow to it.
-
-    Returns:
-        ``(n, m)``.
+    None stands for as many columns; the other arguments are those of :func:`linspace`.
 
     Raises:
         ShapeError: if a size is negative.
@@ -355,17 +347,10 @@ def hann_window(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``0.5 - 0.5 cos(2 pi i / n)``: Hann's window.
+    """``0.5 - 0.5 cos(2 pi i / n)``: Hann's window, ``(window_length,)``.
 
-    Args:
-        window_length: the number of elements.
-        periodic: ``n`` is the length, else one less, so that both ends are alike.
-        dtype: the element type; None: float32.
-        device: as :func:`clnet.device` takes it; None: the current one.
-        requires_grad: whether gradients flow to it.
-
-    Returns:
-        ``(window_length,)``.
+    If it is ``periodic``, ``n`` is the length, else one less, so that both ends are alike. The
+    other arguments are those of :func:`linspace`.
     """
     return hamming_window(
         window_length, periodic, 0.5, 0.5, dtype=dtype, device=device, requires_grad=requires_grad

@@ -93,6 +93,26 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     kinds = parser.add_subparsers(required=True, metavar="dataset")
     training = options.training_options()
+    _add_image_options(training)
+    auto = (
+        f"{_AUTO_EPOCHS} epochs of fashion-mnist if CLNET_DATA or the cache has it, else the "
+        "digits that come with clnet"
+    )
+    for name in ("auto", *TASKS):
+        text = auto if name == "auto" else f"images of {name}"
+        kind = kinds.add_parser(
+            name,
+            parents=[shared, training],
+            help=text,
+            description=f"Train a network on {text}, and print its accuracy on the test images. "
+            "Options that are left out get values that suit the data set.",
+        )
+        kind.set_defaults(run=run, dataset=name)
+    train_text.add_command(kinds, shared)
+
+
+def _add_image_options(training: argparse.ArgumentParser) -> None:
+    """Options of trainings on images alone."""
     training.add_argument("--model", choices=MODELS, default="cnn", help="default: %(default)s")
     training.add_argument(
         "--width", type=int, metavar="N", help="channels of a residual network's first stage: 16"
@@ -124,21 +144,6 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
     )
     training.add_argument("--data", metavar="PATH", help="folder of the data set's files")
     training.add_argument("--download", action="store_true", help="download it if absent")
-    auto = (
-        f"{_AUTO_EPOCHS} epochs of fashion-mnist if CLNET_DATA or the cache has it, else the "
-        "digits that come with clnet"
-    )
-    for name in ("auto", *TASKS):
-        text = auto if name == "auto" else f"images of {name}"
-        kind = kinds.add_parser(
-            name,
-            parents=[shared, training],
-            help=text,
-            description=f"Train a network on {text}, and print its accuracy on the test images. "
-            "Options that are left out get values that suit the data set.",
-        )
-        kind.set_defaults(run=run, dataset=name)
-    train_text.add_command(kinds, shared)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -89,12 +89,7 @@ def record_backward(
 
     needed = [s for step in steps if isinstance(step, Step) for s in step.reads]
     needed = list(dict.fromkeys([*needed, *(a.storage for a in gradients)]))
-    made: dict[Storage, Array] = {}
-    for step in forward:
-        if isinstance(step, Step):  # whose outputs may also be views of what others made
-            for y in step.outputs:
-                if y.storage in step.made:
-                    made.setdefault(y.storage, y)
+    made = _made_by(forward)
     position = {t.array.storage: i for i, t in enumerate(arguments)}
     read = tuple(position[s] for s in needed if s in position)
     saved = tuple(_dense(made[s]) for s in needed if s in made and s not in position)
@@ -114,6 +109,17 @@ def record_backward(
     )
     del tracer.steps[len(forward) :]
     return Backward(trace, roots, saved, read, tuple(leaves), tuple(wanted))
+
+
+def _made_by(steps: Sequence[Step | Action]) -> dict[Storage, Array]:
+    """What steps make, by where it lies: their outputs may also be views of what others made."""
+    made: dict[Storage, Array] = {}
+    for step in steps:
+        if isinstance(step, Step):
+            for y in step.outputs:
+                if y.storage in step.made:
+                    made.setdefault(y.storage, y)
+    return made
 
 
 class Differentiable:

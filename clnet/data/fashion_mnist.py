@@ -35,17 +35,8 @@ def FashionMNIST(  # noqa: N802 - torchvision's name
 ) -> ArrayDataset:
     """The ten kinds of clothes of Zalando Research (Xiao, Rasul, Vollgraf 2017; MIT licence).
 
-    Args:
-        root: the folder with the IDX files (``.gz`` or plain); by default ``fashion-mnist`` in
-            ``CLNET_DATA``, then in the cache.
-        train: the 60,000 training images, or the 10,000 test images.
-        download: whether to download them where they are absent.
-
-    Returns:
-        Images ``(n, 1, 28, 28)`` uint8 and labels ``(n,)`` int64.
-
-    Raises:
-        DataError: if the files are absent (with every place looked at), truncated or damaged.
+    Arguments, results and errors are those of :func:`.mnist.MNIST`; the files are looked for in
+    ``fashion-mnist`` and ``FashionMNIST/raw``.
     """
     return load_idx(
         "FashionMNIST",

@@ -205,11 +205,7 @@ class _Relaxed(TransformedDistribution):
 class RelaxedBernoulli(_Relaxed):
     """Numbers between 0 and 1 that are near either where the temperature is low.
 
-    Args:
-        temperature: above 0.
-        probs: the probability of those near 1.
-        logits: its logit; one of the two.
-        validate_args: as for :class:`Distribution`.
+    The arguments are those of :class:`LogitRelaxedBernoulli`.
     """
 
     def __init__(
@@ -227,11 +223,7 @@ class RelaxedBernoulli(_Relaxed):
 class RelaxedOneHotCategorical(_Relaxed):
     """Shares of which one is near 1 where the temperature is low.
 
-    Args:
-        temperature: above 0.
-        probs: ``(..., k)``, in proportion to the probabilities.
-        logits: their logarithms; one of the two.
-        validate_args: as for :class:`Distribution`.
+    The arguments are those of :class:`ExpRelaxedCategorical`.
     """
 
     def __init__(

@@ -164,18 +164,23 @@ def _nearest_single(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _c_tables() -> tuple[dict[str, str], ...]:
+def _common() -> dict[str, str]:
+    """Of all element types."""
     infix = {"add": "+", "sub": "-", "mul": "*", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
     infix |= {"eq": "==", "ne": "!=", "logical_and": "&", "logical_or": "|", "logical_xor": "^"}
     both = {name: f"({{0}} {symbol} {{1}})" for name, symbol in infix.items()}
-    both |= {
+    return both | {
         "neg": "(-{0})",
         "logical_not": "(!{0})",
         "where": "({0} ? {1} : {2})",
         "number": "({0} ? {one} : {zero})",
         "sign": "(({0} > {zero} ? {one} : {zero}) - ({0} < {zero} ? {one} : {zero}))",
     }
-    floating = both | {
+
+
+def _c_floating() -> tuple[dict[str, str], dict[str, str]]:
+    """Of doubles, then of floats."""
+    floating = _common() | {
         name: f"{name}({', '.join(f'{{{i}}}' for i in range(len(p.takes)))})"
         for name, p in PRIMITIVES.items()
         if p.domain is Domain.FLOATING
@@ -194,11 +199,16 @@ def _c_tables() -> tuple[dict[str, str], ...]:
     magnitude = "as_{t}(as_{mask}({0}) & 0x7fffffff)"
     single = floating | {name: f"clnet_{name}{{lanes}}({{0}})" for name in ELEMENTARY}
     single |= {"abs": magnitude, "isinf": f"({magnitude} == {{inf}})"}
+    return floating, single
+
+
+def _c_whole() -> tuple[dict[str, str], dict[str, str]]:
+    """Of signed whole numbers, then of unsigned ones."""
     smaller, larger = "({0} < {1} ? {0} : {1})", "({0} > {1} ? {0} : {1})"
     # Division by 0 and of the least value by -1 would trap on CPUs: they divide by 1 instead.
     divisor = "((({1} == {zero}) | ({1} == {minus})) ? {one} : {1})"
     beyond = "(({1} < {zero}) | ({1} >= {bits}))"
-    signed = both | {
+    signed = _common() | {
         "abs": "as_{t}(abs({0}))",
         "minimum": smaller,
         "maximum": larger,
@@ -220,10 +230,11 @@ def _c_tables() -> tuple[dict[str, str], ...]:
         "trunc_divide": "({1} == {zero} ? {zero} : {0} / ({1} == {zero} ? {one} : {1}))",
         "right_shift": "({1} >= {bits} ? {zero} : {0} >> {1})",
     }
-    return floating, single, signed, unsigned
+    return signed, unsigned
 
 
-_C_DOUBLE, _C_SINGLE, _C_SIGNED, _C_UNSIGNED = _c_tables()
+_C_DOUBLE, _C_SINGLE = _c_floating()
+_C_SIGNED, _C_UNSIGNED = _c_whole()
 
 
 def _remainder(a: Expr, b: Expr) -> Expr:

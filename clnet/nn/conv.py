@@ -295,27 +295,17 @@ class ConvTranspose1d(_Transposed):
 class ConvTranspose2d(_Transposed):
     """What :class:`Conv2d`'s gradient does to its output, as a layer.
 
+    The arguments are those of :class:`Conv2d` but for these.
+
     Args:
-        in_channels: channels of ``x``.
-        out_channels: channels of ``y``.
-        kernel_size: an int or a pair ``(vertical, horizontal)``.
-        stride: the same.
         padding: rows and columns taken off each side.
         output_padding: rows and columns added below and right, less than the stride or the
             dilation.
-        groups: divides both channel counts.
-        bias: whether there is one.
-        dilation: as ``kernel_size``.
         padding_mode: ``"zeros"``, the only one.
-        device: where the parameters are; None: the current device.
-        dtype: of the parameters.
 
     Attributes:
         weight: ``(in_channels, out_channels / groups, kh, kw)``.
         bias: ``(out_channels,)`` or None.
-
-    Raises:
-        ArgumentError: if ``groups`` does not divide the channels, or a setting has no such value.
     """
 
     axes = 2

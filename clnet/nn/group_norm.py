@@ -274,21 +274,8 @@ class InstanceNorm1d(_InstanceNorm):
 class InstanceNorm2d(_InstanceNorm):
     """Each channel of each image by its own mean and variance.
 
-    Args:
-        num_features: channels, the size of axis 1.
-        eps: added to the variance.
-        momentum: the batch's part in the running averages.
-        affine: whether there are a weight and a bias.
-        track_running_stats: whether running averages are kept, and taken in evaluation.
-        device: where parameters and buffers are; None: the current device.
-        dtype: of the parameters.
-        bias: whether there is one, if ``affine``.
-
-    Attributes:
-        weight: ``(num_features,)``, at first 1, or None.
-        bias: ``(num_features,)``, at first 0, or None.
-        running_mean: ``(num_features,)``, at first 0, or None.
-        running_var: ``(num_features,)``, at first 1, or None.
+    Settings and attributes are those of :class:`.norm.BatchNorm2d`, but that neither running
+    averages nor weights are kept unless they are asked for.
     """
 
     ndims = (3, 4)

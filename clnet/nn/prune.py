@@ -327,11 +327,8 @@ def l1_unstructured(
 ) -> Module:
     """Prune the elements of a parameter that have the least absolute value.
 
-    Args:
-        module: whose parameter it is.
-        name: the parameter's.
-        amount: a part between 0 and 1, or a number of elements.
-        importance_scores: what counts in the place of the elements.
+    The arguments are those of :func:`random_unstructured`; ``importance_scores`` count in the place
+    of the elements.
     """
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
@@ -358,15 +355,10 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Prune the channels of a parameter that have the least norm.
+    """Prune the channels of a parameter that have the least norm of order ``n``.
 
-    Args:
-        module: whose parameter it is.
-        name: the parameter's.
-        amount: a part between 0 and 1, or a number of channels.
-        n: the order of the norm.
-        dim: the axis of the channels.
-        importance_scores: what counts in the place of the elements.
+    The arguments are those of :func:`random_structured`; ``importance_scores`` count in the place
+    of the elements.
     """
     settings = {"amount": amount, "n": n, "dim": dim}
     LnStructured.apply(module, name, importance_scores=importance_scores, **settings)

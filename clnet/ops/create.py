@@ -232,18 +232,9 @@ def new_full(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of one value with (unless given) the dtype and device of ``x``.
+    """A tensor of one value in a shape, with (unless given) the dtype and device of ``x``.
 
-    Args:
-        x: any tensor.
-        size: the shape.
-        fill_value: the value.
-        dtype: another element type.
-        device: another device, as :func:`clnet.device` takes it.
-        requires_grad: whether gradients flow to it.
-
-    Returns:
-        A leaf.
+    The arguments are those of :func:`full_like`.
 
     Raises:
         ShapeError: if a size is negative.

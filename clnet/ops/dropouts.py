@@ -40,14 +40,8 @@ def dropout1d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = 
 def dropout2d(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels 0 with probability ``p``, the others divided by ``1 - p``.
 
-    Args:
-        x: images, ``(n, c, h, w)``, or rows ``(n, c, l)``, floating.
-        p: in ``[0, 1]``.
-        training: whether anything is dropped.
-        inplace: whether to overwrite ``x``, and return it.
-
-    Returns:
-        The same shape and dtype.
+    ``x`` are images, ``(n, c, h, w)``, or rows ``(n, c, l)``; the arguments are those of
+    :func:`dropout`.
 
     Raises:
         ArgumentError: if ``p`` lies outside ``[0, 1]``.
@@ -68,17 +62,7 @@ def alpha_dropout(
 ) -> Tensor:
     """Elements at :func:`selu`'s floor with probability ``p``; mean 0 and variance 1 stay.
 
-    Args:
-        x: any shape, floating.
-        p: in ``[0, 1]``.
-        training: whether anything is dropped.
-        inplace: whether to overwrite ``x``, and return it.
-
-    Returns:
-        The same shape and dtype.
-
-    Raises:
-        ArgumentError: if ``p`` lies outside ``[0, 1]``.
+    The arguments are those of :func:`dropout`.
     """
     return settled(x, _alpha("alpha_dropout", x, p, training, x.shape), inplace=inplace)
 

@@ -68,17 +68,7 @@ class Adam(DeclaredOptimizer):
 class AdamW(Adam):
     """:class:`Adam` with decoupled weight decay (Loshchilov, Hutter 2019): ``p *= 1 - lr * decay``.
 
-    Args:
-        params: parameters or groups.
-        lr: learning rate, 0 or more.
-        betas: decay of the two moments, in [0, 1).
-        eps: keeps the quotient finite, 0 or more.
-        weight_decay: 0 or more.
-        amsgrad: divide by the largest ``v`` so far.
-        maximize: go along the gradient instead of against it.
-
-    Raises:
-        ArgumentError: if a setting is out of range.
+    The arguments are those of :class:`Adam`.
     """
 
     _: KW_ONLY
@@ -99,17 +89,7 @@ class SparseAdam(DeclaredOptimizer):
 
     So rows of an embedding that a batch did not look up stay, as in PyTorch's, whose gradients are
     sparse; here they are dense. The step is ``lr * sqrt(1 - beta2 ** t) / (1 - beta1 ** t) * m /
-    (sqrt(v) + eps)``.
-
-    Args:
-        params: parameters or groups.
-        lr: learning rate, 0 or more.
-        betas: decay of the two moments, in [0, 1).
-        eps: keeps the quotient finite, 0 or more.
-        maximize: go along the gradient instead of against it.
-
-    Raises:
-        ArgumentError: if a setting is out of range.
+    (sqrt(v) + eps)``; the arguments are among those of :class:`Adam`.
     """
 
     params: ParamsT

@@ -53,19 +53,11 @@ class Adamax(DeclaredOptimizer):
 class RAdam(DeclaredOptimizer):
     """Adam with a rectified step size (Liu et al. 2020), as PyTorch's.
 
-    The first steps, in which the second moment tells too little, are SGD's with momentum.
+    The first steps, in which the second moment tells too little, are SGD's with momentum. The other
+    arguments are those of :class:`.adam.Adam`.
 
     Args:
-        params: parameters or groups.
-        lr: learning rate, 0 or more.
-        betas: decay of the two moments, in [0, 1).
-        eps: keeps the quotient finite, 0 or more.
-        weight_decay: 0 or more.
         decoupled_weight_decay: shrink the parameter, as AdamW does, instead of adding to ``g``.
-        maximize: go along the gradient instead of against it.
-
-    Raises:
-        ArgumentError: if a setting is out of range.
     """
 
     params: ParamsT

@@ -106,18 +106,11 @@ class Adadelta(DeclaredOptimizer):
 class NAdam(DeclaredOptimizer):
     """Adam with Nesterov's momentum (Dozat 2016), as PyTorch's.
 
+    The other arguments are those of :class:`.adam.Adam`.
+
     Args:
-        params: parameters or groups.
-        lr: learning rate, 0 or more.
-        betas: decay of the two moments, in [0, 1).
-        eps: keeps the quotient finite, 0 or more.
-        weight_decay: 0 or more.
         momentum_decay: by how much the momentum rises to ``betas[0]``, 0 or more.
         decoupled_weight_decay: shrink the parameter, as AdamW does, instead of adding to ``g``.
-        maximize: go along the gradient instead of against it.
-
-    Raises:
-        ArgumentError: if a setting is out of range.
     """
 
     params: ParamsT

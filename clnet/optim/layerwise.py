@@ -19,18 +19,8 @@ from .optimizer import Cells, DeclaredOptimizer, Group, ParamsT, scalars_of
 class Lamb(DeclaredOptimizer):
     """``p -= lr * |p| / |d| * d`` with Adam's direction ``d`` (You et al. 2020).
 
-    ``d = m' / (sqrt(v') + eps) + weight_decay * p`` with bias-corrected moments; the ratio of
-    the norms is 1 where one is 0.
-
-    Args:
-        params: parameters or groups.
-        lr: learning rate, 0 or more.
-        betas: decay of the two moments, in [0, 1).
-        eps: keeps the quotient finite, 0 or more.
-        weight_decay: 0 or more.
-
-    Raises:
-        ArgumentError: if a setting is out of range.
+    ``d = m' / (sqrt(v') + eps) + weight_decay * p`` with bias-corrected moments; the ratio of the
+    norms is 1 where one is 0. The arguments are among those of :class:`.adam.Adam`.
     """
 
     params: ParamsT

@@ -62,18 +62,14 @@ def forward(
     target: Target, y: Array, x: Array, weight: Array, g: ConvGeometry, epilogue: Epilogue
 ) -> list[Launch]:
     """Launches of the convolution; the arguments are those of :func:`.conv.conv_forward`."""
-    images = _images(target, g, Direction.FORWARD, y.dtype.itemsize)
-    pads = (g.ph, g.pw)
-    return _convolve(target, y, x, weight, pads, epilogue, images=images, turned=False)
+    return _convolve(target, y, x, weight, g, Direction.FORWARD, epilogue)
 
 
 def input_grad(
     target: Target, gx: Array, gy: Array, weight: Array, g: ConvGeometry
 ) -> list[Launch]:
     """Launches of the input gradient; the arguments are those of :func:`.conv.conv_input_grad`."""
-    pads = (g.kh - 1 - g.ph, g.kw - 1 - g.pw)
-    images = _images(target, g, Direction.INPUT_GRAD, gx.dtype.itemsize)
-    return _convolve(target, gx, gy, weight, pads, NO_EPILOGUE, images=images, turned=True)
+    return _convolve(target, gx, gy, weight, g, Direction.INPUT_GRAD, NO_EPILOGUE)
 
 
 def weight_grad(target: Target, gw: Array, gy: Array, x: Array, g: ConvGeometry) -> list[Launch]:
@@ -113,16 +109,14 @@ def _convolve(
     out: Array,
     x: Array,
     weight: Array,
-    pads: tuple[int, int],
+    g: ConvGeometry,
+    direction: Direction,
     epilogue: Epilogue,
-    *,
-    images: int,
-    turned: bool,
 ) -> list[Launch]:
-    """``x`` with filters, or with turned ones; ``pads``: pixels before the image.
-
-    So many ``images`` at a time.
-    """
+    """``x`` with filters, or, for the input gradient, with turned ones."""
+    turned = direction is Direction.INPUT_GRAD
+    pads = (g.kh - 1 - g.ph, g.kw - 1 - g.pw) if turned else (g.ph, g.pw)
+    images = _images(target, g, direction, x.dtype.itemsize)
     matrices = transforms(weight.shape[2], _TILE)
     memory = Scratch(out.device)
     n, rows, h, w = out.shape
@@ -145,29 +139,31 @@ def _convolve(
     for start in range(0, n, images):
         part, results = (_part(array, start, images) for array in (x, out))
         of_part, of_results = (_first(array, part, grid) for array in (pixels, sums))
-        vector = w % _TILE == 0 and results.offset % _TILE == 0
-        params = joined(
-            _params(x, matrices.results),
-            by_name("vector", vector),
-            epilogue.params,
-        )
-        count = part.shape[0]
         launches += [
             _spread(of_part, part, matrices.pixels, grid, pads),
             *gemm(target, of_results, _flip(filters), of_part),
-            GATHER.launch(
-                params,
-                joined(
-                    by_name("out sums bias", results, of_results, epilogue.bias),
-                    by_name("n rows h w tiles_h tiles_w", count, rows, h, w, *grid),
-                ),
-                global_size=(round_up(count * grid[0] * grid[1], _GROUP_SIZE), rows),
-                local_size=(_GROUP_SIZE, 1),
-                flops=16 * of_results.size,
-                bytes=of_results.nbytes + results.nbytes,
-            ),
+            _gather(results, of_results, matrices.results, grid, epilogue),
         ]
     return launches
+
+
+def _gather(
+    out: Array, sums: Array, matrix: Transform, grid: tuple[int, int], epilogue: Epilogue
+) -> Launch:
+    """The pixels of the results' tiles, in their places."""
+    n, rows, h, w = out.shape
+    vector = w % _TILE == 0 and out.offset % _TILE == 0
+    return GATHER.launch(
+        joined(_params(out, matrix), by_name("vector", vector), epilogue.params),
+        joined(
+            by_name("out sums bias", out, sums, epilogue.bias),
+            by_name("n rows h w tiles_h tiles_w", n, rows, h, w, *grid),
+        ),
+        global_size=(round_up(n * grid[0] * grid[1], _GROUP_SIZE), rows),
+        local_size=(_GROUP_SIZE, 1),
+        flops=16 * sums.size,
+        bytes=sums.nbytes + out.nbytes,
+    )
 
 
 def _part(array: Array, start: int, images: int) -> Array:

@@ -25,9 +25,6 @@ def reorder(y: Array, x: Array) -> list[Launch]:
         y: ``(n, c, h, w)`` or ``(n, c / b, h, w, b)``, float32; written whole.
         x: the same images in the other layout. Either is dense but for its steps over images and
             blocks of channels.
-
-    Returns:
-        One launch; none for no elements.
     """
     if y.size == 0:
         return []

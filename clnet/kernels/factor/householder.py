@@ -30,9 +30,6 @@ def householder(target: Target, a: Array, tau: Array, x: Array) -> list[Launch]:
             elements, which are 1.
         tau: ``(batch, min(m, n))``, dense: the reflections' factors.
         x: the shape of ``a``.
-
-    Returns:
-        The launches; none for no elements.
     """
     if x.size == 0:
         return []
@@ -64,9 +61,6 @@ def reflect(
         tau: ``(batch, count)``, dense, at most ``n`` of them.
         c: the shape of ``y``.
         turned: the transposed product.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []

@@ -29,9 +29,6 @@ def orthogonal_rows(
         y: ``(batch, count, n)``, dense.
         rotation: ``(batch, count, count)``, dense; None: not wanted.
         x: the shape of ``y``, with elements of at most a few.
-
-    Returns:
-        The launches; none for no elements.
     """
     if x.size == 0:
         return []

@@ -21,9 +21,6 @@ def symmetric_eigen(target: Target, values: Array, vectors: Array | None, x: Arr
         values: ``(batch, n)``, dense.
         vectors: ``(batch, n, n)``, dense: its columns are orthonormal; None: not wanted.
         x: ``(batch, n, n)``, symmetric, with elements of at most a few.
-
-    Returns:
-        The launches; none for no elements.
     """
     if x.size == 0:
         return []

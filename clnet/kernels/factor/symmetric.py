@@ -22,9 +22,6 @@ def ldl(target: Target, a: Array, pivots: Array, info: Array, x: Array) -> list[
         pivots: ``(batch, n)``, dense int32, as LAPACK's ``sytrf`` gives them.
         info: ``(batch,)``, dense int32: the first block, from 1, that is 0; 0 if none is.
         x: the shape of ``a``, both triangles.
-
-    Returns:
-        The launches.
     """
     if x.size == 0:
         return fill(target, info, 0)
@@ -52,9 +49,6 @@ def ldl_substitute(target: Target, x: Array, a: Array, pivots: Array, b: Array) 
         a: ``(batch, n, n)``, dense.
         pivots: ``(batch, n)``, dense int32.
         b: the shape of ``x``.
-
-    Returns:
-        The launches; none for no elements.
     """
     if x.size == 0:
         return []

@@ -24,9 +24,6 @@ def lu(target: Target, a: Array, pivots: Array, info: Array, x: Array) -> list[L
         pivots: ``(batch, min(m, n))``, dense int32: which row, from 1, each was exchanged with.
         info: ``(batch,)``, dense int32: the first pivot, from 1, that is 0; 0 if none is.
         x: the shape of ``a``.
-
-    Returns:
-        The launches.
     """
     if x.size == 0:
         return fill(target, info, 0)
@@ -53,9 +50,6 @@ def cholesky(target: Target, a: Array, info: Array, x: Array) -> list[Launch]:
         a: ``(batch, n, n)``, dense; NaN where ``x`` is not positive definite.
         info: ``(batch,)``, dense int32: the first leading block, from 1, that is not; else 0.
         x: the shape of ``a``; its lower triangle counts.
-
-    Returns:
-        The launches.
     """
     if x.size == 0:
         return fill(target, info, 0)
@@ -86,9 +80,6 @@ def substitute(
         b: the shape of ``x``.
         upper: whether the upper triangle counts.
         unit: whether the diagonal is taken for ones.
-
-    Returns:
-        The launches; none for no elements.
     """
     if x.size == 0:
         return []
@@ -112,9 +103,6 @@ def exchanged(target: Target, order: Array, pivots: Array) -> list[Launch]:
         target: what to choose the kernel for.
         order: ``(batch, rows)``, dense int64.
         pivots: ``(batch, count)``, dense int32, from 1; what lies outside is taken for an end.
-
-    Returns:
-        The launches; none for no elements.
     """
     if order.size == 0:
         return []

@@ -38,9 +38,6 @@ def transform_lines(target: Target, y: Array, x: Array, *, n: int, sign: int) ->
             others are conjugates of these, and the imaginary parts of the ends are not read.
         n: what :func:`radices_of` takes, of at most :func:`longest_line`.
         sign: -1 forward, 1 back.
-
-    Returns:
-        The launches; none for no elements.
     """
     lines, radices = y.shape[0], radices_of(n)
     if y.size == 0 or radices is None:

@@ -38,9 +38,6 @@ def sort_lines(
         indices: the same shape, dense int64.
         x: the same shape, dense, of any dtype.
         descending: the largest first.
-
-    Returns:
-        The launches; none for no elements.
     """
     if x.size == 0:
         return []

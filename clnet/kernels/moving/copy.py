@@ -44,9 +44,6 @@ def copy(target: Target, y: Array, x: Array) -> list[Launch]:
         y: any shape and strides that do not overlap themselves.
         x: the same shape, any strides; it does not overlap ``y``. A float of 16 bits has the
             dtype of ``y``.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []
@@ -76,9 +73,6 @@ def fill(target: Target, y: Array, value: float | HostScalar) -> list[Launch]:
         target: what to choose the kernel for.
         y: any shape and strides that do not overlap themselves.
         value: a number of ``y``'s kind; or a cell of one, but for floats of 16 bits.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []
@@ -110,9 +104,6 @@ def arange(target: Target, y: Array, start: float, step: float) -> list[Launch]:
         y: ``(n,)``, dense.
         start: the first element.
         step: from one element to the next.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []

@@ -168,9 +168,6 @@ def batch_norm_grad(
         invstd: ``(c,)``: what it found.
         weight: as the normalisation had it.
 
-    Returns:
-        The launches.
-
     Raises:
         ArgumentError: if ``x`` is not dense.
     """
@@ -290,28 +287,16 @@ def _parts(
     }
     if in_groups(target.traits) and not columns and part_fits(target.traits, part_size, inputs):
         return runs(target.traits, args)
-    params = {
-        "columns": columns,
-        "grad": len(inputs) > 1,
-        "ctype": x.dtype.ctype,
-        "acc": acc.ctype,
-    }
+    params: dict[str, Any] = {"columns": columns, "grad": len(inputs) > 1}
+    params |= {"ctype": x.dtype.ctype, "acc": acc.ctype}
     if in_groups(target.traits):
         group = min(_GROUP, target.traits.max_group_size)
         kept = min(32, group) if columns else 1
-        share = group // kept
+        params |= {"group": group, "reduce_items": group // kept}
+        groups = ceil_div(channels.count, kept) * parts
         return PARTS_GROUP.launch(
-            {**params, "group": group, "reduce_items": share},
-            args,
-            global_size=(ceil_div(channels.count, kept) * parts * group,),
-            local_size=(group,),
-            **cost,
+            params, args, global_size=(groups * group,), local_size=(group,), **cost
         )
     lanes = lanes_of(target, acc.itemsize)
     items = ceil_div(channels.count, lanes) if columns else channels.count
-    return PARTS.launch(
-        {**params, "lanes": lanes},
-        args,
-        global_size=(items * parts,),
-        **cost,
-    )
+    return PARTS.launch({**params, "lanes": lanes}, args, global_size=(items * parts,), **cost)

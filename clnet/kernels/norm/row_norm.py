@@ -47,9 +47,6 @@ def row_norm(
         bias: ``(n,)``, dense, or None.
         eps: added to the mean square.
 
-    Returns:
-        One launch; none for no elements.
-
     Raises:
         ArgumentError: if an array is not dense.
     """

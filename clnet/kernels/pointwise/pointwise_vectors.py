@@ -62,13 +62,8 @@ def vectors_fit(
 ) -> bool:
     """Whether the inner axis of a problem is one vector of this device.
 
-    Args:
-        traits: the device's numbers.
-        compute: the dtype of the arithmetic.
-        dtypes: of the operands.
-        sizes: the common axes, collapsed.
-        steps: of each operand, along them.
-        outputs: how many of the operands, the first ones, are written.
+    ``dtypes`` are those of the operands, of which the first ``outputs`` are written; the sizes are
+    those of :func:`in_vectors`.
     """
     wide, moving = [s[-1] for s in steps], [s[-2] for s in steps if len(s) > 1]
     return (

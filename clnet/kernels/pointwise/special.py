@@ -75,9 +75,6 @@ def special(
             ``zeta``, ``igamma``, ``igammac``, ``nextafter``, and of whole numbers ``gcd``, ``lcm``.
         outputs: the result, dense; of ``frexp`` int32 exponents behind it.
         inputs: of the result's shape and dtype, dense.
-
-    Returns:
-        One launch; none for no elements.
     """
     y = outputs[0]
     if y.size == 0:

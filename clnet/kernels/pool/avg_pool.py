@@ -51,9 +51,6 @@ def avg_pool(
         window: how it lies.
         include_pad: padding counts, as zeros.
         divisor: what the sums are divided by, 0 for the number of elements.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []
@@ -87,9 +84,6 @@ def adaptive_avg_pool(target: Target, y: Array, x: Array) -> list[Launch]:
         target: what to choose the kernel for.
         y: ``(..., oh, ow)``, dense.
         x: ``(..., h, w)``, dense, not empty.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []
@@ -108,9 +102,6 @@ def adaptive_avg_pool_gradient(target: Target, gx: Array, gy: Array) -> list[Lau
         target: what to choose the kernel for.
         gx: ``(..., h, w)``, dense; written whole.
         gy: ``(..., oh, ow)``, dense.
-
-    Returns:
-        The launches; none for no elements.
     """
     if gx.size == 0:
         return []

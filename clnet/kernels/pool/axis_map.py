@@ -38,9 +38,6 @@ def axis_map(
         index: int32, in ``[0, rows)``.
         weight: as ``index``, of ``x``'s compute dtype; None: all 1.
         terms: how many every output has; 0: different numbers.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []

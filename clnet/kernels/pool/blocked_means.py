@@ -48,9 +48,6 @@ def blocked_avg_pool(y: Array, x: Array, *, means: Means) -> list[Launch]:
         y: ``(n, c / b, oh, ow, b)``, float32, dense.
         x: ``(n, c / b, h, w, b)``, dense but for its steps over images and blocks.
         means: of what.
-
-    Returns:
-        One launch; none for no elements.
     """
     if y.size == 0:
         return []
@@ -75,9 +72,6 @@ def blocked_avg_pool_gradient(
         gx: ``(n, c / b, h, w, b)``, dense; written whole.
         gy: ``(n, c / b, oh, ow, b)``, dense.
         means: as in :func:`blocked_avg_pool`.
-
-    Returns:
-        One launch; none for no elements.
     """
     if gx.size == 0:
         return []

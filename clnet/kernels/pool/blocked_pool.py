@@ -23,9 +23,6 @@ def blocked_max_pool(y: Array, x: Array, *, window: Window, index: Array | None)
         x: ``(n, c / b, h, w, b)``, dense but for its steps over images and blocks.
         window: how it lies.
         index: as ``y``, int32: where in its plane each maximum was; None to leave it out.
-
-    Returns:
-        One launch; none for no elements.
     """
     if y.size == 0:
         return []
@@ -50,9 +47,6 @@ def blocked_max_pool_gradient(
         gy: ``(n, c / b, oh, ow, b)``, dense.
         index: as ``gy``, what :func:`blocked_max_pool` stored.
         window: how it lay.
-
-    Returns:
-        One launch; none for no elements.
     """
     if gx.size == 0:
         return []

@@ -37,9 +37,6 @@ def max_pool(
         x: ``(..., h, w)``, dense.
         window: how it lies.
         index: as ``y``, int32 or int64: where in its plane each maximum was; None to leave it out.
-
-    Returns:
-        The launches; none for no elements.
     """
     if y.size == 0:
         return []

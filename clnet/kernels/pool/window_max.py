@@ -41,9 +41,6 @@ def window_max(target: Target, index: Array, x: Array, window: Window3 | None) -
         index: ``(..., od, oh, ow)``, dense, int64.
         x: ``(..., d, h, w)``, dense, floating, not empty.
         window: how it lies; None: parts, from ``floor(i d / od)`` to ``ceil((i + 1) d / od)``.
-
-    Returns:
-        The launches; none for no elements.
     """
     if index.size == 0:
         return []

@@ -48,9 +48,6 @@ def check(
         low: what they are compared with.
         high: the same.
         report: what they are reported as; None: nobody wants to know.
-
-    Returns:
-        One launch; none for no elements.
     """
     if x.size == 0 or report is None:
         return []

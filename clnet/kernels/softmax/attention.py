@@ -272,12 +272,7 @@ class _Work(NamedTuple):
         q, v, dropped = self.moved[0], self.moved[2], self.drop is not None
         by = attention_tiles.tiling(self.target, in_tiles, q, v, dropped=dropped)
         shape, scores, mask = self.shape, self.scores, self.mask
-        pairs = shape.batch * shape.rows * shape.keys // (1 + scores.causal)
-        cost = {
-            "flops": pairs * (products * (shape.head + shape.value_head) + _EXP_FLOPS),
-            "bytes": sum(x.nbytes for x in operands.values())
-            + (0 if mask is None else mask.nbytes),
-        }
+        cost = self._cost(operands, products)
         args: dict[str, Any] = {
             "rows": shape.rows,
             "keys": shape.keys,
@@ -287,12 +282,7 @@ class _Work(NamedTuple):
             **operands,
         }
         if by is None:
-            _require_dense(*self.moved)
-            if dropped or shape.sharing > 1:
-                raise ArgumentError(
-                    "attention", "dropout and shared keys are for tiles", heads=shape.heads,
-                    sharing=shape.sharing, dropped=dropped,
-                )  # fmt: skip
+            self._require_plain()
             rows, params = self._lanes()
             steps = (None,) * 4 if mask is None else mask.strides
             return plain.launch(
@@ -318,6 +308,26 @@ class _Work(NamedTuple):
             local_size=(by.group, 1),
             **cost,
         )
+
+    def _cost(self, operands: dict[str, Array], products: int) -> dict[str, int]:
+        """Operations and bytes of a launch with so many products for each pair of rows."""
+        shape, mask = self.shape, self.mask
+        pairs = shape.batch * shape.rows * shape.keys // (1 + self.scores.causal)
+        arrays = [*operands.values(), *([] if mask is None else [mask])]
+        return {
+            "flops": pairs * (products * (shape.head + shape.value_head) + _EXP_FLOPS),
+            "bytes": sum(x.nbytes for x in arrays),
+        }
+
+    def _require_plain(self) -> None:
+        """Refuse what only the kernels in tiles can do."""
+        _require_dense(*self.moved)
+        shape, dropped = self.shape, self.drop is not None
+        if dropped or shape.sharing > 1:
+            raise ArgumentError(
+                "attention", "dropout and shared keys are for tiles", heads=shape.heads,
+                sharing=shape.sharing, dropped=dropped,
+            )  # fmt: skip
 
     def _params(self) -> dict[str, Any]:
         """Parameters that the kernels of both kinds have."""

@@ -72,9 +72,6 @@ def cross_entropy(
         weight: dense ``(c,)`` or None.
         settings: what to compute.
         check: what a target outside the classes is reported as; None: it is not reported.
-
-    Returns:
-        The launches.
     """
     memory = Scratch(x.device)
     none = settings.reduction == "none"
