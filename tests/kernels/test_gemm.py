@@ -152,20 +152,10 @@ def test_gemm_epilogue(target, where, axis, activation, beta, m, n, k):
     if activation:
         expected = np.maximum(expected, 0)
     out = Array.from_numpy(before if beta else np.full_like(before, np.nan), where)
-    got = run(
-        target,
-        where,
-        out,
-        Array.from_numpy(a, where),
-        Array.from_numpy(b, where),
-        alpha=0.25,
-        beta=beta,
-        epilogue=Epilogue(
-            None if axis is None else Array.from_numpy(bias, where),
-            activation=activation,
-            bias_axis="m" if axis == -2 else "n",
-        ),
-    )
+    offsets = None if axis is None else Array.from_numpy(bias, where)
+    epilogue = Epilogue(offsets, None, activation, "m" if axis == -2 else "n")
+    left, right = Array.from_numpy(a, where), Array.from_numpy(b, where)
+    got = run(target, where, out, left, right, alpha=0.25, beta=beta, epilogue=epilogue)
     check(got, expected, k)
 
 
