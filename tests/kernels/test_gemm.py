@@ -234,7 +234,7 @@ def test_gemm_relu_keeps_nan(target, where):
         poisoned((20, 20), where),
         Array.from_numpy(a, where),
         Array.from_numpy(b, where),
-        activation="relu",
+        epilogue=Epilogue(activation="relu"),
     )
     assert np.isnan(got[3]).all()
     assert not np.isnan(np.delete(got, 3, 0)).any()
