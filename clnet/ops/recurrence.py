@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..array import Array
 from ..device import Launch, Target
+from ..kernels.epilogue import Epilogue
 from ..kernels.gemm import gemm, pack_for
 from ..kernels.moving import copy
 from ..kernels.pointwise import pointwise as launch_pointwise
@@ -85,11 +86,12 @@ class Recurrence(Function):
             several = True
             strides = (0, own.strides[0], 0, own.strides[1])
             launches += copy(target, outputs[-1], own.view(x.shape, strides))
+        epilogue = Epilogue(None if several else own)
         for t in order(x.shape[0], backwards=self.backwards):
             share = step(outputs[-1], t)
             launches += gemm(
-                target, share, states[0], columns, beta=float(several),
-                bias=None if several else own, panels=panels,
+                target, share, states[0], columns, beta=float(several), epilogue=epilogue,
+                panels=panels,
             )  # fmt: skip
             gates = (*gate_views(step(x, t), self.cell), *gate_views(share, self.cell))
             made = tuple(step(y, t) for y in outputs[:-1])
