@@ -9,6 +9,7 @@ import pytest
 
 import clnet
 from clnet.device import Target
+from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm, gemm_matrix, multiplies
 from clnet.nn import functional as F
 from clnet.values import mode
@@ -82,9 +83,11 @@ def test_emulated_units_multiply(given, target):
         b.array,
         alpha=alpha,
         beta=beta,
-        bias=None if bias is None else bias.array,
-        bias_axis=axis,
-        activation=settings.get("activation"),
+        epilogue=Epilogue(
+            None if bias is None else bias.array,
+            activation=settings.get("activation"),
+            bias_axis="n" if axis == -1 else "m",
+        ),
         tf32=True,
     )
     assert [launch.kernel.name for launch in launches] == ["gemm_matrix"]

@@ -252,7 +252,8 @@ def products_on_emulated_units(target: Target) -> None:
         values = normal(n)
         bias = None if bias_axis is None else given(values)
         activation = None if bias is None else "relu"
-        run(gemm(units, out, a, b, bias=bias, activation=activation, tf32=True))
+        epilogue = Epilogue(bias, activation=activation)
+        run(gemm(units, out, a, b, epilogue=epilogue, tf32=True))
         expected = a_values @ b_values
         if bias is not None:
             expected = np.maximum(expected + values, 0)
