@@ -169,14 +169,24 @@ _LATER: dict[str, tuple[str, str | None]] = {
     **{n: (n, None) for n in ("train", "utils")},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx version".split()},
-    **{n: (f"compat.{n}", None) for n in ("futures", "profiler", "serialization")},
+    **{n: (f"compat.{n}", None) for n in "futures overrides profiler serialization".split()},
+    "testing": ("compat.testing", None),
+    "types": ("compat.kinds", None),
+    "storage": ("face.storage", None),
+    **{n: ("compat.control_flow", n) for n in ("cond", "while_loop")},
+    **{n: ("compat.cuda", n) for n in ("Event", "Stream")},
+    "ScriptModule": ("compat.jit", "ScriptModule"),
     **{n: ("compat.quantization", n) for n in ("ao", "quantization")},
     **dict.fromkeys(("_dynamo", "compiler"), ("compat.dynamo", None)),
     "_C": ("compat.inner", None),
+    "_tensor": ("tensor", None),
     "_tensor_str": ("compat.tensor_text", None),
+    "_utils": ("compat.private", None),
+    "_subclasses": ("compat.fake", None),
     "__config__": ("compat.config", None),
     "_custom_ops": ("compat.library", None),
 }
+_SETTINGS = ("compat.process", "compat.symbols")
 
 
 def __getattr__(name: str) -> Any:
@@ -191,13 +201,13 @@ def __getattr__(name: str) -> Any:
         found = _attribute.typed_class(name)
     elif name.startswith("__") and name != "__version__":
         found = None
-    elif name in (absent := _importlib.import_module(".compat.absent_dtypes", __name__)).DTYPES:
+    elif name in (absent := _module("values.absent_dtypes")).DTYPES:
         found = absent.DTYPES[name]
     else:
-        process = _module("compat.process")
-        if name not in process.NAMES:
+        place = next((m for m in map(_module, _SETTINGS) if name in m.NAMES), None)
+        if place is None:
             raise _module("compat.differences").missing(__name__, name)
-        found = getattr(process, process.NAMES[name])
+        found = getattr(place, place.NAMES[name])
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals().setdefault(name, found)

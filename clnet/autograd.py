@@ -27,9 +27,16 @@ from .tensor import Tensor as Tensor
 
 __path__: list[str] = []  # ``import clnet.autograd.function`` is found
 
+_LATER = {
+    "forward_ad": ".compat.forward_ad",
+    "grad_mode": ".autodiff.tape",
+    "graph": ".compat.autograd_graph",
+    "profiler": ".compat.profiler",
+}
+
 
 def __getattr__(name: str) -> _Any:
-    """``autograd.profiler``, imported when a program asks for it."""
-    if name != "profiler":
+    """``autograd.profiler`` and others, imported when a program asks for them."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return globals().setdefault(name, _import_module(".compat.profiler", "clnet"))
+    return globals().setdefault(name, _import_module(_LATER[name], "clnet"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -14,8 +15,9 @@ from .ops.machinery import pointwise
 from .ops.machinery.pointwise import Operand
 from .tensor import Tensor
 from .values import mode, shapes
+from .values.absent_dtypes import AbsentDType
 from .values.arguments import checked, integers
-from .values.dtypes import DType, Kind, float32, promote
+from .values.dtypes import DType, float32, promote
 
 __all__ = [
     "broadcast_shapes",
@@ -82,49 +84,65 @@ def numel(x: Tensor) -> int:
 
 
 class FloatLimits(NamedTuple):
-    """What a floating dtype can hold: its bits, the spacing at 1, the ends, the least normal."""
+    """What a floating dtype can hold: its bits, the spacing at 1, the ends, the least normal.
+
+    Then the dtype's name, and the spacing at 1 rounded to a power of ten.
+    """
 
     bits: int
     eps: float
     max: float
     min: float
     tiny: float
+    dtype: str = ""
+    resolution: float = 0.0
+
+    @property
+    def smallest_normal(self) -> float:
+        """As ``tiny``."""
+        return self.tiny
 
 
 class IntegerLimits(NamedTuple):
-    """What a dtype of whole numbers can hold."""
+    """What a dtype of whole numbers can hold, and its name."""
 
     bits: int
     max: int
     min: int
+    dtype: str = ""
 
 
 @checked
-def finfo(dtype: DType) -> FloatLimits:
+def finfo(dtype: DType | AbsentDType | None = None) -> FloatLimits:
     """The limits of a floating dtype, or of a complex one's parts.
+
+    Args:
+        dtype: one of clnet's, or one that only has a name (``clnet.float8_e4m3fn``); None: that of
+            Python's floats.
 
     Raises:
         DtypeError: if it is neither.
     """
-    dtype = dtype.real
+    dtype = get_default_dtype() if dtype is None else dtype.real
     if not dtype.is_floating_point:
         raise DtypeError("finfo", "the dtype is floating", dtype=dtype, remedy="Use iinfo")
     found = ml_dtypes.finfo(dtype.numpy)
-    values = (float(n) for n in (found.eps, found.max, found.min, found.tiny))
-    return FloatLimits(found.bits, *values)
+    eps, most, least, tiny = (float(n) for n in (found.eps, found.max, found.min, found.tiny))
+    resolution = 10.0 ** -math.floor(-math.log10(eps))
+    return FloatLimits(found.bits, eps, most, least, tiny, dtype.name, resolution)
 
 
 @checked
-def iinfo(dtype: DType) -> IntegerLimits:
+def iinfo(dtype: DType | AbsentDType) -> IntegerLimits:
     """The limits of a dtype of whole numbers.
 
     Raises:
         DtypeError: if it is another.
     """
-    if dtype.kind is not Kind.INTEGER:
+    if dtype.is_floating_point or dtype.is_complex or dtype.numpy.kind == "b":
         raise DtypeError("iinfo", "the dtype holds whole numbers", dtype=dtype)
     found = np.iinfo(dtype.numpy)
-    return IntegerLimits(found.bits, found.max, found.min)
+    return IntegerLimits(found.bits, found.max, found.min, dtype.name)
 
 
 @checked

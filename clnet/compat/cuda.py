@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from time import perf_counter
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..device import (
@@ -186,8 +187,9 @@ def get_rng_state_all() -> list[dict[str, int]]:
 
 
 def set_rng_state_all(new_states: list[dict[str, int]]) -> None:
-    """Continue from what :func:`get_rng_state_all` gave."""
-    set_rng_state(new_states[0])
+    """Continue from what :func:`get_rng_state_all` gave; an empty list changes nothing."""
+    for state in new_states[:1]:
+        set_rng_state(state)
 
 
 class Stream:
@@ -227,6 +229,43 @@ default_stream = current_stream
 def stream(stream: Stream | None) -> Iterator[None]:
     """A block whose work goes to a stream: there is one."""
     yield
+
+
+StreamContext = stream
+
+
+class CUDAGraph:
+    """Launches that are recorded and replayed: ``clnet.compile`` records those of a function."""
+
+    def replay(self) -> None:
+        """Refuse.
+
+        Raises:
+            DeviceError: always.
+        """
+        raise DeviceError(
+            "cuda.CUDAGraph",
+            "launches are recorded with a function",
+            remedy="Use clnet.compile(function), which records and replays them",
+        )
+
+    capture_begin = capture_end = replay
+
+
+@contextmanager
+def graph(cuda_graph: CUDAGraph, pool: Any = None, stream: Any = None) -> Iterator[None]:
+    """A block that would be recorded.
+
+    Raises:
+        DeviceError: always: see :class:`CUDAGraph`.
+    """
+    cuda_graph.replay()
+    yield
+
+
+def is_current_stream_capturing() -> bool:
+    """False: a function is recorded by ``clnet.compile``."""
+    return False
 
 
 @contextmanager
@@ -269,3 +308,25 @@ class Event:
         if self._seconds is None or end_event._seconds is None:
             raise DeviceError("elapsed_time", "both events are recorded")
         return (end_event._seconds - self._seconds) * 1000.0
+
+
+@contextmanager
+def _named(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A block with a name, which ``clnet.profile()`` does not need."""
+    yield
+
+
+def _taken(*args: Any, **kwargs: Any) -> None:
+    """A mark for a profiler that is not here."""
+
+
+nvtx = ModuleType("clnet.cuda.nvtx", "Marks for NVIDIA's profilers.")
+nvtx.__dict__.update(range=_named, range_push=_taken, range_pop=_taken, mark=_taken)
+random = ModuleType("clnet.cuda.random", "The generator of all devices.")
+random.__dict__.update(
+    {n: globals()[n] for n in ("get_rng_state", "get_rng_state_all", "set_rng_state", "seed")},
+    set_rng_state_all=set_rng_state_all,
+    manual_seed=manual_seed,
+    manual_seed_all=manual_seed,
+)
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats

@@ -74,5 +74,22 @@ rpc.__dict__.update(
     {name: _refused(f"rpc.{name}") for name in ("init_rpc", "remote", "rpc_async", "rpc_sync")},
     is_available=is_available,
 )
+
+
+class DeviceMesh:
+    """Devices of several processes, laid out in a grid: there is none."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _refused("DeviceMesh")()
+
+
+def _submodule(name: str, **members: Any) -> ModuleType:
+    made = ModuleType(f"clnet.distributed.{name}", "Of several processes, which there are not.")
+    made.__dict__.update(members)
+    return made
+
+
+init_device_mesh = _refused("init_device_mesh")
+device_mesh = _submodule("device_mesh", DeviceMesh=DeviceMesh, init_device_mesh=init_device_mesh)
 nn = ModuleType("clnet.distributed.nn", "Exchanges with gradients: there is no group of processes.")
 nn.__dict__.update({name: globals()[name] for name in ("all_gather", "all_reduce", "reduce")})

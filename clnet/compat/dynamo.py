@@ -29,7 +29,7 @@ def mark_dynamic(t: Any, index: Any, **given: Any) -> None:
     """Taken: a compiled function has a plan for each shape."""
 
 
-mark_static = maybe_mark_dynamic = mark_dynamic
+mark_static = mark_static_address = maybe_mark_dynamic = mark_unbacked = mark_dynamic
 
 
 def reset() -> None:
@@ -62,5 +62,36 @@ class _Config(ModuleType):
 config = _Config("torch._dynamo.config", "Settings that are kept.")
 utils = ModuleType("torch._dynamo.utils", "Of PyTorch's compiler.")
 utils.__dict__["is_compile_supported"] = is_compile_supported
-eval_frame = ModuleType("torch._dynamo.eval_frame", "Of that, too.")
-eval_frame.__dict__["OptimizedModule"] = type("OptimizedModule", (), {"__doc__": "None is."})
+
+
+class OptimizedModule:
+    """What PyTorch's ``compile`` makes of a module: none is."""
+
+
+class Unsupported(RuntimeError):
+    """What PyTorch's compiler raises."""
+
+
+class _InPlace:
+    """A block in which subscripts are what they are."""
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing was changed."""
+
+
+def _submodule(name: str, **members: Any) -> ModuleType:
+    made = ModuleType(f"torch._dynamo.{name}", "Of PyTorch's compiler.")
+    made.__dict__.update(members)
+    return made
+
+
+eval_frame = _submodule(
+    "eval_frame", OptimizedModule=OptimizedModule, is_dynamo_supported=is_compiling
+)
+exc = _submodule("exc", Unsupported=Unsupported, TorchDynamoException=RuntimeError)
+_trace_wrapped_higher_order_op = _submodule(
+    "_trace_wrapped_higher_order_op", TransformGetItemToIndex=_InPlace
+)

@@ -10,7 +10,7 @@ from ..face.attribute import destination
 from ..values.generator import Generator
 from . import differences
 
-__all__ = ["DispatchKey", "DispatchKeySet", "Generator"]
+__all__ = ["DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator"]
 
 _LinAlgError = LinAlgError
 _OutOfMemoryError = ClnetError
@@ -41,6 +41,23 @@ class DispatchKeySet:
         made = DispatchKeySet()
         made.keys = self.keys | other.keys
         return made
+
+
+class _TensorMeta(type):  # pyright: ignore[reportUnusedClass] - for packages
+    """The class of PyTorch's class of tensors; clnet's has Python's own."""
+
+
+class DisableTorchFunctionSubclass:
+    """A block like any other: classes of tensors take over no function."""
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing was changed."""
+
+
+DisableTorchFunction = DisableTorchFunctionSubclass
 
 
 class _ExcludeDispatchKeyGuard:  # pyright: ignore[reportUnusedClass] - for packages

@@ -23,6 +23,10 @@ from . import divergence as kl
 from . import gammas as beta
 from . import gammas as dirichlet
 from . import gammas as gamma
+from . import matrices as lkj_cholesky  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from . import matrices as wishart  # noqa: F401 # pyright: ignore[reportUnusedImport] - for packages
+from . import relaxed as relaxed_bernoulli  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from . import relaxed as relaxed_categorical  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from . import transform as transforms
 from .composed import (
     Independent,
@@ -44,6 +48,7 @@ from .discrete import (
 from .distribution import Distribution
 from .divergence import kl_divergence, register_kl
 from .gammas import Beta, Chi2, Dirichlet, Gamma, StudentT
+from .matrices import LKJCholesky, Wishart
 from .registry import biject_to, identity_transform, transform_to
 from .relaxed import (
     LogisticNormal,
@@ -85,6 +90,7 @@ __all__ = [
     "Independent",
     "InverseGamma",
     "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
     "LogisticNormal",
@@ -105,6 +111,7 @@ __all__ = [
     "Uniform",
     "VonMises",
     "Weibull",
+    "Wishart",
     "bernoulli",
     "beta",
     "biject_to",

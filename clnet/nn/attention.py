@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
+from . import flex_attention as flex_attention
+
+__path__: list[str] = []  # ``import clnet.nn.attention.flex_attention`` is found
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
 

@@ -333,3 +333,10 @@ def _kaiming_std(x: Tensor, a: float, mode: str, nonlinearity: str) -> float:
 
 def _truncated(u: Any, mean: Any, scale: Any, low: Any, high: Any) -> tuple[Any, ...]:
     return (minimum(maximum(mean + scale * approximate_erfinv(u), low), high),)
+
+
+# PyTorch's older names, which warn there.
+uniform, normal, constant, eye, dirac = uniform_, normal_, constant_, eye_, dirac_
+xavier_uniform, xavier_normal = xavier_uniform_, xavier_normal_
+kaiming_uniform, kaiming_normal = kaiming_uniform_, kaiming_normal_
+orthogonal, sparse = orthogonal_, sparse_

@@ -170,7 +170,7 @@ class Module(ModuleState):
                     "parameters and modules are assigned after super().__init__()",
                     attribute=name,
                 )
-            self.__dict__[name] = value
+            object.__setattr__(self, name, value)  # a property of the class has its way
             return
         computed = self._clnet_computed(name)
         if computed is not None:
@@ -195,7 +195,7 @@ class Module(ModuleState):
             )
         else:
             self._clnet_forget(name)
-            self.__dict__[name] = value
+            object.__setattr__(self, name, value)
             # Going back to an earlier mode makes what was compiled in it valid again.
             self.__dict__["_clnet_num_changes"] += name != "training"
 
@@ -324,14 +324,16 @@ class Module(ModuleState):
         self,
         prefix: str = "",
         recurse: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+        remove_duplicate: bool = True,  # noqa: FBT001, FBT002
     ) -> Iterator[tuple[str, Parameter]]:
         """All parameters, each once, with dotted names behind ``prefix``.
 
         Args:
             prefix: what the names begin with.
             recurse: those of sub-modules, too.
+            remove_duplicate: False: under each of their names.
         """
-        return self._clnet_named("_parameters", prefix, recurse)
+        return self._clnet_named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:  # noqa: FBT001, FBT002
         """All parameters, each once; without ``recurse`` the module's own."""
@@ -341,9 +343,10 @@ class Module(ModuleState):
         self,
         prefix: str = "",
         recurse: bool = True,  # noqa: FBT001, FBT002
+        remove_duplicate: bool = True,  # noqa: FBT001, FBT002
     ) -> Iterator[tuple[str, Tensor]]:
         """All buffers, each once, with dotted names; arguments as :meth:`named_parameters`'."""
-        return self._clnet_named("_buffers", prefix, recurse)
+        return self._clnet_named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:  # noqa: FBT001, FBT002
         """All buffers, each once; without ``recurse`` the module's own."""
@@ -442,11 +445,18 @@ class Module(ModuleState):
         lines = [f"({n}): {m!r}" for n, m in self._modules.items()]
         return indented(type(self).__name__, [settings, *lines] if settings else lines)
 
-    def _clnet_named(self, table: str, prefix: str, recurse: bool) -> Iterator[tuple[str, Any]]:  # noqa: FBT001
+    def _clnet_named(
+        self,
+        table: str,
+        prefix: str,
+        recurse: bool,  # noqa: FBT001
+        once: bool = True,  # noqa: FBT001, FBT002
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+        below = self.named_modules(prefix=prefix, remove_duplicate=once)
+        for path, module in below if recurse else [(prefix, self)]:
             for name, value in getattr(module, table).items():
-                if value is not None and id(value) not in seen:
+                if value is not None and not (once and id(value) in seen):
                     seen.add(id(value))
                     yield (f"{path}.{name}" if path else name), value
 

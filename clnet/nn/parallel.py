@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from ..errors import DeviceError
 from .module import Module
 
+__path__: list[str] = []  # ``import clnet.nn.parallel.distributed`` is found
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
@@ -71,3 +73,6 @@ def data_parallel(
     """What the module gives for ``inputs``: a tensor, or a tuple of arguments."""
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))
+
+
+distributed = sys.modules[__name__]  # where PyTorch has the second

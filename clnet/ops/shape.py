@@ -504,7 +504,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after another along an axis.
 
     Args:
-        tensors: one or more, whose shapes agree but for ``dim``.
+        tensors: one or more, whose shapes agree but for ``dim``; those of shape ``(0,)`` are left
+            out, whatever the others' shape, as in PyTorch.
         dim: the axis.
 
     Returns:
@@ -516,9 +517,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ShapeError("cat", "it joins one tensor or more")
     dtype = reduce(promote, [t.dtype for t in tensors])
-    return apply(
-        Cat(normalize_dim("cat", dim, tensors[0].ndim)), *(to_dtype(t, dtype) for t in tensors)
-    )
+    joined = [t for t in tensors if t.shape != (0,)] or tensors[:1]
+    axis = normalize_dim("cat", dim, joined[0].ndim)
+    return apply(Cat(axis), *(to_dtype(t, dtype) for t in joined))
 
 
 @op(Face.FUNCTION)

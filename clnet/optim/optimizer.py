@@ -130,6 +130,7 @@ class Optimizer:
 
     rates: ClassVar[tuple[str, ...]] = ()
     _named_numbers: ClassVar[tuple[str, ...]] = ()
+    _stepping = False
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -146,7 +147,6 @@ class Optimizer:
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self._before: OrderedDict[int, Hook] = OrderedDict()
         self._after: OrderedDict[int, Hook] = OrderedDict()
-        self._stepping = False
         self._num_steps: dict[int, int] = {}
         self._cells: dict[int, Cells] = {}
         self._shapeless: set[int] = set()

@@ -3,6 +3,7 @@
 from . import checkpoint as checkpoint
 from . import data as data
 from . import dlpack as dlpack
+from . import flop_counter as flop_counter
 from . import foreach as _foreach_utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from . import hooks as hooks
 from . import model_zoo as model_zoo

@@ -7,7 +7,7 @@ Tuples, named tuples, lists, dicts, ordered and default dicts, deques, and what 
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -155,6 +155,33 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
     ),
 }
 """What is a container, by its type."""
+Context = Any
+"""What the making of a container needs beside its children."""
+
+
+def _dict_flatten(  # pyright: ignore[reportUnusedFunction] - for packages
+    d: dict[Any, Any],
+) -> tuple[list[Any], Context]:
+    return list(d.values()), list(d)
+
+
+def _dict_flatten_with_keys(  # pyright: ignore[reportUnusedFunction] - for packages
+    d: dict[Any, Any],
+) -> tuple[list[tuple[Any, Any]], Context]:
+    return [(MappingKey(key), value) for key, value in d.items()], list(d)
+
+
+def _dict_unflatten(  # pyright: ignore[reportUnusedFunction] - for packages
+    values: Iterable[Any], context: Context
+) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
+def _get_node_type(tree: Any) -> Any:  # pyright: ignore[reportUnusedFunction] - for packages
+    named = isinstance(tree, tuple) and hasattr(tree, "_fields")
+    return namedtuple if named and type(tree) not in SUPPORTED_NODES else type(tree)
+
+
 _NAMED = NodeDef(None, lambda x: (list(x), type(x)), lambda leaves, kind: kind(*leaves))
 
 

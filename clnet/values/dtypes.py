@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from numbers import Complex, Integral, Real
 
@@ -38,7 +37,6 @@ class Kind(str, Enum):
         return isinstance(other, Kind) and self.height >= other.height
 
 
-@dataclass(frozen=True, eq=False)
 class DType:
     """One element type. Compared by identity: there is one object for each type.
 
@@ -51,12 +49,18 @@ class DType:
         numpy: the NumPy dtype that holds it on the host.
     """
 
-    name: str
-    kind: Kind
-    itemsize: int
-    ctype: str
-    compute: str
-    numpy: np.dtype
+    # No dataclass: packages that walk through containers walk into those.
+    __slots__ = ("compute", "ctype", "itemsize", "kind", "name", "numpy")
+
+    def __init__(
+        self, name: str, kind: Kind, itemsize: int, ctype: str, compute: str, numpy: np.dtype
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.itemsize = itemsize
+        self.ctype = ctype
+        self.compute = compute
+        self.numpy = numpy
 
     def __repr__(self) -> str:
         return f"clnet.{self.name}"

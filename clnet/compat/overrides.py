@@ -1,0 +1,81 @@
+"""``torch.overrides``: questions about types that take over PyTorch's functions.
+
+Of clnet's functions, classes with ``__torch_function__`` take over none, so there is never one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..errors import ArgumentError
+from ..tensor import Tensor
+
+__all__ = [
+    "TorchFunctionMode",
+    "handle_torch_function",
+    "has_torch_function",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
+]
+
+
+class TorchFunctionMode:
+    """A block in which every function is asked about first, which clnet's functions do not."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The function, called."""
+        return func(*args, **(kwargs or {}))
+
+    def __enter__(self) -> Any:
+        """Refuse.
+
+        Raises:
+            ArgumentError: always.
+        """
+        raise ArgumentError(
+            type(self).__name__,
+            "functions are not intercepted",
+            remedy="Use forward hooks, or clnet.profile() to see what runs",
+        )
+
+    def __exit__(self, *raised: object) -> None:
+        """It was not entered."""
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """False: no type takes over clnet's functions."""
+    return False
+
+
+has_torch_function_unary = has_torch_function_variadic = has_torch_function
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """The function, called."""
+    return public_api(*args, **kwargs)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A decorator that leaves a function as it is."""
+    return lambda function: function
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether it is a tensor, or has ``__torch_function__``."""
+    return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
+
+
+def is_tensor_method_or_property(func: Any) -> bool:
+    """Whether it is an attribute of ``Tensor``."""
+    name = getattr(func, "__name__", "")
+    return getattr(Tensor, name, None) is func or name == "__get__"
+
+
+def resolve_name(f: Any) -> str:
+    """The name of a function, with its module."""
+    return f"{getattr(f, '__module__', 'clnet')}.{getattr(f, '__qualname__', f)}"

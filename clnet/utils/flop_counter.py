@@ -1,0 +1,67 @@
+"""``utils.flop_counter``: operations of a block, as :func:`clnet.profile` counts them.
+
+PyTorch counts those of products, convolutions and attention; clnet counts those of every kernel.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+from ..profiling import Profile, profile
+
+__all__ = ["FlopCounterMode"]
+
+
+class FlopCounterMode:
+    """A block whose operations are counted.
+
+    Args:
+        mods: taken: modules are told apart always.
+        depth: how many modules deep the table is.
+        display: whether a table is printed at the end.
+        custom_mapping: taken: ops know what they count.
+    """
+
+    def __init__(
+        self,
+        mods: Any = None,
+        depth: int = 2,
+        display: bool = True,  # noqa: FBT001, FBT002 - PyTorch's
+        custom_mapping: Any = None,
+    ) -> None:
+        self.depth, self.display = depth, display
+        self._profile = Profile()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> FlopCounterMode:
+        self._profile = self._stack.enter_context(profile())
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stack.close()
+        if self.display:
+            print(self.get_table())
+
+    def get_total_flops(self) -> int:
+        """All of them; complete after the block."""
+        return sum(c.flops for c in self._profile.commands)
+
+    def get_flop_counts(self) -> dict[str, dict[str, int]]:
+        """By module, ``"Global"`` for all, and op."""
+        found: dict[str, dict[str, int]] = {"Global": {}}
+        for command in self._profile.commands:
+            parts = command.module_path.split(".") if command.module_path else []
+            places = ["Global", *(".".join(parts[: i + 1]) for i in range(len(parts)))]
+            for place in places:
+                ops = found.setdefault(place, {})
+                ops[command.op] = ops.get(command.op, 0) + command.flops
+        return found
+
+    def get_table(self, depth: int | None = None) -> str:
+        """A row for each module, with its operations and its share."""
+        most = self.depth if depth is None else depth
+        total = self.get_total_flops() or 1
+        sums = {n: sum(ops.values()) for n, ops in self.get_flop_counts().items()}
+        rows = [n for n in sums if n == "Global" or n.count(".") < most]
+        return "\n".join(f"{sums[n]:>16} {100 * sums[n] / total:6.2f}%  {n}" for n in rows)
