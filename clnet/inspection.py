@@ -104,12 +104,16 @@ class FloatLimits(NamedTuple):
 
 
 class IntegerLimits(NamedTuple):
-    """What a dtype of whole numbers can hold, and its name."""
+    """What a dtype of whole numbers can hold."""
 
     bits: int
     max: int
     min: int
-    dtype: str = ""
+
+    @property
+    def dtype(self) -> str:
+        """The dtype's name."""
+        return f"{'' if self.min else 'u'}int{self.bits}"
 
 
 @checked
@@ -142,7 +146,7 @@ def iinfo(dtype: DType | AbsentDType) -> IntegerLimits:
     if dtype.is_floating_point or dtype.is_complex or dtype.numpy.kind == "b":
         raise DtypeError("iinfo", "the dtype holds whole numbers", dtype=dtype)
     found = np.iinfo(dtype.numpy)
-    return IntegerLimits(found.bits, found.max, found.min, dtype.name)
+    return IntegerLimits(found.bits, found.max, found.min)
 
 
 @checked

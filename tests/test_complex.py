@@ -334,3 +334,56 @@ def test_text():
 def test_what_is_of_real_numbers_says_so(call):
     with pytest.raises(DtypeError, match=r"real|floating|bits|dtype"):
         call(clnet.tensor(Z))
+
+
+_ODD = np.array([0.0, -0.0, 1.0, -2.5, 0.3, np.inf, -np.inf, np.nan])
+_NUMPYS = {"asin": "arcsin", "acos": "arccos", "atan": "arctan"}
+_NUMPYS |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+_ANNEX_G = "exp log log1p sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh".split()
+
+
+def same(y, expected):
+    """Equal as PyTorch's users see it: NaN is NaN, infinities have signs, zeros need none."""
+    np.testing.assert_allclose(y, expected, rtol=2e-6, atol=2e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", _ANNEX_G)
+def test_corners_of_annex_g(name):
+    z = np.empty((len(_ODD), len(_ODD)), np.complex64)
+    z.real, z.imag = _ODD[:, None], _ODD
+    y = np.array(getattr(clnet, name)(clnet.tensor(z)).numpy())
+    with np.errstate(all="ignore"):
+        expected = getattr(np, _NUMPYS.get(name, name))(z)
+    for found in (y, expected):  # an infinity beside NaN has no sign
+        found.real[np.isinf(found.real) & np.isnan(found.imag)] = np.inf
+        found.imag[np.isinf(found.imag) & np.isnan(found.real)] = np.inf
+    same(y.real, expected.real)
+    same(y.imag, expected.imag)
+
+
+def test_corners_of_expm1():
+    """By Annex G; NumPy has NaN for all of infinity."""
+    inf, nan = np.inf, np.nan
+    given = [
+        (inf, 0),
+        (-inf, inf),
+        (inf, inf),
+        (-inf, nan),
+        (inf, nan),
+        (nan, 0),
+        (nan, 1),
+        (1, nan),
+    ]
+    want = [(inf, 0), (-1, 0), (inf, nan), (-1, 0), (inf, nan), (nan, 0), (nan, nan), (nan, nan)]
+    y = clnet.expm1(clnet.tensor(np.array([complex(*z) for z in given], np.complex64))).numpy()
+    same(y.real, [w for w, _ in want])
+    same(y.imag, [w for _, w in want])
+
+
+def test_gradients_beside_corners_are_those_of_the_formulas():
+    x = clnet.tensor([0.0 + 0j, 0.5 + 0j], requires_grad=True)
+    for name, slope in (("exp", [1, np.exp(0.5)]), ("asinh", [1, 1.25**-0.5]), ("tanh", None)):
+        x.grad = None
+        getattr(clnet, name)(x).real.sum().backward()
+        wanted = 1 - np.tanh([0, 0.5]) ** 2 if slope is None else slope
+        same(x.grad.numpy(), np.array(wanted, np.complex64))

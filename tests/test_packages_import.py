@@ -23,6 +23,7 @@ def test_limits_of_dtypes_that_no_tensor_has():
     assert clnet.finfo().resolution == 1e-6
     assert clnet.finfo(clnet.bfloat16).resolution == 0.01
     assert clnet.iinfo(clnet.uint16).max == 65535
+    assert (clnet.iinfo(clnet.int8).dtype, clnet.iinfo(clnet.uint16).dtype) == ("int8", "uint16")
     with pytest.raises(DtypeError, match="finfo"):
         clnet.finfo(clnet.uint16)
     with pytest.raises(DtypeError, match="limits are known"):

@@ -5,7 +5,8 @@ of complex numbers, as far as its functions have a line in ``_RULES``. Gradients
 respect to a pair they are those with respect to its parts, which is PyTorch's convention.
 
 Formulas: W. Kahan, "Branch cuts for complex elementary functions" (1987), for the inverse ones; R.
-L. Smith, "Algorithm 116: Complex division" (1962).
+L. Smith, "Algorithm 116: Complex division" (1962). What functions give at infinities and NaN is
+C99's Annex G; its conditions hold for no finite number, so gradients are those of the formulas.
 """
 
 from __future__ import annotations
@@ -149,15 +150,36 @@ def sgn(x: Pair) -> Pair:
     return Pair(f.where(zero, 0, safe.re / size), f.where(zero, 0, safe.im / size))
 
 
+def _finite(x: Expr) -> Expr:
+    return f.lt(abs(x), math.inf)
+
+
+def _turning(x: Expr, y: Expr, size: Expr) -> Expr:
+    """``size sin(y)``, where the product of infinity and 0, or of 0 and NaN, is 0.
+
+    Args:
+        x: what ``size`` is a function of.
+        y: the angle.
+        size: infinite or 0 where ``x`` is infinite.
+    """
+    still = f.logical_and(f.eq(y, 0), f.logical_not(_finite(x)))
+    gone = f.logical_and(f.eq(x, -math.inf), f.logical_not(_finite(y)))
+    return f.where(still, y, f.where(gone, 0, size * f.sin(y)))
+
+
 def _exp(x: Pair) -> Pair:
     size = f.exp(x.re)
-    return Pair(size * f.cos(x.im), size * f.sin(x.im))
+    endless = f.logical_and(f.isinf(x.re), f.logical_not(_finite(x.im)))
+    end = f.where(f.lt(x.re, 0), 0, math.inf)
+    return Pair(f.where(endless, end, size * f.cos(x.im)), _turning(x.re, x.im, size))
 
 
 def _expm1(x: Pair) -> Pair:
-    half = f.sin(0.5 * x.im)
-    real = f.expm1(x.re) * f.cos(x.im) - 2 * (half * half)
-    return Pair(real, f.exp(x.re) * f.sin(x.im))
+    half, less = f.sin(0.5 * x.im), f.expm1(x.re)
+    endless = f.logical_and(f.isinf(x.re), f.logical_not(_finite(x.im)))
+    end = f.where(f.lt(x.re, 0), -1, math.inf)
+    real = f.where(endless, end, less * f.cos(x.im) - 2 * (half * half))
+    return Pair(real, _turning(x.re, x.im, f.exp(x.re)))
 
 
 def _log(x: Pair) -> Pair:
@@ -184,9 +206,10 @@ def _sqrt(x: Pair) -> Pair:
     large = f.sqrt(0.5 * (f.hypot(safe.re, safe.im) + abs(safe.re)))
     small = safe.im / (2 * large)
     right = f.ge(safe.re, 0)
-    real = f.where(right, large, abs(small))
+    real = f.where(f.isinf(x.im), math.inf, f.where(right, large, abs(small)))
     imaginary = f.where(right, small, f.copysign(large, safe.im))
-    return Pair(f.where(zero, 0, real), f.where(zero, x.im, imaginary))
+    whole = f.logical_or(zero, f.isinf(x.im))
+    return Pair(f.where(zero, 0, real), f.where(whole, x.im, imaginary))
 
 
 def _pow(a: Any, b: Any) -> Pair:
@@ -209,27 +232,39 @@ def _pow(a: Any, b: Any) -> Pair:
     return Pair(f.where(zero, nothing, found.re), f.where(zero, odd, found.im))
 
 
-def _sin(x: Pair) -> Pair:
-    return Pair(f.sin(x.re) * f.cosh(x.im), f.cos(x.re) * f.sinh(x.im))
+def _split(x: Pair) -> tuple[Expr, Expr, Expr]:
+    """Where Annex G speaks of hyperbolic functions: ``0 + ia``, ``inf + ia`` and ``a + i0``.
 
-
-def _cos(x: Pair) -> Pair:
-    return Pair(f.cos(x.re) * f.cosh(x.im), -(f.sin(x.re) * f.sinh(x.im)))
+    ``a`` is infinite or NaN.
+    """
+    lost = f.logical_not(_finite(x.im))
+    still = f.logical_and(f.eq(x.im, 0), f.logical_not(_finite(x.re)))
+    return f.logical_and(f.eq(x.re, 0), lost), f.logical_and(f.isinf(x.re), lost), still
 
 
 def _sinh(x: Pair) -> Pair:
-    return Pair(f.sinh(x.re) * f.cos(x.im), f.cosh(x.re) * f.sin(x.im))
+    nothing, endless, still = _split(x)
+    whole = f.logical_or(nothing, endless)
+    imaginary = f.where(still, x.im, f.cosh(x.re) * f.sin(x.im))
+    return Pair(f.where(whole, x.re, f.sinh(x.re) * f.cos(x.im)), imaginary)
 
 
 def _cosh(x: Pair) -> Pair:
-    return Pair(f.cosh(x.re) * f.cos(x.im), f.sinh(x.re) * f.sin(x.im))
+    nothing, endless, still = _split(x)
+    odd = f.where(f.lt(x.re, 0), -x.im, x.im)
+    imaginary = f.where(nothing, 0, f.where(still, odd, f.sinh(x.re) * f.sin(x.im)))
+    return Pair(f.where(endless, math.inf, f.cosh(x.re) * f.cos(x.im)), imaginary)
 
 
 def _tanh(x: Pair) -> Pair:
+    nothing, _, still = _split(x)
     t, u = f.tanh(x.re), f.tan(x.im)
     slope = 1 / f.cosh(x.re)
     whole = 1 + (t * u) * (t * u)
-    return Pair(t * (1 + u * u) / whole, u * (slope * slope) / whole)
+    far = f.isinf(x.re)
+    real = f.where(f.logical_or(far, nothing), t, t * (1 + u * u) / whole)
+    imaginary = f.where(still, x.im, u * (slope * slope) / whole)
+    return Pair(real, f.where(far, f.copysign(0.0, x.im), imaginary))
 
 
 def _turned(x: Pair) -> Pair:
@@ -247,26 +282,65 @@ def _through(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
     return turned
 
 
+def _around_1(x: Pair) -> tuple[Pair, Pair]:
+    """Roots of ``1 - x`` and ``1 + x``; 1 has no imaginary part, so that signs of 0 stay."""
+    return _sqrt(Pair(1 - x.re, -x.im)), _sqrt(Pair(1 + x.re, x.im))
+
+
+def _far(x: Pair) -> tuple[Expr, Pair]:
+    """Whether a part is infinite, and then the corner that the number lies in, of -1, 0 and 1.
+
+    The corner has no gradient: that of an angle at 0 would be NaN, also where it is not chosen.
+    """
+    corner = [
+        f.where(f.isinf(v), f.copysign(1.0, v), f.where(f.isnan(v), math.nan, 0))
+        for v in (x.re, x.im)
+    ]
+    return f.logical_or(f.isinf(x.re), f.isinf(x.im)), Pair(*corner)
+
+
+def _lost(x: Pair) -> Expr:
+    """Whether it is ``0 + i NaN``."""
+    return f.logical_and(f.eq(x.re, 0), f.isnan(x.im))
+
+
 def _asin(x: Pair) -> Pair:
-    low, high = _sqrt(1 - x), _sqrt(1 + x)
+    low, high = _around_1(x)
+    far, corner = _far(x)
     real = f.atan2(x.re, low.re * high.re - low.im * high.im)
-    return Pair(real, f.asinh(low.re * high.im - low.im * high.re))
+    real = f.where(far, f.copysign(1.0, x.re) * f.atan2(abs(corner.re), abs(corner.im)), real)
+    imaginary = f.asinh(low.re * high.im - low.im * high.re)
+    endless = f.where(far, f.copysign(math.inf, x.im), imaginary)
+    return Pair(f.where(_lost(x), x.re, real), endless)
 
 
 def _acos(x: Pair) -> Pair:
-    low, high = _sqrt(1 - x), _sqrt(1 + x)
-    return Pair(2 * f.atan2(low.re, high.re), f.asinh(high.re * low.im - high.im * low.re))
+    low, high = _around_1(x)
+    far, corner = _far(x)
+    real = f.where(far, f.atan2(abs(corner.im), corner.re), 2 * f.atan2(low.re, high.re))
+    imaginary = f.asinh(high.re * low.im - high.im * low.re)
+    endless = f.where(far, -f.copysign(math.inf, x.im), imaginary)
+    return Pair(f.where(_lost(x), math.pi / 2, real), endless)
 
 
 def _acosh(x: Pair) -> Pair:
-    low, high = _sqrt(x - 1), _sqrt(x + 1)
-    return Pair(f.asinh(low.re * high.re + low.im * high.im), 2 * f.atan2(low.im, high.re))
+    low, high = _sqrt(Pair(x.re - 1, x.im)), _sqrt(Pair(x.re + 1, x.im))
+    far, corner = _far(x)
+    real = f.where(far, math.inf, f.asinh(low.re * high.re + low.im * high.im))
+    imaginary = f.where(
+        far, f.atan2(f.copysign(corner.im, x.im), corner.re), 2 * f.atan2(low.im, high.re)
+    )
+    return Pair(real, f.where(_lost(x), math.pi / 2, imaginary))
 
 
 def _atanh(x: Pair) -> Pair:
+    far, _ = _far(x)
     rest, square = 1 - x.re, x.im * x.im
     real = 0.25 * f.log1p(4 * x.re / (rest * rest + square))
-    return Pair(real, 0.5 * f.atan2(2 * x.im, rest * (1 + x.re) - square))
+    real = f.where(far, f.copysign(0.0, x.re), f.where(_lost(x), x.re, real))
+    imaginary = 0.5 * f.atan2(2 * x.im, rest * (1 + x.re) - square)
+    right = f.where(f.isnan(x.im), x.im, f.copysign(math.pi / 2, x.im))
+    return Pair(real, f.where(far, right, imaginary))
 
 
 def _where(condition: Any, a: Any, b: Any) -> Pair:
@@ -310,8 +384,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "log10": _scaled(_log, 1 / math.log(10)),
     "sqrt": _sqrt,
     "rsqrt": lambda x: 1 / _sqrt(x),
-    "sin": _sin,
-    "cos": _cos,
+    "sin": _through(_sinh),
+    "cos": lambda x: _cosh(_turned(x)),
     "tan": _through(_tanh),
     "sinh": _sinh,
     "cosh": _cosh,
