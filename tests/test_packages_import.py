@@ -10,7 +10,7 @@ import pytest
 
 import clnet
 from clnet import nn, optim
-from clnet.errors import ArgumentError, ClnetError, DtypeError
+from clnet.errors import ArgumentError, CheckpointError, ClnetError, DtypeError
 from clnet.nn.attention import flex_attention as flex
 
 pytestmark = pytest.mark.device
@@ -248,3 +248,86 @@ def test_wishart_and_lkj():
     np.testing.assert_allclose(spread.tolist(), [[1 / 4] * 3, [1 / 7] * 3], atol=0.02)
     with pytest.raises(ArgumentError, match="two variables"):
         clnet.distributions.LKJCholesky(1)
+
+
+class Net(nn.Module):
+    """Tied weights, a module twice, a function, plain attributes, a transient buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 3)
+        self.both = nn.Sequential(self.first, nn.BatchNorm1d(3))
+        self.tied = nn.Linear(3, 3)
+        self.tied.weight = self.first.weight
+        self.act = nn.functional.relu
+        self.sizes = (1, 2.5)
+        self.register_buffer("seen", clnet.ones(2), persistent=False)
+
+    def forward(self, x):
+        return self.act(self.both(x)) + self.tied(x)
+
+
+def test_whole_modules_are_saved(tmp_path):
+    net = Net().eval()
+    net.first.bias.requires_grad_(False)
+    clnet.save({"net": net, "epoch": 1}, tmp_path / "net.pt")
+    with pytest.raises(CheckpointError, match=r"tests.test_packages_import:Net\. .*weights_only"):
+        clnet.load(tmp_path / "net.pt")
+    found = clnet.load(tmp_path / "net.pt", weights_only=False)["net"]
+    x = clnet.ones(2, 3)
+    assert found(x).tolist() == net(x).tolist()
+    assert type(found) is Net
+    assert str(found) == str(net)
+    assert found.both[0] is found.first
+    assert found.tied.weight is found.first.weight
+    assert (found.training, found.sizes, found.act) == (False, (1, 2.5), nn.functional.relu)
+    assert not found.first.bias.requires_grad
+    assert list(found.state_dict()) == list(net.state_dict())
+    found(x).sum().backward()
+    assert found.tied.weight.grad is not None
+
+
+def test_classes_are_looked_up_and_not_imported(tmp_path):
+    for name in ("Owner.trainer", "Wrapper", "no_such_name"):
+        gone = type("Gone", (Owner,), {"__module__": __name__})
+        gone.__qualname__ = name
+        clnet.save(gone(), tmp_path / "other.pt")
+        with pytest.raises(CheckpointError, match="the class is loaded"):
+            clnet.load(tmp_path / "other.pt", weights_only=False)
+    net = Net()
+    net.act = lambda x: x
+    with pytest.raises(CheckpointError, match="act is a"):
+        clnet.save(net, tmp_path / "other.pt")
+
+
+@pytest.mark.parametrize("kind", [None, "cayley", "matrix_exp", "householder"])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4), (4, 2)], ids=str)
+@pytest.mark.parametrize("based", [True, False], ids=["based", "bare"])
+def test_orthogonal_weights(kind, shape, based):
+    rng = np.random.default_rng(0)
+    layer = nn.Linear(shape[1], shape[0], bias=False).double()
+    with clnet.no_grad():
+        layer.weight.copy_(clnet.tensor(rng.standard_normal(shape)))
+    before = layer.weight.detach().numpy().copy()
+    orthogonal = nn.utils.parametrizations.orthogonal
+    assert orthogonal(layer, orthogonal_map=kind, use_trivialization=based) is layer
+    if based:  # the orthonormal factor of the weight, up to signs
+        q = layer.weight.detach().numpy()
+        tall = shape[0] >= shape[1]
+        corner = np.tril(q.T @ before, -1) if tall else np.triu(before @ q.T, 1)
+        np.testing.assert_allclose(corner, 0, atol=1e-9)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        ((layer(clnet.ones(2, shape[1], dtype=clnet.float64)) - 1.0) ** 2).sum().backward()
+        optimizer.step()
+    w = layer.weight.detach().numpy()
+    gram = w @ w.T if shape[0] < shape[1] else w.T @ w
+    np.testing.assert_allclose(gram, np.eye(min(shape)), atol=1e-9)
+
+
+def test_orthogonal_refuses():
+    with pytest.raises(ArgumentError, match="orthogonal_map"):
+        nn.utils.parametrizations.orthogonal(nn.Linear(2, 2), orthogonal_map="no")
+    with pytest.raises(ArgumentError, match="two axes"):
+        nn.utils.parametrizations.orthogonal(nn.Linear(2, 2), "bias")

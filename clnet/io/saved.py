@@ -1,5 +1,9 @@
 """``clnet.save`` and ``clnet.load``: tensors in nested containers, as safetensors; no pickle.
 
+A whole module is stored as its class's name and its attributes. It is read where the caller says
+``weights_only=False`` and the program has loaded its class, which is looked up and not imported;
+no code that a file names is run.
+
 Tensors are stored under their path (``model.conv1.weight``), so that any reader of safetensors
 finds them; the tree, with every other value, is JSON in the metadata. Files that PyTorch wrote are
 read by ``torch_file``.
@@ -11,6 +15,7 @@ import json
 import math
 import os
 import shutil
+import sys
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -19,11 +24,12 @@ from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
+from .. import ops
 from ..array import Array
 from ..device import Device, current_device
 from ..device import device as open_device
 from ..errors import ArgumentError, CheckpointError, shortened
-from ..nn import Parameter
+from ..nn import Module, Parameter, functional
 from ..tensor import Tensor
 from ..values.arguments import shown
 from ..values.atomic import replacing
@@ -38,6 +44,7 @@ _TREE = "clnet.saved"
 _DEEPEST = 200
 _TENSOR, _ARRAY, _TUPLE, _FLOAT, _COMPLEX = "$tensor", "$array", "$tuple", "$float", "$complex"
 _PAIRS, _ORDERED, _SET, _BYTES, _DTYPE = "$pairs", "$ordered", "$set", "$bytes", "$dtype"
+_MODULE, _AGAIN, _OP = "$module", "$again", "$op"
 
 
 class _UnstorableError(Exception):
@@ -50,7 +57,8 @@ def save(obj: Any, f: File, *args: Any, **kwargs: Any) -> None:
     Args:
         obj: tensors and parameters, NumPy's arrays and numbers, PyTorch's tensors, numbers, texts,
             bytes, dtypes, None, in dicts, OrderedDicts, lists, tuples and sets. Tensors that share
-            all their memory are stored once.
+            all their memory are stored once. Modules, if their attributes are of these kinds, or
+            functions of clnet's; hooks are left out.
         f: a path, whose file is replaced atomically, or a binary file to write to.
         *args: PyTorch's ``pickle_module`` and ``pickle_protocol``, which say nothing here.
         **kwargs: the same by name.
@@ -104,14 +112,15 @@ def load(
     """Read what :func:`save` or ``torch.save`` wrote, or another safetensors file.
 
     Nothing in a file is ever run: of PyTorch's pickles, tensors and plain containers are read, and
-    anything else is refused by name.
+    anything else is refused by name. Modules that :func:`save` wrote are made of classes that the
+    program has loaded, without calling their ``__init__``.
 
     Args:
         f: a path, or a binary file.
         map_location: the device that tensors go to, however it is spelt; None, a function or a dict
             (which speak of PyTorch's devices): the current one.
         pickle_module: refused if given; there is no unpickler to choose.
-        weights_only: taken as PyTorch does; nothing else is ever read.
+        weights_only: False: modules are made, too.
         mmap: taken as PyTorch does.
         encoding: taken as PyTorch does.
 
@@ -123,21 +132,21 @@ def load(
             neither tensor nor plain container.
         DtypeError: if clnet or the device has no dtype for a tensor's.
     """
-    del weights_only, mmap, encoding
+    del mmap, encoding
     if pickle_module is not None:
         raise ArgumentError("load", "there is no unpickler to choose: nothing in a file is run")
     theirs = map_location is None or callable(map_location) or isinstance(map_location, Mapping)
     device = current_device() if theirs else open_device(map_location)  # pyright: ignore[reportArgumentType] - checked there
     if isinstance(f, str | os.PathLike):
-        return _read(Path(f), device)
+        return _read(Path(f), device, modules=weights_only is False)
     with tempfile.TemporaryDirectory() as folder:  # safetensors and zips are read by position
         path = Path(folder, "file")
         with path.open("wb") as copy:
             shutil.copyfileobj(f, copy)
-        return _read(path, device)
+        return _read(path, device, modules=weights_only is False)
 
 
-def _read(path: Path, device: Device) -> Any:
+def _read(path: Path, device: Device, *, modules: bool) -> Any:
     try:
         with path.open("rb") as file:
             head = file.read(512)
@@ -154,7 +163,9 @@ def _read(path: Path, device: Device) -> Any:
     if _TREE not in metadata:
         return OrderedDict((k, Tensor(Array.from_numpy(a, device))) for k, a in arrays.items())
     try:
-        return _Reader(arrays, device).value(json.loads(metadata[_TREE]))
+        return _Reader(arrays, device, str(path), modules=modules).value(
+            json.loads(metadata[_TREE])
+        )
     except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         if isinstance(error, CheckpointError):
             raise
@@ -170,6 +181,7 @@ class _Writer:
         self.arrays: dict[str, np.ndarray] = {}
         self._names: dict[tuple[Any, ...], str] = {}
         self._kept: list[Any] = []  # so that no other object gets the id of one that was stored
+        self._modules: dict[int, int] = {}
 
     def stored(self, value: Any, where: str, depth: int) -> Any:
         """The JSON of a value.
@@ -240,8 +252,32 @@ class _Writer:
             return {_TUPLE: inside(value)}
         if isinstance(value, set | frozenset):
             return {_SET: inside(sorted(value, key=repr))}
+        if isinstance(value, Module):
+            return self._module(value, where, depth)
+        name = getattr(value, "__name__", "")
+        if callable(value) and _op_named(name) is value:
+            return {_OP: name}
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         raise _UnstorableError(f"{where or 'it'} is a {kind}, which cannot be stored")
+
+    def _module(self, module: Module, where: str, depth: int) -> Any:
+        """Class, attributes, parameters, buffers, which of those are transient, and modules."""
+        if id(module) in self._modules:
+            return {_AGAIN: self._modules[id(module)]}
+        self._modules[id(module)] = len(self._modules)
+        kind = f"{type(module).__module__}:{type(module).__qualname__}"
+        tables = {"_parameters", "_buffers", "_modules"}
+        plain = {
+            name: value
+            for name, value in vars(module).items()
+            if name not in tables and not name.startswith("_clnet_")
+        }
+        given = vars(module)
+        parts = [
+            *(plain, dict(given["_parameters"]), dict(given["_buffers"])),
+            *(given["_clnet_transient"], dict(given["_modules"])),
+        ]
+        return {_MODULE: [kind, *(self.stored(part, where, depth) for part in parts)]}
 
     def _mapping(self, value: Mapping[Any, Any], where: str, depth: int) -> Any:
         if not isinstance(value, dict):
@@ -262,11 +298,18 @@ class _Reader:
     Args:
         arrays: by name.
         device: where tensors go.
+        file: the file's name, for errors.
+        modules: whether modules are made.
     """
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], device: Device) -> None:
+    def __init__(
+        self, arrays: Mapping[str, np.ndarray], device: Device, file: str, *, modules: bool
+    ) -> None:
         self._arrays = arrays
         self._device = device
+        self._file = file
+        self._making = modules
+        self._modules: list[Module] = []
         self._made: dict[tuple[str, int], Tensor] = {}
         self._forms: dict[str, Callable[[Any], Any]] = {
             _TENSOR: lambda given: self._tensor(*given),
@@ -279,6 +322,9 @@ class _Reader:
             _COMPLEX: lambda parts: complex(*map(float, parts)),
             _BYTES: bytes.fromhex,
             _DTYPE: from_name,
+            _MODULE: lambda given: self._module(*given),
+            _AGAIN: lambda number: self._modules[number],
+            _OP: _op_named,
         }
 
     def value(self, node: Any) -> Any:
@@ -292,6 +338,31 @@ class _Reader:
                 return made(node[form])
         return {key.removeprefix("$"): self.value(v) for key, v in node.items()}
 
+    def _module(
+        self, kind: str, plain: Any, parameters: Any, buffers: Any, transient: Any, modules: Any
+    ) -> Module:
+        if not self._making:
+            hint = "Pass weights_only=False if modules are to be made, or save a state_dict()"
+            law = "the file holds a module, and weights_only is not False"
+            raise CheckpointError(self._file, law, module=kind, remedy=hint)
+        place, _, name = kind.partition(":")
+        found: Any = sys.modules.get(place)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if not (isinstance(found, type) and issubclass(found, Module)):
+            hint = "Define or import it before the file is loaded, under that name"
+            raise CheckpointError(self._file, "the class is loaded", module=kind, remedy=hint)
+        made = object.__new__(found)
+        Module.__init__(made)
+        self._modules.append(made)
+        for table, items in (("_parameters", parameters), ("_buffers", buffers)):
+            vars(made)[table].update(self.value(items))
+        vars(made)["_clnet_transient"].update(self.value(transient))
+        for key, value in self.value(modules).items():
+            made.add_module(key, value)
+        vars(made).update(self.value(plain))
+        return made
+
     def _tensor(self, name: str, form: int) -> Tensor:
         if (name, form) not in self._made:
             first = next((t for (n, _), t in self._made.items() if n == name), None)
@@ -303,6 +374,11 @@ class _Reader:
             made = Parameter(plain, wanted) if form & 2 else plain.requires_grad_(wanted)
             self._made[name, form] = made
         return self._made[name, form]
+
+
+def _op_named(name: str) -> Any:
+    """A function of ``nn.functional``, or an op; None if there is none of that name."""
+    return getattr(functional, name, None) or getattr(ops, name, None)
 
 
 def _name_of(f: Any) -> str:

@@ -1,4 +1,4 @@
-"""Weights computed whenever they are read: lengths apart, or divided by the largest singular value.
+"""Weights computed whenever they are read: orthogonal, lengths apart, or of a singular value of 1.
 
 ``nn.utils.parametrizations`` in PyTorch, with its names in the state. ``nn.utils.weight_norm`` and
 ``spectral_norm`` compute them once before each call instead.
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from .. import ops
 from ..autograd import no_grad
-from ..creation import empty
+from ..creation import empty, eye
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values import mode
@@ -18,7 +18,7 @@ from .module import Module
 from .parametrize import register_parametrization
 from .weight_norm import as_matrix, lengths, outputs_axis, turned
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 M = TypeVar("M", bound=Module)
 
@@ -71,6 +71,102 @@ class _SpectralNorm(Module):
 
     def _turn(self, matrix: Tensor, iterations: int) -> None:
         turned(matrix.T, self._v, self._u, iterations, self.eps)  # u first, as PyTorch does here
+
+
+class _Orthogonal(Module):
+    """A matrix with orthonormal columns, or rows if it is wide, of a square or tall one.
+
+    Attributes:
+        base: what is multiplied from the left, ``Q`` of the first weight; without trivialization
+            there is none.
+    """
+
+    base: Tensor | None
+
+    def __init__(self, kind: str, *, based: bool) -> None:
+        super().__init__()
+        self.kind, self.based = kind, based
+        self.register_buffer("base", None)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The orthonormal matrix of any one of its shape."""
+        wide = weight.shape[-2] < weight.shape[-1]
+        x = weight.mT if wide else weight
+        n, k = x.shape[-2:]
+        if self.kind == "householder":
+            below = ops.tril(x, -1)
+            tau = 2.0 / (1.0 + (below * below).sum(-2))
+            found = (
+                ops.householder_product(below, tau)
+                * x.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
+            )
+        else:
+            low = ops.pad(ops.tril(x), (0, n - k))
+            found = self._turned(low - low.mT)[..., :k]
+        if self.base is not None:
+            found = self.base @ found
+        return found.mT if wide else found
+
+    def _turned(self, skew: Tensor) -> Tensor:
+        """A rotation: the exponential, or Cayley's transform."""
+        if self.kind == "matrix_exp":
+            return ops.matrix_exp(skew)
+        one = eye(skew.shape[-1], dtype=skew.dtype, device=skew.device).expand(skew.shape)
+        return ops.solve(one - 0.5 * skew, one + 0.5 * skew)
+
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """What gives the matrix nearest at hand: with a base its ``Q``, else reflections'."""
+        wide = weight.shape[-2] < weight.shape[-1]
+        x = weight.mT if wide else weight
+        n, k = x.shape[-2:]
+        if not self.based:
+            if self.kind != "householder":
+                raise NotImplementedError  # the weight itself is trained, as in PyTorch
+            packed, tau = ops.geqrf(x)
+            signs = packed.diagonal(dim1=-2, dim2=-1).sign() * ops.where(tau == 0, -1.0, 1.0)
+            packed = ops.tril(packed, -1) + ops.pad(ops.diag_embed(signs), (0, 0, 0, n - k))
+            return packed.mT if wide else packed
+        if k < n:
+            more = empty(*x.shape[:-1], n - k, dtype=x.dtype, device=x.device).normal_()
+            x = ops.cat([x, more], -1)
+        q, r = ops.qr(x)
+        self.base = q * r.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
+        minus = -eye(weight.shape[-2], weight.shape[-1], dtype=weight.dtype, device=weight.device)
+        return minus.expand(weight.shape).clone()
+
+
+def orthogonal(
+    module: M,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> M:
+    """Keep a weight's columns orthonormal, or its rows if it is wide.
+
+    Args:
+        module: whose weight it is.
+        name: the weight's.
+        orthogonal_map: ``"matrix_exp"``, ``"cayley"`` or ``"householder"``; the first for square
+            weights, the last for others if None.
+        use_trivialization: let the map start at the first weight's ``Q``, kept as ``base``.
+
+    Returns:
+        The module.
+
+    Raises:
+        ArgumentError: if there is no such weight, it has fewer than two axes, or no such map.
+    """
+    weight = getattr(module, name, None)
+    if not isinstance(weight, Tensor) or weight.ndim < 2:
+        raise ArgumentError("orthogonal", "it is a weight of two axes or more", name=name)
+    square = weight.shape[-2] == weight.shape[-1]
+    kind = orthogonal_map or ("matrix_exp" if square else "householder")
+    if kind not in ("matrix_exp", "cayley", "householder"):
+        maps = "'matrix_exp', 'cayley' or 'householder'"
+        raise ArgumentError("orthogonal", f"orthogonal_map is {maps}", orthogonal_map=repr(kind))
+    made = _Orthogonal(kind, based=use_trivialization)
+    return register_parametrization(module, name, made, unsafe=True)
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:

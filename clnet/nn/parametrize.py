@@ -259,5 +259,8 @@ def _inverted(parametrization: Module, value: Tensor) -> Any:
     """What gives ``value``, as far as the module can tell: a tensor, or a tuple of them."""
     if not hasattr(parametrization, "right_inverse"):
         return value
-    given = parametrization.right_inverse(value)
+    try:
+        given = parametrization.right_inverse(value)
+    except NotImplementedError:
+        return value
     return tuple(given) if isinstance(given, tuple | list) else given
