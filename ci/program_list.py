@@ -113,6 +113,39 @@ def called(
     return Program(kind, package, title or name, make, draw, tolerance=2e-3, double=double)
 
 
+def configured(
+    name: str, config: str, *inputs: tuple[Any, ...], double: bool = False, **settings: Any
+) -> Program:
+    """A model of transformers, of random weights, made of a configuration's settings.
+
+    Those that end with a norm are compared in float64: their squares' mean has hardly a gradient.
+    """
+
+    def make(library: Any, module: Any, parameters: Any) -> Any:
+        del library, parameters
+        return getattr(module, name)(getattr(module, config)(**settings))
+
+    def draw(rng: np.random.Generator) -> list[np.ndarray]:
+        return [_drawn(rng, *given) for given in inputs]
+
+    return Program("models", "transformers", name, make, draw, tolerance=2e-3, double=double)
+
+
+def adapted(name: str, *inputs: tuple[Any, ...], **settings: Any) -> Program:
+    """A model with peft's adapters, of a configuration's settings."""
+
+    def make(library: Any, module: Any, parameters: Any) -> Any:
+        del parameters
+        layers = library.nn.Linear(6, 8), library.nn.ReLU(), library.nn.Linear(8, 4)
+        config = getattr(module, name)(target_modules=["0", "2"], **settings)
+        return module.get_peft_model(library.nn.Sequential(*layers), config)
+
+    def draw(rng: np.random.Generator) -> list[np.ndarray]:
+        return [_drawn(rng, *given) for given in inputs]
+
+    return Program("models", "peft", name, make, draw, tolerance=2e-3)
+
+
 _FACTORIES = {"resnet18", "squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x0_5"}
 _FACTORIES |= {"mnasnet0_5", "regnet_y_400mf", "resnet50", "lraspp_mobilenet_v3_large"}
 
@@ -216,6 +249,19 @@ _UNET = {"dim": 8, "dim_mults": (1, 2)}
 _GRAPH = {"in_channels": 4, "out_channels": 3}
 _MONAI = {"spatial_dims": 2, "in_channels": 1, "out_channels": 2, "features": (4, 4, 8, 8, 8, 4)}
 _CLASSES = {"num_classes": 3, "embedding_size": 8}
+_WORDS = {"vocab_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32}
+_WORDS |= {"intermediate_size": 48, "max_position_embeddings": 16}
+_WIDTHS = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32}
+_WIDTHS |= {"image_size": 16, "patch_size": 8, "intermediate_size": 48, "num_labels": 4}
+_GPT2 = {"vocab_size": 20, "n_positions": 16, "n_embd": 32, "n_layer": 2, "n_head": 2}
+_GPT2 |= {"bos_token_id": 1, "eos_token_id": 2}
+_DISTIL = {"vocab_size": 20, "max_position_embeddings": 16, "dim": 32, "n_layers": 2, "n_heads": 2}
+_T5 = {"vocab_size": 20, "d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 1, "num_heads": 2}
+_TEXT = ("int", 20, 2, 7)
+_NOISE = {"sample_size": 16, "in_channels": 1, "out_channels": 1, "layers_per_block": 1}
+_NOISE |= {"block_out_channels": (8, 16), "norm_num_groups": 4, "attention_head_dim": 4}
+_NOISE |= {"down_block_types": ("DownBlock2D", "AttnDownBlock2D")}
+_NOISE |= {"up_block_types": ("AttnUpBlock2D", "UpBlock2D")}
 _MODELS = [
     model("vit_pytorch", "ViT", _IMAGE, **_VIT, **_HEADS),
     model("vit_pytorch", "SimpleViT", _IMAGE, **_VIT, **_HEADS),
@@ -283,6 +329,18 @@ _MODELS = [
     called("models", "torch_geometric.nn", "GCNConv", (5, 4), ("int", 5, 2, 9), **_GRAPH),
     called("models", "torch_geometric.nn", "SAGEConv", (5, 4), ("int", 5, 2, 9), **_GRAPH),
     called("models", "torch_geometric.nn", "GATConv", (5, 4), ("int", 5, 2, 9), **_GRAPH),
+    configured("BertModel", "BertConfig", _TEXT, **_WORDS, double=True),
+    configured("RobertaForMaskedLM", "RobertaConfig", _TEXT, **_WORDS),
+    configured("LlamaForCausalLM", "LlamaConfig", _TEXT, **_WORDS, num_key_value_heads=1),
+    configured("MistralForCausalLM", "MistralConfig", _TEXT, **_WORDS, num_key_value_heads=1),
+    configured("Qwen2ForCausalLM", "Qwen2Config", _TEXT, **_WORDS, num_key_value_heads=1),
+    configured("GPT2LMHeadModel", "GPT2Config", _TEXT, **_GPT2),
+    configured("DistilBertForMaskedLM", "DistilBertConfig", _TEXT, **_DISTIL, hidden_dim=48),
+    configured("T5ForConditionalGeneration", "T5Config", _TEXT, ("int", 2, 2, 7), _TEXT, **_T5),
+    configured("ViTForImageClassification", "ViTConfig", (2, 3, 16, 16), **_WIDTHS),
+    called("models", "diffusers", "UNet2DModel", (1, 1, 16, 16), ("int", 9, 1), **_NOISE),
+    adapted("LoraConfig", (3, 6), r=2),
+    adapted("IA3Config", (3, 6), feedforward_modules=["0", "2"]),
     called("models", "monai.networks.nets", "BasicUNet", (1, 1, 32, 32), **_MONAI, double=True),
 ]
 _PAIRS = ((6, 8), ("int", 3, 6))

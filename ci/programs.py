@@ -7,7 +7,7 @@ compared. The packages are not clnet's dependencies::
     pip install --no-deps vit-pytorch x-transformers timm segmentation-models-pytorch einops einx \
         torch-einops-utils loguru frozendict tabulate pytorch-ranger
     pip install --no-deps lion-pytorch pytorch-optimizer torch_optimizer adabelief-pytorch \
-        schedulefree prodigyopt dadaptation
+        schedulefree prodigyopt dadaptation transformers tokenizers peft diffusers accelerate
     python ci/programs.py                  # all that are installed
     python ci/programs.py optimisers       # one kind
     python ci/programs.py Lion --trace     # those of a name, with tracebacks
@@ -102,6 +102,7 @@ BELOW = {
     *("pytorch_ranger", "einops", "einx", "torch_einops_utils", "torchvision", "safetensors"),
     *("local_attention", "axial_positional_embedding", "product_key_memory", "accelerate"),
     *("ema_pytorch", "timm", "lightning_utilities", "torch_geometric", "kornia", "monai"),
+    *("transformers", "peft", "diffusers", "tokenizers", "sentence_transformers"),
     *("hyper_connections", "x_mlps_pytorch", "rotary_embedding_torch", "huggingface_hub"),
 }
 """Packages that those import, and that import PyTorch themselves."""
@@ -139,6 +140,7 @@ def steps_of_model(
     for step in range(STEPS):
         net.zero_grad()
         y = net(*x)
+        y = y.to_tuple() if hasattr(y, "to_tuple") else y
         y = y[0] if isinstance(y, tuple | list) else y
         found[f"output {step}"] = _host(y)
         if not y.requires_grad:  # nothing is learnt

@@ -146,6 +146,21 @@ class Module(ModuleState):
         """
         return self._clnet_hang(self._clnet_hooks.backward_after, hook, prepend)
 
+    @property
+    def _forward_hooks(self) -> OrderedDict[int, Registered]:
+        """PyTorch's name of the hooks after ``forward``, which packages count and clear."""
+        return self._clnet_hooks.after
+
+    @property
+    def _forward_pre_hooks(self) -> OrderedDict[int, Registered]:
+        """Those before it."""
+        return self._clnet_hooks.before
+
+    @property
+    def _backward_hooks(self) -> OrderedDict[int, Any]:
+        """Those of gradients."""
+        return self._clnet_hooks.backward_after
+
     def _clnet_hang(self, table: OrderedDict[int, Any], hook: Any, prepend: bool) -> HookHandle:  # noqa: FBT001
         return HookHandle(table, hook, self._clnet_changed, prepend=prepend)
 

@@ -94,3 +94,15 @@ def test_hooks_run_in_compiled_functions():
     expected = 2 * layer.weight.detach().numpy().sum(0)
     for _ in range(2):
         np.testing.assert_allclose(step(x).numpy()[0], expected, rtol=1e-5)
+
+
+def test_hooks_have_pytorchs_names():
+    layer = nn.Linear(1, 1)
+    layer.register_forward_hook(lambda m, x, y: y * 2)
+    layer.register_forward_pre_hook(lambda m, x: None)
+    layer.register_full_backward_hook(lambda m, x, y: None)
+    tables = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks)
+    assert [len(t) for t in tables] == [1, 1, 1]
+    layer._forward_hooks.clear()
+    x = clnet.ones(1, 1)
+    assert layer(x).item() == (layer.weight * x + layer.bias).item()
