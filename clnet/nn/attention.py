@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
-from importlib import import_module
 from typing import Any
+
+from . import flex_attention as flex_attention
 
 __path__: list[str] = []  # ``import clnet.nn.attention.flex_attention`` is found
 __all__ = ["SDPBackend", "sdpa_kernel"]
@@ -27,10 +28,3 @@ class SDPBackend(Enum):
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:  # noqa: FBT001, FBT002
     """A block in which certain kernels are wished for: there is one."""
     yield
-
-
-def __getattr__(name: str) -> Any:
-    """``flex_attention``, imported when a program asks for it."""
-    if name != "flex_attention":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(".flex_attention", __package__)
