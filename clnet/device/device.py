@@ -213,9 +213,16 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
     wanted = SETTINGS.device if name is None else name
     if isinstance(wanted, str) and wanted.partition(":")[0] == "cuda":
         return _cuda(wanted)
-    found = select(wanted if wanted is None or isinstance(wanted, str) else int(wanted), _found())
-    units = SETTINGS.threads if threads is None else threads
-    return _open(found, None if units == found.handle.max_compute_units else units)
+    asked = wanted, SETTINGS.threads if threads is None else threads
+    there = _found()
+    known = _OPENED.named.get(asked)
+    if known is not None and known[0] is there:
+        return known[1]
+    found = select(wanted if wanted is None or isinstance(wanted, str) else int(wanted), there)
+    units = None if asked[1] == found.handle.max_compute_units else asked[1]
+    opened = _open(found, units)
+    _OPENED.named[asked] = there, opened
+    return opened
 
 
 def _cuda(name: str) -> Device:
@@ -337,10 +344,17 @@ def _found() -> tuple[Found, ...]:
 
 
 class _Opened:
-    """The devices this process has opened, and who wants to hear of the next one."""
+    """The devices this process has opened, and who wants to hear of the next one.
+
+    Attributes:
+        devices: by what was found and how many compute units are used.
+        named: by name and units: what there was then, and which device was meant.
+        listeners: called with each new one.
+    """
 
     def __init__(self) -> None:
         self.devices: dict[tuple[Found, int | None], Device] = {}
+        self.named: dict[tuple[Any, int | None], tuple[Any, Device]] = {}
         self.listeners: list[Callable[[Device], None]] = []
         self.lock = process_lock()
 

@@ -272,6 +272,19 @@ class Launch:
         self.module_path = ""
         self.phase = "forward"
 
+    def with_args(self, args: tuple[Any, ...]) -> Launch:
+        """The launch with other arguments; who asked for it is not said yet."""
+        made = Launch(
+            self.kernel,
+            self.global_size,
+            self.local_size,
+            args,
+            flops=self.flops,
+            bytes=self.bytes,
+        )
+        made.check = self.check
+        return made
+
     def reporting(self, check: Check | None) -> Launch:
         """The launch, which is told to report; where to are its kernel's last arguments.
 

@@ -18,6 +18,8 @@ class Target:
         workspace_limit: bytes of scratch memory an algorithm may ask for.
         tunings: what was measured on it, or on devices like it.
         choices: what was chosen so far, by kernel and problem; it is looked up first.
+        launches: those of ops that come again, by op and how its arrays lie; see
+            :mod:`clnet.ops.machinery.lowering`.
     """
 
     traits: DeviceTraits
@@ -25,4 +27,7 @@ class Target:
     tunings: Tunings = field(default_factory=Tunings, compare=False)
     choices: dict[tuple[str, Any], Any] = field(
         default_factory=dict[tuple[str, Any], Any], init=False, compare=False, repr=False
+    )
+    launches: dict[Any, Any] = field(
+        default_factory=dict[Any, Any], init=False, compare=False, repr=False
     )

@@ -77,6 +77,7 @@ class Conv2d(Function):
     """
 
     sixteen_bit = False
+    repeats = True
 
     settings: ConvSettings
     activation: str | None = None
@@ -118,6 +119,7 @@ class ConvInputGrad(Function):
     """The gradient that arrives at a convolution's ``x``; linear in ``gy`` and in ``weight``."""
 
     sixteen_bit = False
+    repeats = True
 
     settings: ConvSettings
     x_shape: Shape
@@ -154,6 +156,7 @@ class ConvWeightGrad(Function):
     """The gradient that arrives at a convolution's ``weight``; linear in ``gy`` and in ``x``."""
 
     sixteen_bit = False
+    repeats = True
 
     settings: ConvSettings
     weight_shape: Shape

@@ -33,6 +33,8 @@ class Embedding(Function):
         by_frequency: whether a row's gradient is the mean over its uses, not the sum.
     """
 
+    repeats = True
+
     padding: int
     by_frequency: bool
     check: Check | None = None

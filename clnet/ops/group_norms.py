@@ -44,6 +44,8 @@ class GroupNorm(Function):
     and of each group the mean, ``1 / sqrt(variance + eps)`` and the unbiased variance.
     """
 
+    repeats = True
+
     op_name: str
     weighted: bool
     biased: bool

@@ -52,6 +52,7 @@ class CrossEntropy(Function):
     """
 
     sixteen_bit = False
+    repeats = True
 
     settings: Settings
     check: Check | None = None
@@ -153,6 +154,7 @@ class CrossEntropyBackward(Function):
     """The gradient of :class:`CrossEntropy`: inputs gy, its inputs, its outputs but the loss."""
 
     sixteen_bit = False
+    repeats = True
 
     settings: Settings
 

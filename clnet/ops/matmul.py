@@ -24,6 +24,7 @@ class MatMul(Function):
     """``a @ b`` of stacks of matrices."""
 
     sixteen_bit = False
+    repeats = True
 
     op_name: str = "matmul"
 
@@ -95,6 +96,7 @@ class Linear(Function):
     """
 
     sixteen_bit = False
+    repeats = True
 
     activation: str | None = None
     op_name = "linear"

@@ -40,6 +40,7 @@ class BatchNorm(Function):
     """
 
     sixteen_bit = False
+    repeats = True
 
     weighted: bool
     biased: bool
@@ -108,6 +109,7 @@ class BatchNormStatistics(Function):
     """The statistics of :class:`BatchNorm` alone; compiled functions normalise in another step."""
 
     sixteen_bit = False
+    repeats = True
 
     eps: float
     op_name = "batch_norm"
@@ -127,6 +129,7 @@ class BatchNormBackward(Function):
     """Gradients to weight, bias and (if ``wanted``) input, from gy, x, mean, invstd, weight."""
 
     sixteen_bit = False
+    repeats = True
 
     weighted: bool
     wanted: bool

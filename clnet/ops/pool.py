@@ -40,6 +40,7 @@ class MaxPool(Function):
     """Maxima over windows, and where in its plane each was unless ``index_dtype`` is None."""
 
     sixteen_bit = False
+    repeats = True
 
     window: Window
     size: Shape
@@ -69,6 +70,7 @@ class MaxPoolBackward(Function):
     """Gradients added up at the positions of the kernels."""
 
     sixteen_bit = False
+    repeats = True
 
     window: Window
     shape: Shape
@@ -93,6 +95,7 @@ class AvgPool(Function):
     """Means over windows."""
 
     sixteen_bit = False
+    repeats = True
 
     window: Window
     size: Shape
@@ -125,6 +128,7 @@ class AvgPoolBackward(Function):
     """The transpose of :class:`AvgPool`; ``size`` is of the planes that were pooled."""
 
     sixteen_bit = False
+    repeats = True
 
     window: Window
     size: Shape
@@ -155,6 +159,7 @@ class AdaptiveAvgPool(Function):
     """Means over ``size`` nearly equal parts."""
 
     sixteen_bit = False
+    repeats = True
 
     size: Shape
 
@@ -175,6 +180,7 @@ class AdaptiveAvgPoolBackward(Function):
     """The transpose of :class:`AdaptiveAvgPool`; ``size`` is of the planes that were pooled."""
 
     sixteen_bit = False
+    repeats = True
 
     size: Shape
 

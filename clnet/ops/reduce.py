@@ -63,6 +63,8 @@ class Reduce(Function):
         nan_shares: an extreme that is NaN gives its gradient to what is NaN; else it is NaN.
     """
 
+    repeats = True
+
     kind: Reduction
     dims: tuple[int, ...]
     keepdim: bool
@@ -166,6 +168,8 @@ class Reduce(Function):
 class ArgReduce(Function):
     """The extremes along ``dim`` and their indices."""
 
+    repeats = True
+
     kind: Reduction
     dim: int
     keepdim: bool
@@ -199,6 +203,8 @@ class ArgReduce(Function):
 
 class ArgExtreme(Function):
     """The indices alone of the extremes along ``dim``."""
+
+    repeats = True
 
     kind: Reduction
     dim: int

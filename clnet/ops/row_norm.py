@@ -41,6 +41,8 @@ class RowNorm(Function):
     sqrt(mean square + eps)`` of each row and, if ``centred``, the rows' means.
     """
 
+    repeats = True
+
     centred: bool
     weighted: bool
     biased: bool
@@ -109,6 +111,8 @@ class RowNormBackward(Function):
     Its inputs are gy, x, the statistics as :class:`RowNorm` gave them, and the weight if there is
     one.
     """
+
+    repeats = True
 
     centred: bool
     weighted: bool

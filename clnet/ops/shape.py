@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import prod as product
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -268,8 +269,8 @@ class Copy(Function):
 
 def slice_view(x: Array, starts: Sequence[int], steps: Sequence[int], shape: Shape) -> Array:
     """The view of an array that a slice takes."""
-    offset = x.offset + sum(a * s for a, s in zip(starts, x.strides, strict=True))
-    return x.view(shape, tuple(a * s for a, s in zip(steps, x.strides, strict=True)), offset)
+    offset = x.offset + sum(map(mul, starts, x.strides))
+    return Array(x.storage, shape, tuple(map(mul, steps, x.strides)), offset, x.dtype)
 
 
 def copy_launches(target: Target, y: Array, x: Array) -> list[Launch]:
@@ -366,10 +367,11 @@ def reshape(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tenso
     Raises:
         ShapeError: if the number of elements differs.
     """
-    target = resolve_reshape("reshape", x.shape, sizes_of("reshape", sizes, shape))
-    if target == x.shape:
+    own = x.array.shape
+    target = resolve_reshape("reshape", own, sizes_of("reshape", sizes, shape))
+    if target == own:
         return x
-    if reshape_strides(x.shape, x.array.strides, target) is None:
+    if reshape_strides(own, x.array.strides, target) is None:
         x = contiguous(x)
     return apply(Reshape(target), x)
 

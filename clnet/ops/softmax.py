@@ -33,6 +33,7 @@ class Softmax(Function):
     """Softmax along ``dim``, or its logarithm."""
 
     sixteen_bit = False
+    repeats = True
 
     dim: int
     log: bool
@@ -69,6 +70,7 @@ class SoftmaxBackward(Function):
     """The gradient of softmax (or its logarithm) from the gradient of its result and its result."""
 
     sixteen_bit = False
+    repeats = True
 
     dim: int
     log: bool

@@ -275,25 +275,25 @@ def _basic(x: Tensor, key: Any) -> tuple[Tensor, list[tuple[int, Tensor]]]:
     sizes: list[int] = []
     shape: list[int] = []
     indexed: list[tuple[int, Tensor]] = []
+    own = x.array.shape
     for part in _expanded(x, key if isinstance(key, tuple) else (key,)):
         if part is None:
             shape.append(1)
             continue
         if isinstance(part, int | slice):
-            size = x.shape[len(sizes)]
-            start, step, length = _range(part, size)
+            start, step, length = _range(part, own[len(sizes)])
             shape += [length] if isinstance(part, slice) else []
             starts.append(start if length else 0)
             steps.append(step)
             sizes.append(length)
             continue
-        indices, axes = _indices(part, x.shape[len(sizes) :])
+        indices, axes = _indices(part, own[len(sizes) :])
         indexed += [(len(shape) + i, index) for i, index in enumerate(indices)]
         shape += axes or (1,)
         starts += [0] * len(axes)
         steps += [1] * len(axes)
         sizes += axes
-    whole = tuple(sizes) == x.shape and set(steps) <= {1}
+    whole = tuple(sizes) == own and set(steps) <= {1}
     view = x if whole else apply(Slice(tuple(starts), tuple(steps), tuple(sizes)), x)
     return reshape(view, tuple(shape)), indexed
 

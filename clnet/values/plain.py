@@ -29,6 +29,7 @@ __all__ = [
 LEAST, MOST = -(2**63), 2**63 - 1
 _LONGEST = 80
 _NUMBERS = frozenset({bool, int, float})
+_WHOLE = {int}
 NO = object()
 """What an alternative gives for a value that it does not take."""
 
@@ -116,7 +117,8 @@ def integers(op: str, name: str, values: Any) -> tuple[int, ...]:
     Raises:
         DtypeError: if it is not a sequence of them.
     """
-    if isinstance(values, tuple) and all(type(v) is int and LEAST <= v <= MOST for v in values):
+    plain = isinstance(values, tuple) and {*map(type, values)} <= _WHOLE
+    if plain and min(values, default=0) >= LEAST and max(values, default=0) <= MOST:
         return values
     if not is_sequence(values):
         raise DtypeError(op, f"{name} is a sequence of whole numbers", **{name: shown(values)})

@@ -166,9 +166,9 @@ def resolve_reshape(op: str, shape: Shape, target: Sequence[int]) -> Shape:
     Raises:
         ShapeError: if the number of elements differs or cannot be made.
     """
-    wanted = tuple(int(size) for size in target)
+    wanted = tuple(map(int, target))
     count = prod(shape)
-    if wanted.count(-1) > 1 or any(size < -1 for size in wanted):
+    if min(wanted, default=0) < -1 or wanted.count(-1) > 1:
         raise ShapeError(op, "sizes are 0 or more, with at most one -1", shape=shape, target=wanted)
     if -1 in wanted:
         rest = prod(size for size in wanted if size != -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pyopencl as cl
@@ -238,3 +239,13 @@ def test_vectors_are_those_that_the_compiler_has(version, reported, lanes, monke
     assert discovery._lanes(handle) == 2
     handle.type = cl.device_type.GPU
     assert discovery._lanes(handle) == reported
+
+
+def test_a_device_that_was_named_before_is_not_looked_for_again(monkeypatch, device):
+    named, module = device.name, sys.modules["clnet.device.device"]
+    assert clnet.device(named) is device
+    monkeypatch.setattr(module, "select", lambda *_: pytest.fail("looked for again"))
+    assert clnet.device(named) is device
+    monkeypatch.setattr(module, "_found", tuple)  # there is something else now
+    with pytest.raises(pytest.fail.Exception, match="looked for again"):
+        clnet.device(named)

@@ -10,6 +10,7 @@ from ...values import mode
 from ...values.dtypes import DType, float32
 from ...values.shapes import broadcast_strides
 from .function import Function
+from .lowering import launches_of
 from .pointwise import Pointwise
 
 
@@ -38,7 +39,7 @@ def execute(function: Function, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     elif now.abstract:
         _written(function, inputs)
     else:
-        launches = function.lower(device.target, outputs, inputs)
+        launches = launches_of(function, device.target, outputs, inputs)
         for launch in launches:
             launch.op, launch.module_path, launch.phase = function.name, now.module_path, now.phase
         if function.mutates:

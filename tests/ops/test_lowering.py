@@ -1,0 +1,123 @@
+"""Launches of ops that come again are looked up, with the memory of the arrays at hand."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.device import Scratch, Storage
+from clnet.nn import functional as F
+from clnet.ops.machinery import lowering
+from clnet.ops.reduce import Reduce
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def sums(*arrays: np.ndarray) -> list[list[float]]:
+    return [clnet.tensor(a).sum(1).tolist() for a in arrays]
+
+
+def test_what_came_before_is_not_lowered_again(monkeypatch):
+    first, second = numbers(5, 7), numbers(5, 7, seed=1)
+    before = sums(first, second)
+    monkeypatch.setattr(Reduce, "lower", lambda *_: pytest.fail("lowered again"))
+    assert sums(second, first) == before[::-1]
+    np.testing.assert_allclose(before, [first.sum(1), second.sum(1)], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x: x.t().contiguous().t(),
+        lambda x: x[1:5],
+        lambda x: clnet.nn.functional.pad(x, (0, 1))[:, :6],
+        lambda x: x.double(),
+    ],
+    ids=["strides", "offset", "storage", "dtype"],
+)
+def test_arrays_that_lie_otherwise_have_launches_of_their_own(other):
+    x = clnet.tensor(numbers(6, 6))
+    x[1:5].sum(0), x.sum(0)
+    y = other(x)
+    np.testing.assert_allclose(y.sum(0).numpy(), y.numpy().sum(0), rtol=1e-4, atol=1e-5)
+
+
+def test_operands_in_one_memory_are_told_from_others():
+    a, b = numbers(4, 4), numbers(4, 4, seed=1)
+    for x, y in [(a, a), (a, b), (b, b), (b, a)]:
+        one = clnet.tensor(x)
+        other = one if y is x else clnet.tensor(y)
+        np.testing.assert_allclose((one @ other).numpy(), x @ y, rtol=1e-4, atol=1e-5)
+
+
+def test_kept_launches_hold_no_memory(device):
+    x = numbers(300, 5)
+    sums(x)
+    device.target.launches.clear()
+    before = clnet.memory_allocated(device)
+    sums(x)
+    assert len(device.target.launches) == 1
+    assert clnet.memory_allocated(device) == before
+    for kept in device.target.launches.values():
+        args = [arg for each in kept for arg in each.launch.args]
+        assert not any(isinstance(arg, Storage | Scratch) for arg in args)
+
+
+def test_scratch_memory_is_each_call_s_own(device):
+    x = clnet.tensor(numbers(1 << 19))
+    with device.queue.observe(seen := Seen()):
+        found = [x.sum().item() for _ in range(3)]
+    assert found[0] == found[1] == found[2] == pytest.approx(float(x.numpy().sum()), abs=0.5)
+    assert len(seen.scratch) == 3
+
+
+class Seen:
+    """The scratch memories of all launches."""
+
+    profiling = False
+
+    def __init__(self) -> None:
+        self.scratch: set[Scratch] = set()
+
+    def command(self, record) -> None:
+        self.scratch |= {s for s in (*record.reads, *record.writes) if isinstance(s, Scratch)}
+
+
+def test_few_are_kept(device, monkeypatch):
+    monkeypatch.setattr(lowering, "_MOST_KEPT", 3)
+    for size in range(2, 9):
+        clnet.ones(size).sum()
+    assert 1 <= len(device.target.launches) <= 3
+
+
+def test_checks_are_reported_from_kept_launches_too(device):
+    table = clnet.tensor(numbers(3, 2))
+    good, bad = clnet.tensor([0, 2]), clnet.tensor([0, 5])
+    F.embedding(good, table)
+    clnet.synchronize()
+    F.embedding(bad, table)
+    with pytest.raises(clnet.errors.BoundsError, match="embedding"):
+        clnet.synchronize()
+    np.testing.assert_array_equal(F.embedding(good, table).numpy(), table.numpy()[[0, 2]])
+
+
+def test_threads_get_the_launches_of_their_own_arrays(device):
+    device.target.launches.clear()
+    arrays = [numbers(64, 9, seed=k) for k in range(4)]
+    found: dict[int, list[float]] = {}
+
+    def work(k: int) -> None:
+        for _ in range(50):
+            found[k] = clnet.tensor(arrays[k]).sum(1).tolist()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [found[k] for k in range(4)] == sums(*arrays)
