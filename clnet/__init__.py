@@ -17,7 +17,6 @@ with paused_collector():
     from . import linalg as linalg
     from . import nn as nn
     from . import ops as ops
-    from . import optim as optim
     from .autograd import enable_grad as enable_grad
     from .autograd import inference_mode as inference_mode
     from .autograd import is_grad_enabled as is_grad_enabled
@@ -110,6 +109,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from . import fft as fft
     from . import func as func
     from . import io as io
+    from . import optim as optim
     from . import profiling as profiling
     from . import sparse as sparse
     from . import special as special
@@ -165,8 +165,8 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "from_dlpack": ("utils.dlpack", "from_dlpack"),
     "to_dlpack": ("utils.dlpack", "to_dlpack"),
     "array_api": ("array_api", None),
-    **{n: (n, None) for n in "data distributions fft func io profiling sparse special".split()},
-    **{n: (n, None) for n in ("train", "utils")},
+    **{n: (n, None) for n in "data distributions fft func io optim profiling".split()},
+    **{n: (n, None) for n in "sparse special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
     **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx version".split()},
     **{n: (f"compat.{n}", None) for n in "futures overrides profiler serialization".split()},
@@ -219,11 +219,13 @@ def __dir__() -> list[str]:
 
 
 def _module(place: str) -> Any:
-    return _importlib.import_module(f".{place}", __name__)
+    with paused_collector():
+        return _importlib.import_module(f".{place}", __name__)
 
 
 def _found_compile(package: _ModuleType) -> Any:
-    return vars(package).get("compile") or _module("compile.compiled").compile
+    here = vars(package)
+    return here.get("compile") or here.setdefault("compile", _module("compile.compiled").compile)
 
 
 def _set_compile(package: _ModuleType, value: Any) -> None:

@@ -16,11 +16,11 @@ def told(script: str) -> str:
 
 def test_importing_clnet_leaves_out_what_a_step_does_without():
     later = ("mako", "tqdm", "clnet.train", "clnet.data", "clnet.io", "clnet.models")
-    later += ("clnet.compile", "clnet.profiling", "clnet.autodiff.recompute")
+    later += ("clnet.compile", "clnet.optim", "clnet.profiling", "clnet.autodiff.recompute")
     assert told(f"print([m for m in {later} if m in sys.modules])") == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["plan", "train", "data", "io", "profile", "checkpoint"])
+@pytest.mark.parametrize("name", ["plan", "train", "data", "io", "optim", "profile", "checkpoint"])
 def test_what_was_left_out_is_there_when_asked_for(name):
     assert told(f"clnet.{name}\nprint(clnet.{name} is vars(clnet)[{name!r}])") == "True\n"
 
@@ -48,7 +48,7 @@ def test_another_compile_can_be_put_in_place():
 
 
 def test_a_list_of_names_has_what_was_left_out():
-    script = "print({'compile', 'profile', 'checkpoint', 'plan', 'fft'} <= {*dir(clnet)})"
+    script = "print({'compile', 'optim', 'profile', 'checkpoint', 'plan'} <= {*dir(clnet)})"
     assert told(script) == "True\n"
     script = "from clnet import *\nprint(compile is clnet.compile, profile is clnet.profile)"
     assert told(script) == "True True\n"

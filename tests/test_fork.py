@@ -162,6 +162,7 @@ def work():
             f(x)
             clnet.compile(lambda x: x.exp() * 2)(x)
 
+clnet.compile(lambda x: x + 1)(clnet.ones(50))  # so that each child's parent has used a device
 threads = [threading.Thread(target=work) for _ in range(3)]
 for thread in threads:
     thread.start()

@@ -9,9 +9,10 @@ resolves to the same function as with the header, and the binary is the same.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
+
+from ..values.pattern import pattern
 
 POCL = "Portable Computing Language"  # the platform whose compiler reads a header
 # What keeps clang's header, and PoCL's that reads it, from being read.
@@ -106,12 +107,12 @@ _ATOMICS = {
     "cmpxchg": "{type} {name}(volatile {at} *, {type}, {type})",
     "xchg": "{type} {name}(volatile {at} *, {type})",
 }
-_CONVERSION = re.compile(
+_CONVERSION = pattern(
     r"convert_(u?char|u?short|u?int|u?long|float|double|half)(2|3|4|8|16|)(_sat)?(?:_rt[ezpn])?"
 )
-_VECTOR_ACCESS = re.compile(r"(vload|vstore)(2|3|4|8|16)")
-_HALF_ACCESS = re.compile(r"(vload|vstore)a?_half(2|3|4|8|16|)(?:_rt[ezpn])?")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_VECTOR_ACCESS = pattern(r"(vload|vstore)(2|3|4|8|16)")
+_HALF_ACCESS = pattern(r"(vload|vstore)a?_half(2|3|4|8|16|)(?:_rt[ezpn])?")
+_WORD = pattern(r"[A-Za-z_]\w*")
 
 
 def declarations(text: str) -> str:

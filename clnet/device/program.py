@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 import warnings
@@ -15,6 +14,7 @@ import pyopencl as cl
 
 from ..errors import BuildError
 from ..values.cache import Shelf
+from ..values.pattern import pattern
 from ..values.process import process_lock
 from ..values.settings import SETTINGS
 from .ahead import Ahead, Answer, Request
@@ -43,8 +43,8 @@ _SCALARS = {
 }
 _PAIRS = {"float2": 8, "double2": 16}  # bytes of what pointers lead to: complex numbers
 _VECTORS = {"int16": 64, "long16": 128}  # bytes; a launch gives them as such
-_DECLARATION = re.compile(r"__kernel\s+void\s+(\w+)\s*\(([^)]*)\)")
-_LINE_IN_LOG = re.compile(r":(\d+):\d+: error|:(\d+):\d+:")
+_DECLARATION = pattern(r"__kernel\s+void\s+(\w+)\s*\(([^)]*)\)")
+_LINE_IN_LOG = pattern(r":(\d+):\d+: error|:(\d+):\d+:")
 _SHOWN_LINES = 5
 # Warnings are counted on stderr by some compilers (PoCL: "28 warnings generated."), and say nothing
 # about a kernel that is tested. So they are asked for only by CLNET_BUILD_WARNINGS, and for the log

@@ -27,20 +27,22 @@ from functools import cache
 from types import CodeType
 from typing import Any, NamedTuple
 
+from ..values.pattern import pattern
+
 # What the queue gives to a kernel that checks its data: see lib/fault.mako.
 FROM_THE_QUEUE = frozenset({"fault", "site"})
 _WIDTH = 100
 # What OpenCL C has no type for, and the type that it lies in memory as.
 _STORED = {"bfloat16": "ushort"}
-_CONTROL = re.compile(r"##\s+%\s*(end)?(if|for|elif|else)\b(.*)")
-_ARGUMENT = re.compile(
+_CONTROL = pattern(r"##\s+%\s*(end)?(if|for|elif|else)\b(.*)")
+_ARGUMENT = pattern(
     r"##\s+arg\s+(?P<names>[\w{}]+(?:, [\w{}]+)*):\s+"
     r"(?:(?P<pointer>in|out|inout)\s+)?(?P<type>\S.*)"
 )
-_PARAMETER = re.compile(r"##\s+param\s+(\w+(?:, \w+)*):\s+(\S.*)")
-_SECTION = re.compile(r"##\s+def\s+(\w+(?:,\s*\w+)*)")
-_CALL = re.compile(r'argument\("([^"]+)", f"[^"]+", "(\w*)"')
-_DEFINED = re.compile(r'<%def name="(\w+)\(([^"]*)\)">')
+_PARAMETER = pattern(r"##\s+param\s+(\w+(?:, \w+)*):\s+(\S.*)")
+_SECTION = pattern(r"##\s+def\s+(\w+(?:,\s*\w+)*)")
+_CALL = pattern(r'argument\("([^"]+)", f"[^"]+", "(\w*)"')
+_DEFINED = pattern(r'<%def name="(\w+)\(([^"]*)\)">')
 
 
 class Argument(NamedTuple):

@@ -570,6 +570,6 @@ def sizes_of(
         if given:
             raise DtypeError(op_name, "sizes are given once", sizes=shown(given), size=shown(named))
         given = (named,)
-    if len(given) == 1 and is_sequence(given[0]):
+    if len(given) == 1 and type(given[0]) is not int and is_sequence(given[0]):
         given = tuple(given[0])
     return integers(op_name, "size", given)

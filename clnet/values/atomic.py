@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from .pattern import pattern
 
 
 def _locks() -> Any:
@@ -22,7 +23,7 @@ def _locks() -> Any:
 
 
 _LOCKS = _locks()
-_PARTIAL = re.compile(r"\.clnet-[0-9a-f]{16}\.partial")
+_PARTIAL = pattern(r"\.clnet-[0-9a-f]{16}\.partial")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _LOOK = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 

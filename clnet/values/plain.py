@@ -29,7 +29,6 @@ __all__ = [
 LEAST, MOST = -(2**63), 2**63 - 1
 _LONGEST = 80
 _NUMBERS = frozenset({bool, int, float})
-_WHOLE = {int}
 NO = object()
 """What an alternative gives for a value that it does not take."""
 
@@ -117,9 +116,12 @@ def integers(op: str, name: str, values: Any) -> tuple[int, ...]:
     Raises:
         DtypeError: if it is not a sequence of them.
     """
-    plain = isinstance(values, tuple) and {*map(type, values)} <= _WHOLE
-    if plain and min(values, default=0) >= LEAST and max(values, default=0) <= MOST:
-        return values
+    if isinstance(values, tuple):
+        for v in values:
+            if type(v) is not int or not LEAST <= v <= MOST:
+                break
+        else:
+            return values
     if not is_sequence(values):
         raise DtypeError(op, f"{name} is a sequence of whole numbers", **{name: shown(values)})
     return tuple(integer(op, name, v) for v in values)

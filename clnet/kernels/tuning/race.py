@@ -6,8 +6,9 @@ in it to the first entrant, which never leaves.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
+
+import numpy as np
 
 # What an entrant must save to be taken in the place of the first.
 GAIN = 0.03
@@ -55,11 +56,11 @@ class Race:
 
     def ratio(self, entrant: int) -> float:
         """An entrant's time over the first one's, by the median of its rounds."""
-        return statistics.median(self._ratios[entrant])
+        return float(np.median(self._ratios[entrant]))
 
     def seconds(self, entrant: int) -> float:
         """An entrant's time, by the median of its rounds."""
-        return statistics.median(self._times[entrant])
+        return float(np.median(self._times[entrant]))
 
     @property
     def leader(self) -> int:
