@@ -120,8 +120,8 @@ def _from_real(name: str, x: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> 
     line = _cut(name, line, line.shape[-1] if sizes[-1] is None else sizes[-1])
     y = movedim(of_real(line), -1, dims[-1])
     rest = [y.shape[d] if n is None else n for d, n in zip(dims[:-1], sizes[:-1], strict=True)]
-    scale = _scale(name, norm, line.shape[-1] * prod(rest), back=False)
     y = _many(name, y, rest, dims[:-1], None, back=False) if rest else y
+    scale = _scale(name, norm, line.shape[-1] * prod(rest), back=False)  # of 1 or more, now
     return y if scale == 1 else y * scale
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ArgumentError, ShapeError
 from ..values.dtypes import int64
+from ..values.plain import shown
 from .arithmetic import abs as magnitude
 from .arithmetic import ceil, clamp, log2, maximum, ne, where
 from .factor import solve
@@ -44,6 +45,12 @@ class LeastSquares(NamedTuple):
 def _along(x: Any) -> Any:
     """Numbers for each matrix, beside their values."""
     return unsqueeze(x, -1) if hasattr(x, "ndim") else x
+
+
+def _require_one(name: str, old: Any, atol: Any, rtol: Any) -> None:
+    if old is not None and (atol is not None or rtol is not None):
+        law = "the tolerance is given by its old name or by atol and rtol"
+        raise ArgumentError(name, law, atol=shown(atol), rtol=shown(rtol))
 
 
 def _tolerance(values: Any, sizes: Sequence[int], atol: Any, rtol: Any) -> Any:
@@ -88,9 +95,11 @@ def matrix_rank(
         int64, the shape of the batch.
 
     Raises:
+        ArgumentError: if ``tol`` is given and one of the others, too.
         ShapeError: if there is no matrix.
     """
     (require_square if hermitian else require_matrix)("matrix_rank", x)
+    _require_one("matrix_rank", tol, atol, rtol)
     values = _sizes_of_values(x.detach(), hermitian=hermitian)
     found = _tolerance(values, x.shape[-2:], atol, rtol)
     limit = found if tol is None else _along(tol)
@@ -130,9 +139,11 @@ def pinv(
         ``(..., n, m)``. The gradient holds where the rank does not change.
 
     Raises:
+        ArgumentError: if ``rcond`` is given and a tolerance, too.
         ShapeError: if there is no matrix.
     """
     (require_square if hermitian else require_matrix)("pinv", x)
+    _require_one("pinv", rcond, atol, rtol)
     plain = x.detach()
     relative = rtol if rcond is None else rcond
     if hermitian:

@@ -168,8 +168,12 @@ class Optimizer:
         """Check a group's settings.
 
         Raises:
-            ArgumentError: if one of ``rates`` is below 0, or a beta outside [0, 1).
+            ArgumentError: if one of ``rates`` is below 0, a beta outside [0, 1), or a setting of
+                two numbers has more or fewer.
         """
+        for name in ("betas", "etas", "step_sizes"):
+            if len(group.get(name, (0, 0))) != 2:
+                raise ArgumentError(type(self).__name__, f"{name} are two", **{name: group[name]})
         rates = {name: group[name] for name in self.rates}
         if not all(rate >= 0 for rate in rates.values()):  # NaN is no setting
             raise ArgumentError(type(self).__name__, "settings are 0 or more", **rates)

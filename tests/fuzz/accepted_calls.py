@@ -269,6 +269,12 @@ ACCEPTED_CALLS = (
         "F.soft_margin_loss(x[0], signs)",
     ),
     (
+        "normal() has PyTorch's defaults of normal_()",
+        r"m\.normal\(size=",
+        r"normal\(\) received an invalid combination",
+        "m.normal(size=(0, 2), generator=m.Generator())",
+    ),
+    (
         "PyTorch's gradient of a product over no indices fails",
         r"scatter_reduce\(.*'prod'",
         r"must match the size of tensor b \(0\)",

@@ -428,3 +428,17 @@ def test_what_has_no_axes_has_one_of_one_element():
         x.index_select(0, clnet.tensor([0, 0]))
     with pytest.raises(DtypeError, match="asarray: NumPy has the dtype"):
         x.detach().__array__(10**400)
+
+
+def test_settings_and_tolerances_that_contradict_each_other():
+    weight, x = clnet.nn.Parameter(clnet.ones(2)), clnet.ones(2, 3)
+    for call, error in (
+        (lambda: clnet.optim.Adam([weight], betas=(0.9,)), "Adam: betas are two"),
+        (lambda: clnet.optim.Rprop([weight], etas=(0.5, 1.2, 2.0)), "Rprop: etas are two"),
+        (lambda: clnet.optim.Rprop([weight], step_sizes=(1.0,)), "Rprop: step_sizes are two"),
+        (lambda: clnet.linalg.pinv(x, 0.1, rtol=0.1), "pinv: the tolerance is given by its old"),
+        (lambda: clnet.linalg.matrix_rank(x, 0.1, atol=1), "matrix_rank: the tolerance is given"),
+        (lambda: clnet.fft.ihfft2(x[:0]), "ihfft2"),
+    ):
+        with pytest.raises((ArgumentError, ShapeError), match=error):
+            call()
