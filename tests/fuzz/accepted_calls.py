@@ -137,7 +137,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "operands without elements give results without",
-        r"\[:0\]|\[\]|:0\]",
+        r":0[\],]|\[\]",
         r"non-empty|not be empty|to be at least 1|no elements|optional 0 dim batch size|"
         r"Only zero batch|possibly 0 batch size and other non-zero|-1 can be any value and is|"
         r"Inconsistent configuration parameters|step must be nonzero|"
@@ -194,7 +194,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "a whole number is a size of one axis",
-        r"full\(|flip\(|reshape\(",
+        r"full\(|flip\(|reshape\(|tile\(",
         r"must be tuple of ints, not (int|Tensor)",
         "m.full(7, 1.5)",
     ),
