@@ -113,7 +113,7 @@ def convolutions(target: Target) -> Iterator[Launch]:
             abstract(oc, ic // groups, r, r),
             abstract(n, oc, out, out),
         )
-        yield from conv_forward(target, y, x, w, abstract(oc), g, activation="relu")
+        yield from conv_forward(target, y, x, w, g, Epilogue(bias=abstract(oc), activation="relu"))
         yield from conv_input_grad(target, x, y, w, g)
         yield from conv_weight_grad(target, w, y, x, g)
 
