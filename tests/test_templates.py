@@ -474,3 +474,26 @@ def test_a_kernel_asks_about_its_work_item_by_numbers_of_axes(path):
     assert {a.strip() for a in asked} <= {"0", "1", "2"}, (
         "clnet/device/apart.py gives a body what it asks for, and cannot know which axis that is"
     )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in TEMPLATES if "CLK_GLOBAL_MEM_FENCE" in p.read_text()],
+    ids=lambda path: path.stem,
+)
+def test_work_items_tell_each_other_through_arrays_that_may_alias(path):
+    text = path.read_text()
+    kernels = re.findall(r'<%def name="(\w+)\(.*?\n</%def>', text, re.DOTALL)
+    telling = {k for k in kernels if "CLK_GLOBAL_MEM_FENCE" in body_of(text, k)}
+    section, written = kernels, []
+    for line in text.split("\n"):
+        if found := re.match(r"## def\s+(.*)", line):
+            section = re.split(r",\s*", found[1])
+        elif re.match(r"## arg\s+[\w{}, ]+: (out|inout) ", line) and telling & set(section):
+            written.append(line)
+    assert written
+    assert not [line for line in written if ", may alias" not in line]
+
+
+def body_of(text, kernel):
+    return text.split(f'<%def name="{kernel}(')[1].split("</%def>")[0]

@@ -16,7 +16,9 @@ arguments becomes the list in parentheses behind the kernel's name, where the te
     ## arg    s_{j}: float              as many as there are rounds; launch takes a sequence
     ## % endfor
 
-Behind every pointer ``x`` stands ``const long x_offset``, where its elements begin.
+Behind every pointer ``x`` stands ``const long x_offset``, where its elements begin. Arrays through
+which the work-items of a group tell each other may alias, too: a compiler may move the reading of
+a restrict one over a barrier, since nobody else can write to it (NVIDIA's does).
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@
 ## param  join: str                  how parts are joined, a C expression of `a` and `b`
 ## def    householder
 ## arg    m, n: int
-## arg    a: inout ctype[batch][m][n]      R on and above the diagonal, reflections below
-## arg    tau: out ctype[batch][min(m, n)]
-## arg    w: out ctype[batch][n]           scratch
+## arg    a: inout ctype[batch][m][n], may alias  R on and above the diagonal, reflections below
+## arg    tau: out ctype[batch][min(m, n)], may alias
+## arg    w: out ctype[batch][n], may alias  scratch
 ## def    reflect
 ## arg    batch, m, n, p: int
 ## arg    count: int                 reflections

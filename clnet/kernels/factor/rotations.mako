@@ -8,12 +8,12 @@
 ## def    orthogonal_rows
 ## arg    count: int                       vectors
 ## arg    n: int                           their elements
-## arg    x: inout ctype[batch][count][n]
-## arg    s: out ctype[batch][count]       their lengths, descending
-## arg    y: out ctype[batch][count][n]    the vectors in that order
+## arg    x: inout ctype[batch][count][n], may alias
+## arg    s: out ctype[batch][count], may alias  their lengths, descending
+## arg    y: out ctype[batch][count][n], may alias  the vectors in that order
 ## % if vectors:
-## arg    r: out ctype[batch][count][count]  scratch
-## arg    v: out ctype[batch][count][count]  the product of the rotations: y = v @ x
+## arg    r: out ctype[batch][count][count], may alias  scratch
+## arg    v: out ctype[batch][count][count], may alias  the product of the rotations: y = v @ x
 ## % endif
 ##
 ## launch   a group a matrix

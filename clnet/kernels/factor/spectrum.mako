@@ -7,12 +7,12 @@
 ## param  value: str                 a C expression: an item's part
 ## def    symmetric_eigen
 ## arg    n: int
-## arg    a: inout ctype[batch][n][n]      both triangles; overwritten by reflections
-## arg    d: out ctype[batch][n]           eigenvalues, ascending
-## arg    e: out ctype[batch][4][n]        scratch
+## arg    a: inout ctype[batch][n][n], may alias  both triangles; overwritten by reflections
+## arg    d: out ctype[batch][n], may alias  eigenvalues, ascending
+## arg    e: out ctype[batch][4][n], may alias  scratch
 ## % if vectors:
-## arg    z: out ctype[batch][n][n]        rows are scratch
-## arg    v: out ctype[batch][n][n]        its columns are the vectors
+## arg    z: out ctype[batch][n][n], may alias  rows are scratch
+## arg    v: out ctype[batch][n][n], may alias  its columns are the vectors
 ## % endif
 ##
 ## launch   a group a matrix

@@ -4,11 +4,11 @@
 ## param  group: int                 work-items of a matrix, a power of two
 ## def    ldl
 ## arg    n: int
-## arg    a: inout ctype[batch][n][n]   both triangles; the lower one is left, D in and beside
-##                                      the diagonal, L below
-## arg    pivots: out int[batch][n]     from 1: the row that was exchanged; below 0 in both rows
+## arg    a: inout ctype[batch][n][n], may alias  both triangles; the lower is left, D in and
+##                                      beside the diagonal, L below
+## arg    pivots: out int[batch][n], may alias  from 1: the exchanged row; below 0 in both rows
 ##                                      of a block of two, of which the second was exchanged
-## arg    info: out int[batch]          the first block of D, from 1, that is 0; else 0
+## arg    info: out int[batch], may alias  the first block of D, from 1, that is 0; else 0
 ## def    ldl_substitute
 ## arg    batch, n, columns: int
 ## arg    x: inout ctype[batch][n][columns]

@@ -6,13 +6,13 @@
 ## param  unit: bool                 the diagonal is taken for ones
 ## def    lu
 ## arg    m, n: int
-## arg    a: inout ctype[batch][m][n]        L below the diagonal, whose own is 1, and U
-## arg    pivots: out int[batch][min(m, n)]  which row, from 1, was exchanged with row k
-## arg    info: out int[batch]               the first pivot, from 1, that is 0; else 0
+## arg    a: inout ctype[batch][m][n], may alias  L below the diagonal, whose own is 1, and U
+## arg    pivots: out int[batch][min(m, n)], may alias  which row, from 1, was exchanged with row k
+## arg    info: out int[batch], may alias  the first pivot, from 1, that is 0; else 0
 ## def    cholesky
 ## arg    n: int
-## arg    a: inout ctype[batch][n][n]        L, with zeros above; the lower triangle is read
-## arg    info: out int[batch]               the first leading block that is not positive definite
+## arg    a: inout ctype[batch][n][n], may alias  L, with zeros above; the lower triangle is read
+## arg    info: out int[batch], may alias  the first leading block that is not positive definite
 ## def    substitute
 ## arg    batch, n, columns: int
 ## arg    x: inout ctype[batch][n][columns]  b, overwritten by the solution
