@@ -106,7 +106,10 @@ def test_every_tile_is_regular(ctype):
 
 def test_tiles_suit_local_memory_and_the_number_of_groups():
     card = dataclasses.replace(
-        units_of(clnet.device().traits, "ptx"), local_memory_bytes=49152, compute_units=132
+        units_of(clnet.device().traits, "ptx"),
+        local_memory_bytes=49152,
+        large_local_memory_bytes=0,
+        compute_units=132,
     )
     large = dataclasses.replace(card, large_local_memory_bytes=232000)
     limit = clnet.device().target.workspace_limit

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...device import Launch, Scratch, Storage, Target
+from ...values import mode
 from .function import Arrays, Function
 
 _MOST_KEPT = 2048
@@ -16,8 +17,9 @@ def launches_of(
 ) -> list[Launch]:
     """The launches that compute ``outputs``: what ``lower`` gives, or gave for such arrays before.
 
-    ``lower`` is pure: what it gives follows from the settings, the target and how the arrays lie.
-    So launches are kept in ``target`` without the memory they name, and get that of these arrays.
+    What ``lower`` gives follows from the target, how the arrays lie, and the one setting of the
+    mode that it asks for, float32's precision. So launches are kept in ``target`` without the
+    memory they name, and get that of these arrays.
 
     Args:
         function: the op; its ``repeats`` says whether its launches are kept.
@@ -31,7 +33,8 @@ def launches_of(
     storages = [a.storage for a in arrays]
     one_each = len({*storages}) == len(storages)
     lies = [(a.dtype, a.shape, a.strides, a.offset, a.storage.nbytes) for a in arrays]
-    key = function, tuple(lies), None if one_each else tuple(map(storages.index, storages))
+    shared = None if one_each else tuple(map(storages.index, storages))
+    key = function, tuple(lies), shared, mode.current().float32_precision
     kept = target.launches.get(key)
     if kept is not None:
         return _of_these(kept, storages)
