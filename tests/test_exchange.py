@@ -84,10 +84,11 @@ def test_what_cannot_be_exchanged_is_refused():
         x.to_device("cpu", stream=1)
 
 
-def test_buffers_and_devices():
+def test_devices_and_buffers():
     x = clnet.arange(6.0).reshape(2, 3)
     assert x.__dlpack_device__() == (1, 0)
-    assert x.__buffer__(0).tolist() == x.tolist()
+    # NumPy asks for a buffer first, and forgets why it got none: an index out of range was lost.
+    assert not hasattr(x, "__buffer__")
     assert x.to_device(x.device) is x
     assert clnet.asarray(memoryview(np.ones((2, 2)))).tolist() == [[1, 1], [1, 1]]
 

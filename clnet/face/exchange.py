@@ -1,4 +1,4 @@
-"""Memory that other libraries look at: DLPack and Python's buffers.
+"""Memory that other libraries look at: DLPack.
 
 A CPU device's memory is the host's: what is given away there is a view, read-only, which keeps the
 tensor's memory until the other library lets go. Of other devices it is a copy.
@@ -93,12 +93,6 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
     return HOST
 
 
-def buffer(self: Tensor, flags: int, /) -> memoryview:
-    """The elements as a buffer (from Python 3.12 on ``memoryview(x)``); read-only."""
-    host: Any = host_view("memoryview", self)
-    return memoryview(host)
-
-
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
     """The array API's name of ``to``.
 
@@ -112,5 +106,4 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
 
 Tensor.__dlpack__ = to_dlpack  # pyright: ignore[reportAttributeAccessIssue] - attached, as ops are
 Tensor.__dlpack_device__ = dlpack_device  # pyright: ignore[reportAttributeAccessIssue]
-Tensor.__buffer__ = buffer  # pyright: ignore[reportAttributeAccessIssue]
 Tensor.to_device = to_device  # pyright: ignore[reportAttributeAccessIssue]

@@ -506,8 +506,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after another along an axis.
 
     Args:
-        tensors: one or more, whose shapes agree but for ``dim``; those of shape ``(0,)`` are left
-            out, whatever the others' shape, as in PyTorch.
+        tensors: one or more, whose shapes agree but for ``dim``; those of shape ``(0,)`` add
+            nothing, whatever the others' shape, as in PyTorch.
         dim: the axis.
 
     Returns:
@@ -519,8 +519,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not tensors:
         raise ShapeError("cat", "it joins one tensor or more")
     dtype = reduce(promote, [t.dtype for t in tensors])
-    joined = [t for t in tensors if t.shape != (0,)] or tensors[:1]
-    axis = normalize_dim("cat", dim, joined[0].ndim)
+    like = next((t for t in tensors if t.shape != (0,)), tensors[0]).shape
+    axis = normalize_dim("cat", dim, len(like))
+    nothing = (*like[:axis], 0, *like[axis + 1 :])
+    joined = [t if t.shape != (0,) else reshape(t, nothing) for t in tensors]
     return apply(Cat(axis), *(to_dtype(t, dtype) for t in joined))
 
 

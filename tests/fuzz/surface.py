@@ -71,7 +71,6 @@ def surface() -> dict[str, Callable[..., Any]]:
             found[f"x.{name}"] = value
     hidden = (
         "x.__init__",
-        "x.__buffer__",
         "x.__apply_function__",
         "x.__reduce__",
         "x.__deepcopy__",

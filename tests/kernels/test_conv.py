@@ -271,7 +271,9 @@ def test_tiles_of_planes_match_reference(geometry, where, small_tiles):
 
 def test_planes_too_large_for_local_memory_are_computed_in_strips(where):
     g = ConvGeometry(1, 1, 90, 3, 1, 5, 4, 2, 3, 1, 1, 0, 1, 22, 1, 1)
-    few = dataclasses.replace(target_of(where, GPU).traits, local_memory_bytes=1024)
+    few = dataclasses.replace(
+        target_of(where, GPU).traits, local_memory_bytes=1024, large_local_memory_bytes=0
+    )
     assert conv_depthwise_tile.suits(target_of(where, GPU), g, 4)
     assert not conv_depthwise_tile.suits(Target(few, 0), g, 4)
     assert not conv_depthwise_tile.suits(target_of(where, GPU), g._replace(sh=2), 4)

@@ -59,7 +59,7 @@ inline real incomplete_gamma(const real order, const real x, const int upper)
             sum += term;
         }
         const real lower = weight * sum / a;
-        return upper ? 1 - lower : lower;
+        return lower > 1 ? 1 - upper : upper ? 1 - lower : lower; // a share, however exp rounds
     }
     // Lentz's way through the continued fraction
     real b = x + 1 - a, c = INFINITY, d = 1 / b, h = d;
@@ -74,6 +74,6 @@ inline real incomplete_gamma(const real order, const real x, const int upper)
             break;
     }
     const real found = weight * h;
-    return upper ? found : 1 - found;
+    return found > 1 ? upper : upper ? found : 1 - found;
 }
 </%def>

@@ -151,7 +151,7 @@ def attention_grad(
         target, q, v, causal=scores.causal, dropped=drop is not None
     )
     # Numbers of dropped weights count from the first head on.
-    if gq.size and gk.size and parts and (drop is None or len(parts) == 1):
+    if parts and (drop is None or len(parts) == 1):
         memory = Scratch(gq.device)
         return [
             launch for part in parts for launch in _by_slopes(work, grads, inputs, part, memory)

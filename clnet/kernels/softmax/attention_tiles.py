@@ -113,7 +113,7 @@ def parts_with_slopes(
         causal: whether a row sees only the keys up to its own.
         dropped: whether weights are dropped.
     """
-    by = tiling(target, GRAD_KV, q, v, dropped=dropped)
+    by = tiling(target, GRAD_KV, q, v, dropped=dropped) if q.size and v.size else None
     parts = [] if by is None else _parts(target, q, v, by)
     return parts if parts and saved_by_slopes(target, q, v, len(parts), causal=causal) > 0 else []
 
