@@ -5,6 +5,7 @@ from __future__ import annotations
 # Bodies are called with symbols and say so here, once.
 # pyright: reportMissingParameterType=false, reportUnknownParameterType=false
 import builtins
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +37,14 @@ from .machinery.pointwise import Result, evaluate
 from .reduce import one_hot
 from .shape import contiguous, reshape, stack, to_dtype, unsqueeze
 from .softmax import log_softmax
+from .stacking import broadcast_tensors
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 _REDUCTIONS = ("none", "sum", "mean")
+# PyTorch broadcasts these, and warns.
+_DISTANCES = {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"}
 
 
 class CrossEntropy(Function):
@@ -284,11 +288,16 @@ def _elementwise(
     weight: Tensor | None = None,
     gradient: Callable[..., Any] | None = None,
 ) -> Tensor:
-    """The loss of every element, weighted, then its reduction."""
+    """The loss of every element, weighted, then its reduction; of ``_DISTANCES`` also broadcast."""
     check_reduction(name, reduction)
-    x, target = operands[:2]
+    x, target, *others = operands
     if x.shape != target.shape:
-        raise ShapeError(name, "x and target have one shape", x=x.shape, target=target.shape)
+        shapes = {"x": x.shape, "target": target.shape}
+        if name not in _DISTANCES:
+            raise ShapeError(name, "x and target have one shape", **shapes)
+        operands = [*broadcast_tensors(x, target), *others]
+        text = f"{name}: x {x.shape} and target {target.shape} differ in shape and are broadcast"
+        warnings.warn(f"{text}, which is seldom meant", UserWarning, stacklevel=4)
     losses = evaluate(name, body, operands, options, result=Result.floating, gradient=gradient)
     if weight is not None:
         losses = losses * weight
@@ -310,16 +319,16 @@ def mse_loss(
 
     Args:
         x: any shape.
-        target: of ``x``'s shape.
+        target: of ``x``'s shape; another is broadcast with a warning.
         reduction: ``"mean"``, ``"sum"`` or ``"none"``.
         weight: of ``x``'s shape, a factor of each loss; the mean is by the sum of them.
 
     Returns:
-        One element, or ``x``'s shape.
+        One element, or the operands' shape.
 
     Raises:
         ArgumentError: if ``reduction`` is none of these.
-        ShapeError: if the shapes differ.
+        ShapeError: if the shapes do not broadcast.
     """
     if weight is not None:
         each = _elementwise("mse_loss", _mse_loss, [x, target], "none")
@@ -366,16 +375,16 @@ def smooth_l1_loss(
 
     Args:
         x: any shape.
-        target: of ``x``'s shape.
+        target: of ``x``'s shape; another is broadcast with a warning.
         reduction: as :func:`mse_loss`'s.
         beta: where the parabola ends; 0 gives :func:`l1_loss`.
 
     Returns:
-        One element, or ``x``'s shape.
+        One element, or the operands' shape.
 
     Raises:
         ArgumentError: if ``beta`` is negative.
-        ShapeError: if the shapes differ.
+        ShapeError: if the shapes do not broadcast.
     """
     if beta < 0:
         raise ArgumentError("smooth_l1_loss", "beta is 0 or more", beta=beta)
@@ -415,17 +424,17 @@ def huber_loss(
 
     Args:
         x: any shape.
-        target: of ``x``'s shape.
+        target: of ``x``'s shape; another is broadcast with a warning.
         reduction: as :func:`mse_loss`'s.
         delta: where the parabola ends.
         weight: of ``x``'s shape, a factor of each loss; the mean is by their number.
 
     Returns:
-        One element, or ``x``'s shape.
+        One element, or the operands' shape.
 
     Raises:
         ArgumentError: if ``delta`` is not above 0.
-        ShapeError: if the shapes differ.
+        ShapeError: if the shapes do not broadcast.
     """
     if not delta > 0:
         raise ArgumentError("huber_loss", "delta is above 0", delta=delta)

@@ -190,5 +190,22 @@ def test_errors_name_what_is_wrong(device):
         ops.mse_loss(x, x, reduction="avg")
     with pytest.raises(ArgumentError, match="label_smoothing lies in"):
         ops.cross_entropy(x, tensor([1, 2]), label_smoothing=2)
-    with pytest.raises(ShapeError, match="mse_loss: x and target have one shape"):
-        ops.mse_loss(x, tensor([1.0]))
+    with pytest.raises(ShapeError, match="binary_cross_entropy: x and target have one shape"):
+        ops.binary_cross_entropy(x, tensor([1.0]))
+    with pytest.raises(ShapeError, match="broadcast"):
+        ops.mse_loss(x, tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+def test_distances_broadcast_and_warn(name, device):
+    x = tensor(np.arange(4.0, dtype=np.float32).reshape(4, 1), requires_grad=True)
+    target = tensor(np.float32([0, 1, 3]), requires_grad=True)
+    with pytest.warns(UserWarning, match=r"x \(4, 1\) and target \(3,\) differ in shape") as seen:
+        loss = getattr(ops, name)(x, target)
+    assert seen[0].filename == __file__
+    loss.backward()
+    grads = x.grad.numpy(), target.grad.numpy()
+    x.grad = target.grad = None
+    getattr(ops, name)(x.expand(4, 3), target.expand(4, 3)).backward()
+    np.testing.assert_allclose(grads[0], x.grad.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(grads[1], target.grad.numpy(), rtol=1e-6)
