@@ -38,14 +38,15 @@ class GradScaler:
     Example:
         >>> import clnet
         >>> model = clnet.nn.Linear(2, 1)
-        >>> optimizer, scaler = clnet.optim.SGD(model.parameters(), lr=0.1), clnet.amp.GradScaler()
+        >>> optimizer = clnet.optim.SGD(model.parameters(), lr=0.1)
+        >>> scaler = clnet.amp.GradScaler(init_scale=1024.0)
         >>> with clnet.autocast("cuda"):
         ...     loss = model(clnet.ones(3, 2)).sum()
         >>> scaler.scale(loss).backward()
         >>> scaler.step(optimizer)
         >>> scaler.update()
         >>> scaler.get_scale()
-        65536.0
+        1024.0
     """
 
     def __init__(
