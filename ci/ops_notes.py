@@ -66,7 +66,6 @@ CORNERS = {
     "std_mean-ninf": "as std_mean of infinity",
     "var_mean-inf": "as std_mean of infinity",
     "var_mean-ninf": "as std_mean of infinity",
-    "kthvalue1-0d": "k lies in an axis",
     "kthvalue1-ties": "of equal elements the first; PyTorch leaves open which",
     "median-int64-empty": "an error: there is no element; PyTorch gives the least number",
     "median-int32-empty": "as median of no int64",
