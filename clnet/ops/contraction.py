@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 _TERM = r"[A-Za-z]*(?:\.\.\.)?[A-Za-z]*"
+_ALPHABET = string.ascii_uppercase + string.ascii_lowercase
 
 
 @op()
@@ -248,7 +250,7 @@ class _Labelled(NamedTuple):
 
 
 @op()
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     """Sums of products over labelled axes, in Einstein's notation.
 
     Operands are joined from the left, two at a time, each pair as one batched matrix product.
@@ -256,7 +258,9 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     Args:
         equation: a term of letters for each operand, separated by commas, then, optionally,
             ``->`` and the result's letters. ``...`` stands for further axes, which broadcast.
-            Without ``->`` the result has, in alphabetical order, the letters that occur once.
+            Without ``->`` the result has, in alphabetical order, the letters that occur once. Or
+            the first tensor: then a list of numbers below 52 and ``...`` follows each tensor in the
+            place of its term, and last, optionally, the result's.
         *operands: tensors, or one sequence of them.
 
     Returns:
@@ -271,7 +275,9 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         >>> clnet.einsum("bij,bjk->bik", clnet.ones(2, 3, 4), clnet.ones(2, 4, 5)).shape
         (2, 3, 5)
     """
-    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+    if not isinstance(equation, str):
+        equation, operands = _lettered((equation, *operands))
+    elif len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     require_tensors("einsum", **{f"operands[{k}]": x for k, x in enumerate(operands)})
     terms, result = _parsed(equation, operands)
@@ -285,6 +291,24 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         later = set(result).union(*(g.labels for g in given[i + 1 :]))
         joined = _joined(joined, following, later)
     return permute(joined.x, tuple(joined.labels.index(label) for label in result))
+
+
+def _lettered(given: Sequence[Any]) -> tuple[str, tuple[Tensor, ...]]:
+    """The equation and the tensors of ``x, [0, 1], y, [1, 2], [0, 2]``."""
+    *pairs, last = given if len(given) % 2 else (*given, None)
+    terms = [_letters(numbers) for numbers in pairs[1::2]]
+    result = "" if last is None else f"->{_letters(last)}"
+    return ",".join(terms) + result, tuple(pairs[::2])
+
+
+def _letters(numbers: Any) -> str:
+    law = "a tensor without an equation is followed by a list of numbers below 52 and ..."
+    if not isinstance(numbers, list | tuple):
+        raise ArgumentError("einsum", law, labels=numbers)
+    for n in numbers:
+        if n is not Ellipsis and not (isinstance(n, int) and 0 <= n < len(_ALPHABET)):
+            raise ArgumentError("einsum", law, label=n)
+    return "".join("..." if n is Ellipsis else _ALPHABET[n] for n in numbers)
 
 
 def _parsed(

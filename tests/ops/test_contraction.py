@@ -135,6 +135,22 @@ def test_einsum_takes_a_sequence_and_spaces():
     assert ops.einsum("ii", x).item() == 5
 
 
+def test_einsum_by_numbers():
+    """As NumPy's and PyTorch's; letters of the implied result are in the numbers' order."""
+    rng = np.random.default_rng(3)
+    x, y = (rng.standard_normal(s).astype(np.float32) for s in ((2, 3, 4), (2, 4, 5)))
+    given = [clnet.tensor(a) for a in (x, y)]
+    for numbers in (([0, 1, 2], [0, 2, 3], [0, 1, 3]), ([..., 1, 2], [..., 2, 3])):
+        mine = [a for pair in zip(given, numbers, strict=False) for a in pair] + list(numbers[2:])
+        theirs = [a for pair in zip((x, y), numbers, strict=False) for a in pair]
+        expected = np.einsum(*theirs, *numbers[2:])
+        np.testing.assert_allclose(clnet.einsum(*mine).numpy(), expected, rtol=1e-5, atol=1e-6)
+    assert clnet.einsum(given[0], [51, 0, 30]).shape == (3, 4, 2)
+    for wrong in ([60], [True, 0.5], 3):
+        with pytest.raises(ArgumentError, match="followed by a list of numbers below 52"):
+            clnet.einsum(given[0], wrong)
+
+
 def test_einsum_of_nothing():
     assert ops.einsum("ij,jk->ik", clnet.ones(3, 0), clnet.ones(0, 5)).tolist() == [[0.0] * 5] * 3
     assert ops.einsum("ij,jk->ki", clnet.ones(0, 3), clnet.ones(3, 4)).shape == (4, 0)
