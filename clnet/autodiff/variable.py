@@ -20,6 +20,7 @@ class _VariableClass(type):
     def __call__(
         cls, data: Tensor, requires_grad: bool = False, volatile: bool | None = None
     ) -> Tensor:
+        require_tensors("Variable", data=data)
         if not isinstance(volatile, bool | None):
             raise ArgumentError("Variable", "volatile is a bool or None", volatile=volatile)
         if volatile and requires_grad:
@@ -40,7 +41,7 @@ class Variable(metaclass=_VariableClass):
         volatile: taken, as PyTorch takes it, without ``requires_grad``.
 
     Raises:
-        ArgumentError: if both are asked for.
+        ArgumentError: if both are asked for, or ``data`` is no tensor.
     """
 
 

@@ -288,14 +288,19 @@ def histogramdd(
         ``(bins of the first axis, ...)``, and the ends for each axis.
 
     Raises:
-        ArgumentError: if there are not bins and ranges for each axis.
+        ArgumentError: if there are not bins and ranges for each axis, or no axis of points.
     """
+    if input.ndim < 2:
+        law = "points have an axis of coordinates, and one before it"
+        raise ArgumentError("histogramdd", law, shape=input.shape)
     axes = input.shape[-1]
     points = input.reshape(-1, axes)
     every = [bins] * axes if isinstance(bins, int) else list(bins)
     if len(every) != axes or (range is not None and len(range) != 2 * axes):
         law = "there are bins for each axis, and two ends of a range"
         raise ArgumentError("histogramdd", law, bins=shown(bins), range=range, axes=axes)
+    if any(isinstance(n, int) and n < 1 for n in every):
+        raise ArgumentError("histogramdd", "an axis has one interval or more", bins=shown(bins))
     edges: list[Tensor] = []
     place: Any = None
     inside: Any = None

@@ -106,7 +106,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     Raises:
         ShapeError: if the shapes do not fit.
     """
-    n, _, *sizes = size
+    n, sizes = size[0] if len(size) else 0, list(size[2:])
     count = len(sizes)
     if count not in (2, 3) or theta.shape != (n, count, count + 1):
         raise ShapeError(

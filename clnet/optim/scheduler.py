@@ -156,7 +156,7 @@ class StepLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Optimizer, step_size: float, gamma: float = 0.1) -> None:
-        if step_size < 1:
+        if not step_size >= 1:
             raise ArgumentError("StepLR", "step_size is 1 or more", step_size=step_size)
         self.step_size = step_size
         self.gamma = gamma

@@ -4,6 +4,48 @@ from __future__ import annotations
 
 ACCEPTED_CALLS = (
     (
+        "map_ writes to what is on no tape, though it requires gradients",
+        r"\bmap2?_\(",
+        r"Can't call map2?_\(\) on Variable that requires grad",
+        "i.map_(x, lambda a=1, *b: a * 2)",
+    ),
+    (
+        "output_size of repeats that lie on the device is taken as it is: nothing waits",
+        r"repeat_interleave\(.*output_size",
+        r"allocated size does not match",
+        "x.repeat_interleave(index, 0, output_size=1)",
+    ),
+    (
+        "normal has a mean of 0 where none is given",
+        r"normal\(std=",
+        r"received an invalid combination",
+        "m.normal(std=p, device='cpu', requires_grad=True)",
+    ),
+    (
+        "arange takes a step without a beginning",
+        r"arange\(.*step=",
+        r"received an invalid combination",
+        "m.arange(5, dtype=m.float32, step=2)",
+    ),
+    (
+        "tolerances are numbers: one that requires gradients gets none",
+        r"(pinv|matrix_rank)\(.*[ar]tol=",
+        r"not differentiable with respect to argument",
+        "m.linalg.pinv(y, atol=x)",
+    ),
+    (
+        "tensors are made of nested tensors, too",
+        r"(tensor|asarray)\([\[(]",
+        r"only one element tensors can be converted",
+        "m.as_tensor((x, y), dtype=m.float64)",
+    ),
+    (
+        "places may be any sequence, a range, too",
+        r"range\(",
+        r"received an invalid combination",
+        "t.dsplit(range(3))",
+    ),
+    (
         "whether a sum or a product is 0 is told of tensors on the tape, too",
         r"(sum|prod).*bool",
         r"Autograd not support dtype",

@@ -4,6 +4,30 @@ from __future__ import annotations
 
 OTHER_RESULTS = (
     (
+        "ctc_loss has its own gradient; PyTorch's is right where the classes' numbers sum to 1",
+        r"(ctc_loss|CTCLoss).*log_softmax\(sequence, (m\.tensor\()?[01-]",
+        r"elements, at",
+        "F.ctc_loss(F.log_softmax(sequence, m.tensor(1)), labels, lengths, label_lengths)",
+    ),
+    (
+        "numbers in lists have the default dtype; NumPy's float64 are Python's, too",
+        r"\[.*np\.float64\(",
+        r"float32, not float64",
+        "m.tensor([1.5, np.float64(1.5)])",
+    ),
+    (
+        "truths written in place have no slope; PyTorch lets the gradient pass as if nothing was",
+        r"logical_\w+_\(",
+        r"elements, at",
+        "lay(t, 'strided').logical_not_()",
+    ),
+    (
+        "of transformed infinities the algorithm says which are infinite and which NaN",
+        r"fft.*inf",
+        r"nan\), not .*inf|inf\), not .*nan",
+        "m.fft.irfft2(t + -float('inf'))",
+    ),
+    (
         "gradients flow to targets and other operands, too",
         r"",
         r"gradients flow in clnet alone",
@@ -210,7 +234,7 @@ OTHER_RESULTS = (
     (
         "random numbers are others than PyTorch's",
         r"(?i)rand|\bnormal\(|normal_|bernoulli_?\(|uniform_?\(|multinomial\(|dropout|gumbel_|rrelu|"
-        r"Transformer|geometric_|exponential_|cauchy_|orthogonal|fractional|sample",
+        r"Transformer|geometric_|exponential_|cauchy_|sparse_|orthogonal|fractional|sample",
         r"",
         "m.rand(2)",
     ),
