@@ -147,7 +147,10 @@ def arange(
         law = "the step leads from start to end"
         raise ArgumentError("arange", law, start=first, end=last, step=step)
     whole = all(of_scalar(n).kind is not Kind.FLOATING for n in (first, last, step))
-    count = -((first - last) // step) if whole else ceil((last - first) / step)
+    parts = 0 if whole else (last - first) / step
+    if not isfinite(parts):
+        raise ArgumentError("arange", "steps are not so small", start=start, end=end, step=step)
+    count = -((first - last) // step) if whole else ceil(parts)
     kind = dtype or (int64 if whole else float32)
     if not whole and not kind.is_floating_point:  # each is cut to a whole number, as in PyTorch
         return arange(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import DeviceError
+from ..errors import ArgumentError, DeviceError
 from .module import Module
 
 __path__: list[str] = []  # ``import clnet.nn.parallel.distributed`` is found
@@ -31,6 +31,8 @@ class DataParallel(Module):
     ) -> None:
         del output_device, dim
         super().__init__()
+        if not isinstance(device_ids, list | tuple | None):
+            raise ArgumentError("DataParallel", "device_ids is a list", device_ids=device_ids)
         if device_ids is not None and len(device_ids) > 1:
             raise DeviceError(
                 "DataParallel",

@@ -17,7 +17,7 @@ from ..values.shapes import broadcast_shapes
 from .arithmetic import eq, logical_and, lt, minimum, sqrt, where
 from .check import of_value, require_classes, require_elements
 from .create import full_like, positions
-from .index import gather_within
+from .index import gather_within, require_index
 from .loss import check_reduction, reduced
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
@@ -541,24 +541,24 @@ def multilabel_margin_loss(x: Tensor, target: Tensor, *, reduction: str = "mean"
     Raises:
         ArgumentError: if ``reduction`` is none of these.
         ShapeError: if the shapes differ, or there are more axes.
+        DtypeError: if the labels are not whole numbers.
     """
     name = "multilabel_margin_loss"
     check_reduction(name, reduction)
     if x.ndim not in (1, 2) or target.shape != x.shape:
         raise ShapeError(name, "x has one or two axes, and the target its shape", x=x.shape,
                          target=target.shape)  # fmt: skip
+    require_index(name, target)
     classes = x.shape[-1]
     law = f"labels lie in [0, {classes}), or are -1"
     require_elements(
         target, of_value(name, "target", law, DataBoundsError), Bad.OUTSIDE, -1, classes - 1
     )
     place = positions(type(x), classes, x.device)
-    last = where(lt(target, 0), place, classes).amin(-1, keepdim=True)
-    counts = lt(place, last)
+    counts = lt(place, where(lt(target, 0), place, classes).amin(-1, keepdim=True))
     labels = where(counts, target, 0)
-    named = logical_and(
-        eq(unsqueeze(target, -1), place), unsqueeze(counts, -1)
-    ).any(-2, keepdim=True)  # fmt: skip
+    named = logical_and(eq(unsqueeze(target, -1), place), unsqueeze(counts, -1))
+    named = named.any(-2, keepdim=True)
     pairs = logical_and(unsqueeze(counts, -1), eq(named, 0))
     scores = [unsqueeze(gather_within(x, -1, labels), -1), unsqueeze(x, -2), pairs]
     losses = evaluate(name, _label_margin, scores, result=Result.floating)

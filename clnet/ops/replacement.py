@@ -206,12 +206,15 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
         The shape of ``x``.
 
     Raises:
-        ShapeError: if the numbers of elements differ.
+        ShapeError: if the numbers of elements differ, or ``x`` has none.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
     require_index("put", index)
     if index.numel() != source.numel():
         law = "there is a position for each element"
         raise ShapeError("put", law, index=index.shape, source=source.shape)
+    if index.numel() and not x.numel():
+        law = "what has no elements has no positions"
+        raise ShapeError("put", law, x=x.shape, index=index.shape)
     flat, places, given = (reshape(y, (y.numel(),)) for y in (x, index, source))
     return reshape(index_put(flat, (places,), given, accumulate), x.shape)

@@ -391,6 +391,9 @@ def repeat_interleave(
         x, dim = reshape(x, (x.numel(),)), 0
     axis = normalize_dim("repeat_interleave", dim, x.ndim)
     size = x.shape[axis] if x.ndim else 1
+    if not isinstance(repeats, int) and repeats.ndim > 1:
+        law = "repeats are one number, or one for each slice"
+        raise ShapeError("repeat_interleave", law, repeats=repeats.shape)
     if not isinstance(repeats, int) and repeats.numel() == 1:
         number: Any = repeats.item()
         repeats = int(number)

@@ -4,6 +4,30 @@ from __future__ import annotations
 
 ACCEPTED_CALLS = (
     (
+        "of two bounds one may be a number",
+        r"(clip|clamp)_?\(",
+        r"received an invalid combination",
+        "x.clip(c, 0.5)",
+    ),
+    (
+        "a tensor without axes stands for a size",
+        r"[Aa]daptive.*m\.tensor\(\d\)",
+        r"len\(\) of a 0-d tensor",
+        "run(nn.AdaptiveMaxPool2d(m.tensor(1)), lay(image, 'offset'))",
+    ),
+    (
+        "out of whole numbers may be of floating numbers",
+        r"(searchsorted|bucketize)\(.*out=",
+        r"output tensor's dtype is wrong",
+        "m.searchsorted(m.sort(v)[0], x, right=True, out=v)",
+    ),
+    (
+        "an operand of a chain of products may be written at its end",
+        r"chain_matmul\(.*out=",
+        r"shapes cannot be multiplied",
+        "m.chain_matmul(x, square, y.T, out=x)",
+    ),
+    (
         "map_ writes to what is on no tape, though it requires gradients",
         r"\bmap2?_\(",
         r"Can't call map2?_\(\) on Variable that requires grad",
