@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import sys
 
 import hypothesis
 import numpy as np
@@ -30,6 +32,16 @@ np.seterr(invalid="ignore")
 
 pytest_configure = reporting.pytest_configure
 pytest_terminal_summary = reporting.pytest_terminal_summary
+
+
+@pytest.hookimpl(tryfirst=True)  # before the fixtures, which may draw weights
+def pytest_runtest_setup() -> None:
+    """Each test draws the same numbers, whichever tests ran before it, and where."""
+    clnet.manual_seed(0)
+    np.random.seed(0)  # what libraries under test draw from
+    random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
