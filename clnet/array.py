@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from .device import Device, Scratch, Storage
+from .device import Device, Scratch, Storage, transfer
 from .errors import DtypeError
 from .values.dtypes import DType, from_numpy
 from .values.shapes import Shape, Strides, contiguous_strides, is_contiguous
@@ -160,6 +160,25 @@ class Array:
             self.device.queue.upload(self.storage, host, self.offset * self.dtype.itemsize)
         with self.device.lock:
             self.storage.version += 1
+
+    def moved(self, device: Device) -> Array:
+        """A copy of a dense array on another device; waits for this one's alone.
+
+        Raises:
+            DtypeError: if that device has no such type.
+            OutOfDeviceMemory: if it has no room left.
+        """
+        made = Array.abstract(self.shape, self.dtype, device)
+        made.storage.materialize()
+        if self.size:
+            transfer(
+                made.storage,
+                self.storage,
+                self.nbytes,
+                source_bytes=self.offset * self.dtype.itemsize,
+                pinned=not self.device.traits.unified_memory,
+            )
+        return made
 
     @contextmanager
     def map(self) -> Iterator[np.ndarray]:

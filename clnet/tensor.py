@@ -12,7 +12,7 @@ import numpy as np
 from . import ops
 from .array import Array
 from .autodiff.overwrite import overwrite, refresh
-from .autodiff.tape import Node, add_to_leaf, root_gradient, run_backward
+from .autodiff.tape import Node, add_to_leaves, root_gradient, run_backward
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device, users_line
 from .device import device as open_device
@@ -418,7 +418,7 @@ class Tensor:
             GradientError: if it is on the tape and gradients are recorded.
         """
         if source.device is not self.device:
-            source = source.detach().to(self.device)
+            source = source.to(self.device)
         return ops.shape.overwrite(self, source)
 
     def fill_(self, value: Number) -> Tensor:
@@ -468,14 +468,8 @@ class Tensor:
             create_graph=create_graph,
             shown=seen,
         )
-        # Threads that share leaves add to their gradients one after another: none is lost.
-        with self.device.lock, mode.using(grad=create_graph, phase="backward"):
-            for leaf, grad in found.values():
-                if wanted is not None and id(leaf) not in wanted:
-                    continue
-                add_to_leaf(leaf, grad, seen, create_graph=create_graph)
-                if leaf.hooks is not None:
-                    leaf.hooks.accumulated(leaf)
+        with mode.using(grad=create_graph, phase="backward"):
+            add_to_leaves(found, wanted, seen, create_graph=create_graph)
 
     # Operators.
 

@@ -264,6 +264,33 @@ def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> 
     leaf.grad = owned if create_graph else owned.detach()
 
 
+def add_to_leaves(
+    found: dict[int, tuple[Any, Any]],
+    wanted: set[int] | None,
+    seen: set[int],
+    *,
+    create_graph: bool,
+) -> None:
+    """Add what a walk found to the gradients of leaves, all those of a device as a whole.
+
+    Threads that share leaves add to their gradients one after another: none is lost.
+
+    Args:
+        found: what :func:`run_backward` gave.
+        wanted: the ``id`` of the leaves that are meant; None: all.
+        seen: as :func:`add_to_leaf` takes it.
+        create_graph: whether the sums are recorded.
+    """
+    chosen = [pair for key, pair in found.items() if wanted is None or key in wanted]
+    for device in dict.fromkeys([leaf.device for leaf, _ in chosen]):
+        with device.lock:
+            for leaf, grad in chosen:
+                if leaf.device is device:
+                    add_to_leaf(leaf, grad, seen, create_graph=create_graph)
+                    if leaf.hooks is not None:
+                        leaf.hooks.accumulated(leaf)
+
+
 def run_backward(
     roots: Sequence[Any],
     grads: Sequence[Any],

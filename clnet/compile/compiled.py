@@ -384,5 +384,6 @@ def _one_device(tensors: list[Tensor]) -> Device:
             "compile",
             "the function is called with tensors of one device",
             devices=sorted(d.name for d in devices),
+            remedy="Compile each device's part by itself, and move tensors between them outside",
         )
     return devices.pop()

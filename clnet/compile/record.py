@@ -68,7 +68,7 @@ def record(
         placeholders.append(Tensor(array).requires_grad_(value.requires_grad))
         return placeholders[-1]
 
-    tracer, start = Tracer(), next_sequence()
+    tracer, start = Tracer(device), next_sequence()
     try:
         outside = mode.current().autocast
         own = outside and outside.apart()  # no tensor of the trace is left for others to find

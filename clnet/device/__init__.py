@@ -33,6 +33,7 @@ from .queue import Queue
 from .recorder import Call, Command, Recorder
 from .target import Target
 from .traits import DeviceIdentity, DeviceKind, DeviceTraits
+from .transfer import transfer
 from .tunings import Tunings
 from .watch import CallObserver, Observer, Record, Watch
 
@@ -81,6 +82,7 @@ __all__ = [
     "size_class",
     "synchronize",
     "traits_for",
+    "transfer",
     "use_as_cuda",
     "users_line",
 ]

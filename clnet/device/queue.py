@@ -21,6 +21,7 @@ from .forked import INHERITANCE
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .misfit import misfit
 from .staging import MOST_BYTES, Staging
+from .transfer import Landing
 from .watch import Observer, Record, Watch
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Queue:
 
     Attributes:
         bound: all launches that are bound just now.
+        landing: where bytes of other devices come by.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Queue:
         self._watch = watch or Watch()
         self._queue = cl.CommandQueue(context, device)
         self._staging = Staging(self._host_memory)
+        self.landing = Landing(self._host_memory)
         self._backing: Backing | None = None
         self.bound: WeakSet[BoundLaunches] = WeakSet()
         self.faults = Faults(self.create, self._zero)
@@ -196,6 +199,18 @@ class Queue:
             self._tell("upload", (), (storage,), array.nbytes, event, start)
         if waits:
             event.wait()
+
+    def send(self, storage: Storage, array: np.ndarray, offset_bytes: int) -> Any:
+        """Copy host memory into a storage when the queue comes to it; gives the event."""
+        start = time.perf_counter()
+        place = storage.begin + offset_bytes
+        with self.lock:
+            event = cl.enqueue_copy(
+                self._queue, storage.buffer, array, dst_offset=place, is_blocking=False
+            )
+            self._tell("upload", (), (storage,), array.nbytes, event, start)
+            self._queue.flush()
+        return event
 
     def _host_memory(self, nbytes: int) -> np.ndarray:
         """Bytes of the host's that the driver allocated, mapped for as long as they are used.

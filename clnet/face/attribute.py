@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..array import Array
+from ..autodiff.move import move
 from ..autodiff.tape import Node
 from ..creation import empty
 from ..device import DeviceName, cuda_device, current_device, devices
@@ -428,26 +429,17 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
             ``non_blocking`` and ``memory_format`` are taken.
 
     Returns:
-        The tensor; a move between devices goes through the host and leaves the tape.
+        The tensor. A move between devices goes through the host, and the gradient goes back.
 
     Raises:
-        GradientError: if it is on the tape and would leave its device.
+        TraceError: if it would leave its device in a function that is compiled.
     """
     device, dtype = destination("to", args, kwargs)
     result = self if dtype is None else to_dtype(self, dtype)
     target = result.device if device is None else open_device(device)
     if target is result.device:
         return ops.clone(result) if kwargs.get("copy") and result is self else result
-    if result.node is not None and mode.current().grad:
-        raise GradientError(
-            "to",
-            "gradients do not flow between devices",
-            source=result.device.name,
-            target=target.name,
-            remedy="Move leaves, or detach() first",
-        )
-    moved = Tensor(Array.from_numpy(result.detach().numpy(), target))
-    return moved.requires_grad_(result.requires_grad and result.node is None)
+    return move(result, target)
 
 
 def cpu(x: Tensor, memory_format: MemoryFormat | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
-from ..device import HostScalar, Launch, Target
+from ..device import Device, HostScalar, Launch, Target
 from ..kernels.pointwise import MOST_ELEMENTS, most_segments
 from ..kernels.reduce import Measure, reduce_many
 from ..values import mode
@@ -58,15 +58,15 @@ def norm_of_all(tensors: Sequence[Tensor], p: float) -> Tensor:
     """
     given = [x.detach() for x in tensors if x.numel()] or tensors[:1]
     if p in _MEASURES and all(0 < x.numel() < 2**31 for x in given):
-        alike: dict[DType, list[Tensor]] = {}
+        alike: dict[tuple[DType, Device], list[Tensor]] = {}
         for x in map(widened, given):
-            alike.setdefault(x.dtype, []).append(contiguous(x))
+            alike.setdefault((x.dtype, x.device), []).append(contiguous(x))
         found = [apply(MeasureMany(_MEASURES[p]), *some) for some in alike.values()]
         norms = [x.sqrt() for x in found] if p == 2 else found
     else:
         norms = [norm(x, p) for x in given]
     dtype = result_type(*tensors)
-    norms = [to_dtype(x, dtype) for x in norms]
+    norms = [_near(to_dtype(x, dtype), tensors[0].device) for x in norms]
     return norms[0] if len(norms) == 1 else norm(stack(norms), p)
 
 
@@ -92,7 +92,7 @@ def update_many(
     traced = mode.current().tracer is not None
     for place, group in enumerate(groups):
         alone = traced or not _small(group)
-        key = place if alone else tuple(x.dtype for x in group)
+        key = place if alone else (group[0].device, *(x.dtype for x in group))
         together.setdefault(key, []).append(group)
     for alike in together.values():
         operands = len(alike[0])
@@ -109,6 +109,7 @@ def _update_together(
 ) -> None:
     """One launch."""
     first = groups[0]
+    shared = [_near(x, first[0].device) for x in shared]
     if len(groups) == 1:
         update(body, [*first, *(expand(x, first[0].shape) for x in shared)], scalars)
         return
@@ -117,6 +118,11 @@ def _update_together(
     many = UpdateMany(name, exprs, tuple(scalars), compute, len(groups), len(first))
     ones = [reshape(x, (1,)) for x in shared]
     apply(many, *(x for group in groups for x in group), *ones)
+
+
+def _near(x: Tensor, device: Device) -> Tensor:
+    """A number on a device, copied there if it is on another; off the tape."""
+    return x if x.device is device else type(x)(x.array.moved(device))
 
 
 def _small(group: Sequence[Tensor]) -> bool:

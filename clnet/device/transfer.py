@@ -1,0 +1,95 @@
+"""Bytes from one device to another: through the host, since contexts share nothing.
+
+Two cards in one context copy at 0.6 GB/s (NVIDIA 580), through pinned host memory at 55. Nobody
+holds a device's lock while bytes are on their way, and never two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..values.process import process_lock
+
+if TYPE_CHECKING:
+    from .launch import Storage
+
+# 8 MiB reach 49 of 55 GB/s on an H200; smaller pieces begin sooner, and two are held.
+PIECE_BYTES = 8 * 2**20
+
+
+class Landing:
+    """Two pieces of host memory that a device reads by itself: one is filled, one is sent.
+
+    Args:
+        allocate: gives so many bytes that the device can read.
+    """
+
+    def __init__(self, allocate: Callable[[int], np.ndarray]) -> None:
+        self._allocate = allocate
+        self._lock = process_lock()
+        self._pieces: list[np.ndarray] = []
+        self._sent: list[Any] = [None, None]
+
+    def bring(
+        self,
+        nbytes: int,
+        read: Callable[[np.ndarray, int], None],
+        send: Callable[[np.ndarray, int], Any],
+    ) -> None:
+        """Read and send ``nbytes``, a piece at a time: the next is read while one is sent.
+
+        Args:
+            nbytes: how many.
+            read: fills an array with the bytes from an offset on, and waits for them.
+            send: has an array sent to an offset; gives the event.
+        """
+        with self._lock:
+            size = min(nbytes, PIECE_BYTES)
+            if not self._pieces or self._pieces[0].nbytes < size:
+                self._settle()
+                self._pieces = [self._allocate(1 << (size - 1).bit_length()) for _ in range(2)]
+            for number, begin in enumerate(range(0, nbytes, PIECE_BYTES)):
+                half = number % 2
+                if self._sent[half] is not None:
+                    self._sent[half].wait()
+                piece = self._pieces[half][: min(PIECE_BYTES, nbytes - begin)]
+                read(piece, begin)
+                self._sent[half] = send(piece, begin)
+
+    def _settle(self) -> None:
+        """Wait until nothing reads the pieces any more."""
+        for event in self._sent:
+            if event is not None:
+                event.wait()
+        self._sent = [None, None]
+
+
+def transfer(
+    target: Storage, source: Storage, nbytes: int, *, source_bytes: int, pinned: bool
+) -> None:
+    """Copy to the beginning of another device's storage.
+
+    It waits until the source's device has computed the bytes, and not until the target's has done
+    what it was asked before.
+
+    Args:
+        target: of one device, in a buffer.
+        source: of another.
+        nbytes: how many.
+        source_bytes: where they begin.
+        pinned: whether they go through the target's pinned memory; else the source's bytes are
+            looked at where they are, which is the shorter way if that is the host's memory.
+    """
+    ours, theirs = source.device.queue, target.device.queue
+    if not pinned:
+        with ours.map(source, nbytes, source_bytes) as host:
+            theirs.upload(target, host)
+        return
+    theirs.landing.bring(
+        nbytes,
+        lambda piece, begin: ours.download(piece, source, source_bytes + begin),
+        lambda piece, begin: theirs.send(target, piece, begin),
+    )
