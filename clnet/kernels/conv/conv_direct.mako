@@ -18,9 +18,10 @@
 ## param    vectors: int             vectors of pixels (weight gradient: of channels) of a tile
 ## param    channels: int            input channels of a register tile (weight gradient)
 ## param    strip: int               pixels of the sums kept between computing and writing
-## param    tap_rows: tuple          rows of the filter that count
-## param    tap_columns: tuple       (column of the filter, phase, dx) of each tap column
-## param    kernel_width: int        columns of the filter as stored
+## param    taps: tuple              rows and columns of the filter that count
+## param    reach: 1|-1|2|0          pixels from a tap column's to the next one's; 2: one, of two
+##                                   phases; 0: by arguments
+## param    dense: bool              whether the taps that count are all that a filter has
 ## param    spread: bool             whether y_step is not 1
 ## param    activation: str|None     applied last
 ## param    columns: int             columns of the filter (weight gradient)
@@ -29,12 +30,14 @@
 ## def      conv_direct
 ## arg      y: out ctype[images][groups * outs][y_plane]
 ## arg      planes: in ctype[images][groups * ins][phases][plane]
-## arg      weight: in ctype                  strided by w_group, w_out, w_in; taps dense
+## arg      weight: in ctype                  strided by w_group, w_out, w_in and a tap's
 ## arg      offsets: in ctype[groups * outs]  the bias; any array when there is none
 ## arg      biased: int                       whether there is a bias
-## arg      first: int                        elements of the planes before the first tap row
+## arg      first: int                        elements of the planes before the first tap
 ## arg      down: int                         pixels from a tap row's to the next one's
+## arg      right: int                        pixels from a tap column's to the next one's
 ## arg      tall: int                         vertical plane phases that a row of pixels is apart
+## arg      thin: int                         horizontal ones that a column is apart
 ## arg      wide: int                         plane phases per vertical phase
 ## arg      groups: int                       groups of channels
 ## arg      outs: int                         output channels of a group
@@ -53,6 +56,9 @@
 ## arg      w_group: int                      elements between the groups of the filters
 ## arg      w_out: int                        elements between the output channels
 ## arg      w_in: int                         elements between the input channels
+## arg      w_first: int                      elements of a filter before the first tap
+## arg      w_down: int                       elements between the rows of taps
+## arg      w_right: int                      elements between the columns of taps
 ##
 ## def      conv_pack_channels
 ## arg      packed: out ctype[n * groups][blocks][pixels][vectors * simd]  zero beyond the channels
@@ -88,8 +94,11 @@
 <%namespace name="vectors_of" file="/lib/vector.mako"/>
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%def name="conv_direct(
-    ctype, simd, rows, vectors, strip, tap_rows, tap_columns, kernel_width, spread, activation)">
-<% v = f"{ctype}{simd}" %>
+    ctype, simd, rows, vectors, strip, taps, reach, dense, spread, activation)">
+<%
+    v, (tap_rows, tap_columns) = f"{ctype}{simd}", taps
+    columns = {0: "column_{0}", 1: "{0}", -1: "-{0}", 2: "{1} * plane + {2}"}[reach]
+%>
 ${vectors_of.types(ctype, simd)}
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void conv_direct(...)
@@ -106,33 +115,39 @@ __kernel void conv_direct(...)
     const int height = min(strip_height, y_height - row);
     const long channel = (long)image * groups + group;
     planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
-    weight += weight_offset + (long)group * w_group + (long)block_begin * w_out;
+    weight += weight_offset + (long)group * w_group + (long)block_begin * w_out + w_first;
     /* stride and dilation are arguments: a kernel with them in its text is one for each */
-% for k in range(len(tap_rows)):
+% for k in range(tap_rows):
     const int row_${k} = first + ${k} * down % tall * wide * plane + ${k} * down / tall * pitch;
 % endfor
+% if not reach:
+% for s in range(tap_columns):
+    const int column_${s} = ${s} * right % thin * plane + ${s} * right / thin;
+% endfor
+% endif
 
     for (int t = 0; t < height * pitch; t += ${simd * vectors}) {
 % for i in range(rows):
         ${v} ${", ".join(f"c{i}_{j} = 0" for j in range(vectors))};
 % endfor
-% if tap_rows and tap_columns:
+% if tap_rows * tap_columns:
         __global const ${ctype} *restrict x = planes + t;
         __global const ${ctype} *restrict f = weight;
         for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
-% for k, filter_row in enumerate(tap_rows):
+% for k in range(tap_rows):
             {
                 __global const ${ctype} *restrict xr = x + row_${k};
-% for filter_column, column_phase, dx in tap_columns:
+% for s in range(tap_columns):
                 {
-                    __global const ${ctype} *restrict xs = xr + ${column_phase} * plane + ${dx};
+                    __global const ${ctype} *restrict xs = xr
+                        + ${columns.format(s, s % 2, s // 2)};
 % for j in range(vectors):
                     const ${v} b${j} = ((__global const vector *)xs)[${j}];
 % endfor
 % for i in range(rows):
                     {
                         const ${v} a = f[${i} * w_out
-                            + ${filter_row * kernel_width + filter_column}];
+                            + ${k * tap_columns + s if dense else f"{k} * w_down + {s} * w_right"}];
 % for j in range(vectors):
                         c${i}_${j} = multiply_add(a, b${j}, c${i}_${j});
 % endfor
