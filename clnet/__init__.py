@@ -131,6 +131,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from .ops import *  # pyright: ignore[reportGeneralTypeIssues] - it sees names that are not exported
     from .profiling import profile as profile
     from .train.memory_plan import plan as plan
+    from .user_kernel import kernel as kernel
 
 globals().update({n: f for n, (f, face) in PUBLIC_OPS.items() if Face.FUNCTION in face})
 globals().update(_attribute.WORDS)
@@ -151,6 +152,7 @@ OutOfMemoryError = errors.OutOfDeviceMemory
 _LATER: dict[str, tuple[str, str | None]] = {
     "checkpoint": ("autodiff.recompute", "checkpoint"),
     "checkpoint_sequential": ("autodiff.recompute", "checkpoint_sequential"),
+    "kernel": ("user_kernel", "kernel"),
     "plan": ("train.memory_plan", "plan"),
     "profile": ("profiling", "profile"),
     "save": ("io", "save"),

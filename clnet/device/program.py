@@ -6,6 +6,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -155,7 +156,7 @@ class ProgramStatistics:
     Attributes:
         built: kernels compiled from source.
         loaded: kernels taken from the cache on disk.
-        with_header: kernels compiled with the driver's header, since they failed without it.
+        with_header: kernels compiled with the driver's header, since they need it.
         seconds: spent in both, before the first launch.
         first_launch_seconds: spent in enqueueing kernels for the first time; some drivers compile
             there.
@@ -413,14 +414,14 @@ class ProgramCache:
     def _build(self, source: KernelSource, text: str) -> Any:
         request = self._request(source, text)
         if WITHOUT_HEADER in request.options:
-            try:
+            # It may name a function that only the header declares; what the compiler says of the
+            # text with the header counts.
+            with suppress(cl.RuntimeError):
                 return self._compiled(*request)
-            except cl.RuntimeError:
-                # It may name a function that only the header declares; what the compiler says of
-                # the text with the header counts.
-                self.statistics.with_header += 1
         try:
-            return self._compiled(text, (*source.options, *QUIET))
+            program = self._compiled(text, (*source.options, *QUIET))
+            self.statistics.with_header += WITHOUT_HEADER in request.options
+            return program
         except cl.RuntimeError as error:
             raise BuildError(
                 source.origin,

@@ -65,6 +65,29 @@ def _rendered(template: str, name: str, params: Mapping[str, Any]) -> str:
         ) from error
 
 
+def render_source(source: str, params: Mapping[str, Any]) -> str:
+    """A user's template, as OpenCL C.
+
+    Args:
+        source: the template.
+        params: all it can read.
+
+    Raises:
+        TemplateError: if it fails on these.
+    """
+    from mako import exceptions, template  # noqa: PLC0415
+
+    try:
+        return str(template.Template(source, strict_undefined=True).render_unicode(**params))
+    except Exception as error:
+        raise TemplateError(
+            "kernel",
+            "it could not be rendered",
+            params=dict(params),
+            error=f"\n{exceptions.text_error_template().render()}",
+        ) from error
+
+
 def declared(template: str, name: str) -> Declaration:
     """What a template's header says of a kernel.
 
