@@ -58,7 +58,6 @@ ROOMS: dict[str, str] = {
     r".*(quantize|q_scale|q_zero|q_per|qscheme|int_repr|quantized).*": _QUANTISED,
     r"(torch|Tensor)\.(stft|istft)": "not written",
     r"distributions\..*": "rarely used: not written yet",
-    r"linalg\.eig\w*": "matrices that are not symmetric have complex eigenvalues",
     r"utils.data.Distributed\w+": "one device, one process",
 }
 """The same for patterns of names."""

@@ -10,6 +10,8 @@ from .ops.machinery.function import PUBLIC_OPS, Face
 if TYPE_CHECKING:  # what editors and type checkers see; at run time only the names below
     from .ops.definite import cholesky as cholesky
     from .ops.definite import cholesky_ex as cholesky_ex
+    from .ops.eigen import eig as eig
+    from .ops.eigen import eigvals as eigvals
     from .ops.factor import det as det
     from .ops.factor import inv as inv
     from .ops.factor import linalg_cross as cross  # noqa: F401 # pyright: ignore[reportUnusedImport]

@@ -13,6 +13,7 @@ from .ctc import *
 from .definite import *
 from .distance import *
 from .dropouts import *
+from .eigen import *
 from .embedding import *
 from .embedding_bags import *
 from .factor import *

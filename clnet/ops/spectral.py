@@ -94,7 +94,7 @@ class OrthogonalRows(Function):
         return orthogonal_rows(target, lengths, y, rotation[0] if rotation else None, *inputs)
 
 
-def _scaled(flat: Tensor) -> tuple[Tensor, Tensor]:
+def scaled_matrices(flat: Tensor) -> tuple[Tensor, Tensor]:
     """Matrices with a largest element of 1, and what they were divided by, ``(batch, 1, 1)``."""
     if flat.numel() == 0:
         return flat, flat.new_ones((flat.shape[0], 1, 1))
@@ -145,7 +145,7 @@ def _symmetric(name: str, x: Tensor, half: str, size: list[Any]) -> list[Tensor]
     flat = matrices(name, x)
     kept = tril(flat) if half.upper() == "L" else triu(flat)
     rest = turned(tril(flat, -1) if half.upper() == "L" else triu(flat, 1))
-    scaled, divided = _scaled(kept + rest)
+    scaled, divided = scaled_matrices(kept + rest)
     size.append(divided)
     return [contiguous(scaled)]
 
@@ -197,7 +197,7 @@ def _singular_rule(full: bool) -> Any:  # noqa: FBT001
 def _tall_singular(flat: Tensor, *, vectors: bool, full: bool) -> tuple[Any, ...]:
     """``(batch, m, n)``, ``m >= n``, off the tape: left vectors, values, right columns."""
     m, n = flat.shape[-2:]
-    scaled, size = _scaled(flat)
+    scaled, size = scaled_matrices(flat)
     # The triangle of a QR has the same singular values, and rows of a size that rotations like.
     a, tau = reflections("svd", scaled)
     triangle = contiguous(triu(narrow(a, -2, 0, n)))

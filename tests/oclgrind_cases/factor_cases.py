@@ -9,6 +9,7 @@ import numpy as np
 from clnet.device import Target
 from clnet.kernels.factor.householder import householder, reflect
 from clnet.kernels.factor.rotations import orthogonal_rows
+from clnet.kernels.factor.schur import general_eigen
 from clnet.kernels.factor.spectrum import symmetric_eigen
 from clnet.kernels.factor.symmetric import ldl, ldl_substitute
 from clnet.kernels.factor.triangle import cholesky, exchanged, lu, substitute
@@ -17,7 +18,9 @@ from .harness import REALS, case, given, near, normal, output, run
 
 MODULES = tuple(
     import_module(f"clnet.kernels.factor.{name}")
-    for name in ("householder", "triangle", "symmetric", "spectrum", "rotations")
+    for name in (
+        *("householder", "triangle", "symmetric", "spectrum", "schur", "eigenvectors", "rotations"),
+    )
 )
 
 
@@ -97,6 +100,24 @@ def eigenvalues(target: Target) -> None:
         near(given(product.astype(dtype)), x, terms=1000)
         run(symmetric_eigen(target, values, None, given(x)))
         near(values, wanted, terms=64)
+
+
+@case()
+def general_eigenvalues(target: Target) -> None:
+    for dtype in REALS:
+        x = normal(2, 6, 6, dtype=dtype)
+        values, vectors = output((2, 6, 2), dtype), output((2, 6, 6, 2), dtype)
+        run(general_eigen(target, values, vectors, given(x, before=3)))
+        found = values.numpy() @ [1, 1j]
+        assert (found.imag != 0).any()
+        assert (found.imag == 0).any()
+        v = vectors.numpy() @ [1, 1j]
+        difference = x @ v - v * found[:, None]
+        near(given(abs(difference).astype(dtype)), np.zeros(x.shape), terms=1000)
+        near(given(np.linalg.norm(v, axis=1).astype(dtype)), np.ones((2, 6)), terms=64)
+        alone = output(values.shape, dtype)
+        run(general_eigen(target, alone, None, given(x)))
+        near(alone, values.numpy())
 
 
 @case()

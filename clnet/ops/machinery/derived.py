@@ -19,6 +19,8 @@ class Derived(Function):
     has one in terms of the results, which may be differentiated again.
     """
 
+    takes_complex = True
+
     op_name: str
     count: int
     rule: Rule

@@ -1,0 +1,110 @@
+"""Eigenvalues of matrices that need not be symmetric, by what they must satisfy and by PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import linalg
+from clnet.errors import DtypeError, ShapeError
+
+pytestmark = pytest.mark.device
+
+RNG = np.random.default_rng(5)
+MATRICES = {
+    "drawn": RNG.normal(size=(2, 6, 6)),
+    "one": RNG.normal(size=(1, 1)),
+    "turn": np.array([[0.0, 1], [-1, 0]]),
+    "zero": np.zeros((4, 4)),
+    "cycle": np.roll(np.eye(6), 1, 0),
+    "triangle": np.triu(RNG.normal(size=(5, 5))),
+    "rank one": np.ones((4, 4)),
+    "defective": np.array([[1.0, 1], [0, 1]]),
+    "small": RNG.normal(size=(5, 5)) * 1e-30,
+    "large": RNG.normal(size=(30, 30)),
+    "none": np.zeros((0, 3, 3)),
+}
+OTHERWISE_TESTED = {
+    "linalg.eig": "test_values_and_vectors",
+    "linalg.eigvals": "test_values_and_vectors",
+}
+
+
+def paired(found, wanted):
+    """The largest distance of a value to the nearest of others, both ways."""
+    apart = abs(found[..., :, None] - wanted[..., None, :])
+    return max(apart.min(-1).max(initial=0), apart.min(-2).max(initial=0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_and_vectors(dtype):
+    for name, matrix in MATRICES.items():
+        a = matrix.astype(dtype)
+        values, vectors = (y.numpy() for y in linalg.eig(clnet.tensor(a)))
+        size = max(abs(a).max(initial=0), 1e-37)
+        near = 200 * np.finfo(dtype).eps * a.shape[-1] * size
+        assert values.dtype == vectors.dtype == np.result_type(dtype, np.complex64), name
+        assert abs(a @ vectors - vectors * values[..., None, :]).max(initial=0) <= near, name
+        assert np.allclose(np.linalg.norm(vectors, axis=-2), 1), name
+        root = np.sqrt(np.finfo(dtype).eps) if name in ("defective", "rank one") else 0
+        assert paired(values, np.linalg.eigvals(a)) <= max(near, root * size), name
+        np.testing.assert_array_equal(linalg.eigvals(clnet.tensor(a)).numpy(), values)
+
+
+def test_pairs_are_exactly_conjugate():
+    values, vectors = (y.numpy()[0] for y in linalg.eig(clnet.tensor(MATRICES["drawn"])))
+    first = np.flatnonzero(values.imag > 0)
+    assert first.size
+    np.testing.assert_array_equal(values[first + 1], values[first].conj())
+    np.testing.assert_array_equal(vectors[:, first + 1], vectors[:, first].conj())
+    largest = abs(vectors).argmax(0)
+    assert np.allclose(vectors[largest, range(6)].imag, 0)
+
+
+def test_nan_gives_nan():
+    x = MATRICES["drawn"].copy()
+    x[0, 1, 1] = np.nan
+    found = linalg.eigvals(clnet.tensor(x)).numpy()
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+
+
+def _of(library, x):
+    values, vectors = library.linalg.eig(x)
+    alone = library.linalg.eigvals(x)
+    return (
+        (values.real**2 * values.imag.exp()).sum() + (vectors.abs() ** 3).sum() + alone.abs().sum()
+    )
+
+
+def test_gradients():
+    """By differences; what eigenvectors' angles give is not asked."""
+    a = MATRICES["drawn"][:1]
+    x = clnet.tensor(a, requires_grad=True)
+    _of(clnet, x).backward()
+    step, wanted = 1e-6, np.empty_like(a)
+    for place in np.ndindex(a.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = a.copy()
+            moved[place] += sign * step
+            ends.append(_of(clnet, clnet.tensor(moved)).item())
+        wanted[place] = (ends[0] - ends[1]) / (2 * step)
+    np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_gradients_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    x = clnet.tensor(MATRICES["drawn"], requires_grad=True)
+    y = torch.tensor(MATRICES["drawn"], requires_grad=True)
+    _of(clnet, x).backward()
+    _of(torch, y).backward()
+    np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-9, atol=1e-10)
+
+
+def test_errors():
+    with pytest.raises(ShapeError, match="matrices are square"):
+        linalg.eig(clnet.ones(2, 3))
+    with pytest.raises(DtypeError, match="matrices are float32 or float64"):
+        linalg.eigvals(clnet.ones(2, 2, dtype=clnet.float16))
