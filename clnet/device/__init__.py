@@ -18,6 +18,7 @@ from .device import (
 from .discovery import Found
 from .fault import Check, users_line
 from .launch import HostScalar, KernelSource, Launch, Scratch, Storage
+from .matrix_units import MatrixUnit, matrix_units
 from .memory_figures import (
     empty_cache,
     max_memory_allocated,
@@ -54,6 +55,7 @@ __all__ = [
     "HostScalar",
     "KernelSource",
     "Launch",
+    "MatrixUnit",
     "Observer",
     "PoolStatistics",
     "Prepared",
@@ -71,6 +73,7 @@ __all__ = [
     "device",
     "devices",
     "empty_cache",
+    "matrix_units",
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",

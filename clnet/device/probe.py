@@ -2,8 +2,10 @@
 
 Some compilers turn OpenCL C into PTX text and take its instructions inline; their devices copy to
 local memory asynchronously, and arrays declared in a kernel may take more local memory than the
-device reports. Whether that works is tried in a process of its own, since a kernel that fails takes
-its context along; the verdict is kept beside the compiled kernels, for each driver.
+device reports. Others have functions for units that multiply small matrices
+(:mod:`.matrix_units`). Whether that works is tried in a process of its own, since a kernel that
+fails takes its context along, and some compilers end when they meet a function that is not for
+their device; the verdict is kept beside the compiled kernels, for each driver.
 """
 
 from __future__ import annotations
@@ -22,16 +24,17 @@ import pyopencl as cl
 
 from ..values.cache import Shelf
 from .discovery import discover, select
+from .matrix_units import UNITS, MatrixUnit, trial
 
 # Asynchronous copies came with the first target of this number.
 _FIRST_TARGET = 80
 _SIZES = (232_000, 160_000, 98_304)
 _TIMEOUT_S = 60
-_KEY = "probe 2"  # the number changes with what is tried
+_KEY = "probe 3"  # the number changes with what is tried
 _ITEMS = 64
 _PROCESS = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from clnet.device.probe import answer; answer(sys.argv[2])"
+    "from clnet.device.probe import {}; {}(*sys.argv[2:])"
 )
 
 _COPY = """
@@ -62,6 +65,11 @@ __kernel void probe_local(__global float *y, __global const float *x)
 """
 
 
+_DTYPES = {
+    "half": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float": np.dtype(np.float32),
+}
 # By the name of its operands: a product of 16 rows, 8 columns and 32 bytes of k, and what holds it.
 _PRODUCTS = {
     "f16": ("m16n8k16.row.col.f32.f16.f16.f32", np.dtype(np.float16)),
@@ -109,12 +117,12 @@ def probe(context: Any, selector: str, shelf: Shelf) -> Verdict:
         shelf: where the verdict is kept; it belongs to this device and driver.
 
     Returns:
-        The verdict: nothing for devices whose programs are not PTX text.
+        The verdict: for devices whose programs are not PTX text, only the matrix units.
     """
     kept = shelf.read(_KEY)
     if kept is not None:
         return Verdict(*json.loads(kept))
-    verdict = _in_a_process(selector) if takes_ptx(context) else Verdict()
+    verdict = _in_a_process(selector) if takes_ptx(context) else _unit_in_processes(selector)
     if verdict is None:
         warnings.warn(
             f"device {selector!r}: what it can do beyond what it reports could not be tried; "
@@ -164,12 +172,28 @@ def _multiplies(handle: Any, name: str) -> bool:
     return found is not None and np.array_equal(found.reshape(16, 8), a @ b.T)
 
 
+def unit_multiplies(handle: Any, unit: MatrixUnit, ctype: str) -> bool:
+    """Whether a unit's builtin is compiled, and a product of whole numbers comes out exactly.
+
+    Args:
+        handle: a ``pyopencl.Device``; a failure may take the process along.
+        unit: of the way ``"builtin"``.
+        ctype: of the elements.
+    """
+    dtype = _DTYPES[ctype]
+    drawn = np.random.default_rng(1).integers(-8, 9, (unit.rows + unit.columns, unit.steps))
+    a, b = drawn[: unit.rows], drawn[unit.rows :]
+    x = drawn.astype(dtype).reshape(-1).view(np.float32)
+    found = _run(handle, trial(unit, ctype), "probe_unit", x, unit.rows * unit.columns)
+    return found is not None and np.array_equal(found.reshape(unit.rows, unit.columns), a @ b.T)
+
+
 def _run(handle: Any, source: str, name: str, x: np.ndarray, count: int) -> np.ndarray | None:
     """What a kernel writes, in a context of its own; None if it cannot be built or run."""
     try:
         context = cl.Context([handle])
         queue = cl.CommandQueue(context)
-        program = cl.Program(context, source).build(cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
+        program = cl.Program(context, source).build(["-cl-std=CL1.2"], cache_dir=False)  # pyright: ignore[reportArgumentType] - no cache
         kernel = cl.Kernel(program, name)
         flags = cl.mem_flags
         given = cl.Buffer(context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=x)
@@ -200,11 +224,46 @@ def answer(selector: str) -> None:
     print(json.dumps(try_device(select(selector, discover()).handle)))
 
 
+def answer_units(selector: str, *names: str) -> None:
+    """Print each unit's name before it is tried, and then ``"yes"`` behind the first that works."""
+    handle = select(selector, discover()).handle
+    print("tried", flush=True)
+    for name in names:
+        print(name, flush=True)
+        if all(unit_multiplies(handle, unit, ctype) for ctype, unit in UNITS[name].items()):
+            print("yes")
+            return
+
+
 def _in_a_process(selector: str) -> Verdict | None:
-    root = str(Path(__file__).parents[2])
-    command = [sys.executable, "-W", "ignore", "-c", _PROCESS, root, selector]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-        return Verdict(*json.loads(done.stdout.splitlines()[-1]))
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError):
+        return Verdict(*json.loads(_process(answer.__name__, selector)[-1]))
+    except (OSError, ValueError, IndexError):
         return None
+
+
+def _unit_in_processes(selector: str) -> Verdict | None:
+    """The first unit that multiplies; behind one that ends its process, the others are tried."""
+    names = [name for name in UNITS if name != "ptx"]
+    while names:
+        try:
+            lines = _process(answer_units.__name__, selector, *names)
+        except OSError:
+            return None
+        if not lines or lines[0] != "tried":
+            return None
+        if lines[-1] == "yes":
+            return Verdict(matrix_units=lines[-2])
+        names = names[max(len(lines) - 1, 1) :]
+    return Verdict()
+
+
+def _process(function: str, *given: str) -> list[str]:
+    """The lines that a function of this module prints in a process of its own, while it lives."""
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-W", "ignore", "-c", _PROCESS.format(function, function), root]
+    try:
+        done = subprocess.run([*command, *given], capture_output=True, timeout=_TIMEOUT_S)
+        return done.stdout.decode().splitlines()
+    except subprocess.TimeoutExpired as late:
+        return (late.stdout or b"").decode().splitlines()

@@ -44,8 +44,9 @@ class DeviceTraits:
             found out by trying, see :mod:`.probe`.
         large_local_memory_bytes: local memory that arrays declared in a kernel may take where it is
             more than the device reports, else 0; found out by trying.
-        matrix_units: how units that multiply small matrices are spoken to: ``"ptx"``, found out by
-            trying; ``"emulated"``, for tests of what uses them; ``""``: there are none.
+        matrix_units: the units that multiply small matrices, by a name of
+            :mod:`.matrix_units`' table, found out by trying; ``"emulated "`` before it is for tests
+            of what uses them; ``""``: there are none.
     """
 
     kind: DeviceKind

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pyopencl as cl
 import pytest
 
 from clnet.device import device
 from clnet.device import probe as module
+from clnet.device.builtin_functions import POCL
 from clnet.device.discovery import discover, select
+from clnet.device.matrix_units import UNITS
 from clnet.device.probe import Verdict, probe, takes_ptx
 from clnet.values.cache import shelf
 
@@ -23,7 +26,53 @@ def test_only_devices_that_take_ptx_are_tried(context, tmp_path, monkeypatch):
     if takes_ptx(context):
         pytest.skip("this device takes PTX")
     monkeypatch.setattr(module, "_in_a_process", lambda _: pytest.fail("was tried"))
-    assert probe(context, device().name, shelf(tmp_path)) == Verdict(False, 0)
+    monkeypatch.setattr(module, "_unit_in_processes", lambda _: Verdict(matrix_units="wmma"))
+    assert probe(context, device().name, shelf(tmp_path)) == Verdict(False, 0, "wmma")
+
+
+def test_no_builtin_of_a_matrix_unit_is_found_where_there_is_none(monkeypatch):
+    if device().identity.platform != POCL:
+        pytest.skip("this device may have one")
+    monkeypatch.setattr(module, "UNITS", {name: UNITS[name] for name in ("wmma", "dpas_8")})
+    assert module._unit_in_processes(device().name) == Verdict()
+
+
+def test_behind_a_unit_that_ends_its_process_the_others_are_tried(monkeypatch):
+    answers = [["tried", "mfma_xf32", "mfma_1k"], ["tried", "mfma", "wmma_gfx12", "yes"]]
+    given = []
+
+    def process(function, selector, *names):
+        given.append(names[0])
+        return answers.pop(0)
+
+    monkeypatch.setattr(module, "_process", process)
+    assert module._unit_in_processes("card:0") == Verdict(matrix_units="wmma_gfx12")
+    assert given == ["mfma_xf32", "mfma"]
+    monkeypatch.setattr(module, "_process", lambda *_: [])
+    assert module._unit_in_processes("card:0") is None
+
+
+PRODUCTS = [("wmma", "half"), ("mfma_1k", "bfloat16"), ("mfma_xf32", "float"), ("dpas_16", "float")]
+
+
+@pytest.mark.parametrize(("name", "ctype"), PRODUCTS, ids=str)
+def test_units_numbers_are_checked(name, ctype, monkeypatch):
+    """What the trial's kernel gives to items and takes from them, with the product in NumPy."""
+    unit = UNITS[name][ctype]
+
+    def run(handle, source, kernel, x, count):
+        assert unit.call.format(a="a_held", b="b_held", sums="sums") in source
+        assert kernel == "probe_unit"
+        rows = x.view(module._DTYPES[ctype]).astype(np.float32).reshape(-1, unit.steps)
+        y = rows[: unit.rows] @ rows[unit.rows :].T
+        y[-1, -1] += wrong
+        return y.reshape(count)
+
+    monkeypatch.setattr(module, "_run", run)
+    wrong = 0
+    assert module.unit_multiplies(None, unit, ctype)
+    wrong = 1
+    assert not module.unit_multiplies(None, unit, ctype)
 
 
 def test_verdict_is_kept(context, tmp_path, monkeypatch):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 
 import clnet
-from clnet.device import Target
+from clnet.device import Target, matrix_units
+from clnet.device.matrix_units import UNITS
 from clnet.kernels.epilogue import Epilogue
 from clnet.kernels.gemm import gemm, gemm_matrix, multiplies
 from clnet.nn import functional as F
@@ -17,7 +19,7 @@ from clnet.values import mode
 ROUNDING = {clnet.float16: 1e-3, clnet.bfloat16: 8e-3, clnet.float32: 1e-5}
 
 
-def units_of(traits, kind="emulated"):
+def units_of(traits, kind="emulated ptx"):
     return dataclasses.replace(
         traits,
         matrix_units=kind,
@@ -43,10 +45,10 @@ def drawn(dtype, *shape, turned=False, gap=0, seed=0):
     return x[..., :rows].transpose(-1, -2) if turned else x[..., :columns]
 
 
-def values(x):
-    """In float64; float32 rounded to TF32, half away from zero."""
+def values(x, rounds=True):
+    """In float64; float32 rounded to TF32, half away from zero, if the unit rounds it."""
     host = x.float().numpy()
-    if x.dtype is clnet.float32:
+    if rounds and x.dtype is clnet.float32:
         host = ((host.view(np.uint32) + 0x1000) & 0xFFFFE000).view(np.float32)
     return host.astype(np.float64)
 
@@ -61,14 +63,41 @@ CASES = [
 ]
 
 
+# unit; dtype, m, n, k, batch, transposed operands, elements behind rows, epilogue
+UNIT_CASES = [
+    ("mfma_xf32", (clnet.float16, 37, 40, 72, (), "", 0, {})),
+    ("mfma_xf32", (clnet.float32, 33, 35, 21, (), "b", 0, {"bias": -2})),
+    ("mfma_1k", (clnet.float32, 17, 36, 40, (), "a", 0, {})),
+    ("mfma", (clnet.bfloat16, 35, 33, 41, (), "ab", 1, {"beta": 0.5})),
+    ("wmma_gfx12", (clnet.float16, 40, 33, 40, (2,), "b", 0, {"bias": -1})),
+    ("wmma", (clnet.bfloat16, 40, 48, 72, (), "a", 0, {"activation": "relu"})),
+    ("dpas_16", (clnet.float16, 24, 40, 40, (), "a", 0, {})),
+    ("dpas_16", (clnet.float32, 19, 33, 21, (), "b", 0, {})),
+    ("dpas_8", (clnet.bfloat16, 17, 24, 40, (), "b", 0, {"bias": -1})),
+]
+
+
 @pytest.mark.parametrize("given", CASES, ids=str)
 def test_emulated_units_multiply(given, target):
+    check("ptx", given, target)
+
+
+@pytest.mark.parametrize(("unit", "given"), UNIT_CASES, ids=str)
+def test_units_of_other_makers_multiply(unit, given, target):
+    emulated = units_of(target.traits, f"emulated {unit}")
+    check(unit, given, Target(emulated, target.workspace_limit))
+
+
+def check(unit, given, target):
+    """A product on emulated units is near NumPy's in float64."""
     dtype, m, n, k, batch, turned, gap, settings = given
+    rounds = matrix_units(unit)[dtype.stored].rounds
     a = drawn(dtype, *batch, m, k, turned="a" in turned, gap=gap)
     b = drawn(dtype, *batch, k, n, turned="b" in turned, gap=gap, seed=1)
     out = drawn(dtype, *batch, m, n, seed=2)
     alpha, beta = settings.get("alpha", 1.0), settings.get("beta", 0.0)
-    expected = alpha * (values(a) @ values(b)) + beta * out.double().numpy()
+    product = values(a, rounds) @ values(b, rounds)
+    expected = alpha * product + beta * out.double().numpy()
     bias, axis = None, settings.get("bias", -1)
     if "bias" in settings:
         bias = drawn(dtype, 1, n if axis == -1 else m, seed=3)[0]
@@ -96,12 +125,30 @@ def test_emulated_units_multiply(given, target):
     assert error < ROUNDING[dtype]
 
 
-@pytest.mark.parametrize("ctype", ["half", "bfloat16", "float"])
-def test_every_tile_is_regular(ctype):
-    for tile in (*gemm_matrix.TILES, gemm_matrix.SMALL):
-        assert tile.regular(ctype)
-    assert not gemm_matrix.TILES[0]._replace(stages=1).regular(ctype)
-    assert not gemm_matrix.TILES[0]._replace(warp_m=48).regular(ctype)
+PRODUCTS = [(name, ctype) for name, types in UNITS.items() for ctype in types]
+
+
+@pytest.mark.parametrize(("name", "ctype"), PRODUCTS, ids=str)
+def test_items_hold_every_element_of_a_units_matrices(name, ctype):
+    unit = matrix_units(name)[ctype]
+    for held, lines in ((unit.a, unit.rows), (unit.b, unit.columns)):
+        at = {held.at(lane, e) for lane in range(unit.lanes) for e in range(held.count)}
+        assert at == set(itertools.product(range(lines), range(unit.steps)))
+        for (line, step), lane in itertools.product(at, (0, unit.lanes - 1)):
+            assert held.at(*held.holder(line, step, lane)) == (line, step)
+    at = [unit.sums.at(*each) for each in np.ndindex(unit.lanes, unit.sums.count)]
+    assert sorted(at) == [*np.ndindex(unit.rows, unit.columns)]
+
+
+@pytest.mark.parametrize(("name", "ctype"), PRODUCTS, ids=str)
+def test_every_tile_is_regular(name, ctype):
+    unit = matrix_units(name)[ctype]
+    tiles = gemm_matrix.TILES[unit.lanes, unit.rows, unit.columns]
+    for tile in (*tiles, gemm_matrix.small(unit)):
+        assert tile.regular(unit, ctype)
+    assert not tiles[0]._replace(stages=1).regular(unit, ctype)
+    assert not tiles[0]._replace(patch_m=48).regular(unit, ctype)
+    assert not tiles[0]._replace(lanes=4).regular(unit, ctype)
 
 
 def test_tiles_suit_local_memory_and_the_number_of_groups():
@@ -129,6 +176,9 @@ def test_tiles_suit_local_memory_and_the_number_of_groups():
 def test_only_what_units_multiply_goes_there(target):
     assert multiplies(target, clnet.float16)
     assert not multiplies(target, clnet.float64)
+    halves = Target(units_of(target.traits, "wmma"), target.workspace_limit)
+    assert multiplies(halves, clnet.bfloat16)
+    assert not multiplies(halves, clnet.float32)
     without = Target(units_of(target.traits, ""), target.workspace_limit)
     assert not multiplies(without, clnet.float16)
     x = clnet.ones(4, 4).array

@@ -244,8 +244,15 @@ def any_type(target: Target) -> None:
 
 @case("gpu")
 def products_on_emulated_units(target: Target) -> None:
-    units = replace(target, traits=replace(target.traits, matrix_units="emulated"))
-    for m, n, k, turned, bias_axis in ((33, 21, 40, "", None), (31, 16, 36, "ab", -1)):
+    for unit, m, n, k, turned, bias_axis in (
+        ("ptx", 33, 21, 40, "", None),
+        ("ptx", 31, 16, 36, "ab", -1),
+        ("mfma_xf32", 33, 36, 20, "b", None),
+        # Oclgrind 21.10 ends where a vector is made of two, as b's of this unit along k are.
+        ("dpas_16", 15, 32, 21, "a", -1),
+    ):
+        traits = replace(target.traits, matrix_units=f"emulated {unit}")
+        units = replace(target, traits=traits)
         a, a_values = operand((m, k), np.float32, turned="a" in turned)
         b, b_values = operand((k, n), np.float32, turned="b" in turned)
         out = output((m, n), np.float32)

@@ -1,13 +1,14 @@
 ## kernel gemm_matrix: out = activation(alpha * a @ b + beta * out + bias) on matrix units
 ##
 ## A group computes a tile of out. Tiles of a and b come into a ring of `stages` in local memory, as
-## they lie: [row][step] where steps of k are dense, else [step][row]. Every 32 items multiply a
-## part of warp_m rows and warp_n columns, as lib/matrix.mako describes. Beyond the edges tiles hold
-## zeros, and nothing is stored.
+## they lie: [row][step] where steps of k are dense, else [step][row]. Every unit.lanes items
+## multiply a patch of patch_m rows and patch_n columns, as lib/matrix.mako describes. Beyond the
+## edges tiles hold zeros, and nothing is stored. Tiles come in by PTX's asynchronous copies, else
+## through registers: read before the products, written to local memory behind them.
 ##
 ## layout   out, a, b: any strides; fast where *_dense holds
-## param    ctype: 'half'|'bfloat16'|'float'  element type; float is rounded to TF32
-## param    unit: 'ptx'|'emulated'  how the unit is spoken to
+## param    ctype: 'half'|'bfloat16'|'float'  element type; float may be rounded to TF32
+## param    unit: MatrixUnit     how the unit is spoken to, see device/matrix_units.py
 ## param    tile: MatrixTile     shapes, see gemm_matrix.py
 ## param    a_along: 'tile'|'k'  axis of a that is dense; 'tile' is m
 ## param    b_along: 'tile'|'k'  the same of b; 'tile' is n
@@ -41,8 +42,10 @@
 ##                                         *_inner
 ## arg      out_outer, out_inner, a_outer, a_inner, b_outer, b_inner: long
 ## launch   global (tiles * batch * items,), local (items,)
-## numerics products of 16-bit numbers are exact; each sum runs over k in order, unit_k steps at
-##          once, in float
+## param    i: int               number of an item's read
+## param    width: int           neighbouring columns that an item stores together
+## numerics products of 16-bit numbers are exact; each sum runs over k in order, unit.steps at once,
+##          in float
 <%namespace name="epilogue" file="/lib/epilogue.mako"/>
 <%namespace name="units" file="/lib/matrix.mako"/>
 <%def name="gemm_matrix(
@@ -51,23 +54,25 @@
     a_loads = tile.loads(tile.m, a_along, ctype)
     b_loads = tile.loads(tile.n, b_along, ctype)
     element = "float" if ctype == "float" else "ushort"
-    unit_k = tile.unit_k(ctype)
+    width = 2 if unit.way == "ptx" else 1
+    sums = unit.sums
+    def at_once(i, j, e):
+        form = "acc_%d_%d[%d]" if unit.way == "ptx" else "acc_%d_%d.s%x"
+        return ", ".join(form % (i, j, e + each) for each in range(width))
 %>
 ${units.functions(ctype, element, unit, tile.stages)}
-${store_pair(ctype, element, out_dense, bias, activation)}
+${store_sums(ctype, element, out_dense, bias, activation, width)}
 __attribute__((reqd_work_group_size(${tile.items}, 1, 1)))
+% if unit.attribute and not unit.emulated:
+${unit.attribute}
+% endif
 __kernel void gemm_matrix(...)
 {
     __local ${element} a_tile[${tile.stages * a_loads.size}] __attribute__((aligned(16)));
     __local ${element} b_tile[${tile.stages * b_loads.size}] __attribute__((aligned(16)));
-% if unit == "emulated":
-    __local uint a_held[${tile.items // 32}][${tile.rows * 4}][32];
-    __local uint b_held[${tile.items // 32}][${tile.columns * 2}][32];
-    __local int read_at[${tile.items // 32}][32];
-% endif
-    const int self = get_local_id(0), lane = self % 32, patch = self / 32;
-    const int self_m = patch / ${tile.n // tile.warp_n} * ${tile.warp_m},
-        self_n = patch % ${tile.n // tile.warp_n} * ${tile.warp_n};
+    const int self = get_local_id(0), lane = self % ${tile.lanes}, patch = self / ${tile.lanes};
+    const int self_m = patch / ${tile.n // tile.patch_n} * ${tile.patch_m},
+        self_n = patch % ${tile.n // tile.patch_n} * ${tile.patch_n};
     const int tiles_m = (m + ${tile.m - 1}) / ${tile.m}, tiles_n = (n + ${tile.n - 1}) / ${tile.n};
     const int place = get_group_id(0) % (tiles_m * tiles_n),
         item = get_group_id(0) / (tiles_m * tiles_n);
@@ -83,52 +88,41 @@ __kernel void gemm_matrix(...)
         + item / inner * b_outer + item % inner * b_inner;
     ${aim("a", "m", "row0", a_loads, a_along)}
     ${aim("b", "n", "column0", b_loads, b_along)}
-% for i in range(tile.rows):
-    uint ${", ".join(f"a{p}_{i}_{r}" for p in range(2) for r in range(4))};
-% for j in range(tile.columns):
-    float acc_${i}_${j}[4] = {0, 0, 0, 0};
-% endfor
-% endfor
-% for j in range(tile.columns):
-    uint ${", ".join(f"b{p}_{j}_{r}" for p in range(2) for r in range(2))};
-% endfor
+    ${units.declared(unit, tile, element)}
     const int tiles = (k + ${a_loads.steps - 1}) / ${a_loads.steps};
-    int slot = 0;
-    for (int t = 0; t < ${tile.stages - 1}; t++) {
-        ${fetch("a", "m", a_loads, a_along, a_dense, element)}
-        ${fetch("b", "n", b_loads, b_along, b_dense, element)}
-        copies_end();
-        slot++;
+    for (int slot = 0; slot < ${tile.stages - 1}; slot++) {
+        ${fetch("a", "m", a_loads, a_along, a_dense, element, unit)}
+        ${fetch("b", "n", b_loads, b_along, b_dense, element, unit)}
+        ${settle("a", a_loads, a_dense, unit)}
+        ${settle("b", b_loads, b_dense, unit)}
     }
+    int slot = ${tile.stages - 1}, next = 0;
     for (int t = 0; t < tiles; t++) {
+% if unit.way == "ptx":
         copies_wait();
+% endif
         barrier(CLK_LOCAL_MEM_FENCE);
-        ${fetch("a", "m", a_loads, a_along, a_dense, element)}
-        ${fetch("b", "n", b_loads, b_along, b_dense, element)}
-        copies_end();
-        slot = slot + 1 == ${tile.stages} ? 0 : slot + 1;
-        const int a_base = slot * ${a_loads.size}, b_base = slot * ${b_loads.size};
-<% last = a_loads.steps // unit_k - 1 %>
-% for step in range(-1, last + 1):
-% if step < last:
-        ${units.operands_of(ctype, unit, tile, step + 1, unit_k, a_loads, b_loads, a_along,
-            b_along)}
-% endif
-% if step >= 0:
-        ${units.products(ctype, unit, tile, step)}
-% endif
-% endfor
+        ${fetch("a", "m", a_loads, a_along, a_dense, element, unit)}
+        ${fetch("b", "n", b_loads, b_along, b_dense, element, unit)}
+        const int a_base = next * ${a_loads.size}, b_base = next * ${b_loads.size};
+        ${units.multiplied(
+            ctype, unit, tile, a_loads.steps // unit.steps, a_loads, b_loads, a_along, b_along)}
+        ${settle("a", a_loads, a_dense, unit)}
+        ${settle("b", b_loads, b_dense, unit)}
+        slot = next;
+        next = next + 1 == ${tile.stages} ? 0 : next + 1;
     }
-% for i in range(tile.rows):
-% for half in range(2):
+% for i in range(tile.rows(unit)):
+% for e in range(0, sums.count, width):
     {
-        const int row = row0 + self_m + ${i * 16 + half * 8} + lane / 4;
+        const int row = row0 + self_m + ${i * unit.rows} + ${sums.line.format(e=e)};
         if (row < m) {
-% for j in range(tile.columns):
+% for j in range(tile.columns(unit)):
             {
-                const int column = column0 + self_n + ${j * 8} + lane % 4 * 2;
-                store_pair(to + row * out_m + column * out_n, acc_${i}_${j}[${2 * half}],
-                    acc_${i}_${j}[${2 * half + 1}], n - column, out_n, alpha, beta
+                const int column = column0 + self_n + ${j * unit.columns}
+                    + ${sums.step.format(e=e)};
+                store_sums(to + row * out_m + column * out_n, ${at_once(i, j, e)}, n - column,
+                    out_n, alpha, beta
                     ${", (__global const %s *)bias + bias_offset + %s * bias_step, bias_step" % (
                         element, "row" if bias == "m" else "column") if bias else ""});
             }
@@ -155,37 +149,58 @@ __kernel void gemm_matrix(...)
 % endif
 </%def>
 ##
-## Bring the next tile of an operand into stage `slot`.
-<%def name="fetch(name, axis, loads, along, dense, element)">
+## Bring the next tile of an operand into stage `slot`, where it is whole behind `settle`.
+<%def name="fetch(name, axis, loads, along, dense, element, unit)">
 <%
     jumped, run = (axis, "k") if along == "k" else ("k", axis)
     line, lane = ("rest", "steps") if along == "k" else ("steps", "rest")
 %>
 % for i in range(loads.count):
-% if dense:
-    copy_run(&${name}_tile[slot * ${loads.size}
-        + (${name}_line + ${i * loads.jump}) * ${loads.pitch} + ${name}_lane],
-        ${name}_from + ${i * loads.jump} * ${name}_${jumped},
-        ${i * loads.jump} < ${name}_${line} && ${name}_${lane} > 0);
+<%
+    from_ = f"{name}_from + {i * loads.jump} * {name}_{jumped}"
+    valid = f"{i * loads.jump} < {name}_{line} && {name}_{lane} > 0"
+%>
+% if dense and unit.way == "ptx":
+    copy_run(&${place(name, loads, i)}, ${from_}, ${valid});
+% elif dense:
+    const uint4 ${name}_run_${i} = ${valid} ? *(__global const uint4 *)(${from_}) : (uint4)(0);
 % else:
     for (int e = 0; e < ${loads.run}; e++)
-        ${name}_tile[slot * ${loads.size} + (${name}_line + ${i * loads.jump}) * ${loads.pitch}
-            + ${name}_lane + e] = ${i * loads.jump} < ${name}_${line} && ${name}_${lane} > e
+        (&${place(name, loads, i)})[e] =
+            ${i * loads.jump} < ${name}_${line} && ${name}_${lane} > e
             ? ${name}_from[${i * loads.jump} * ${name}_${jumped} + e * ${name}_${run}] : 0;
 % endif
 % endfor
     ${name}_from += ${loads.steps} * ${name}_k;
     ${name}_steps -= ${loads.steps};
+% if name == "b" and unit.way == "ptx":
+    copies_end();
+% endif
 </%def>
 ##
-## Two elements of a row, of which `valid` are there.
-<%def name="store_pair(ctype, element, out_dense, bias, activation)">
-inline void store_pair(
-    __global ${element} *to, float x_0, float x_1, const int valid, const long out_n,
-    const float alpha, const float beta
+## End what `fetch` began in registers.
+<%def name="settle(name, loads, dense, unit)">
+% if dense and unit.way != "ptx":
+% for i in range(loads.count):
+    *(__local uint4 *)&${place(name, loads, i)} = ${name}_run_${i};
+% endfor
+% endif
+</%def>
+##
+## Where an item's read lies in stage `slot`.
+<%def name="place(name, loads, i)" filter="trim">
+${name}_tile[slot * ${loads.size} + (${name}_line + ${i * loads.jump}) * ${loads.pitch}
+            + ${name}_lane]
+</%def>
+##
+## One or two elements of a row, of which `valid` are there.
+<%def name="store_sums(ctype, element, out_dense, bias, activation, width)">
+inline void store_sums(
+    __global ${element} *to, ${", ".join(f"float x_{lane}" for lane in range(width))},
+    const int valid, const long out_n, const float alpha, const float beta
     ${", __global const %s *bias, const long bias_step" % element if bias else ""})
 {
-% for lane in range(2):
+% for lane in range(width):
     if (valid > ${lane}) {
         x_${lane} *= alpha;
         if (beta != 0)
@@ -196,7 +211,7 @@ inline void store_pair(
         x_${lane} = ${epilogue.activate(activation, f"x_{lane}", "float")};
     }
 % endfor
-% if out_dense:
+% if out_dense and width == 2:
     if (valid > 0) {
 % if ctype == "half":
         vstore_half2_rte((float2)(x_0, x_1), 0, (__global half *)to);
@@ -207,10 +222,10 @@ inline void store_pair(
 % endif
     }
 % else:
-    if (valid > 0)
-        store_one(to, x_0);
-    if (valid > 1)
-        store_one(to + out_n, x_1);
+% for lane in range(width):
+    if (valid > ${lane})
+        store_one(to + ${lane} * out_n, x_${lane});
+% endfor
 % endif
 }
 </%def>

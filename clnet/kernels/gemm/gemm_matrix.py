@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...array import Array
-from ...device import Launch, Target
-from ...values.dtypes import DType, bfloat16, float16, float32
+from ...device import Launch, MatrixUnit, Target, matrix_units
+from ...values.dtypes import DType
 from ...values.shapes import ceil_div
 from ..kernel import Constraint, Kernel, by_name, joined
 from .gemm_problem import Problem
@@ -15,11 +15,10 @@ MATRIX = Kernel(
     "gemm_matrix",
     "gemm/gemm_matrix.mako",
     constraints=(
-        Constraint("unit in ('ptx', 'emulated')", "units are spoken to in these ways"),
-        Constraint("tile.regular(ctype)", "whole runs of 16 bytes for each item, in two stages"),
+        Constraint("unit.way in ('ptx', 'builtin')", "units are spoken to in these ways"),
+        Constraint("tile.regular(unit, ctype)", "whole runs of 16 bytes for each item, two stages"),
     ),
 )
-DTYPES = (float16, bfloat16, float32)
 RUN_BYTES = 16
 RASTER = 8
 
@@ -52,40 +51,41 @@ class MatrixLoads(NamedTuple):
 
 
 class MatrixTile(NamedTuple):
-    """What a group computes, and each 32 of its items.
+    """What a group computes, and the items of each of its patches, which share a unit.
 
     Attributes:
         m, n: rows and columns of a group.
         bytes_k: bytes of k that a stage holds for each row.
-        warp_m, warp_n: rows and columns of 32 items.
+        patch_m, patch_n: rows and columns of a patch.
         stages: of the ring in local memory.
+        lanes: items of a patch.
     """
 
     m: int
     n: int
     bytes_k: int
-    warp_m: int
-    warp_n: int
+    patch_m: int
+    patch_n: int
     stages: int
+    lanes: int = 32
+
+    @property
+    def patches(self) -> int:
+        """Of a group."""
+        return self.m // self.patch_m * (self.n // self.patch_n)
 
     @property
     def items(self) -> int:
         """Of a group."""
-        return self.m // self.warp_m * (self.n // self.warp_n) * 32
+        return self.patches * self.lanes
 
-    @property
-    def rows(self) -> int:
-        """Products of the unit over the rows of 32 items."""
-        return self.warp_m // 16
+    def rows(self, unit: MatrixUnit) -> int:
+        """Products of the unit over the rows of a patch."""
+        return self.patch_m // unit.rows
 
-    @property
-    def columns(self) -> int:
+    def columns(self, unit: MatrixUnit) -> int:
         """The same over the columns."""
-        return self.warp_n // 8
-
-    def unit_k(self, ctype: str) -> int:
-        """Steps of k in a product of the unit: 32 bytes."""
-        return 32 // _bytes(ctype)
+        return self.patch_n // unit.columns
 
     def steps(self, ctype: str) -> int:
         """Steps of k in a stage."""
@@ -100,10 +100,13 @@ class MatrixTile(NamedTuple):
         jump = max(self.items // lanes, 1)
         return MatrixLoads(run, lanes, jump, lines // jump, pitch, lines * pitch, steps)
 
-    def regular(self, ctype: str) -> bool:
+    def regular(self, unit: MatrixUnit, ctype: str) -> bool:
         """Whether every item reads equally often, and the unit divides the tile."""
-        whole = self.m % self.warp_m == self.n % self.warp_n == 0
-        whole = whole and self.warp_m % 16 == self.warp_n % 16 == 0 and self.bytes_k % 32 == 0
+        # PTX brings in two columns of products at once.
+        columns = unit.columns * (2 if unit.way == "ptx" else 1)
+        whole = self.m % self.patch_m == self.n % self.patch_n == 0 and self.lanes == unit.lanes
+        whole = whole and self.patch_m % unit.rows == self.patch_n % columns == 0
+        whole = whole and self.steps(ctype) % unit.steps == 0
         for rows in (self.m, self.n):
             for along in ("k", "tile"):
                 loads = self.loads(rows, along, ctype)
@@ -120,20 +123,46 @@ class MatrixTile(NamedTuple):
         return self.stages * sum(sizes) * _bytes(ctype)
 
 
-# The fastest where they fill the device, first.
-TILES = (
-    MatrixTile(128, 128, 128, 64, 64, 3),
-    MatrixTile(128, 128, 64, 64, 64, 2),
-    MatrixTile(64, 64, 128, 32, 32, 3),
-    MatrixTile(64, 64, 64, 32, 32, 2),
-)
-# For tests of the emulated unit: small, of two patches of items.
-SMALL = MatrixTile(32, 16, 64, 16, 16, 2)
+# Of units of the same lanes and rows, the fastest where they fill the device first. Those of NVIDIA
+# were measured; the others keep sums and operands in the registers that an item has.
+TILES = {
+    (32, 16, 8): (
+        MatrixTile(128, 128, 128, 64, 64, 3),
+        MatrixTile(128, 128, 64, 64, 64, 2),
+        MatrixTile(64, 64, 128, 32, 32, 3),
+        MatrixTile(64, 64, 64, 32, 32, 2),
+    ),
+    (64, 16, 16): (
+        MatrixTile(128, 128, 64, 64, 64, 2, 64),
+        MatrixTile(64, 64, 64, 32, 32, 2, 64),
+    ),
+    (32, 16, 16): (
+        MatrixTile(128, 128, 64, 64, 32, 2),
+        MatrixTile(64, 64, 64, 32, 32, 2),
+    ),
+    (16, 8, 16): (
+        MatrixTile(128, 128, 64, 32, 32, 2, 16),
+        MatrixTile(64, 64, 64, 32, 16, 2, 16),
+    ),
+    (8, 8, 8): (
+        MatrixTile(128, 128, 64, 32, 16, 2, 8),
+        MatrixTile(64, 64, 64, 16, 16, 2, 8),
+    ),
+}
+
+
+def small(unit: MatrixUnit) -> MatrixTile:
+    """For tests of emulated units: of two patches of items."""
+    if unit.way == "ptx":
+        return MatrixTile(32, 16, 64, 16, 16, 2)
+    rows, columns = unit.rows, 2 * unit.columns
+    return MatrixTile(2 * rows, columns, 64, rows, columns, 2, unit.lanes)
 
 
 def multiplies(target: Target, dtype: DType) -> bool:
     """Whether the device's matrix units multiply a dtype; float32 as TF32."""
-    return dtype in DTYPES and bool(target.traits.matrix_units) and bool(_tiles(target, dtype))
+    unit = matrix_units(target.traits.matrix_units).get(dtype.stored)
+    return unit is not None and bool(_tiles(target, unit, dtype.stored))
 
 
 def matrix(target: Target, problem: Problem) -> list[Launch]:
@@ -143,8 +172,9 @@ def matrix(target: Target, problem: Problem) -> list[Launch]:
         target: what the device is like; :func:`multiplies` the dtype.
         problem: the product, no axis of it empty, without a finish.
     """
-    unit, ctype = target.traits.matrix_units, problem.out.dtype.stored
-    tile = _chosen(target, problem)
+    ctype = problem.out.dtype.stored
+    unit = matrix_units(target.traits.matrix_units)[ctype]
+    tile = _chosen(target, problem, unit)
     run = RUN_BYTES // problem.out.dtype.itemsize
     a_along = "k" if problem.a.strides[3] == 1 else "tile"
     b_along = "k" if problem.b.strides[3] != 1 and problem.b.strides[2] == 1 else "tile"
@@ -156,7 +186,7 @@ def matrix(target: Target, problem: Problem) -> list[Launch]:
         "b_along": b_along,
         "a_dense": _dense(problem.a, 3 if a_along == "k" else 2, run),
         "b_dense": _dense(problem.b, 2 if b_along == "k" else 3, run),
-        "out_dense": _dense(problem.out, 3, 2),
+        "out_dense": unit.way == "ptx" and _dense(problem.out, 3, 2),
         "raster": RASTER,
         "bias": problem.epilogue.axis,
         "activation": problem.epilogue.activation,
@@ -180,20 +210,20 @@ def matrix(target: Target, problem: Problem) -> list[Launch]:
     return [launch]
 
 
-def _tiles(target: Target, dtype: DType) -> list[MatrixTile]:
+def _tiles(target: Target, unit: MatrixUnit, ctype: str) -> list[MatrixTile]:
     traits = target.traits
-    shapes = TILES if traits.matrix_units == "ptx" else (SMALL,)
-    room, ctype = traits.static_local_bytes, dtype.stored
+    shapes = (small(unit),) if unit.emulated else TILES[unit.lanes, unit.rows, unit.columns]
     return [
         tile
         for tile in shapes
-        if tile.items <= traits.max_group_size and tile.local_bytes(ctype) <= room
+        if tile.items <= traits.max_group_size
+        and tile.local_bytes(ctype) <= traits.static_local_bytes
     ]
 
 
-def _chosen(target: Target, problem: Problem) -> MatrixTile:
+def _chosen(target: Target, problem: Problem, unit: MatrixUnit) -> MatrixTile:
     """The first tile that makes groups enough for all compute units, else the smallest."""
-    fitting = _tiles(target, problem.out.dtype)
+    fitting = _tiles(target, unit, problem.out.dtype.stored)
     for tile in fitting:
         groups = ceil_div(problem.m, tile.m) * ceil_div(problem.n, tile.n) * problem.batch
         if groups >= target.traits.compute_units:

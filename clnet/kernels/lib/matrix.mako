@@ -1,25 +1,26 @@
-## lib matrix: products of small matrices, 16 rows by 8 columns by unit_k steps, by 32 items at once
+## lib matrix: products of small matrices by 32 items at once, or as many as the device's unit has
 ##
-## What an item holds of operands and sums is the unit's layout, that of PTX's mma.sync:
+## Units of the way "builtin" are in lib/matrix_builtin.mako. PTX's multiplies 16 rows by 8 columns
+## by 32 bytes of steps; what an item holds of operands and sums is the layout of mma.sync:
 ##
 ##     a<p>_<i>_<r>  rows i * 16 + lane / 4 (r even) and 8 more (r odd), steps lane % 4 (r < 2) and
-##                   unit_k / 2 more: one step of float, two neighbouring ones of 16 bits
+##                   half the unit's steps more: one step of float, two neighbouring ones of 16 bits
 ##     b<p>_<j>_<r>  column j * 8 + lane / 4, the same steps
 ##     acc_<i>_<j>   rows as a's, columns j * 8 + lane % 4 * 2 and the next: two of the first row,
 ##                   two of the other
 ##
 ## There are two sets p of operands, so that those of the next step come in during the products.
 ##
-## Spoken to as PTX has it, or emulated: the same registers go through local memory, where a kernel
-## declares `a_held`, `b_held` and `read_at`, and the products are computed from there.
+## Emulated, the same registers go through local memory, `a_held`, `b_held` and `read_at`, and the
+## products are computed from there.
 ##
-## param ctype: 'half'|'bfloat16'|'float'  element type; float is rounded to TF32
-## param unit: 'ptx'|'emulated'  how the unit is spoken to
+## param ctype: 'half'|'bfloat16'|'float'  element type; float may be rounded to TF32
+## param unit: MatrixUnit     see device/matrix_units.py
 ## param tile: MatrixTile     shapes, see gemm_matrix.py
 ## param element: str         type of elements in local memory: ushort or float
 ## param stages: int          of the ring in local memory
 ## param step: int            of the unit's products of a tile
-## param unit_k: int          steps of k in a product of the unit
+## param steps: int           of them
 ## param a_loads: MatrixLoads how a comes in
 ## param b_loads: MatrixLoads how b comes in
 ## param a_along: 'tile'|'k'  axis of a that is dense
@@ -28,13 +29,60 @@
 ## param base: str            place in a stage, in C
 ## param turned: bool         whether [step][row] is read as [row][step]
 ## param names: list          registers
+<%namespace name="builtin" file="/lib/matrix_builtin.mako"/>
 <%namespace name="stored" file="/lib/stored.mako"/>
 ##
+## Operands and sums of an item, and where the emulation keeps them.
+<%def name="declared(unit, tile, element)">
+% if unit.way == "builtin":
+${builtin.declared(unit, tile, element)}
+% if unit.emulated:
+% for name, held, across in (("a", unit.a, tile.rows(unit)), ("b", unit.b, tile.columns(unit))):
+    __local ${element} ${name}_held[${tile.patches}][${across}][${unit.lanes}][${held.count}];
+% endfor
+% endif
+% else:
+% if unit.emulated:
+    __local uint a_held[${tile.patches}][${tile.rows(unit) * 4}][32];
+    __local uint b_held[${tile.patches}][${tile.columns(unit) * 2}][32];
+    __local int read_at[${tile.patches}][32];
+% endif
+% for i in range(tile.rows(unit)):
+    uint ${", ".join(f"a{p}_{i}_{r}" for p in range(2) for r in range(4))};
+% for j in range(tile.columns(unit)):
+    float acc_${i}_${j}[4] = {0, 0, 0, 0};
+% endfor
+% endfor
+% for j in range(tile.columns(unit)):
+    uint ${", ".join(f"b{p}_{j}_{r}" for p in range(2) for r in range(2))};
+% endfor
+% endif
+</%def>
+##
+## All products of a tile, in steps of the unit.
+<%def name="multiplied(ctype, unit, tile, steps, a_loads, b_loads, a_along, b_along)">
+% if unit.way == "builtin":
+% for step in range(steps):
+${builtin.operands_of(ctype, unit, tile, step, a_loads, b_loads, a_along, b_along)}
+${builtin.products(unit, tile)}
+% endfor
+% else:
+% for step in range(-1, steps):
+% if step + 1 < steps:
+${operands_of(ctype, unit, tile, step + 1, a_loads, b_loads, a_along, b_along)}
+% endif
+% if step >= 0:
+${products(ctype, unit, tile, step)}
+% endif
+% endfor
+% endif
+</%def>
+##
 ## Bring in the operands of one of the unit's steps, into the set of its parity.
-<%def name="operands_of(ctype, unit, tile, step, unit_k, a_loads, b_loads, a_along, b_along)">
-<% p = step % 2 %>
+<%def name="operands_of(ctype, unit, tile, step, a_loads, b_loads, a_along, b_along)">
+<% p, unit_k = step % 2, unit.steps %>
 % if ctype == "float":
-% for i in range(tile.rows):
+% for i in range(tile.rows(unit)):
 <%
     rows, steps = f"self_m + {i * 16} + lane / 4", f"{step * unit_k} + lane % 4"
     base = a_loads.place(a_along, rows, steps)
@@ -49,7 +97,7 @@
         a${p}_${i}_3 = rounded(a_tile[at + ${row_8 + step_4}]);
     }
 % endfor
-% for j in range(tile.columns):
+% for j in range(tile.columns(unit)):
 <%
     rows, steps = f"self_n + {j * 8} + lane / 4", f"{step * unit_k} + lane % 4"
     base = b_loads.place(b_along, rows, steps)
@@ -62,7 +110,7 @@
     }
 % endfor
 % else:
-% for i in range(tile.rows):
+% for i in range(tile.rows(unit)):
 <%
     eight = "(lane & 15)" if a_along == "k" else "(lane >> 3 & 1) * 8"
     rows = f"self_m + {i * 16} + {eight}"
@@ -71,7 +119,7 @@
 %>
     ${read_matrices(unit, "a", base, a_along == "tile", [f"a{p}_{i}_{r}" for r in range(4)])}
 % endfor
-% for j in range(0, tile.columns, 2):
+% for j in range(0, tile.columns(unit), 2):
 <%
     eight = "(lane & 7) + (lane >> 4) * 8" if b_along == "k" else "(lane >> 4) * 8"
     rows = f"self_n + {j * 8} + {eight}"
@@ -86,7 +134,7 @@
 ##
 ## Four matrices of 8 by 8; each eight items say where the rows of one begin.
 <%def name="read_matrices(unit, name, base, turned, names)">
-% if unit == "ptx":
+% if not unit.emulated:
     asm volatile("ldmatrix.sync.aligned.m8n8.x4${".trans" if turned else ""}.shared.b16 "
         "{%0, %1, %2, %3}, [%4];" : ${", ".join('"=r"(%s)' % each for each in names)}
         : "r"((uint)(size_t)&${name}_tile[${name}_base + ${base}]) : "memory");
@@ -109,14 +157,10 @@
 ## acc_<i>_<j> += a<p>_<i> * b<p>_<j>, all of them.
 <%def name="products(ctype, unit, tile, step)">
 <% p = step % 2 %>
-% if unit == "ptx":
-<%
-    kind = {"half": "k16.row.col.f32.f16.f16.f32", "bfloat16": "k16.row.col.f32.bf16.bf16.f32",
-        "float": "k8.row.col.f32.tf32.tf32.f32"}[ctype]
-%>
-% for i in range(tile.rows):
-% for j in range(tile.columns):
-    asm volatile("mma.sync.aligned.m16n8${kind} "
+% if not unit.emulated:
+% for i in range(tile.rows(unit)):
+% for j in range(tile.columns(unit)):
+    asm volatile("mma.sync.aligned.${unit.call} "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : ${", ".join('"+f"(acc_%d_%d[%d])' % (i, j, r) for r in range(4))}
         : ${", ".join('"r"(a%d_%d_%d)' % (p, i, r) for r in range(4))},
@@ -124,18 +168,18 @@
 % endfor
 % endfor
 % else:
-% for i in range(tile.rows):
+% for i in range(tile.rows(unit)):
 % for r in range(4):
     a_held[patch][${4 * i + r}][lane] = a${p}_${i}_${r};
 % endfor
 % endfor
-% for j in range(tile.columns):
+% for j in range(tile.columns(unit)):
     b_held[patch][${2 * j}][lane] = b${p}_${j}_0;
     b_held[patch][${2 * j + 1}][lane] = b${p}_${j}_1;
 % endfor
     barrier(CLK_LOCAL_MEM_FENCE);
-% for i in range(tile.rows):
-% for j in range(tile.columns):
+% for i in range(tile.rows(unit)):
+% for j in range(tile.columns(unit)):
     for (int r = 0; r < 4; r++) {
         const int row = r / 2, from = lane / 4 * 4, column = lane % 4 * 2 + r % 2;
         float sum = acc_${i}_${j}[r];
@@ -156,30 +200,14 @@
 % endif
 </%def>
 ##
-## Functions that bring 16 bytes into local memory and wait for them, and that read elements.
+## Functions that read and store elements, and what the unit needs before the kernel.
 <%def name="functions(ctype, element, unit, stages)">
-inline void copy_run(__local ${element} *to, __global const ${element} *from, const bool valid)
-{
-% if unit == "ptx":
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-        :: "r"((uint)(size_t)to), "l"(from), "r"(valid ? 16 : 0));
-% else:
-    for (int e = 0; e < ${4 if element == "float" else 8}; e++)
-        to[e] = valid ? from[e] : 0;
+% if not unit.emulated:
+${unit.before}
 % endif
-}
-inline void copies_end(void)
-{
-% if unit == "ptx":
-    asm volatile("cp.async.commit_group;" ::: "memory");
+% if unit.way == "ptx":
+${copies(element, unit, stages)}
 % endif
-}
-inline void copies_wait(void)
-{
-% if unit == "ptx":
-    asm volatile("cp.async.wait_group ${stages - 2};" ::: "memory");
-% endif
-}
 inline float read_one(__global const ${element} *from)
 {
 % if ctype == "half":
@@ -205,10 +233,10 @@ inline uint nearest(const float x)
     return isnan(x) ? 0x7fc0 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 % endif
-% if ctype == "float":
+% if unit.rounds:
 inline uint rounded(const float x)
 {
-% if unit == "ptx":
+% if unit.way == "ptx" and not unit.emulated:
     uint bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
     return bits;
@@ -216,7 +244,10 @@ inline uint rounded(const float x)
     return isfinite(x) ? as_uint(x) + 0x1000 & 0xffffe000 : as_uint(x);
 % endif
 }
-% elif unit == "emulated":
+% endif
+% if unit.way == "builtin" and unit.emulated:
+${builtin.wide(ctype, element)}
+% elif unit.emulated and ctype != "float":
 inline float wide(const uint word, const int upper)
 {
 % if ctype == "half":
@@ -227,4 +258,30 @@ inline float wide(const uint word, const int upper)
 % endif
 }
 % endif
+</%def>
+##
+## PTX's copies, which go on while items multiply.
+<%def name="copies(element, unit, stages)">
+inline void copy_run(__local ${element} *to, __global const ${element} *from, const bool valid)
+{
+% if not unit.emulated:
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+        :: "r"((uint)(size_t)to), "l"(from), "r"(valid ? 16 : 0));
+% else:
+    for (int e = 0; e < ${4 if element == "float" else 8}; e++)
+        to[e] = valid ? from[e] : 0;
+% endif
+}
+inline void copies_end(void)
+{
+% if not unit.emulated:
+    asm volatile("cp.async.commit_group;" ::: "memory");
+% endif
+}
+inline void copies_wait(void)
+{
+% if not unit.emulated:
+    asm volatile("cp.async.wait_group ${stages - 2};" ::: "memory");
+% endif
+}
 </%def>
