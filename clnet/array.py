@@ -195,6 +195,37 @@ class Array:
         with self.device.queue.map(self.storage, span * item, self.offset * item) as raw:
             yield self._shaped(raw.view(self.dtype.numpy), copy=False)
 
+    @contextmanager
+    def on_host(self, *, read: bool, write: bool) -> Iterator[np.ndarray]:
+        """The elements of a dense array in a row, for what reads and writes host memory.
+
+        They are looked at where they lie if the device's memory is the host's; else they go through
+        pinned memory, both ways if need be.
+
+        Args:
+            read: whether they are asked for.
+            write: whether the body overwrites them, all of them if they are not read.
+
+        Yields:
+            An array of one axis, valid inside the ``with`` block alone.
+        """
+        queue, begin = self.device.queue, self.offset * self.dtype.itemsize
+        if self.size == 0:
+            yield np.empty(0, self.dtype.numpy)
+        elif self.device.traits.unified_memory:
+            with queue.map(self.storage, self.nbytes, begin, write=write) as raw:
+                yield raw.view(self.dtype.numpy)
+        else:
+            with queue.pinned.lend(self.nbytes) as raw:
+                if read:
+                    queue.download(raw, self.storage, begin)
+                yield raw.view(self.dtype.numpy)
+                if write:
+                    queue.send(self.storage, raw, begin).wait()
+        if write:
+            with self.device.lock:
+                self.storage.version += 1
+
     def _shaped(self, host: np.ndarray, *, copy: bool = True) -> np.ndarray:
         steps = tuple(s * self.dtype.itemsize for s in self.strides)
         view = np.lib.stride_tricks.as_strided(host, self.shape, steps, writeable=False)

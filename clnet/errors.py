@@ -124,6 +124,10 @@ class DataError(ClnetError, ValueError):
     """A data file that is missing, truncated or not of its format."""
 
 
+class DistributedError(ClnetError, RuntimeError, ValueError):
+    """Processes that do not exchange the same, one that has ended, or that were never joined."""
+
+
 class WorkerError(ClnetError, RuntimeError):
     """A process that makes batches for a loader died, or took too long."""
 

@@ -9,7 +9,7 @@ import pytest
 
 import clnet
 from clnet import nn
-from clnet.errors import ArgumentError, DeviceError
+from clnet.errors import ArgumentError, DeviceError, DistributedError
 
 pytestmark = pytest.mark.device
 
@@ -87,7 +87,7 @@ def test_there_is_one_process():
     tensors = importlib.import_module("clnet.distributed.tensor")
     assert not isinstance(clnet.ones(1), tensors.DTensor)
     assert distributed.ReduceOp.SUM is not distributed.ReduceOp.AVG
-    with pytest.raises(DeviceError, match=r"all_reduce: .* ask is_initialized\(\) first"):
+    with pytest.raises(DistributedError, match=r"all_reduce: .* ask is_initialized\(\) first"):
         distributed.all_reduce(clnet.ones(1))
 
 

@@ -21,7 +21,7 @@ from .forked import INHERITANCE
 from .launch import Launch, Scratch, Storage, abstract_error, values_of
 from .misfit import misfit
 from .staging import MOST_BYTES, Staging
-from .transfer import Landing
+from .transfer import Landing, Pinned
 from .watch import Observer, Record, Watch
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Queue:
 
     Attributes:
         bound: all launches that are bound just now.
-        landing: where bytes of other devices come by.
+        landing, pinned: where bytes of other devices, and of other processes, come by.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Queue:
         self._watch = watch or Watch()
         self._queue = cl.CommandQueue(context, device)
         self._staging = Staging(self._host_memory)
-        self.landing = Landing(self._host_memory)
+        self.landing, self.pinned = Landing(self._host_memory), Pinned(self._host_memory)
         self._backing: Backing | None = None
         self.bound: WeakSet[BoundLaunches] = WeakSet()
         self.faults = Faults(self.create, self._zero)
@@ -336,8 +336,16 @@ class Queue:
                 self._backing = None
 
     @contextmanager
-    def map(self, storage: Storage, nbytes: int, offset_bytes: int = 0) -> Iterator[np.ndarray]:
-        """The storage's bytes in the host's address space, read-only, until the body ends.
+    def map(
+        self, storage: Storage, nbytes: int, offset_bytes: int = 0, *, write: bool = False
+    ) -> Iterator[np.ndarray]:
+        """The storage's bytes in the host's address space, until the body ends.
+
+        Args:
+            storage: what holds them.
+            nbytes: how many.
+            offset_bytes: where they begin.
+            write: whether the body may write them.
 
         Raises:
             ClnetError: if a kernel has found its data to be bad since the last synchronisation.
@@ -349,14 +357,15 @@ class Queue:
         array, event = cl.enqueue_map_buffer(
             queue,
             storage.buffer,
-            cl.map_flags.READ,
+            cl.map_flags.READ | cl.map_flags.WRITE if write else cl.map_flags.READ,  # pyright: ignore[reportArgumentType] - its flags join to a number
             storage.begin + offset_bytes,
             (nbytes,),
             np.dtype(np.uint8),
             is_blocking=True,
         )
         self._tell("map", (storage,), (), nbytes, event, start, queue)
-        array.flags.writeable = False
+        if not write:
+            array.flags.writeable = False
         try:
             self._raise(found)
             yield array

@@ -6,7 +6,8 @@ holds a device's lock while bytes are on their way, and never two of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,30 @@ class Landing:
             if event is not None:
                 event.wait()
         self._sent = [None, None]
+
+
+class Pinned:
+    """Host memory that a device reads and writes by itself, lent and kept.
+
+    Args:
+        allocate: gives so many bytes of it.
+    """
+
+    def __init__(self, allocate: Callable[[int], np.ndarray]) -> None:
+        self._allocate = allocate
+        self._lock = process_lock()
+        self._free: dict[int, list[np.ndarray]] = {}
+
+    @contextmanager
+    def lend(self, nbytes: int) -> Iterator[np.ndarray]:
+        """So many bytes, until the body ends; no command uses them any more then."""
+        size = 1 << max(nbytes - 1, 0).bit_length()
+        with self._lock:
+            kept = self._free.setdefault(size, [])
+            whole = kept.pop() if kept else self._allocate(size)
+        yield whole[:nbytes]
+        with self._lock:  # after an error a command may still use them: they go
+            kept.append(whole)
 
 
 def transfer(

@@ -42,6 +42,10 @@ def parse_bytes(text: str, name: str) -> int:
         ) from None
 
 
+# By which MPICH and Intel's MPI, and Open MPI, tell a process how many there are.
+_LAUNCHERS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+
+
 @dataclass(frozen=True)
 class Settings:
     """The environment's wishes.
@@ -63,6 +67,7 @@ class Settings:
             kernel that reads what nobody wrote shows; clnet's own tests set it.
         build_warnings: ``CLNET_BUILD_WARNINGS``, whether compilers' warnings are shown.
         debug: ``CLNET_DEBUG``, whether ops that check their data wait for the answer.
+        ranks: how many processes ``mpirun`` started together, as its variables say.
     """
 
     device: str | None
@@ -78,6 +83,7 @@ class Settings:
     poison: bool
     debug: bool
     build_warnings: bool = False
+    ranks: int = 1
 
     @staticmethod
     def read(environ: Mapping[str, str]) -> Settings:
@@ -142,6 +148,7 @@ class Settings:
             build_warnings=switch("CLNET_BUILD_WARNINGS"),
             poison=switch("CLNET_POISON"),
             debug=switch("CLNET_DEBUG"),
+            ranks=next((n for name in _LAUNCHERS if (n := count(name, 1))), 1),
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...data.counter import Draw
 from ...data.counter import permutation as order_of
 from ...errors import ArgumentError
+from ...ranks.membership import get_rank, get_world_size, is_initialized
 from ...values import mode
 from ...values.generator import Generator
 
@@ -245,8 +246,8 @@ class DistributedSampler(Sampler[int]):
 
     Args:
         dataset: what has the length.
-        num_replicas: how many processes share it.
-        rank: which of them this is, from 0.
+        num_replicas: how many processes share it; None: as many as are joined.
+        rank: which of them this is, from 0; None: what it is among these.
         shuffle: whether the order is random: that of ``seed`` and :meth:`set_epoch`.
         seed: the same in all processes.
         drop_last: whether indices left over are dropped; else the first come once more.
@@ -265,6 +266,9 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,  # noqa: FBT001, FBT002 - PyTorch's
     ) -> None:
         super().__init__()
+        if is_initialized():
+            num_replicas = get_world_size() if num_replicas is None else num_replicas
+            rank = get_rank() if rank is None else rank
         if num_replicas is None or rank is None or not 0 <= rank < num_replicas:
             raise ArgumentError(
                 "DistributedSampler",

@@ -1,0 +1,92 @@
+"""Elements of tensors as host memory that MPI reads and writes.
+
+Where a device's memory is the host's they are looked at where they lie; else they go through pinned
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from ..device import users_line
+from ..errors import DistributedError, DtypeError, ShapeError, TraceError
+from ..tensor import Tensor
+from ..values import mode
+from ..values.arguments import shown
+
+__all__ = ["checked_tensor", "checked_tensors", "read_only", "writable"]
+
+
+def checked_tensor(op_name: str, x: object, name: str = "tensor") -> Tensor:
+    """A tensor whose elements can be exchanged as they lie.
+
+    Raises:
+        DtypeError: if it is none.
+        ShapeError: if it is not dense.
+        TraceError: in a function that is compiled.
+    """
+    if not isinstance(x, Tensor):
+        raise DtypeError(op_name, f"{name} is a tensor", type=shown(type(x).__name__))
+    if mode.current().tracer is not None:
+        raise TraceError(
+            op_name,
+            "processes exchange nothing within a function that clnet.compile traces",
+            line=users_line(),
+            remedy="Compile what lies before and behind it; of a training step, the model or the "
+            "loss, with backward() and optimizer.step() outside",
+        )
+    if not x.array.contiguous:
+        raise ShapeError(
+            op_name, f"{name} is dense", shape=x.shape, strides=x.stride(), remedy="x.contiguous()"
+        )
+    return x
+
+
+def checked_tensors(
+    op_name: str, given: object, name: str, *, count: int, like: Tensor
+) -> list[Tensor]:
+    """One tensor for each rank, each of as many elements as another, and of its dtype.
+
+    Raises:
+        DistributedError: if they are not so many, or do not fit.
+    """
+    if not isinstance(given, list | tuple) or len(given) != count:
+        raise DistributedError(
+            op_name,
+            f"{name} holds a tensor for each rank",
+            ranks=count,
+            given=len(given) if isinstance(given, list | tuple) else shown(given),
+        )
+    found = [checked_tensor(op_name, x, name) for x in given]
+    for i, x in enumerate(found):
+        if x.numel() != like.numel() or x.dtype is not like.dtype:
+            raise DistributedError(
+                op_name,
+                f"the tensors of {name} have the size and dtype of what each rank gives",
+                place=i,
+                listed=(tuple(x.shape), x.dtype),
+                given=(tuple(like.shape), like.dtype),
+            )
+    return found
+
+
+@contextmanager
+def writable(*tensors: Tensor, read: bool = True) -> Iterator[Sequence[np.ndarray]]:
+    """Their elements in a row each, to be overwritten: the tensors have changed when the body ends.
+
+    Args:
+        *tensors: dense.
+        read: whether what they hold is asked for.
+    """
+    with ExitStack() as stack:
+        yield [stack.enter_context(x.array.on_host(read=read, write=True)) for x in tensors]
+
+
+@contextmanager
+def read_only(*tensors: Tensor) -> Iterator[Sequence[np.ndarray]]:
+    """Their elements in a row each."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(x.array.on_host(read=True, write=False)) for x in tensors]

@@ -1,0 +1,295 @@
+"""From one rank to another: tensors sent and received, and Python objects exchanged as pickles."""
+
+# ruff: noqa: D417 - what functions share stands once
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, DistributedError
+from ..tensor import Tensor
+from ..values import mode
+from .hosted import checked_tensor, read_only, writable
+from .membership import group_of, mpi_name, root_of
+from .work import Work
+from .world import Group
+
+__all__ = [
+    "P2POp",
+    "all_gather_object",
+    "batch_isend_irecv",
+    "broadcast_object_list",
+    "gather_object",
+    "irecv",
+    "isend",
+    "recv",
+    "scatter_object_list",
+    "send",
+]
+
+_LABEL = np.dtype([("dtype", "S12"), ("size", "i8")])
+
+
+def isend(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Group | None = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> Work | None:
+    """Begin to send a tensor to a rank, which calls :func:`recv`; it is not changed until then.
+
+    Args:
+        tensor: dense.
+        dst: the rank in the world; ``group_dst`` is the rank in the group.
+        group: None: all.
+        tag: a number that the receiver asks for.
+
+    Returns:
+        A handle; None outside the group.
+    """
+    members = group_of("send", group)
+    x = checked_tensor("send", tensor)
+    if members is None:
+        return None
+    place = _other("send", members, dst, group_dst)
+
+    def job() -> None:
+        label = np.array([(x.dtype.name.encode(), x.numel())], _LABEL).view(np.uint8)
+        members.finish(members.direct.Isend(label, place, 2 * tag), "send")
+        if x.numel():
+            with read_only(x) as (host,):
+                raw = host.view(np.uint8)
+                members.finish(members.direct.Isend(raw, place, 2 * tag + 1), "send")
+
+    return members.sending.begin(job)
+
+
+def irecv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Group | None = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> Work | None:
+    """Begin to receive a tensor from a rank, which calls :func:`send`.
+
+    Args:
+        tensor: overwritten; of the size and dtype of what is sent.
+        src: the rank in the world, ``group_src`` that in the group; None: whoever sends first.
+        group, tag: as for :func:`isend`.
+
+    Returns:
+        A handle, whose ``result()`` is the sender's rank; None outside the group.
+    """
+    members = group_of("recv", group)
+    x = checked_tensor("recv", tensor)
+    if members is None:
+        return None
+    anyone = src is None and group_src is None
+    place = mpi_name("ANY_SOURCE") if anyone else _other("recv", members, src, group_src)
+
+    def job() -> int:
+        label, status = np.empty(1, _LABEL), mpi_name("Status")()
+        request = members.direct.Irecv(label.view(np.uint8), place, 2 * tag)
+        members.finish(_Answer(request, status), "recv")
+        sender = status.source
+        sent = (label["dtype"][0].decode(), int(label["size"][0]))
+        if sent != (x.dtype.name, x.numel()):
+            raise DistributedError(
+                "recv",
+                "the tensor has the dtype and size of what is sent",
+                sent=sent,
+                tensor=(x.dtype.name, x.numel()),
+                sender=members.ranks[sender],
+            )
+        if x.numel():
+            with mode.using(grad=False), writable(x, read=False) as (host,):
+                raw = host.view(np.uint8)
+                members.finish(members.direct.Irecv(raw, sender, 2 * tag + 1), "recv")
+        return members.ranks[sender]
+
+    return members.receiving.begin(job)
+
+
+class _Answer:
+    """A request that leaves its status where it can be read."""
+
+    def __init__(self, request: Any, status: Any) -> None:
+        self._request, self._status = request, status
+
+    def Test(self) -> bool:  # noqa: N802 - MPI's
+        """Whether it is done."""
+        return self._request.Test(self._status)
+
+
+def _other(name: str, members: Group, rank: int | None, place: int | None) -> int:
+    found = root_of(name, members, rank, place)
+    if found == members.rank():
+        raise DistributedError(name, "a rank sends to another, not to itself", rank=rank)
+    return found
+
+
+def send(
+    tensor: Tensor,
+    dst: int | None = None,
+    group: Group | None = None,
+    tag: int = 0,
+    group_dst: int | None = None,
+) -> None:
+    """Send a tensor to a rank; arguments as :func:`isend`'s."""
+    work = isend(tensor, dst, group, tag, group_dst)
+    if work is not None:
+        work.wait()
+
+
+def recv(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Group | None = None,
+    tag: int = 0,
+    group_src: int | None = None,
+) -> int:
+    """Receive a tensor from a rank; arguments as :func:`irecv`'s.
+
+    Returns:
+        The sender's rank in the world; -1 outside the group.
+
+    Raises:
+        DistributedError: if what is sent does not fit.
+    """
+    work = irecv(tensor, src, group, tag, group_src)
+    return -1 if work is None else work.result()
+
+
+class P2POp:
+    """A call of :func:`isend` or :func:`irecv`, for :func:`batch_isend_irecv`.
+
+    Args:
+        op: one of the two.
+        tensor, peer, group, tag: its arguments.
+        group_peer: the rank in the group, instead of ``peer``.
+    """
+
+    def __init__(
+        self,
+        op: Callable[..., Any],
+        tensor: Tensor,
+        peer: int | None = None,
+        group: Group | None = None,
+        tag: int = 0,
+        group_peer: int | None = None,
+    ) -> None:
+        if op not in (isend, irecv):
+            raise ArgumentError("P2POp", "op is isend or irecv", given=op)
+        self.op, self.tensor, self.peer, self.group = op, tensor, peer, group
+        self.tag, self.group_peer = tag, group_peer
+
+
+def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
+    """Begin them all."""
+    if not p2p_op_list or any(not isinstance(p, P2POp) for p in p2p_op_list):
+        raise ArgumentError("batch_isend_irecv", "it takes a list of P2POp")
+    begun = [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]
+    return [work for work in begun if work is not None]
+
+
+def all_gather_object(object_list: list[Any], obj: Any, group: Group | None = None) -> None:
+    """Collect an object of each rank, on every rank, by pickles.
+
+    Args:
+        object_list: a place for each rank, overwritten.
+        obj: what this rank gives; only trusted ranks send pickles.
+        group: None: all.
+    """
+    members = group_of("all_gather_object", group)
+    if members is None:
+        return
+    _check_places("all_gather_object", members, object_list)
+    object_list[:] = members.runner.do(
+        lambda: _after("all_gather_object", members, lambda: members.comm.allgather(obj))
+    )
+
+
+def _after(name: str, members: Group, job: Callable[[], Any], root: int = -1) -> Any:
+    members.agree(name, root=root)
+    return job()
+
+
+def _check_places(name: str, members: Group, places: Any) -> None:
+    if not isinstance(places, list) or len(places) != members.size():
+        given = len(places) if isinstance(places, list) else type(places).__name__
+        raise DistributedError(
+            name, "the list has a place for each rank", ranks=members.size(), given=given
+        )
+
+
+def gather_object(
+    obj: Any,
+    object_gather_list: list[Any] | None = None,
+    dst: int | None = None,
+    group: Group | None = None,
+    group_dst: int | None = None,
+) -> None:
+    """As :func:`all_gather_object`, on the rank ``dst`` alone, which alone gives a list."""
+    name = "gather_object"
+    members = group_of(name, group)
+    if members is None:
+        return
+    root = root_of(name, members, dst, group_dst, first=True)
+    if members.rank() == root:
+        _check_places(name, members, object_gather_list)
+    found = members.runner.do(
+        lambda: _after(name, members, lambda: members.comm.gather(obj, root), root)
+    )
+    if object_gather_list is not None and found is not None:
+        object_gather_list[:] = found
+
+
+def broadcast_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Group | None = None,
+    device: Any = None,
+    group_src: int | None = None,
+) -> None:
+    """Overwrite every rank's list with that of rank ``src``, of the same length, by pickles."""
+    del device
+    name = "broadcast_object_list"
+    members = group_of(name, group)
+    if members is None:
+        return
+    root = root_of(name, members, src, group_src, first=True)
+    given = object_list if members.rank() == root else None
+
+    def job() -> Any:
+        members.agree(name, root=root, size=len(object_list))
+        return members.comm.bcast(given, root)
+
+    object_list[:] = members.runner.do(job)
+
+
+def scatter_object_list(
+    scatter_object_output_list: list[Any],
+    scatter_object_input_list: list[Any] | None = None,
+    src: int | None = None,
+    group: Group | None = None,
+    group_src: int | None = None,
+) -> None:
+    """The first place of each rank's list becomes its place of a list that rank ``src`` has."""
+    name = "scatter_object_list"
+    members = group_of(name, group)
+    if members is None:
+        return
+    root = root_of(name, members, src, group_src, first=True)
+    given = scatter_object_input_list if members.rank() == root else None
+    if members.rank() == root:
+        _check_places(name, members, given)
+    if not scatter_object_output_list:
+        raise ArgumentError(name, "the output list has a place")
+    scatter_object_output_list[0] = members.runner.do(
+        lambda: _after(name, members, lambda: members.comm.scatter(given, root), root)
+    )

@@ -1,0 +1,561 @@
+"""Tensors exchanged between ranks, by PyTorch's names: joined, spread, collected, sent.
+
+Sums have one order, given by the number of ranks and elements: the same bits at every run, and on
+every rank. With ``async_op=True`` an exchange goes on in a thread and gives a :class:`.Work`; ranks
+begin those of one group in the same order.
+"""
+
+# ruff: noqa: D417, FBT001, FBT002 - PyTorch's signatures; what functions share stands once
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, DistributedError, DtypeError
+from ..ops.shape import to_dtype
+from ..tensor import Tensor
+from ..values import mode
+from ..values.dtypes import Kind, float32
+from .hosted import checked_tensor, checked_tensors, read_only, writable
+from .membership import group_of, mpi_name, root_of
+from .work import Work
+from .world import Group
+
+__all__ = [
+    "ReduceOp",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+]
+
+# MPICH sums 25 MiB in half the time of 100 at once; each piece begins with what is in the cache.
+_PIECE_BYTES = 8 * 2**20
+
+
+class ReduceOp(Enum):
+    """How values of ranks are joined; ``AVG`` is the sum over their number."""
+
+    SUM, AVG, PRODUCT, MIN, MAX = "SUM", "AVG", "PROD", "MIN", "MAX"
+    BAND, BOR, BXOR = "BAND", "BOR", "BXOR"
+
+
+_OF_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+_OF_BOOLS = {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}
+
+
+def _exchange(group: Group, job: Callable[[], Any], async_op: bool) -> Any:
+    """Do it, or begin it."""
+
+    def outside() -> Any:
+        with mode.using(grad=False, autocast=None):
+            return job()
+
+    return group.runner.begin(outside) if async_op else group.runner.do(outside)
+
+
+def _joined(op_name: str, op: ReduceOp, x: Tensor) -> ReduceOp:
+    """What joins elements of a dtype.
+
+    Raises:
+        DtypeError: if nothing does.
+    """
+    if not isinstance(op, ReduceOp):
+        raise ArgumentError(op_name, "op is one of ReduceOp", given=op)
+    kind = x.dtype.kind
+    fits = {
+        Kind.BOOL: op is not ReduceOp.AVG,
+        Kind.INTEGER: op is not ReduceOp.AVG,
+        Kind.FLOATING: op not in _OF_BITS,
+        Kind.COMPLEX: op in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PRODUCT),
+    }
+    if not fits[kind]:
+        raise DtypeError(
+            op_name, "the dtype's elements can be joined so", reduction=op.name, dtype=x.dtype
+        )
+    return _OF_BOOLS.get(op, op) if kind is Kind.BOOL else op
+
+
+def _is_narrow(x: Tensor) -> bool:
+    """Whether MPI has no arithmetic for it: it is joined as float32."""
+    return x.dtype.kind is Kind.FLOATING and x.dtype.itemsize < float32.itemsize
+
+
+def _plain(host: np.ndarray) -> np.ndarray:
+    """As what MPI knows: bools are bytes."""
+    return host.view(np.uint8) if host.dtype == np.bool_ else host
+
+
+def _reduced(
+    group: Group, x: Tensor, op: ReduceOp, join: Callable[[np.ndarray, Any], bool]
+) -> None:
+    """Overwrite ``x`` with what ``join`` makes of it, a piece at a time.
+
+    Args:
+        group: who takes part.
+        x: the tensor.
+        op: how ranks are joined.
+        join: exchanges an array in place; gives whether this rank has the result.
+    """
+    if _is_narrow(x):
+        wide = to_dtype(x.detach(), float32)
+        _reduced(group, wide, op, join)
+        x.detach().copy_(wide)
+        return
+    if not x.numel():
+        return
+    kind = mpi_name("SUM" if op is ReduceOp.AVG else op.value)
+    with writable(x) as (host,):
+        elements = _plain(host)
+        step = max(1, _PIECE_BYTES // x.dtype.itemsize)
+        for start in range(0, elements.size, step):
+            piece = elements[start : start + step]
+            if join(piece, kind) and op is ReduceOp.AVG:
+                piece /= group.size()
+
+
+def all_reduce(
+    tensor: Tensor,
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Overwrite the tensor of every rank with the sum of all, or what ``op`` makes of them.
+
+    Args:
+        tensor: dense; of one shape and dtype on all ranks. 16-bit floats are summed in float32.
+        op: how elements are joined.
+        group: who takes part; None: all.
+        async_op: whether to go on at once.
+
+    Returns:
+        A handle with ``async_op``, else None; None on ranks outside the group.
+
+    Raises:
+        DistributedError: if ranks do not fit, have ended or do not answer; in ``wait`` with
+            ``async_op``.
+        DtypeError: if elements of the dtype are not joined so.
+        TraceError: in a function that is compiled.
+    """
+    name = "all_reduce"
+    members = group_of(name, group)
+    x = checked_tensor(name, tensor)
+    joins = _joined(name, op, x)
+    if members is None:
+        return None
+
+    def join(piece: np.ndarray, kind: Any) -> bool:
+        members.comm.Allreduce(members.in_place, piece, kind)
+        return True
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, op=op.name, shape=x.shape, size=x.numel())
+        if members.size() > 1:
+            _reduced(members, x, joins, join)
+
+    return _exchange(members, job, async_op)
+
+
+def reduce(
+    tensor: Tensor,
+    dst: int | None = None,
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group | None = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """As :func:`all_reduce`, on the rank ``dst`` alone; the others' tensors stay as they are.
+
+    Args:
+        tensor, op, group, async_op: as there.
+        dst: the rank in the world; ``group_dst`` is the rank in the group.
+    """
+    name = "reduce"
+    members = group_of(name, group)
+    x = checked_tensor(name, tensor)
+    joins = _joined(name, op, x)
+    if members is None:
+        return None
+    root = root_of(name, members, dst, group_dst)
+    here = members.rank() == root
+
+    def join(piece: np.ndarray, kind: Any) -> bool:
+        members.comm.Reduce(
+            members.in_place if here else piece, piece if here else None, kind, root
+        )
+        return here
+
+    def job() -> None:
+        members.agree(
+            name, dtype=x.dtype.name, op=op.name, root=root, shape=x.shape, size=x.numel()
+        )
+        if members.size() > 1:
+            _reduced(members, x if here else _copied(x), joins, join)
+
+    return _exchange(members, job, async_op)
+
+
+def _copied(x: Tensor) -> Tensor:
+    return x.detach().clone()
+
+
+def broadcast(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Group | None = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Overwrite the tensor of every rank with that of rank ``src``.
+
+    Args:
+        tensor, group, async_op: as for :func:`all_reduce`.
+        src: the rank in the world; ``group_src`` is the rank in the group.
+    """
+    name = "broadcast"
+    members = group_of(name, group)
+    x = checked_tensor(name, tensor)
+    if members is None:
+        return None
+    root = root_of(name, members, src, group_src)
+    here = members.rank() == root
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
+        if members.size() == 1 or not x.numel():
+            return
+        with read_only(x) if here else writable(x, read=False) as (host,):
+            members.comm.Bcast(host.view(np.uint8), root)
+
+    return _exchange(members, job, async_op)
+
+
+def all_gather(
+    tensor_list: list[Tensor],
+    tensor: Tensor,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Collect the tensors of all ranks in a list, on every rank.
+
+    Args:
+        tensor_list: a tensor for each rank, overwritten with that rank's.
+        tensor: what this rank gives; of one shape and dtype on all.
+        group, async_op: as for :func:`all_reduce`.
+    """
+    name = "all_gather"
+    members = group_of(name, group)
+    x = checked_tensor(name, tensor)
+    if members is None:
+        return None
+    targets = checked_tensors(name, tensor_list, "tensor_list", count=members.size(), like=x)
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
+        with read_only(x) as (mine,):
+            everyone = np.empty((members.size(), mine.size), mine.dtype)
+            members.comm.Allgather(mine.view(np.uint8), everyone.view(np.uint8))
+        _spread(everyone, targets)
+
+    return _exchange(members, job, async_op)
+
+
+def _spread(rows: np.ndarray, targets: Sequence[Tensor]) -> None:
+    for row, target in zip(rows, targets, strict=True):
+        target.array.write(row.reshape(target.shape))
+
+
+def all_gather_into_tensor(
+    output_tensor: Tensor,
+    input_tensor: Tensor,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Collect the tensors of all ranks behind each other in one, on every rank.
+
+    Args:
+        output_tensor: of as many elements as all inputs together.
+        input_tensor: what this rank gives; of one shape and dtype on all.
+        group, async_op: as for :func:`all_reduce`.
+    """
+    name = "all_gather_into_tensor"
+    members = group_of(name, group)
+    x = checked_tensor(name, input_tensor, "input_tensor")
+    y = checked_tensor(name, output_tensor, "output_tensor")
+    if members is None:
+        return None
+    _check_parts(name, members, whole=y, part=x)
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
+        if not x.numel():
+            return
+        with read_only(x) as (mine,), writable(y, read=False) as (everyone,):
+            members.comm.Allgather(mine.view(np.uint8), everyone.view(np.uint8))
+
+    return _exchange(members, job, async_op)
+
+
+def _check_parts(name: str, members: Group, *, whole: Tensor, part: Tensor) -> None:
+    if whole.numel() != members.size() * part.numel() or whole.dtype is not part.dtype:
+        raise DistributedError(
+            name,
+            "one tensor holds a part for each rank, as large as the other and of its dtype",
+            whole=(tuple(whole.shape), whole.dtype),
+            part=(tuple(part.shape), part.dtype),
+            ranks=members.size(),
+        )
+
+
+def gather(
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: Group | None = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """As :func:`all_gather`, on the rank ``dst`` alone, which alone gives a list.
+
+    Args:
+        tensor, group, async_op: as there.
+        gather_list: a tensor for each rank.
+        dst: the rank in the world; None: 0. ``group_dst`` is the rank in the group.
+    """
+    name = "gather"
+    members = group_of(name, group)
+    x = checked_tensor(name, tensor)
+    if members is None:
+        return None
+    root = root_of(name, members, dst, group_dst, first=True)
+    targets = _listed(name, members, gather_list, "gather_list", root=root, like=x)
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
+        with read_only(x) as (mine,):
+            rows = np.empty((members.size(), mine.size), mine.dtype)
+            into = rows.view(np.uint8) if targets is not None else None
+            members.comm.Gather(mine.view(np.uint8), into, root)
+        if targets is not None:
+            _spread(rows, targets)
+
+    return _exchange(members, job, async_op)
+
+
+def _listed(
+    name: str, members: Group, given: Any, what: str, *, root: int, like: Tensor
+) -> list[Tensor] | None:
+    """The list of the rank that has one."""
+    if members.rank() == root:
+        return checked_tensors(name, given, what, count=members.size(), like=like)
+    if given:
+        raise ArgumentError(name, f"{what} is given on one rank", root=root, rank=members.rank())
+    return None
+
+
+def scatter(
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: Group | None = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """Overwrite the tensor of each rank with its place of a list that rank ``src`` has.
+
+    Args:
+        tensor: of one shape and dtype on all ranks.
+        scatter_list: a tensor for each rank, on the rank ``src`` alone.
+        src: the rank in the world; None: 0. ``group_src`` is the rank in the group.
+        group, async_op: as for :func:`all_reduce`.
+    """
+    name = "scatter"
+    members = group_of(name, group)
+    x = checked_tensor(name, tensor)
+    if members is None:
+        return None
+    root = root_of(name, members, src, group_src, first=True)
+    sources = _listed(name, members, scatter_list, "scatter_list", root=root, like=x)
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, root=root, shape=x.shape, size=x.numel())
+        rows = None if sources is None else _stacked(sources)
+        if not x.numel():
+            return
+        with writable(x, read=False) as (mine,):
+            members.comm.Scatter(rows, mine.view(np.uint8), root)
+
+    return _exchange(members, job, async_op)
+
+
+def _stacked(tensors: Sequence[Tensor]) -> np.ndarray:
+    """The bytes of tensors of one size, a row each."""
+    return np.stack([x.detach().array.numpy().reshape(-1).view(np.uint8) for x in tensors])
+
+
+def reduce_scatter(
+    output: Tensor,
+    input_list: list[Tensor],
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Each rank gets the sum of what all ranks have in its place of a list.
+
+    Args:
+        output: overwritten; of one shape and dtype on all ranks.
+        input_list: a tensor for each rank, of as many elements each.
+        op, group, async_op: as for :func:`all_reduce`.
+    """
+    name = "reduce_scatter"
+    members = group_of(name, group)
+    y = checked_tensor(name, output, "output")
+    joins = _joined(name, op, y)
+    if members is None:
+        return None
+    sources = checked_tensors(name, input_list, "input_list", count=members.size(), like=y)
+    return _exchange(members, lambda: _scattered(name, members, y, sources, op, joins), async_op)
+
+
+def reduce_scatter_tensor(
+    output: Tensor,
+    input: Tensor,  # noqa: A002 - PyTorch's
+    op: ReduceOp = ReduceOp.SUM,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """As :func:`reduce_scatter`, of one tensor whose parts lie behind each other."""
+    name = "reduce_scatter_tensor"
+    members = group_of(name, group)
+    y, x = checked_tensor(name, output, "output"), checked_tensor(name, input, "input")
+    joins = _joined(name, op, y)
+    if members is None:
+        return None
+    _check_parts(name, members, whole=x, part=y)
+    return _exchange(members, lambda: _scattered(name, members, y, [x], op, joins), async_op)
+
+
+def _scattered(
+    name: str, members: Group, y: Tensor, sources: Sequence[Tensor], op: ReduceOp, joins: ReduceOp
+) -> None:
+    members.agree(name, dtype=y.dtype.name, op=op.name, shape=y.shape, size=y.numel())
+    if not y.numel():
+        return
+    narrow = _is_narrow(y)
+    wide = to_dtype(y.detach(), float32) if narrow else y
+    given = [to_dtype(x.detach(), float32) if narrow else x for x in sources]
+    with read_only(*given) as hosts, writable(wide, read=False) as (mine,):
+        everyone = _plain(hosts[0] if len(hosts) == 1 else np.concatenate(hosts))
+        kind = mpi_name("SUM" if joins is ReduceOp.AVG else joins.value)
+        members.comm.Reduce_scatter_block(everyone, _plain(mine), kind)
+        if joins is ReduceOp.AVG:
+            mine /= members.size()
+    if narrow:
+        y.detach().copy_(wide)
+
+
+def all_to_all(
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """Each rank sends the tensor in another's place of a list to it.
+
+    Args:
+        output_tensor_list: a tensor for each rank, overwritten with what that rank has for this.
+        input_tensor_list: a tensor for each rank; all of one size and dtype, on all ranks.
+        group, async_op: as for :func:`all_reduce`.
+    """
+    name = "all_to_all"
+    members = group_of(name, group)
+    if members is None:
+        return None
+    if not input_tensor_list:
+        raise DistributedError(name, "input_tensor_list holds a tensor for each rank", given=0)
+    x = checked_tensor(name, input_tensor_list[0], "input_tensor_list")
+    count = members.size()
+    sources = checked_tensors(name, input_tensor_list, "input_tensor_list", count=count, like=x)
+    targets = checked_tensors(name, output_tensor_list, "output_tensor_list", count=count, like=x)
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, size=x.numel())
+        rows = _stacked(sources)
+        found = np.empty_like(rows)
+        members.comm.Alltoall(rows, found)
+        _spread(found.view(x.dtype.numpy), targets)
+
+    return _exchange(members, job, async_op)
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,  # noqa: A002 - PyTorch's
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> Work | None:
+    """As :func:`all_to_all`, of one tensor whose parts lie behind each other.
+
+    Args:
+        output: overwritten.
+        input: of as many elements and of that dtype; their number is a multiple of the ranks'.
+        output_split_sizes, input_split_sizes: None: all parts are of one size.
+        group, async_op: as for :func:`all_reduce`.
+
+    Raises:
+        ArgumentError: if sizes are given.
+    """
+    name = "all_to_all_single"
+    if output_split_sizes or input_split_sizes:
+        raise ArgumentError(name, "all parts are of one size", remedy="Use send() and recv()")
+    members = group_of(name, group)
+    x, y = checked_tensor(name, input, "input"), checked_tensor(name, output, "output")
+    if members is None:
+        return None
+    if x.numel() != y.numel() or x.dtype is not y.dtype or x.numel() % members.size():
+        raise DistributedError(
+            name,
+            "input and output have one size, of a part for each rank, and one dtype",
+            input=(tuple(x.shape), x.dtype),
+            output=(tuple(y.shape), y.dtype),
+            ranks=members.size(),
+        )
+
+    def job() -> None:
+        members.agree(name, dtype=x.dtype.name, shape=x.shape, size=x.numel())
+        if not x.numel():
+            return
+        with read_only(x) as (mine,), writable(y, read=False) as (found,):
+            members.comm.Alltoall(mine.view(np.uint8), found.view(np.uint8))
+
+    return _exchange(members, job, async_op)
+
+
+def barrier(
+    group: Group | None = None, async_op: bool = False, device_ids: Any = None
+) -> Work | None:
+    """Wait until all ranks are here.
+
+    Args:
+        group, async_op: as for :func:`all_reduce`.
+        device_ids: taken.
+    """
+    del device_ids
+    members = group_of("barrier", group)
+    if members is None:
+        return None
+    return _exchange(members, lambda: members.agree("barrier"), async_op)

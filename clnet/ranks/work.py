@@ -1,0 +1,125 @@
+"""Work that a thread does beside the caller's, in order, and the handles that wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Any
+
+from ..errors import DistributedError
+
+__all__ = ["Runner", "Work"]
+
+
+class Work:
+    """An exchange that was begun: what ``async_op=True`` gives.
+
+    Args:
+        job: what is to be done; its result is :meth:`result`'s.
+    """
+
+    def __init__(self, job: Callable[[], Any]) -> None:
+        self._job: Callable[[], Any] | None = job
+        self._done = Event()
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do it; what it raises is kept for who waits."""
+        job, self._job = self._job, None
+        try:
+            self._result = None if job is None else job()
+        except BaseException as error:  # raised where it is waited for
+            self._error = error
+        self._done.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is done.
+
+        Args:
+            timeout: seconds, or a ``timedelta``; None: as long as it takes.
+
+        Returns:
+            True.
+
+        Raises:
+            DistributedError: if it is not done by then.
+            ClnetError: what went wrong in it.
+        """
+        seconds = getattr(timeout, "total_seconds", lambda: timeout)()
+        if not self._done.wait(seconds):
+            raise DistributedError("wait", "the exchange is not done in time", seconds=seconds)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def result(self) -> Any:
+        """What the exchange gave on this rank: tensors, or None; waits for it."""
+        self.wait()
+        return self._result
+
+    def is_completed(self) -> bool:
+        """Whether it is done, well or not."""
+        return self._done.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it is done and nothing went wrong."""
+        return self._done.is_set() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """What went wrong, if it is done."""
+        return self._error
+
+
+class Runner:
+    """Does one job after another: in a thread of its own, or at once in the caller's if it is idle.
+
+    Args:
+        name: of the thread, which begins with the first job that is not waited for.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._turn = Lock()
+        self._jobs: SimpleQueue[Work | None] = SimpleQueue()
+        self._counting = Lock()
+        self._pending = 0
+        self._thread: Thread | None = None
+
+    def begin(self, job: Callable[[], Any]) -> Work:
+        """Have a job done after those that were begun before."""
+        work = Work(job)
+        with self._counting:
+            self._pending += 1
+            self._jobs.put(work)
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        return work
+
+    def do(self, job: Callable[[], Any]) -> Any:
+        """Its result, once it and those before are done."""
+        with self._counting:
+            idle = self._pending == 0 and self._turn.acquire(blocking=False)
+        if not idle:
+            return self.begin(job).result()
+        try:
+            return job()
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Let the thread end when it has done what was begun."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        while (work := self._jobs.get()) is not None:
+            with self._turn:
+                work.run()
+            with self._counting:
+                self._pending -= 1
+            del work

@@ -1,0 +1,292 @@
+"""The processes that ``mpirun`` started: who they are, what they agree on, and how they end.
+
+MPI (through mpi4py) moves the bytes. Before each exchange the ranks tell each other in a hundred
+bytes what they are about to do, so that what does not fit is an error on all of them, and none
+waits for ever. A rank that ends by an exception ends all others.
+"""
+
+from __future__ import annotations
+
+import atexit
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError, DistributedError
+from .work import Runner
+
+__all__ = ["Group", "World", "load_mpi"]
+
+_HEADER = np.dtype(
+    [
+        ("call", "S24"),
+        ("dtype", "S12"),
+        ("op", "S8"),
+        ("root", "i4"),
+        ("size", "i8"),
+        ("shape", "S40"),
+    ]
+)
+# Polled so long without a pause: a rank that is there answers within some microseconds.
+_EAGER_SECONDS = 100e-6
+_PAUSE_SECONDS = 50e-6
+_LEAVING = b"(ended)"
+_DEFAULT_SECONDS = 1800.0
+
+
+def load_mpi() -> Any:
+    """``mpi4py.MPI``, which initialises MPI when it is imported.
+
+    Raises:
+        DeviceError: if it is not installed, or finds no MPI.
+    """
+    try:
+        from mpi4py import MPI  # noqa: PLC0415 - optional
+    except (ImportError, RuntimeError) as error:
+        raise DeviceError(
+            "distributed",
+            "processes exchange tensors through MPI",
+            error=" ".join(str(error).split()),
+            remedy="pip install 'clnet[mpi]', and start with mpirun -n 2 python ...",
+        ) from error
+    return MPI
+
+
+def _answered(test: Callable[[], bool], seconds: float, what: str) -> None:
+    """Ask until something is so, politely: the cores are for computing.
+
+    Raises:
+        DistributedError: if it is not within so many seconds.
+    """
+    start = time.monotonic()
+    while not test():
+        waited = time.monotonic() - start
+        if waited > seconds:
+            raise DistributedError(
+                what,
+                "other ranks do not answer",
+                seconds=round(waited, 1),
+                remedy="Look which rank is stalled, or give init_process_group a longer timeout",
+            )
+        if waited > _EAGER_SECONDS:
+            time.sleep(_PAUSE_SECONDS)
+
+
+class Group:
+    """Ranks that exchange tensors: PyTorch's ``ProcessGroup``.
+
+    Args:
+        comm: an MPI communicator of the group's own.
+        ranks: the members' ranks in the world, in order.
+        seconds: how long others are waited for.
+
+    Attributes:
+        ranks: the members.
+        comm: collective exchanges go through it, in one order on all ranks.
+        direct: another one, for messages from one rank to another.
+        in_place: what MPI takes for an operand that is the result, too.
+        runner, sending, receiving: do one exchange after another.
+    """
+
+    def __init__(self, comm: Any, ranks: Sequence[int], seconds: float) -> None:
+        self.comm, self.direct = comm, comm.Dup()
+        self.in_place = load_mpi().IN_PLACE
+        self.ranks = tuple(ranks)
+        self.seconds = seconds
+        self.runner = Runner("clnet-collective")
+        self.sending, self.receiving = Runner("clnet-send"), Runner("clnet-receive")
+
+    def __repr__(self) -> str:
+        return f"<ProcessGroup of ranks {list(self.ranks)}>"
+
+    def rank(self) -> int:
+        """This process's number in the group."""
+        return self.comm.rank
+
+    def size(self) -> int:
+        """How many processes it has."""
+        return self.comm.size
+
+    def agree(
+        self,
+        call: str,
+        *,
+        dtype: str = "",
+        op: str = "",
+        root: int = -1,
+        shape: tuple[int, ...] | None = None,
+        size: int = -1,
+    ) -> None:
+        """Tell the others what comes now, and hear the same from them.
+
+        Args:
+            call: the exchange's name.
+            dtype: of its elements.
+            op: how they are joined.
+            root: the rank from which, or to which, they go; -1: there is none.
+            shape: of what every rank gives.
+            size: elements of it.
+
+        Raises:
+            DistributedError: if another rank does something else, has ended, or does not answer.
+        """
+        if self.comm.size == 1:
+            return
+        text = b"" if shape is None else str(list(shape)).encode()[:40]
+        mine = np.array((call.encode(), dtype.encode(), op.encode(), root, size, text), _HEADER)
+        everyone = np.empty(self.comm.size, _HEADER)
+        request = self.comm.Iallgather(mine.reshape(1).view(np.uint8), everyone.view(np.uint8))
+        _answered(request.Test, self.seconds, call)
+        if (everyone == mine).all():
+            return
+        gone = [self.ranks[i] for i in np.flatnonzero(everyone["call"] == _LEAVING)]
+        if gone:
+            raise DistributedError(
+                call,
+                "a rank has ended, or left the group, that others wait for",
+                ended=gone,
+                rank=self.ranks[self.rank()],
+            )
+        told = {f"rank_{self.ranks[i]}": _said(h) for i, h in enumerate(everyone)}
+        raise DistributedError(
+            call,
+            "all ranks make the same exchange, of the same shapes and dtypes",
+            **told,
+            remedy="Let all ranks of the group call it in the same order",
+        )
+
+    def finish(self, request: Any, what: str) -> None:
+        """Wait for a request of MPI's.
+
+        Raises:
+            DistributedError: if it takes longer than others are waited for.
+        """
+        _answered(request.Test, self.seconds, what)
+
+    def leave(self, call: str) -> None:
+        """Let the others know that this rank comes no more, if they ask; then give all back."""
+        for runner in (self.sending, self.receiving, self.runner):
+            runner.close()
+        if self.comm.size > 1:
+            mine = np.array((call.encode(), b"", b"", -1, -1, b""), _HEADER)
+            everyone = np.empty(self.comm.size, _HEADER)
+            request = self.comm.Iallgather(mine.reshape(1).view(np.uint8), everyone.view(np.uint8))
+            _answered(request.Test, self.seconds, "destroy_process_group")
+
+
+def _said(header: Any) -> str:
+    """What a rank was about to do, in words."""
+    call, dtype, op, root, size, shape = header.tolist()
+    words = [call.decode(), dtype.decode(), shape.decode() or (f"{size}" if size >= 0 else "")]
+    words += [op.decode(), f"root {root}" if root >= 0 else ""]
+    return " ".join(word for word in words if word)
+
+
+class World:
+    """All processes, while they are joined; there is one object of it.
+
+    Attributes:
+        group: all of them; None: they are not joined.
+        groups: those that were made of some of them.
+    """
+
+    def __init__(self) -> None:
+        self.group: Group | None = None
+        self.groups: list[Group] = []
+        self._mpi: Any = None
+        self._hook: Any = None
+
+    def join(self, size: int | None, seconds: float | None) -> None:
+        """Join the processes.
+
+        Args:
+            size: how many the caller expects; None: any number.
+            seconds: how long others are waited for.
+
+        Raises:
+            DistributedError: if they are joined already, or are others.
+            DeviceError: if there is no MPI for several threads.
+        """
+        if self.group is not None:
+            raise DistributedError(
+                "init_process_group", "the processes are joined once", group=self.group
+            )
+        mpi = self._mpi = load_mpi()
+        comm = mpi.COMM_WORLD
+        if mpi.Query_thread() < mpi.THREAD_MULTIPLE:
+            raise DeviceError("init_process_group", "MPI serves several threads at the same time")
+        if size not in (None, comm.size):
+            raise DistributedError(
+                "init_process_group",
+                "mpirun started as many processes as are expected",
+                world_size=size,
+                started=comm.size,
+                remedy=f"Start with mpirun -n {size} python ...",
+            )
+        own = comm.Dup()
+        self.group = Group(own, range(own.size), _DEFAULT_SECONDS if seconds is None else seconds)
+        self._hook, sys.excepthook = sys.excepthook, self._ended_by
+        atexit.register(self.end)
+
+    def part(self, ranks: Sequence[int], seconds: float | None) -> Group | None:
+        """A group of some ranks; all of the world call it. None: this rank is not in it."""
+        world = self.joined("new_group")
+        chosen = world.comm.rank in ranks
+        comm = world.comm.Split(0 if chosen else self._mpi.UNDEFINED, world.comm.rank)
+        if not chosen:
+            return None
+        made = Group(comm, ranks, world.seconds if seconds is None else seconds)
+        self.groups.append(made)
+        return made
+
+    def joined(self, op_name: str) -> Group:
+        """The group of all.
+
+        Raises:
+            DistributedError: if the processes are not joined.
+        """
+        if self.group is None:
+            raise DistributedError(
+                op_name,
+                "there is no group of processes",
+                remedy="Call init_process_group(), or ask is_initialized() first",
+            )
+        return self.group
+
+    def end(self, *, call: str = _LEAVING.decode()) -> None:
+        """Leave the others; what is still under way is waited for."""
+        group, self.group = self.group, None
+        if group is None:
+            return
+        atexit.unregister(self.end)
+        sys.excepthook = self._hook
+        self.groups.clear()
+        group.leave(call)
+
+    def part_with(self, group: Group) -> None:
+        """End a group that was made of some ranks."""
+        if group in self.groups:
+            self.groups.remove(group)
+            group.leave(_LEAVING.decode())
+
+    def _ended_by(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """Called with an exception that nobody caught: a job without this rank is over."""
+        traceback.print_exception(kind, error, trace)
+        group = self.group
+        rank = "?" if group is None else group.rank()
+        size = "?" if group is None else group.size()
+        sys.stdout.flush()
+        sys.stderr.write(
+            f"clnet: rank {rank} of {size} on {socket.gethostname()} ended by {kind.__name__}; "
+            "the job ends\n"
+        )
+        sys.stderr.flush()
+        self._mpi.COMM_WORLD.Abort(1)

@@ -1,0 +1,225 @@
+"""Every exchange, as each rank sees it; run by ``mpirun``, with 2 ranks or more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import distributed as dist
+from clnet.errors import DistributedError, DtypeError, ShapeError, TraceError
+
+
+def main() -> None:
+    with pytest.raises(DistributedError, match="init_process_group"):
+        dist.get_rank()
+    assert dist.is_available()
+    assert not dist.is_initialized()
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    rank, size = dist.get_rank(), dist.get_world_size()
+    assert (dist.is_initialized(), dist.get_backend()) == (True, "mpi")
+    with pytest.raises(DistributedError, match="joined once"):
+        dist.init_process_group()
+    joined(rank, size)
+    spread(rank, size)
+    begun(rank, size)
+    sent(rank, size)
+    objects(rank, size)
+    groups(rank, size)
+    refused(rank, size)
+    mismatched(rank)
+    differentiated(rank, size)
+    sampler = clnet.utils.data.DistributedSampler(range(7), shuffle=False)
+    assert (sampler.rank, sampler.num_replicas) == (rank, size)
+    dist.destroy_process_group()
+    assert not dist.is_initialized()
+    print(f"rank {rank} of {size} is done")
+
+
+def joined(rank: int, size: int) -> None:
+    total = size * (size + 1) // 2
+    for dtype in (clnet.float32, clnet.bfloat16, clnet.float16, clnet.int64, clnet.uint8):
+        x = clnet.full((3, 2), rank + 1).to(dtype)
+        assert dist.all_reduce(x) is None
+        assert (x.dtype, x.tolist()) == (dtype, [[total] * 2] * 3)
+    for op, wanted in (("MAX", size), ("MIN", 1), ("AVG", total / size)):
+        x = clnet.full((2,), float(rank + 1))
+        dist.all_reduce(x, op=dist.ReduceOp[op])
+        assert x.tolist() == [wanted] * 2
+    x = clnet.tensor([True, rank == 0, False])
+    dist.all_reduce(x)
+    assert x.tolist() == [True, True, False]
+    x = clnet.tensor([1 << rank])
+    dist.all_reduce(x, dist.ReduceOp.BOR)
+    assert x.item() == (1 << size) - 1
+    x = clnet.tensor([1.0 + 2j])
+    dist.all_reduce(x)
+    assert x.item() == size * (1 + 2j)
+    part = clnet.zeros(4, 3)
+    dist.all_reduce(part[1:3].add_(1.0))  # a view: its neighbours stay
+    assert part.sum(1).tolist() == [0, 3 * size, 3 * size, 0]
+    x = clnet.full((2,), float(rank + 1))
+    dist.reduce(x, dst=1)
+    assert x.tolist() == [total if rank == 1 else rank + 1] * 2
+    large = clnet.arange(5_000_000).float() * (rank + 1)  # three pieces
+    dist.all_reduce(large)
+    assert (large.numpy() == np.arange(5_000_000, dtype=np.float32) * total).all()
+    dist.all_reduce(clnet.zeros(0, 3))
+    # In floats that round: the same bits on every rank, and once more.
+    clnet.manual_seed(rank)
+    x = clnet.randn(1000)
+    found = []
+    for _ in range(2):
+        y = x.clone()
+        dist.all_reduce(y)
+        found += [clnet.zeros(1000) for _ in range(size)]
+        dist.all_gather(found[-size:], y)
+    assert len({y.numpy().tobytes() for y in found if y.any()}) == 1
+
+
+def spread(rank: int, size: int) -> None:
+    x = clnet.full((2, 2), float(rank))
+    version = x.array.storage.version
+    dist.broadcast(x, src=1)
+    assert x.tolist() == [[1, 1]] * 2
+    assert (x.array.storage.version > version) == (rank != 1)
+    mine = clnet.full((2,), rank + 10)
+    listed = [clnet.zeros(2, dtype=clnet.int64) for _ in range(size)]
+    dist.all_gather(listed, mine)
+    assert [y.tolist() for y in listed] == [[r + 10] * 2 for r in range(size)]
+    whole = clnet.zeros(size, 2, dtype=clnet.int64)
+    dist.all_gather_into_tensor(whole, mine)
+    assert whole.tolist() == [[r + 10] * 2 for r in range(size)]
+    found = [clnet.zeros(2, dtype=clnet.int64) for _ in range(size)] if rank == 0 else None
+    dist.gather(mine, found)
+    assert found is None or [y.tolist() for y in found] == [[r + 10] * 2 for r in range(size)]
+    place = clnet.zeros(2)
+    given = [clnet.full((2,), float(r)) for r in range(size)] if rank == 1 else None
+    dist.scatter(place, given, src=1)
+    assert place.tolist() == [rank] * 2
+    parts = [clnet.full((2,), float(10 * r + rank)) for r in range(size)]
+    dist.reduce_scatter(place, parts)
+    total = sum(range(size))
+    assert place.tolist() == [10 * rank * size + total] * 2
+    half = clnet.zeros(2, dtype=clnet.float16)
+    dist.reduce_scatter_tensor(half, clnet.cat(parts).half(), op=dist.ReduceOp.AVG)
+    assert half.tolist() == [10 * rank + total / size] * 2
+    answers = [clnet.zeros(2) for _ in range(size)]
+    dist.all_to_all(answers, parts)
+    assert [y.tolist() for y in answers] == [[10 * rank + r] * 2 for r in range(size)]
+    single = clnet.zeros(2 * size)
+    dist.all_to_all_single(single, clnet.cat(parts))
+    assert single.tolist() == clnet.cat(answers).tolist()
+    dist.barrier()
+
+
+def begun(rank: int, size: int) -> None:
+    xs = [clnet.full((1000,), float(rank + i)) for i in range(4)]
+    works = [dist.all_reduce(x, async_op=True) for x in xs]
+    for i, (x, work) in enumerate(zip(xs, works, strict=True)):
+        assert work.wait()
+        assert work.is_completed()
+        assert (x == sum(r + i for r in range(size))).all()
+
+
+def sent(rank: int, size: int) -> None:
+    """Around a ring, all at the same time; and by a tag."""
+    x, y = clnet.full((300_000,), float(rank)), clnet.zeros(300_000)
+    after, before = (rank + 1) % size, (rank - 1) % size
+    works = dist.batch_isend_irecv(
+        [dist.P2POp(dist.isend, x, after), dist.P2POp(dist.irecv, y, before)]
+    )
+    assert [work.wait() for work in works] == [True, True]
+    assert (y == before).all()
+    if rank == 0:
+        dist.send(clnet.tensor([5, 6]), dst=1, tag=7)
+    elif rank == 1:
+        z = clnet.zeros(2, dtype=clnet.int64)
+        assert dist.recv(z, tag=7) == 0
+        assert z.tolist() == [5, 6]
+    if rank == 0:
+        dist.send(clnet.ones(3), 1)
+    elif rank == 1:
+        with pytest.raises(DistributedError, match=r"sent=\('float32', 3\)"):
+            dist.recv(clnet.zeros(2), 0)
+    with pytest.raises(DistributedError, match="not to itself"):
+        dist.send(clnet.ones(1), dst=rank)
+
+
+def objects(rank: int, size: int) -> None:
+    found = [None] * size
+    dist.all_gather_object(found, {"rank": rank})
+    assert found == [{"rank": r} for r in range(size)]
+    listed = ["a", rank] if rank == 0 else [None, None]
+    dist.broadcast_object_list(listed, src=0)
+    assert listed == ["a", 0]
+    gathered = [None] * size if rank == 1 else None
+    dist.gather_object(rank, gathered, dst=1)
+    assert gathered is None or gathered == list(range(size))
+    place = [None]
+    dist.scatter_object_list(place, list(range(size)) if rank == 0 else None, src=0)
+    assert place == [rank]
+
+
+def groups(rank: int, size: int) -> None:
+    last = dist.new_group([size - 1])
+    every = dist.new_group()
+    if rank == size - 1:
+        assert (dist.get_rank(last), dist.get_world_size(last)) == (0, 1)
+        assert dist.get_process_group_ranks(last) == [rank]
+        assert (dist.get_global_rank(last, 0), dist.get_group_rank(last, rank)) == (rank, 0)
+    else:
+        assert last is dist.GroupMember.NON_GROUP_MEMBER
+        assert dist.get_rank(last) == -1
+    x = clnet.ones(1)
+    dist.all_reduce(x, group=last)
+    assert x.item() == 1
+    dist.all_reduce(x, group=every)
+    assert x.item() == size
+    with pytest.raises(DistributedError, match="ranks are some of the world"):
+        dist.new_group([size])
+
+
+def refused(rank: int, size: int) -> None:
+    """What one rank alone can tell; nobody waits for it."""
+    with pytest.raises(ShapeError, match="tensor is dense"):
+        dist.all_reduce(clnet.zeros(3, 3).T[:2])
+    with pytest.raises(DtypeError, match="can be joined so"):
+        dist.all_reduce(clnet.ones(1, dtype=clnet.int64), dist.ReduceOp.AVG)
+    with pytest.raises(DistributedError, match="a tensor for each rank"):
+        dist.all_gather([clnet.zeros(1)] * (size + 1), clnet.zeros(1))
+    with pytest.raises(DistributedError, match="size and dtype"):
+        dist.all_gather([clnet.zeros(2)] * size, clnet.zeros(1))
+    with pytest.raises(DistributedError, match="as large as the other"):
+        dist.all_gather_into_tensor(clnet.zeros(size + 1), clnet.zeros(1))
+    with pytest.raises(TraceError, match=r"Compile what lies before"):
+        clnet.compile(lambda x: dist.all_reduce(x))(clnet.ones(1))
+
+
+def mismatched(rank: int) -> None:
+    """An error on every rank, and the next exchange goes well."""
+    with pytest.raises(DistributedError, match=r"rank_0=all_reduce float32 \[2\] SUM, rank_1=.*3"):
+        dist.all_reduce(clnet.zeros(2 if rank == 0 else 3))
+    with pytest.raises(DistributedError, match=r"rank_0=barrier, rank_1=broadcast .* root 0"):
+        dist.barrier() if rank == 0 else dist.broadcast(clnet.zeros(1), 0)
+    work = dist.all_reduce(
+        clnet.zeros(2, dtype=clnet.float32 if rank == 0 else clnet.float16), async_op=True
+    )
+    with pytest.raises(DistributedError, match=r"rank_0=.*float32.*, rank_1=.*float16"):
+        work.wait()
+    assert (work.is_completed(), work.is_success()) == (True, False)
+    dist.barrier()
+
+
+def differentiated(rank: int, size: int) -> None:
+    x = clnet.tensor([float(rank + 1)], requires_grad=True)
+    y = dist.nn.all_reduce(x)
+    (y * y * (rank + 1)).sum().backward()
+    total = size * (size + 1) / 2
+    assert (y.item(), x.grad.item()) == (total, 2 * total * total)
+
+
+if __name__ == "__main__":
+    main()

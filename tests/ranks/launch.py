@@ -1,0 +1,47 @@
+"""Programs of this folder, run by several ranks of MPI on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+SECONDS = 120
+CHECKOUT = Path(__file__).parents[2]
+
+
+def mpirun() -> str:
+    """The program that starts ranks; the test is skipped without it."""
+    if find_spec("mpi4py") is None:
+        pytest.skip("mpi4py is not installed: pip install 'clnet[mpi]'")
+    beside = Path(sys.executable).with_name("mpirun")
+    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    if found is None:
+        pytest.skip("there is no mpirun: pip install 'clnet[mpi]'")
+    return found
+
+
+def run(ranks: int, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What ``mpirun -n ranks python command`` did; a job that hangs is a failure."""
+    here = {**os.environ, "PYTHONPATH": str(CHECKOUT), "CLNET_BUILD_PROCESSES": "0", **environment}
+    return subprocess.run(
+        [mpirun(), "-n", str(ranks), sys.executable, *command],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env=here,
+        cwd=CHECKOUT,
+        check=False,
+    )
+
+
+def passed(ranks: int, name: str, *args: str, **environment: str) -> list[str]:
+    """The lines that a program of this folder prints on all ranks; it ends well."""
+    done = run(ranks, "-m", f"tests.ranks.{name}", *args, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()

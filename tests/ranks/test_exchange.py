@@ -1,0 +1,66 @@
+"""Exchanges between ranks that ``mpirun`` starts on this machine."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from clnet.ranks.work import Runner
+from tests.ranks.launch import passed, run
+
+pytestmark = pytest.mark.device
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_every_exchange(ranks):
+    done = sorted(passed(ranks, "exchanges"))
+    assert done == [f"rank {rank} of {ranks} is done" for rank in range(ranks)]
+
+
+JOIN = """
+import os, signal, sys
+import clnet, clnet.distributed as dist
+dist.init_process_group(timeout=60)
+rank = dist.get_rank()
+dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("raise RuntimeError('lost')", "clnet: rank 1 of 2 on "),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "EXIT CODE: 9"),
+        ("sys.exit(0)", "a rank has ended, or left the group, that others wait for; got ended=[1]"),
+    ],
+    ids=["exception", "killed", "exit"],
+)
+def test_a_rank_that_ends_ends_the_job(end, told):
+    start = time.monotonic()
+    program = f"{JOIN}\nif rank == 1:\n    {end}\ndist.all_reduce(clnet.ones(2))\nprint('went on')"
+    done = run(2, "-c", program)
+    assert done.returncode != 0
+    assert "went on" not in done.stdout
+    assert told in done.stdout + done.stderr
+    assert time.monotonic() - start < 30
+
+
+def test_ranks_that_do_not_answer_are_an_error():
+    program = f"{JOIN.replace('60', '1')}\nimport time\nif rank == 1:\n    time.sleep(100)\n"
+    done = run(2, "-c", program + "dist.all_reduce(clnet.ones(2))")
+    assert done.returncode != 0
+    assert "all_reduce: other ranks do not answer; got seconds=1" in done.stderr
+
+
+def test_a_runner_keeps_the_order_and_the_errors():
+    runner, seen = Runner("test"), []
+    works = [runner.begin(lambda i=i: seen.append(i)) for i in range(20)]
+    failing = runner.begin(lambda: 1 // 0)
+    assert runner.do(lambda: len(seen)) == 20
+    assert seen == list(range(20))
+    assert all(work.wait() for work in works)
+    with pytest.raises(ZeroDivisionError):
+        failing.wait()
+    assert type(failing.exception()) is ZeroDivisionError
+    runner.close()
