@@ -12,7 +12,7 @@ import numpy as np
 from . import ops
 from .array import Array
 from .autodiff.overwrite import overwrite, refresh
-from .autodiff.tape import Node, add_to_leaves, root_gradient, run_backward
+from .autodiff.tape import Node, root_gradient, walk_back
 from .autodiff.tensor_hook import GradientHooks, HookHandle, add_hooks, hooks_of
 from .device import Device, current_device, users_line
 from .device import device as open_device
@@ -252,6 +252,8 @@ class Tensor:
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> HookHandle:
         """Call ``hook(tensor)`` each time that ``backward`` has added to this leaf's ``grad``.
 
+        That is as soon as all of its gradient is there, while the walk goes on.
+
         Returns:
             A handle whose ``remove()`` takes it away again.
 
@@ -460,16 +462,14 @@ class Tensor:
         wanted = None if listed is None else {id(x) for x in listed}
         # What the caller or a hook holds is not to become a leaf's, which later passes add to.
         seen = set() if gradient is None else {id(gradient.array.storage)}
-        found = run_backward(
-            [self],
-            [root_gradient("backward", self, gradient)],
-            targets=None,
+        walk_back(
+            self,
+            root_gradient("backward", self, gradient),
+            wanted,
+            seen,
             retain_graph=create_graph if retain_graph is None else retain_graph,
             create_graph=create_graph,
-            shown=seen,
         )
-        with mode.using(grad=create_graph, phase="backward"):
-            add_to_leaves(found, wanted, seen, create_graph=create_graph)
 
     # Operators.
 

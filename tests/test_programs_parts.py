@@ -97,9 +97,9 @@ def test_a_wrapper_for_devices_computes_what_the_module_does():
     x = clnet.ones(3, 2)
     assert wrapped(x).tolist() == layer(x).tolist()
     assert list(wrapped.state_dict()) == ["module.weight", "module.bias"]
-    with pytest.raises(DeviceError, match=r"device_ids=\[0, 1\]"):
-        nn.DataParallel(layer, device_ids=[0, 1])
-    with pytest.raises(DeviceError, match="Leave the wrapper out"):
+    with pytest.raises(DeviceError, match="not found; got number=99"):
+        nn.DataParallel(layer, device_ids=[0, 99])
+    with pytest.raises(DistributedError, match="Call init_process_group"):
         nn.parallel.DistributedDataParallel(layer)
 
 

@@ -230,3 +230,40 @@ def test_an_optimiser_in_such_a_hook_frees_the_gradient():
     (x * x).sum().backward()
     assert x.grad is None
     assert x.tolist() == [0.0, 0.0]
+
+
+def test_hooks_of_leaves_are_called_while_the_walk_goes_on():
+    """The last layer's gradient is there before the first layer's is computed."""
+    seen = []
+    first, last = (clnet.ones(2, requires_grad=True) for _ in range(2))
+    inner = first * 2
+    inner.register_hook(lambda g: seen.append("inner"))
+    for name, leaf in (("first", first), ("last", last)):
+        leaf.register_post_accumulate_grad_hook(lambda _, name=name: seen.append(name))
+    ((inner * 1) * last).sum().backward()
+    assert seen == ["last", "inner", "first"]
+
+
+def test_a_leaf_with_several_uses_is_whole_when_its_hook_is_called():
+    seen = []
+    x = clnet.tensor([1.0, 2.0], requires_grad=True)
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(leaf.grad.tolist()))
+    (x * x + (x * 3).exp() * 0 + x).sum().backward()
+    assert seen == [[3, 5]]
+    other = clnet.ones(2, requires_grad=True)
+    other.register_post_accumulate_grad_hook(lambda leaf: seen.append(None))
+    (x.detach() * 2).requires_grad_().sum().backward()
+    assert len(seen) == 1
+
+
+def test_a_gradient_that_a_hook_overwrites_is_nobody_elses():
+    x, y = clnet.ones(3, requires_grad=True), clnet.ones(3, requires_grad=True)
+    z = y * 2
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.zero_())
+    (x + z).backward(clnet.ones(3))  # one gradient for both
+    assert x.grad.tolist() == [0, 0, 0]
+    assert y.grad.tolist() == [2, 2, 2]
+    a, b = clnet.ones(3, requires_grad=True), clnet.ones(3, requires_grad=True)
+    a.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.zero_())
+    ((a + b) * 2).sum().backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([0, 0, 0], [2, 2, 2])

@@ -6,9 +6,9 @@ It knows tensors only by what it was handed; the ops' own gradients are in ``ops
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import count
+from itertools import chain, count
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -24,6 +24,10 @@ from .tensor_hook import GradientHooks, LeafHooks
 
 _SEQUENCE = count()
 _own_version = attrgetter("version")
+
+
+Finish = Callable[[Any, Any, set[int]], None]
+"""Takes a leaf, its whole gradient, and the ``id`` of storages that somebody else may hold."""
 
 
 class Kept(NamedTuple):
@@ -162,6 +166,23 @@ def edge_of(tensor: Any) -> Edge:
     return Edge(tensor.node, tensor.index, None)
 
 
+def leaves_behind(tensors: Sequence[Any]) -> list[Any]:
+    """The leaves that a walk back from some tensors would reach."""
+    found = {id(x): x for x in tensors if x.node is None and x.requires_grad}
+    pending = [x.node for x in tensors if x.node is not None]
+    known = {id(node) for node in pending}
+    while pending:
+        for edge in pending.pop().edges:
+            if edge is None:
+                continue
+            if edge.node is None:
+                found[id(edge.leaf)] = edge.leaf
+            elif id(edge.node) not in known:
+                known.add(id(edge.node))
+                pending.append(edge.node)
+    return list(found.values())
+
+
 class no_grad:  # noqa: N801 - PyTorch's name
     """Context in which nothing is recorded on the tape; also a decorator."""
 
@@ -264,6 +285,47 @@ def add_to_leaf(leaf: Any, grad: Any, seen: set[int], *, create_graph: bool) -> 
     leaf.grad = owned if create_graph else owned.detach()
 
 
+def walk_back(
+    root: Any,
+    grad: Any,
+    wanted: set[int] | None,
+    seen: set[int],
+    *,
+    retain_graph: bool,
+    create_graph: bool,
+) -> None:
+    """``backward``: add the gradient of one tensor to those of leaves.
+
+    Args:
+        root: where the walk begins.
+        grad: the gradient there.
+        wanted: the ``id`` of the leaves that are meant; None: all.
+        seen: as :func:`add_to_leaf` takes it.
+        retain_graph: keep what the nodes saved.
+        create_graph: record the walk itself.
+    """
+
+    def finish(leaf: Any, whole: Any, shown: set[int]) -> None:
+        seen.update(shown)
+        add_to_leaves({id(leaf): (leaf, whole)}, wanted, seen, create_graph=create_graph)
+
+    after: list[Callable[[], None]] = []
+    with mode.using(after_backward=after):
+        found = run_backward(
+            [root],
+            [grad],
+            targets=None,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            shown=seen,
+            finish=finish if GradientHooks.any_awaits else None,
+        )
+        with mode.using(grad=create_graph, phase="backward"):
+            add_to_leaves(found, wanted, seen, create_graph=create_graph)
+    for callback in after:
+        callback()
+
+
 def add_to_leaves(
     found: dict[int, tuple[Any, Any]],
     wanted: set[int] | None,
@@ -300,6 +362,7 @@ def run_backward(
     create_graph: bool,
     stop_at_targets: bool = False,
     shown: set[int] | None = None,
+    finish: Finish | None = None,
 ) -> dict[int, tuple[Any, Any]]:
     """Walk back from ``roots``, newest node first.
 
@@ -312,17 +375,22 @@ def run_backward(
         stop_at_targets: do not walk on behind a target, nor call the hooks of leaves: the walk is
             part of another, which will.
         shown: the ``id`` of every storage that a hook may hold is put here.
+        finish: takes the gradient of a leaf for which hooks wait, as soon as it is whole.
 
     Returns:
-        By the ``id`` of a leaf or target: the tensor and its gradient.
+        By the ``id`` of a leaf or target: the tensor and its gradient; not of leaves that
+        ``finish`` took.
     """
     walk = _Walk(
         targets,
         retain_graph=retain_graph,
         create_graph=create_graph,
         stop_at_targets=stop_at_targets,
+        finish=finish,
     )
     with mode.using(grad=create_graph, phase="backward", autocast=None):
+        if finish is not None:
+            walk.expect(roots)
         for root, grad in zip(roots, grads, strict=True):
             walk.deliver(edge_of(root), grad)
         walk.run()
@@ -343,8 +411,12 @@ class _Walk:
         retain_graph: bool,
         create_graph: bool,
         stop_at_targets: bool = False,
+        finish: Finish | None = None,
     ) -> None:
         self._stop = stop_at_targets
+        self._finish = finish
+        self._awaited: dict[int, int] = {}
+        self._finished: list[Any] = []
         self.shown: set[int] = set()
         self.found: dict[int, tuple[Any, Any]] = {}
         self._retain = retain_graph
@@ -356,6 +428,42 @@ class _Walk:
         self._inner: dict[tuple[int, int], Any] = {
             (id(t.node), t.index): t for t in targets or () if t.node is not None
         }
+
+    def expect(self, roots: Sequence[Any]) -> None:
+        """Count the ways to each leaf whose hooks wait for its gradient."""
+        pending = [root.node for root in roots if root.node is not None]
+        known = {id(node) for node in pending}
+        while pending:
+            for edge in pending.pop().edges:
+                if edge is None:
+                    continue
+                if edge.node is None:
+                    if edge.leaf.hooks is not None and edge.leaf.hooks.awaits:
+                        self._awaited[id(edge.leaf)] = self._awaited.get(id(edge.leaf), 0) + 1
+                elif id(edge.node) not in known:
+                    known.add(id(edge.node))
+                    pending.append(edge.node)
+
+    def _arrived(self, node: Node) -> None:
+        """Hand over the gradients of leaves that the node was the last way to."""
+        for edge in node.edges:
+            if edge is None or id(edge.leaf) not in self._awaited:
+                continue
+            self._awaited[id(edge.leaf)] -= 1
+            if self._awaited[id(edge.leaf)] == 0 and id(edge.leaf) in self.found:
+                leaf, grad = self.found.pop(id(edge.leaf))
+                grad = leaf.hooks.run(grad, self.shown)
+                if self._is_held(grad):
+                    self.shown.add(id(grad.array.storage))
+                self._finished.append(leaf)
+                self._finish(leaf, grad, self.shown)  # pyright: ignore[reportOptionalCall] - something is awaited
+
+    def _is_held(self, grad: Any) -> bool:
+        """Whether other gradients that are on their way lie in the same memory."""
+        storage = grad.array.storage
+        slots = (g for arrived in self._pending.values() for g in arrived if g is not None)
+        others = (g for _, g in self.found.values())
+        return any(g.array.storage is storage for g in chain(slots, others))
 
     def deliver(self, edge: Edge, grad: Any) -> None:
         """Add ``grad`` to what has arrived at an edge."""
@@ -395,6 +503,9 @@ class _Walk:
             for edge, need, grad in zip(node.edges, node.needs, results, strict=True):
                 if need and grad is not None and edge is not None:
                     self.deliver(edge, grad)
+            if self._awaited:
+                del results
+                self._arrived(node)
 
     def call_hooks_of_leaves(self) -> None:
         """Let gradients of leaves pass their hooks; a trace depends on which there are."""
@@ -405,7 +516,7 @@ class _Walk:
                 self.found[id(leaf)] = (leaf, leaf.hooks.run(grad, self.shown))
         tracer = mode.current().tracer
         if tracer is not None:
-            tracer.watch(LeafHooks(leaves))
+            tracer.watch(LeafHooks([*self._finished, *leaves]))
 
     def _step(self, node: Node, grads: list[Any]) -> tuple[Any, ...]:
         saved = node.unpack()

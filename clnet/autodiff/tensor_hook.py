@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 from ..errors import GradientError
 
@@ -57,9 +57,11 @@ class GradientHooks:
 
     Attributes:
         version: changes with the hooks.
+        any_awaits: whether there ever was a hook that waits for a leaf's gradient.
     """
 
     __slots__ = ("_accumulated", "_keeper", "_table", "version")
+    any_awaits: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.version = 0
@@ -73,7 +75,13 @@ class GradientHooks:
 
     def add_accumulated(self, hook: Hook) -> HookHandle:
         """Call ``hook(leaf)`` when a walk back has added to the leaf's ``grad``."""
+        GradientHooks.any_awaits = True
         return HookHandle(self._accumulated, hook, self._changed)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether a hook waits for the leaf's gradient."""
+        return bool(self._accumulated)
 
     def accumulated(self, leaf: Any) -> None:
         """Call what waits for that."""

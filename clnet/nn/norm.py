@@ -10,6 +10,8 @@ from .. import ops
 from ..creation import empty
 from ..errors import ShapeError
 from ..ops.machinery.update import update
+from ..ranks.differentiable import all_reduce
+from ..ranks.membership import get_world_size, is_initialized
 from ..tensor import Tensor
 from ..values.dtypes import DType, float32, int64
 from . import init
@@ -93,12 +95,7 @@ class _BatchNorm(Normalization):
         Raises:
             ShapeError: if ``x`` has another number of axes than the layer takes, or of channels.
         """
-        if x.ndim not in self.ndims or x.shape[1] != self.num_features:
-            raise ShapeError(
-                type(self).__name__,
-                f"x has {' or '.join(map(str, self.ndims))} axes, and {self.num_features} channels",
-                x=x.shape,
-            )
+        self._check(x)
         mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
         if not self.training or mean is None or var is None or count is None:
             return self._normalized(x, mean, var, 0.0)
@@ -113,6 +110,14 @@ class _BatchNorm(Normalization):
         update(_averaged, [mean, batch_mean, counts], once=True)
         update(_averaged, [var, batch_var, counts], once=True)
         return y
+
+    def _check(self, x: Tensor) -> None:
+        if x.ndim not in self.ndims or x.shape[1] != self.num_features:
+            raise ShapeError(
+                type(self).__name__,
+                f"x has {' or '.join(map(str, self.ndims))} axes, and {self.num_features} channels",
+                x=x.shape,
+            )
 
     def _normalized(
         self, x: Tensor, mean: Tensor | None, var: Tensor | None, momentum: float
@@ -171,10 +176,12 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes: there is one, so over its own.
+    """Batch normalisation over the batches of all processes that are joined, with gradients.
 
-    ``x`` is ``(n, num_features, ...)``. Settings and attributes are those of :class:`BatchNorm2d`,
-    beside ``process_group``, which is taken.
+    In training mean and variance are those of all ranks' elements (of any numbers of them); without
+    other processes, and in evaluation, it is :class:`BatchNorm2d`. ``x`` is ``(n, num_features,
+    ...)``. Settings and attributes are those of :class:`BatchNorm2d`, beside ``process_group``: who
+    takes part, None: all.
     """
 
     def __init__(
@@ -197,13 +204,50 @@ class SyncBatchNorm(_BatchNorm):
 
     ndims = (2, 3, 4, 5)
 
+    def forward(self, x: Tensor) -> Tensor:
+        """The shape of ``x``."""
+        own = self.training or self.running_mean is None
+        if not (own and is_initialized() and get_world_size(self.process_group) > 1):
+            return super().forward(x)
+        self._check(x)
+        axes = [0, *range(2, x.ndim)]
+        shape = [1, self.num_features, *(1 for _ in x.shape[2:])]
+        wide = x.to(float32) if x.dtype.itemsize < float32.itemsize else x
+        number = ops.full_like(wide.detach().flatten()[:1], x.numel() // self.num_features)
+        sums = all_reduce(ops.cat([wide.sum(axes), number]), group=self.process_group)
+        total = sums[self.num_features :].detach()
+        mean = sums[: self.num_features] / total
+        centred = wide - mean.reshape(shape)
+        var = all_reduce((centred * centred).sum(axes), group=self.process_group) / total
+        if self.training:
+            self._track(mean.detach(), (var * total / (total - 1)).detach())
+        y = centred * (var + self.eps).rsqrt().reshape(shape)
+        if self.weight is not None:
+            y = y * self.weight.reshape(shape)
+        if self.bias is not None:
+            y = y + self.bias.reshape(shape)
+        return y.to(x.dtype)
+
+    def _track(self, mean: Tensor, var: Tensor) -> None:
+        """Let the running averages know of a batch."""
+        count = self.num_batches_tracked
+        if self.running_mean is None or self.running_var is None or count is None:
+            return
+        update(_counted, [count], once=True)
+        for average, value in ((self.running_mean, mean), (self.running_var, var)):
+            if self.momentum is None:
+                counts = count.expand(self.num_features)
+                update(_averaged, [average, value.to(average.dtype), counts], once=True)
+            else:
+                update(_moved, [average, value.to(average.dtype)], [self.momentum], once=True)
+
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
         """The module with every batch norm in it replaced by one of this class.
 
         Args:
             module: a batch norm, for which its replacement is given, or what holds some.
-            process_group: taken.
+            process_group: who takes part; None: all.
 
         Returns:
             The module; parameters and buffers are the same objects.
@@ -226,6 +270,10 @@ def _counted(count: Any) -> tuple[Any, ...]:
 
 def _averaged(average: Any, value: Any, count: Any) -> tuple[Any, ...]:
     return (average + (value - average) / count,)
+
+
+def _moved(average: Any, value: Any, momentum: Any) -> tuple[Any, ...]:
+    return (average + (value - average) * momentum,)
 
 
 _NormBase = Normalization  # PyTorch's name, by which programs tell them

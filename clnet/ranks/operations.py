@@ -34,6 +34,7 @@ __all__ = [
     "all_to_all_single",
     "barrier",
     "broadcast",
+    "broadcast_many",
     "gather",
     "reduce",
     "reduce_scatter",
@@ -240,6 +241,40 @@ def broadcast(
             members.comm.Bcast(host.view(np.uint8), root)
 
     return _exchange(members, job, async_op)
+
+
+def broadcast_many(tensors: Sequence[Tensor], group: Group, src: int = 0) -> None:
+    """:func:`broadcast` of many tensors in one message.
+
+    Args:
+        tensors: of the same sizes and dtypes on all ranks; they need not be dense.
+        group: who takes part.
+        src: the rank in the group.
+    """
+    name = "broadcast_many"
+    given = [x if x.array.contiguous else x.detach().clone() for x in tensors]
+    dense = [checked_tensor(name, x) for x in given]
+    here = group.rank() == src
+
+    def job() -> None:
+        dtypes = ",".join(sorted({x.dtype.name for x in dense}))
+        total = sum(x.array.nbytes for x in dense)
+        group.agree(name, dtype=dtypes, root=src, shape=(len(dense),), size=total)
+        if group.size() == 1 or not total:
+            return
+        with read_only(*dense) if here else writable(*dense, read=False) as hosts:
+            rows = [host.view(np.uint8) for host in hosts]
+            packed = np.concatenate(rows) if here else np.empty(total, np.uint8)
+            group.comm.Bcast(packed, src)
+            if not here:
+                bounds = np.cumsum([row.size for row in rows])[:-1]
+                for row, part in zip(rows, np.split(packed, bounds), strict=True):
+                    row[:] = part
+
+    _exchange(group, job, async_op=False)
+    for x, copied in zip(tensors, given, strict=True):
+        if copied is not x:
+            x.detach().copy_(copied)
 
 
 def all_gather(

@@ -8,7 +8,7 @@ waits for ever. A rank that ends by an exception ends all others.
 from __future__ import annotations
 
 import atexit
-import socket
+import platform
 import sys
 import time
 import traceback
@@ -38,6 +38,8 @@ _EAGER_SECONDS = 100e-6
 _PAUSE_SECONDS = 50e-6
 _LEAVING = b"(ended)"
 _DEFAULT_SECONDS = 1800.0
+# So long mpirun needs to pass on what a rank has written: after an abort it may not.
+_LAST_WORDS_SECONDS = 0.5
 
 
 def load_mpi() -> Any:
@@ -279,14 +281,14 @@ class World:
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         """Called with an exception that nobody caught: a job without this rank is over."""
-        traceback.print_exception(kind, error, trace)
         group = self.group
-        rank = "?" if group is None else group.rank()
-        size = "?" if group is None else group.size()
+        rank, size = ("?", "?") if group is None else (group.rank(), group.size())
+        story = "".join(traceback.format_exception(kind, error, trace))
         sys.stdout.flush()
         sys.stderr.write(
-            f"clnet: rank {rank} of {size} on {socket.gethostname()} ended by {kind.__name__}; "
+            f"{story}clnet: rank {rank} of {size} on {platform.node()} ended by {kind.__name__}; "
             "the job ends\n"
         )
         sys.stderr.flush()
+        time.sleep(_LAST_WORDS_SECONDS)
         self._mpi.COMM_WORLD.Abort(1)

@@ -35,7 +35,7 @@ def main() -> None:
     assert (sampler.rank, sampler.num_replicas) == (rank, size)
     dist.destroy_process_group()
     assert not dist.is_initialized()
-    print(f"rank {rank} of {size} is done")
+    print(f"<rank {rank} of {size} is done>")
 
 
 def joined(rank: int, size: int) -> None:

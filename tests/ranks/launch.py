@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,10 @@ def run(ranks: int, *command: str, **environment: str) -> subprocess.CompletedPr
 
 
 def passed(ranks: int, name: str, *args: str, **environment: str) -> list[str]:
-    """The lines that a program of this folder prints on all ranks; it ends well."""
+    """What a program of this folder prints between ``<`` and ``>``, sorted; it ends well.
+
+    What ranks print may come out one within the other's lines.
+    """
     done = run(ranks, "-m", f"tests.ranks.{name}", *args, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+    return sorted(re.findall("<(.*?)>", done.stdout))

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.device
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_every_exchange(ranks):
-    done = sorted(passed(ranks, "exchanges"))
+    done = passed(ranks, "exchanges")
     assert done == [f"rank {rank} of {ranks} is done" for rank in range(ranks)]
 
 

@@ -1,0 +1,9 @@
+"""``nn.parallel``: a module on several devices, or in several processes."""
+
+from . import distributed as distributed
+from .data_parallel import DataParallel as DataParallel
+from .data_parallel import data_parallel as data_parallel
+from .data_parallel import gather as gather
+from .data_parallel import replicate as replicate
+from .data_parallel import scatter as scatter
+from .distributed import DistributedDataParallel as DistributedDataParallel

@@ -1,0 +1,92 @@
+"""Gradients of many parameters in one tensor, which is summed over ranks as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import ops
+from ...autodiff.tape import no_grad
+from ...ranks.operations import all_reduce
+from ...ranks.work import Work
+from ...ranks.world import Group
+from ...tensor import Tensor
+
+FIRST_BYTES = 2**20
+"""The first bucket is smaller, so that the exchange begins early."""
+
+
+@dataclass(eq=False)
+class Bucket:
+    """Parameters whose gradients are exchanged together.
+
+    Attributes:
+        parameters: of one dtype and device, in the order in which backward reaches them.
+        waiting: the ``id`` of those whose gradients are not there yet.
+        summed: the gradients in a row, while they are exchanged.
+        work: the exchange, once it has begun.
+    """
+
+    parameters: tuple[Tensor, ...]
+    waiting: set[int] = field(default_factory=set)
+    summed: Tensor | None = None
+    work: Work | None = None
+
+    def reset(self) -> None:
+        """Wait for all gradients."""
+        self.waiting = {id(p) for p in self.parameters}
+        self.summed = self.work = None
+
+    def begin(self, group: Group) -> None:
+        """Begin to average the gradients over the ranks of a group; a missing one counts as 0."""
+        with no_grad():
+            parts = [
+                (ops.zeros_like(p) if p.grad is None else p.grad.detach()).reshape(-1)
+                for p in self.parameters
+            ]
+            self.summed = ops.cat(parts) / group.size()
+            self.work = all_reduce(self.summed, group=group, async_op=True)
+
+    def finish(self, unused: set[int]) -> None:
+        """Wait for the averages; from now on they are the gradients, and lie in one memory.
+
+        Args:
+            unused: the ``id`` of parameters that no rank has used, which keep what they have.
+        """
+        if self.work is None or self.summed is None:
+            return
+        self.work.wait()
+        start = 0
+        with no_grad():
+            for p in self.parameters:
+                piece = self.summed[start : start + p.numel()]
+                start += p.numel()
+                if id(p) not in unused:
+                    p.grad = piece.reshape(p.shape)
+        self.summed = self.work = None
+
+
+def buckets_of(parameters: Sequence[Tensor], most_bytes: int) -> list[Bucket]:
+    """Parameters in buckets, the last first: backward comes to them in about that order.
+
+    Args:
+        parameters: in the order of the model.
+        most_bytes: of a bucket; a larger parameter is alone.
+    """
+    made: list[Bucket] = []
+    open_ones: dict[Any, list[Tensor]] = {}
+    for p in reversed(parameters):
+        key = (p.dtype, p.device)
+        held = open_ones.setdefault(key, [])
+        limit = min(FIRST_BYTES, most_bytes) if not made else most_bytes
+        if held and sum(_nbytes(x) for x in (*held, p)) > limit:
+            made.append(Bucket(tuple(held)))
+            open_ones[key] = held = []
+        held.append(p)
+    made += [Bucket(tuple(held)) for held in open_ones.values() if held]
+    return made
+
+
+def _nbytes(x: Tensor) -> int:
+    return x.numel() * x.dtype.itemsize

@@ -1,0 +1,220 @@
+"""``nn.parallel.DataParallel``: parts of a batch on several devices of this process."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import ops
+from ...autodiff.custom import Function
+from ...creation import empty
+from ...errors import ArgumentError, DeviceError
+from ...ops.shape import alias
+from ...tensor import Tensor
+from ...values.containers import again
+from ..module import Module
+
+__all__ = ["DataParallel", "data_parallel", "gather", "replicate", "scatter"]
+
+
+class DataParallel(Module):
+    """A module that computes parts of a batch on several devices side by side.
+
+    In each call tensors are divided along ``dim``, parameters copied to all devices, and results
+    collected on the first. The devices' queues are filled one after another and run together: what
+    a program draws and adds has one order, so the bits are the same at every run. Gradients come
+    back to the module's own parameters, added in the devices' order. Buffers change where the
+    module is (a batch norm's averages are those of the first part).
+
+    Processes (:class:`DistributedDataParallel`) copy less and need no second pass over parameters.
+
+    Args:
+        module: lies on the first device.
+        device_ids: devices or their names, ``["pocl:0", "pocl:1"]``; None: the module's own.
+        output_device: where results are collected; None: the first device.
+        dim: the axis of the batch.
+
+    Raises:
+        DeviceError: if there is no such device; in a call, if the module lies elsewhere.
+        ArgumentError: if a device is named twice, or the module is a compiled one.
+    """
+
+    def __init__(
+        self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
+    ) -> None:
+        super().__init__()
+        if not isinstance(device_ids, list | tuple | None):
+            raise ArgumentError("DataParallel", "device_ids is a list", device_ids=device_ids)
+        self.module = module
+        self.dim = dim
+        # One device, whatever it is called, is the module's own: nothing is copied.
+        names = list(device_ids or ())
+        self.device_ids = [_opened(name) for name in names] if len(names) > 1 else []
+        if len(set(self.device_ids)) < len(self.device_ids):
+            raise ArgumentError("DataParallel", "each device is named once", device_ids=names)
+        several = bool(self.device_ids)
+        self.output_device = (
+            (self.device_ids[0] if output_device is None else _opened(output_device))
+            if several
+            else None
+        )
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes, of all parts behind each other."""
+        if not self.device_ids:
+            return self.module(*args, **kwargs)
+        for name, x in (*self.module.named_parameters(), *self.module.named_buffers()):
+            if x.device is not self.device_ids[0]:
+                raise DeviceError(
+                    "DataParallel",
+                    "the module lies on the first device",
+                    name=name,
+                    device=x.device.name,
+                    first=self.device_ids[0].name,
+                    remedy="Call .to() of it",
+                )
+        given = scatter((args, kwargs), self.device_ids, self.dim)
+        replicas = replicate(self.module, self.device_ids[: len(given)])
+        results = [r(*a, **k) for r, (a, k) in zip(replicas, given, strict=True)]
+        return gather(results, self.output_device, self.dim)
+
+
+def _opened(name: Any) -> Any:
+    """The device of a name."""
+    return empty(0, device=name).device
+
+
+def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
+    """Parts of all tensors in nested containers, a part on each device; all else is in every part.
+
+    Args:
+        inputs: tensors, and containers of them.
+        target_gpus: devices.
+        dim: the axis along which tensors are divided; those of no axes are copied.
+
+    Returns:
+        As many as there are parts: fewer than devices for a short axis.
+    """
+    counts: list[int] = []
+
+    def divided(value: Any) -> list[Any]:
+        if isinstance(value, Tensor) and value.ndim:
+            parts = ops.chunk(value, len(target_gpus), dim)
+            counts.append(len(parts))
+            return [p.to(d) for p, d in zip(parts, target_gpus, strict=False)]
+        if isinstance(value, Tensor):
+            return [value.to(d) for d in target_gpus]
+        if isinstance(value, list | tuple):
+            columns = [divided(v) for v in value]
+            return [again(value, row) for row in _rows(columns, len(target_gpus))]
+        if isinstance(value, dict):
+            rows = _rows([divided(v) for v in value.values()], len(target_gpus))
+            return [dict(zip(value, row, strict=True)) for row in rows]
+        return [value] * len(target_gpus)
+
+    found = divided(inputs)
+    return found[: min(counts, default=1)]
+
+
+def _rows(columns: list[list[Any]], most: int) -> list[tuple[Any, ...]]:
+    if not columns:
+        return [()] * most
+    return list(zip(*columns, strict=False))
+
+
+class _Spread(Function):
+    """A parameter on several devices; its gradients are added in their order."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, devices: Sequence[Any]) -> tuple[Tensor, ...]:
+        """A copy on each, an alias on its own."""
+        ctx.set_materialize_grads(False)
+        ctx.device = x.device
+        return tuple(alias(x) if d is x.device else x.to(d) for d in devices)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        """The sum."""
+        total: Tensor | None = None
+        for g in grads:
+            if g is not None:
+                here = g.to(ctx.device)
+                total = here if total is None else total + here
+        return total, None
+
+
+def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
+    """A module on several devices: new modules whose parameters are copies on the tape.
+
+    Args:
+        network: lies on the first device.
+        devices: where.
+        detach: whether the copies are off the tape.
+
+    Raises:
+        ArgumentError: if a part of it is compiled: its plans are of one device.
+    """
+    spread: dict[int, tuple[Tensor, ...]] = {}
+    for x in (*network.parameters(), *network.buffers()):
+        if x.requires_grad and not detach:
+            spread[id(x)] = _Spread.apply(x, tuple(devices))
+        else:
+            spread[id(x)] = tuple(
+                x.detach() if d is x.device else x.detach().to(d) for d in devices
+            )
+    for x in network.buffers():
+        spread[id(x)] = (x, *spread[id(x)][1:])  # which forward changes
+    return [_replica(network, lambda x, k=k: spread[id(x)][k], {}) for k in range(len(devices))]
+
+
+def _replica(module: Module, copied: Callable[[Tensor], Tensor], made: dict[int, Any]) -> Module:
+    if id(module) in made:
+        return made[id(module)]
+    if not issubclass(type(module), Module):
+        raise ArgumentError(
+            "replicate", "a compiled module is one device's", module=type(module).__name__
+        )
+    new = made[id(module)] = type(module).__new__(type(module))
+    new.__dict__.update(module.__dict__)
+    for table in ("_parameters", "_buffers"):
+        own = module.__dict__[table]
+        new.__dict__[table] = {n: None if x is None else copied(x) for n, x in own.items()}
+    new.__dict__["_modules"] = {
+        n: None if m is None else _replica(m, copied, made)
+        for n, m in module.__dict__["_modules"].items()
+    }
+    return new
+
+
+def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
+    """Tensors of several devices behind each other on one, in containers like theirs.
+
+    Args:
+        outputs: what each device gave: tensors, or containers of them, all alike.
+        target_device: where.
+        dim: the axis; tensors without axes become rows of one.
+    """
+    first = outputs[0]
+    if isinstance(first, Tensor):
+        moved = [x.to(target_device) for x in outputs]
+        return ops.cat(moved, dim) if first.ndim else ops.stack(moved)
+    if isinstance(first, dict):
+        return type(first)((k, gather([o[k] for o in outputs], target_device, dim)) for k in first)
+    if isinstance(first, list | tuple):
+        return again(first, (gather(c, target_device, dim) for c in zip(*outputs, strict=True)))
+    return first
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[Any] | None = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """What :class:`DataParallel` gives for ``inputs``: a tensor, or a tuple of arguments."""
+    given = inputs if isinstance(inputs, tuple) else (inputs,)
+    return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))

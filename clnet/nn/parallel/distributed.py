@@ -1,0 +1,246 @@
+"""``nn.parallel.DistributedDataParallel``: each process computes a part of the batch."""
+
+# ruff: noqa: FBT001, FBT002 - PyTorch's signatures
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...autodiff.tape import leaves_behind
+from ...errors import ArgumentError, DistributedError
+from ...ranks.membership import group_of
+from ...ranks.message import all_gather_object
+from ...ranks.operations import ReduceOp, all_reduce, broadcast_many
+from ...ranks.world import Group
+from ...tensor import Tensor, tensor
+from ...values import mode
+from ...values.dtypes import int32
+from ..module import Module
+from .bucket import Bucket, buckets_of
+
+__all__ = ["DistributedDataParallel"]
+
+_BUCKET_MB = 25.0
+
+
+class DistributedDataParallel(Module):
+    """A module whose gradients are averaged over processes while ``backward`` still runs.
+
+    Each process (``mpirun -n 4 ...``, then ``distributed.init_process_group()``) has the module and
+    calls it with its share of the batch. Parameters and buffers begin as those of rank 0. As soon
+    as all gradients of a bucket are there they are summed, in a thread; ``backward`` ends when all
+    are, so that the optimisers of all ranks make the same step. The sums have one order: the same
+    bits at every run with so many processes.
+
+    A compiled module is wrapped, ``DistributedDataParallel(clnet.compile(module))``: forward and
+    backward are plans, the exchange lies behind them. A whole step is not compiled.
+
+    Args:
+        module: has parameters that require gradients.
+        device_ids: taken: the module stays where it is.
+        output_device: taken.
+        dim: taken.
+        broadcast_buffers: whether each forward pass begins with rank 0's buffers.
+        init_sync: whether parameters and buffers begin as rank 0's.
+        process_group: who takes part; None: all.
+        bucket_cap_mb: MiB of gradients that are summed together; None: 25. The first bucket has 1.
+        find_unused_parameters: whether forward looks which parameters its result does not depend
+            on. Those that no rank uses keep the gradient they have.
+        check_reduction: taken.
+        gradient_as_bucket_view: taken: gradients are views of their bucket.
+        static_graph: taken.
+        mixed_precision: taken, None.
+        device_mesh: taken, None.
+
+    Attributes:
+        module: the module.
+        process_group: who takes part.
+        require_backward_grad_sync: whether ``backward`` averages; see :meth:`no_sync`.
+
+    Raises:
+        DistributedError: if the processes are not joined, or have other parameters; in ``backward``
+            if a parameter got no gradient and ``find_unused_parameters`` is False.
+        ArgumentError: if nothing requires a gradient.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool = True,
+        init_sync: bool = True,
+        process_group: Group | None = None,
+        bucket_cap_mb: float | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+    ) -> None:
+        name = type(self).__name__
+        del device_ids, output_device, dim, check_reduction, gradient_as_bucket_view, static_graph
+        super().__init__()
+        if mixed_precision is not None or device_mesh is not None:
+            raise ArgumentError(name, "mixed_precision and device_mesh are None")
+        group = group_of(name, process_group)
+        if group is None:
+            raise DistributedError(name, "this rank is in the group")
+        trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
+        if not trained:
+            raise ArgumentError(
+                name,
+                "the module has parameters that require a gradient",
+                remedy="Leave the wrapper out",
+            )
+        self.module = module
+        self.process_group = group
+        self.broadcast_buffers = broadcast_buffers
+        self.find_unused_parameters = find_unused_parameters
+        self.require_backward_grad_sync = True
+        self.__dict__["_names"] = {id(p): n for n, p in trained.items()}
+        self._check_alike(name)
+        if init_sync:
+            self._take_from_first([*module.parameters(), *module.buffers()])
+        most = int((_BUCKET_MB if bucket_cap_mb is None else bucket_cap_mb) * 2**20)
+        self._reduced = _Reduction(buckets_of(list(trained.values()), most), self)
+        for p in trained.values():
+            p.register_post_accumulate_grad_hook(self._reduced.arrived)
+
+    def _check_alike(self, name: str) -> None:
+        """All ranks have the same parameters, by name, shape and dtype."""
+        here = [(n, tuple(p.shape), str(p.dtype)) for n, p in self.module.named_parameters()]
+        found: list[Any] = [None] * self.process_group.size()
+        all_gather_object(found, here, self.process_group)
+        for rank, there in zip(self.process_group.ranks, found, strict=True):
+            if there != found[0]:
+                pairs = zip([*there, None], [*found[0], None], strict=False)
+                other, first = next((a, b) for a, b in pairs if a != b)
+                raise DistributedError(
+                    name,
+                    "all ranks have the same parameters",
+                    rank=rank,
+                    has=other,
+                    first_rank_has=first,
+                )
+
+    def _take_from_first(self, tensors: list[Tensor]) -> None:
+        broadcast_many([t.detach() for t in tensors], self.process_group)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes of this rank's share."""
+        synced = self.require_backward_grad_sync and mode.current().grad
+        buffers = list(self.module.buffers())
+        if self.broadcast_buffers and buffers and self.require_backward_grad_sync:
+            self._take_from_first(buffers)
+        result = self.module(*args, **kwargs)
+        if synced and self.training:
+            self._reduced.expect(result if self.find_unused_parameters else None)
+        return result
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within it gradients are only added up here; the next ``backward`` outside averages."""
+        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+        try:
+            yield
+        finally:
+            self.require_backward_grad_sync = before
+
+
+class _Reduction:
+    """The buckets of a module, and which of them are on their way."""
+
+    def __init__(self, buckets: list[Bucket], owner: DistributedDataParallel) -> None:
+        self._buckets = buckets
+        self._owner = owner
+        self._bucket_of = {id(p): b for b in buckets for p in b.parameters}
+        self._used: set[int] = set()
+        self._begun = 0
+        self._running = False
+        self._looked = False
+
+    def expect(self, result: Any) -> None:
+        """A backward pass follows.
+
+        Args:
+            result: what forward gave, by which unused parameters are found; None: all are used.
+        """
+        for bucket in self._buckets:
+            bucket.reset()
+        self._begun, self._running = 0, False
+        self._looked = result is not None
+        self._used = set(self._bucket_of)
+        if self._looked:
+            self._used = _leaves_of(result) & self._used
+            for bucket in self._buckets:
+                bucket.waiting &= self._used
+
+    def arrived(self, leaf: Tensor) -> None:
+        """Called when a leaf's gradient is whole."""
+        owner = self._owner
+        if not owner.require_backward_grad_sync:
+            return
+        if not self._running:
+            self._running = True
+            after = mode.current().after_backward
+            if after is None:
+                raise DistributedError(
+                    "DistributedDataParallel", "gradients come by Tensor.backward()"
+                )
+            after.append(self.finish)
+        self._bucket_of[id(leaf)].waiting.discard(id(leaf))
+        self._begin(self._buckets)
+
+    def _begin(self, buckets: list[Bucket]) -> None:
+        """Begin with the buckets that are whole, in one order on all ranks."""
+        while self._begun < len(buckets) and not buckets[self._begun].waiting:
+            buckets[self._begun].begin(self._owner.process_group)
+            self._begun += 1
+
+    def finish(self) -> None:
+        """Called when a backward pass is over."""
+        missing = [self._owner._names[i] for b in self._buckets for i in b.waiting]
+        if missing:
+            raise DistributedError(
+                "DistributedDataParallel",
+                "backward reaches every parameter",
+                without_gradient=sorted(missing)[:5],
+                number=len(missing),
+                remedy="Pass find_unused_parameters=True, or call backward() once for each "
+                "forward pass",
+            )
+        unused = self._unused() if self._looked else set[int]()
+        for bucket in self._buckets:
+            bucket.finish(unused)
+        self._running = False
+
+    def _unused(self) -> set[int]:
+        """The parameters that no rank has used."""
+        keys = list(self._bucket_of)
+        used = tensor([int(k in self._used) for k in keys], dtype=int32)
+        all_reduce(used, ReduceOp.MAX, group=self._owner.process_group)
+        return {k for k, u in zip(keys, used.tolist(), strict=True) if not u}
+
+
+def _leaves_of(result: Any) -> set[int]:
+    """The ``id`` of the leaves that the tensors in a result depend on."""
+    tensors: list[Tensor] = []
+    _collect(result, tensors)
+    return {id(leaf) for leaf in leaves_behind(tensors)}
+
+
+def _collect(value: Any, found: list[Tensor]) -> None:
+    if isinstance(value, Tensor):
+        found.append(value)
+    elif isinstance(value, dict):
+        _collect(list(value.values()), found)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _collect(part, found)
+    elif hasattr(value, "__dict__"):
+        _collect(list(vars(value).values()), found)

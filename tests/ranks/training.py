@@ -1,0 +1,211 @@
+"""Data parallel training on every rank, beside one process that has the whole batch.
+
+Run by ``mpirun`` with 2 ranks; prints the bits of the weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet import distributed as dist
+from clnet import nn, optim
+from clnet.errors import ArgumentError, DistributedError, TraceError
+
+DDP = nn.parallel.DistributedDataParallel
+
+
+def main() -> None:
+    dist.init_process_group()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    eager, again = (data_parallel(rank, size, compiled=False) for _ in range(2))
+    assert eager == again
+    compiled = data_parallel(rank, size, compiled=True)
+    accumulated(rank, size)
+    unused(rank)
+    normalized(rank, size)
+    scaled(rank)
+    refused(rank)
+    resumed(rank, Path(sys.argv[1]))
+    print(f"<rank {rank}: {eager} {compiled}>")
+
+
+def net(seed: int) -> nn.Module:
+    clnet.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 3)
+    )
+
+
+def batch(size: int) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(3)
+    x = generator.standard_normal((8 * size, 6)).astype(np.float32)
+    return x, generator.integers(0, 3, 8 * size)
+
+
+def bits(module: nn.Module) -> str:
+    whole = b"".join(p.detach().numpy().tobytes() for p in module.parameters())
+    return hashlib.sha256(whole).hexdigest()[:16]
+
+
+def same_everywhere(text: str) -> None:
+    found = [None] * dist.get_world_size()
+    dist.all_gather_object(found, text)
+    assert set(found) == {text}, found
+
+
+def data_parallel(rank: int, size: int, *, compiled: bool) -> str:
+    """Losses and weights of ranks with a part of the batch each are those of one with all."""
+    x, t = (clnet.tensor(a) for a in batch(size))
+    alone, inner = net(1), net(rank + 1)  # which begin as rank 0's
+    # Buckets of some KiB: there are several, in reverse order.
+    model = DDP(clnet.compile(inner) if compiled else inner, bucket_cap_mb=0.004)
+    assert len(model._reduced._buckets) > 2
+    assert [*model.state_dict()] == [f"module.{name}" for name in alone.state_dict()]
+    mine = slice(8 * rank, 8 * rank + 8)
+    optimizers = [optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in (alone, model)]
+    for _ in range(4):
+        losses = [
+            step(m, o, x[at], t[at])
+            for m, o, at in zip((alone, model), optimizers, (slice(None), mine), strict=True)
+        ]
+        dist.all_reduce(losses[1], dist.ReduceOp.AVG)
+        np.testing.assert_allclose(losses[1].item(), losses[0].item(), rtol=1e-5)
+    for p, q in zip(alone.parameters(), model.parameters(), strict=True):
+        np.testing.assert_allclose(p.detach().numpy(), q.detach().numpy(), rtol=2e-4, atol=1e-5)
+    same_everywhere(bits(model))
+    return bits(model)
+
+
+def step(m: nn.Module, o: optim.Optimizer, x: clnet.Tensor, t: clnet.Tensor) -> clnet.Tensor:
+    o.zero_grad()
+    loss = nn.functional.cross_entropy(m(x), t)
+    loss.backward()
+    nn.utils.clip_grad_norm_(m.parameters(), 0.5)
+    o.step()
+    return loss.detach().clone()
+
+
+def accumulated(rank: int, size: int) -> None:
+    """``no_sync`` adds up here; the next pass averages the sum."""
+    model = DDP(nn.Linear(2, 1, bias=False))
+    weight = model.module.weight
+    with model.no_sync():
+        model(clnet.full((1, 2), float(rank))).sum().backward()
+        assert weight.grad.tolist() == [[rank, rank]]
+    model(clnet.full((1, 2), 1.0)).sum().backward()
+    assert weight.grad.tolist() == [[1 + (size - 1) / 2] * 2]
+
+
+class Branches(nn.Module):
+    """Uses one of its layers, or the other; a third never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other, self.never = nn.Linear(2, 1), nn.Linear(2, 1), nn.Linear(2, 1)
+
+    def forward(self, x: clnet.Tensor, which: bool) -> clnet.Tensor:
+        return (self.one if which else self.other)(x)
+
+
+def unused(rank: int) -> None:
+    model = DDP(Branches(), find_unused_parameters=True)
+    model(clnet.ones(1, 2), rank == 0).sum().backward()
+    size = dist.get_world_size()
+    assert model.module.one.weight.grad.tolist() == [[1 / size] * 2]
+    assert model.module.other.weight.grad.tolist() == [[(size - 1) / size] * 2]
+    assert model.module.never.weight.grad is None
+    strict = DDP(Branches())
+    with pytest.raises(DistributedError, match=r"without_gradient=\['never.bias', .*find_unused"):
+        strict(clnet.ones(1, 2), True).sum().backward()
+
+
+def normalized(rank: int, size: int) -> None:
+    """Synchronised statistics are those of the whole batch, also of uneven parts."""
+    x = clnet.tensor(np.random.default_rng(5).standard_normal((4 * size, 3, 5)).astype(np.float32))
+    parts = x[:3] if rank == 0 else x[3 + (rank - 1) * 4 :][: 4 + (rank == size - 1)]
+    alone = nn.BatchNorm1d(3)
+    synced = nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(3)))
+    start = 0 if rank == 0 else 3 + (rank - 1) * 4
+    weights = clnet.arange(x.numel()).reshape(x.shape).float().sin()
+    whole, part = x.clone().requires_grad_(), parts.clone().requires_grad_()
+    (alone(whole) * weights).sum().backward()
+    y = synced(part)
+    (y * weights[start : start + len(parts)]).sum().backward()
+    close = {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(
+        part.grad.numpy(), whole.grad.numpy()[start : start + len(parts)], **close
+    )
+    np.testing.assert_allclose(synced[0].running_mean.numpy(), alone.running_mean.numpy(), **close)
+    np.testing.assert_allclose(synced[0].running_var.numpy(), alone.running_var.numpy(), **close)
+    gradient = synced[0].weight.grad.clone()
+    dist.all_reduce(gradient)
+    np.testing.assert_allclose(gradient.numpy(), alone.weight.grad.numpy(), **close)
+    # Buffers of other ranks give way to the first one's.
+    model = DDP(nn.Sequential(nn.BatchNorm1d(3)))
+    model.module[0].running_mean.fill_(rank + 1.0)
+    model.eval()
+    model(x)
+    assert model.module[0].running_mean.tolist() == [1] * 3
+
+
+def scaled(rank: int) -> None:
+    """An overflow on one rank is skipped on all."""
+    model = DDP(nn.Linear(2, 1))
+    before = bits(model)
+    scaler, sgd = clnet.amp.GradScaler(init_scale=4.0), optim.SGD(model.parameters(), lr=1.0)
+    loss = model(clnet.full((1, 2), float("inf") if rank == 1 else 1.0)).sum()
+    scaler.scale(loss).backward()
+    scaler.step(sgd)
+    scaler.update()
+    assert (scaler.get_scale(), bits(model)) == (2, before)
+
+
+def refused(rank: int) -> None:
+    with pytest.raises(ArgumentError, match="parameters that require a gradient"):
+        DDP(nn.ReLU())
+    with pytest.raises(DistributedError, match="all ranks have the same parameters"):
+        DDP(nn.Linear(2, 1 + rank))
+    model = DDP(nn.Linear(2, 1))
+
+    def step(x: clnet.Tensor) -> clnet.Tensor:
+        loss = model(x).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(TraceError, match="exchange nothing within a function"):
+        clnet.compile(step)(clnet.ones(1, 2))
+
+
+def resumed(rank: int, folder: Path) -> None:
+    """A checkpoint of rank 0 goes on with the same bits as training that was not interrupted."""
+
+    def steps(model: nn.Module, adam: optim.Optimizer, first: int) -> None:
+        for step in range(first, first + 2):
+            adam.zero_grad()
+            model(clnet.full((2, 6), step + rank / 2)).square().mean().backward()
+            adam.step()
+
+    model = DDP(net(1))
+    adam = optim.Adam(model.parameters(), lr=0.01)
+    steps(model, adam, 0)
+    if rank == 0:
+        clnet.save({"model": model.state_dict(), "adam": adam.state_dict()}, folder / "state")
+    dist.barrier()
+    steps(model, adam, 2)
+    again = DDP(net(7))
+    other = optim.Adam(again.parameters(), lr=0.01)
+    state = clnet.load(folder / "state")
+    again.load_state_dict(state["model"])
+    other.load_state_dict(state["adam"])
+    steps(again, other, 2)
+    assert bits(again) == bits(model)
+
+
+if __name__ == "__main__":
+    main()
