@@ -52,7 +52,6 @@ NOTES = {
     "linalg.lstsq": "one method for all",
     "matrix_exp": "norms up to 65536",
     "Tensor.unfold": "a copy",
-    "unique": "elements, not slices: `dim` is None",
 }
 """By the name of the op."""
 

@@ -47,6 +47,7 @@ from .random import *
 from .random_choice import *
 from .rearrange import *
 from .reduce import *
+from .reinterpret import *
 from .replacement import *
 from .resampling import *
 from .rnn import *

@@ -497,17 +497,21 @@ def windows(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of ``size`` elements along an axis, ``step`` apart: ``x.unfold(dim, size, step)``.
 
     Args:
-        x: one axis or more.
+        x: any shape; a number is taken for an axis of one.
         dimension: the axis.
         size: of a window.
         step: from one to the next.
 
     Returns:
-        ``x``'s shape with the number of windows at ``dim``, and ``size`` as last axis; a copy.
+        ``x``'s shape with the number of windows at ``dim``, and ``size`` as last axis; a copy. Of a
+        number the window alone, ``(size,)``.
 
     Raises:
         ArgumentError: if a window is longer than the axis, or the step is not positive.
     """
+    if x.ndim == 0:
+        normalize_dim("unfold", dimension, 0)
+        return windows(reshape(x, (1,)), 0, size, step)[0]
     axis = _axis("unfold", x, dimension)
     if not 0 <= size <= x.shape[axis] or step < 1:
         law = "a window fits the axis, and the step is positive"

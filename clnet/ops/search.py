@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import expr as e
@@ -29,12 +29,14 @@ from .index import gather_within, index_select, require_index, select_within
 from .machinery.function import Face, op, require_floating
 from .machinery.pointwise import Operand, Result, evaluate
 from .masked import positions_of
+from .rearrange import movedim
 from .reduce import all as every
+from .reduce import any as some
 from .reduce import max as largest
 from .reduce import min as smallest
 from .scan import cumsum
 from .scatter import index_add, index_add_within
-from .shape import cat, expand, narrow, reshape, to_dtype
+from .shape import cat, contiguous, expand, narrow, reshape, to_dtype
 from .sort import argsort, sort
 
 if TYPE_CHECKING:
@@ -244,31 +246,37 @@ def unique(
     return_counts: bool = False,  # noqa: FBT001, FBT002
     dim: int | None = None,
 ) -> Any:
-    """The values that occur, ascending; the host waits once for their number.
+    """The values or slices that occur, ascending; the host waits once for their number.
 
     Args:
         x: any shape and dtype.
         sorted: taken for PyTorch's sake: they always are.
         return_inverse: also give where in them each element is.
         return_counts: also give how often each occurs.
-        dim: None: clnet compares elements, not slices.
+        dim: None: elements; else slices across this axis, in the order of their elements.
 
     Returns:
-        A vector, or a tuple of it and what was asked for.
+        A vector, or with ``dim`` the slices that occur, along that axis; or a tuple of it and what
+        was asked for: the inverse in the shape of ``x`` (of slices a vector), a vector of counts.
 
     Raises:
-        ArgumentError: if ``dim`` is given.
+        ShapeError: if ``dim`` is no axis, or slices are without elements.
         TraceError: inside a function that ``clnet.compile`` traces.
     """
-    if dim is not None:
-        raise ArgumentError("unique", "dim is None", dim=dim)
-    flat = reshape(x.detach(), (x.numel(),))
-    order = argsort(flat)
-    found = _runs(select_within(flat, order))
+    if dim is None:
+        flat = reshape(x.detach(), (x.numel(),))
+        order = argsort(flat)
+        found = _runs(select_within(flat, order))
+    else:
+        rows = _slices("unique", x, dim)
+        order = _row_order(rows)
+        found = _runs(select_within(rows, order))
     inverse = None
     if return_inverse:
-        inverse = reshape(found.inverse_indices.scatter(0, order, found.inverse_indices), x.shape)
-    return _asked(Unique(found.output, inverse, found.counts), return_inverse, return_counts)
+        where_from = found.inverse_indices.scatter(0, order, found.inverse_indices)
+        inverse = reshape(where_from, x.shape) if dim is None else where_from
+    output = found.output if dim is None else _across(found.output, x, dim)
+    return _asked(Unique(output, inverse, found.counts), return_inverse, return_counts)
 
 
 @op()
@@ -278,21 +286,56 @@ def unique_consecutive(
     return_counts: bool = False,  # noqa: FBT001, FBT002
     dim: int | None = None,
 ) -> Any:
-    """The first of each run of equal elements; arguments as :func:`unique`'s."""
-    if dim is not None and x.ndim != 1:
-        raise ArgumentError("unique_consecutive", "dim is None", dim=dim)
+    """The first of each run of equal elements or slices; arguments as :func:`unique`'s."""
+    if dim is not None:
+        found = _runs(_slices("unique_consecutive", x, dim))
+        found = found._replace(output=_across(found.output, x, dim))
+        return _asked(found, return_inverse, return_counts)
     found = _runs(reshape(x.detach(), (x.numel(),)))
     found = found._replace(inverse_indices=reshape(found.inverse_indices, x.shape))
     return _asked(found, return_inverse, return_counts)
 
 
+def _slices(name: str, x: Tensor, dim: int) -> Tensor:
+    """What lies across an axis as rows, ``(n, elements)``.
+
+    Raises:
+        ShapeError: if there is no axis, or there are slices, but no elements in them.
+    """
+    if x.ndim == 0:
+        raise ShapeError(name, "x has an axis", x=x.shape, dim=dim)
+    axis = normalize_dim(name, dim, x.ndim)
+    moved = movedim(x.detach(), axis, 0)
+    width = prod(moved.shape[1:])
+    if moved.shape[0] and not width:
+        raise ShapeError(name, "slices that are compared have elements", x=x.shape, dim=dim)
+    return contiguous(reshape(moved, (moved.shape[0], width)))
+
+
+def _across(rows: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Rows as slices across the axis again."""
+    axis = normalize_dim("unique", dim, x.ndim)
+    rest = [n for k, n in enumerate(x.shape) if k != axis]
+    return contiguous(movedim(reshape(rows, (rows.shape[0], *rest)), 0, axis))
+
+
+def _row_order(rows: Tensor) -> Tensor:
+    """Where rows ``(n, width)`` are in ascending order: sorted by their last elements first."""
+    order = positions(type(rows), rows.shape[0], rows.device)
+    for column in reversed(range(rows.shape[1] if rows.shape[0] else 0)):
+        keys = select_within(reshape(narrow(rows, 1, column, 1), (rows.shape[0],)), order)
+        order = select_within(order, argsort(keys))
+    return order
+
+
 def _runs(flat: Tensor) -> Unique:
-    """The first element of each run, the number of the run of each element, and their lengths."""
+    """The first row of each run, the number of the run of each row, and their lengths."""
     size = flat.shape[0]
     if not size:
         none = flat.new_zeros(0, dtype=int64)
         return Unique(flat, none, none)
     begins = ne(narrow(flat, 0, 1, size - 1), narrow(flat, 0, 0, size - 1))
+    begins = begins if flat.ndim == 1 else some(begins, 1)
     begins = cat([begins.new_ones(1, dtype=bool_), begins])
     starts = to_dtype(positions_of(begins), int64)
     ends = cat([narrow(starts, 0, 1, starts.shape[0] - 1), starts.new_full((1,), size)])

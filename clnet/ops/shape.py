@@ -376,16 +376,6 @@ def reshape(x: Tensor, *sizes: Any, shape: Sequence[int] | None = None) -> Tenso
     return apply(Reshape(target), x)
 
 
-@op(Face.METHOD)
-def view(x: Tensor, *shape: Any) -> Tensor:
-    """As :func:`reshape`, but never a copy.
-
-    Raises:
-        ShapeError: if only a copy could have that shape, or the number of elements differs.
-    """
-    return apply(Reshape(resolve_reshape("view", x.shape, sizes_of("view", shape))), x)
-
-
 @op()
 def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
     """Axes in another order, without a copy.

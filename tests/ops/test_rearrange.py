@@ -214,6 +214,16 @@ def test_what_does_not_fit_is_refused(call, error, law):
         call(clnet.ones(3, 4))
 
 
+def test_a_number_unfolds_as_an_axis_of_one():
+    x = clnet.tensor(3.0, requires_grad=True)
+    for size in (0, 1):
+        assert x.unfold(0, size, 2).tolist() == [3.0] * size
+    x.unfold(-1, 1, 1).sum().backward()
+    assert x.grad.item() == 1
+    with pytest.raises(ArgumentError, match=r"^unfold: a window fits the axis"):
+        x.unfold(0, 2, 1)
+
+
 def test_windows_that_do_not_fit_are_refused():
     for size, step in ((6, 1), (2, 0)):
         with pytest.raises(ArgumentError, match=r"^unfold: a window fits the axis"):

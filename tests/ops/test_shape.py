@@ -277,3 +277,42 @@ def test_joined_dtypes_are_promoted():
     x, y = (clnet.ones(2).to(d).requires_grad_() for d in (clnet.float32, clnet.float16))
     ops.cat([x, y]).sum().backward()
     assert (x.grad.dtype, y.grad.dtype) == (clnet.float32, clnet.float16)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "int16", "float64", "complex64"])
+def test_bytes_are_viewed_as_another_dtype(dtype):
+    """In the same memory, against NumPy; wider elements are cut from whole rows."""
+    x = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    target = getattr(clnet, dtype)
+    part = x[1:, : 4 if target.itemsize > 4 else 3]
+    given = clnet.tensor(np.ascontiguousarray(part))
+    seen = given.view(target)
+    np.testing.assert_array_equal(seen.numpy(), np.ascontiguousarray(part).view(target.numpy))
+    assert seen.data_ptr() == given.data_ptr()
+    np.testing.assert_array_equal(given.view(dtype=target).view(clnet.float32).numpy(), part)
+
+
+def test_bits_are_changed_through_a_view():
+    x = clnet.randn(4, 3)
+    wanted = abs(x.numpy())
+    compiled = clnet.compile(lambda y: (y.view(clnet.int32) & 0x7FFFFFFF).view(clnet.float32))
+    np.testing.assert_array_equal(compiled(x).numpy(), wanted)
+    x.view(clnet.int32).bitwise_and_(0x7FFFFFFF)
+    np.testing.assert_array_equal(x.numpy(), wanted)
+    weight = clnet.ones(2, requires_grad=True)
+    assert not (weight * 2).view(clnet.complex64).requires_grad
+    assert weight.view(clnet.float32) is weight
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: clnet.ones(2, 3).T.view(clnet.uint8), "elements of other bytes lie side by side"),
+        (lambda: clnet.ones(2, 3).view(clnet.float64), "rows are whole numbers of elements"),
+        (lambda: clnet.ones(()).view(clnet.uint8), "elements of other bytes .* x.reshape"),
+        (lambda: clnet.ones(2).view(2, dtype=clnet.int32), "it is of a shape or of a dtype"),
+    ],
+)
+def test_views_of_other_bytes_that_are_refused(call, message):
+    with pytest.raises(ShapeError, match=f"^view: {message}"):
+        call()
