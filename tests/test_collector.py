@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
 import clnet
-from clnet.values.collector import paused_collector
+from clnet.values.collector import collecting_what_is_new, paused_collector
 
 
 @pytest.fixture
@@ -57,6 +58,37 @@ def test_what_somebody_froze_stays_frozen(collecting):
     finally:
         gc.unfreeze()
     assert {id(x) for x in gc.get_objects()} >= {id(x) for x in frozen}
+
+
+class Circle:
+    """Garbage that only the collector finds."""
+
+    def __init__(self):
+        self.me = self
+
+
+def test_only_what_is_new_is_looked_through(collecting):
+    gc.unfreeze()
+    old = [[] for _ in range(100)]
+    before = weakref.ref(Circle())
+    with collecting_what_is_new():
+        assert before() is None
+        assert not {id(x) for x in gc.get_objects()} & {id(x) for x in old}
+        new = weakref.ref(Circle())
+        gc.collect()
+        assert new() is None
+    assert gc.get_freeze_count() == 0
+    assert {id(x) for x in gc.get_objects()} >= {id(x) for x in old}
+
+
+def test_what_somebody_froze_stays_frozen_while_others_collect(collecting):
+    gc.freeze()
+    try:
+        with collecting_what_is_new():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.device

@@ -22,6 +22,7 @@ from ..ops import cross_entropy
 from ..optim import Optimizer
 from ..tensor import Tensor
 from ..values import mode
+from ..values.collector import collecting_what_is_new
 from ..values.dtypes import DType, float32, int64
 from ..values.generator import Generator
 
@@ -136,7 +137,11 @@ def plan(
     traits = traits_for(device)
     absent = AbsentDevice(traits)
     absent.pool.limit = None  # so that the figure is known, too, where it does not fit
-    with mode.using(device=absent, generator=Generator(), tracer=None), _moved(model, absent) as m:
+    with (
+        mode.using(device=absent, generator=Generator(), tracer=None),
+        collecting_what_is_new(),
+        _moved(model, absent) as m,
+    ):
         x = zeros(*input_shape, dtype=input_dtype)
         job = _Job(m, optimizer, loss, x, _targets(m, x, target_shape, target_dtype))
         ways: dict[str, Callable[[], Any]] = {"eager": lambda: job.step}

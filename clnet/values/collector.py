@@ -51,3 +51,22 @@ def paused_collector() -> Iterator[None]:
                 gc.unfreeze()
             if _Pause.depth == 0 and _Pause.enabled:
                 gc.enable()
+
+
+@contextmanager
+def collecting_what_is_new() -> Iterator[None]:
+    """Searches for circular garbage leave out what was there before the body.
+
+    For a body that has the collector look again and again: each search goes through all objects of
+    the process, which are millions where a test-suite or a notebook has run for long.
+    """
+    gc.collect()
+    with _LOCK:
+        mine = gc.get_freeze_count() == 0  # else somebody else's objects would be thawed
+        if mine:
+            gc.freeze()
+    try:
+        yield
+    finally:
+        if mine:
+            gc.unfreeze()
