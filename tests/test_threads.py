@@ -243,7 +243,7 @@ def test_finalizers_run_under_the_lock():
                 gc.collect(number % 3)
                 clnet.ones(100)
 
-    with collecting_what_is_new():  # what other tests left goes first, and what they keep is not seen
+    with collecting_what_is_new():  # what other tests left goes first; what they keep stays
         held = clnet.memory_allocated()
         with hasty():
             in_threads(work, THREADS)
