@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV ?= .venv
 DEMO ?= train auto --model cnn
 comma := ,
-TEST_EXTRAS := pocl,data,mpi,plot,tensorboard,dev$(if $(TORCH),$(comma)torch)
+TEST_EXTRAS := pocl,data,mpi,onnx,plot,tensorboard,dev$(if $(TORCH),$(comma)torch)
 BIN := $(VENV)/bin
 
 # What the programs below would leave in the user's home stays in this folder.

@@ -109,6 +109,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; at run time only the fu
     from . import fft as fft
     from . import func as func
     from . import io as io
+    from . import onnx as onnx
     from . import optim as optim
     from . import profiling as profiling
     from . import sparse as sparse
@@ -167,10 +168,10 @@ _LATER: dict[str, tuple[str, str | None]] = {
     "from_dlpack": ("utils.dlpack", "from_dlpack"),
     "to_dlpack": ("utils.dlpack", "to_dlpack"),
     "array_api": ("array_api", None),
-    **{n: (n, None) for n in "data distributions fft func io optim profiling".split()},
+    **{n: (n, None) for n in "data distributions fft func io onnx optim profiling".split()},
     **{n: (n, None) for n in "sparse special train utils".split()},
     **{n: (f"compat.{n}", None) for n in "accelerator amp backends cuda distributed".split()},
-    **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing onnx version".split()},
+    **{n: (f"compat.{n}", None) for n in "fx hub jit library multiprocessing version".split()},
     **{n: (f"compat.{n}", None) for n in "futures overrides profiler serialization".split()},
     "parallel": ("nn.parallel", None),
     "testing": ("compat.testing", None),

@@ -128,6 +128,10 @@ class DistributedError(ClnetError, RuntimeError, ValueError):
     """Processes that do not exchange the same, one that has ended, or that were never joined."""
 
 
+class OnnxError(ClnetError, ValueError):
+    """A model of ONNX that is damaged, or asks for what clnet does not compute."""
+
+
 class WorkerError(ClnetError, RuntimeError):
     """A process that makes batches for a loader died, or took too long."""
 

@@ -54,7 +54,7 @@ FORBIDDEN = {
 RESERVED = {"pyopencl": "device/", "mako": "kernels/template.py"}
 
 # Packages of the extras: imported inside the function that needs them, with an install hint.
-OPTIONAL = {"PIL", "einops", "matplotlib", "mpi4py", "pooch", "requests", "sklearn"}
+OPTIONAL = {"PIL", "einops", "matplotlib", "mpi4py", "onnx", "pooch", "requests", "sklearn"}
 OPTIONAL |= {"tensorboard"}
 OPTIONAL |= {"tinygrad", "torch", "torchvision"}  # peers of benchmarks
 MAY_BE_LAZY = OPTIONAL | {"mako", "tqdm"}

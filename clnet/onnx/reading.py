@@ -1,0 +1,81 @@
+"""From a file to a module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import OnnxError
+from . import protos
+from .elements import Known
+from .module import ImportedModule
+from .program import Context, Missing, build, missing_text
+
+__all__ = ["load"]
+
+_LARGEST = 2**31 - 1  # bytes of a protobuf message
+
+
+def load(path: Any) -> ImportedModule:
+    """Read a model.
+
+    Initialisers of floating types are parameters, trainable as they are. Nothing runs before all
+    nodes are known to have a handler (:func:`clnet.onnx.handler` adds them).
+
+    Args:
+        path: a file, its bytes, or an ``onnx.ModelProto``. External data is read from the file's
+            own folder alone.
+
+    Returns:
+        The module, in evaluation or training alike.
+
+    Raises:
+        OnnxError: if it is no model, damaged, or has nodes that clnet does not compute: all of
+            them are named, with counts.
+        ArgumentError: if the package ``onnx`` is not installed.
+    """
+    model, folder = _model(path)
+    graph = model.graph
+    arrays = protos.initialisers(graph, folder)
+    weights = {n: a for n, a in arrays.items() if a.dtype.name in _TRAINABLE}
+    constants = {n: Known(a) for n, a in arrays.items() if n not in weights}
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    missing = Missing()
+    context = Context(protos.opsets(model), functions, missing)
+    names = [value.name for value in graph.input]
+    if len({*names}) < len(names):
+        raise OnnxError("onnx.load", "inputs have different names", inputs=names)
+    outputs = [value.name for value in graph.output]
+    # Older models list initialisers among the inputs: they are defaults that a caller may replace.
+    asked = tuple(n for n in names if n not in arrays)
+    replaced = {n: c for n, c in constants.items() if n not in names}
+    defaults = {n: c for n, c in constants.items() if n in names}
+    known = frozenset({*names, *weights, *defaults})
+    program = build(graph.node, (), outputs, {**replaced}, context, known)
+    if missing.counts:
+        raise OnnxError(
+            "onnx.load",
+            f"clnet does not compute all of it: {missing_text(missing)}",
+            remedy="clnet.onnx.handler registers a function for an op",
+        )
+    program.constants.update(defaults)
+    return ImportedModule(program, weights, asked, frozenset(arrays))
+
+
+_TRAINABLE = {"float16", "float32", "float64", "bfloat16"}
+
+
+def _model(path: Any) -> tuple[Any, Path | None]:
+    onnx = protos.library()
+    if isinstance(path, onnx.ModelProto):
+        return path, None
+    if isinstance(path, bytes):
+        return protos.parsed(path, "bytes"), None
+    file = Path(path)
+    try:
+        size = file.stat().st_size
+        if size > _LARGEST:
+            raise OnnxError("onnx.load", "a model has less than 2 GiB", file=path, size=size)
+        return protos.parsed(file.read_bytes(), str(path)), file.parent
+    except OSError as error:
+        raise OnnxError("onnx.load", "the file can be read", file=path, reason=error) from error

@@ -1,0 +1,249 @@
+"""Models that are read, run and trained, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clnet
+from clnet.errors import ArgumentError, OnnxError
+from clnet.onnx import handler, load
+
+onnx = pytest.importorskip(
+    "onnx", reason="the package onnx is not installed: pip install 'clnet[onnx]'"
+)
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+
+FLOAT = onnx.TensorProto.FLOAT
+RNG = np.random.default_rng(0)
+
+
+def made(nodes, inputs, outputs, weights=(), opset=20, functions=(), domains=()):
+    """A model; inputs and outputs are names with shapes, weights arrays by name."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, FLOAT, s) for n, s in inputs],
+        [helper.make_tensor_value_info(n, FLOAT, None) for n in outputs],
+        [numpy_helper.from_array(a, n) for n, a in dict(weights).items()],
+    )
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, 1) for d in domains)]
+    return helper.make_model(graph, opset_imports=opsets, functions=list(functions))
+
+
+def node(op, inputs, outputs, **settings):
+    return helper.make_node(op, inputs.split(), outputs.split(), **settings)
+
+
+@pytest.fixture
+def perceptron():
+    weights = {
+        "fc.weight": RNG.normal(size=(3, 5)).astype(np.float32),
+        "fc.bias": RNG.normal(size=3).astype(np.float32),
+    }
+    nodes = [node("Gemm", "x fc.weight fc.bias", "h", transB=1), node("Relu", "h", "y")]
+    return made(nodes, [("x", ["n", 5])], ["y"], weights), weights
+
+
+def test_a_model_gives_what_its_nodes_say(perceptron):
+    model, weights = perceptron
+    x = RNG.normal(size=(4, 5)).astype(np.float32)
+    wanted = np.maximum(x @ weights["fc.weight"].T + weights["fc.bias"], 0)
+    module = load(model)
+    np.testing.assert_allclose(
+        module(clnet.tensor(x)).detach().numpy(), wanted, rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(module(x=x).detach().numpy(), wanted, rtol=1e-5, atol=1e-6)
+    assert (module.input_names, module.output_names) == (("x",), ("y",))
+
+
+def test_a_file_and_its_bytes_are_models(perceptron, tmp_path):
+    model, _ = perceptron
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    x = np.ones((1, 5), np.float32)
+    assert np.array_equal(load(path).numpy(x)[0], load(path.read_bytes()).numpy(x)[0])
+
+
+def test_initialisers_are_trained(perceptron):
+    model, weights = perceptron
+    module = load(model)
+    assert dict(module.named_parameters()).keys() == {"fc_weight", "fc_bias"}
+    x = RNG.normal(size=(4, 5)).astype(np.float32)
+    module(x).sum().backward()
+    active = (x @ weights["fc.weight"].T + weights["fc.bias"] > 0).astype(np.float32)
+    np.testing.assert_allclose(module.fc_bias.grad.numpy(), active.sum(0))
+    np.testing.assert_allclose(module.fc_weight.grad.numpy(), active.T @ x, rtol=1e-5, atol=1e-6)
+    step = clnet.optim.SGD(module.parameters(), lr=0.1)
+    step.step()
+    assert not np.array_equal(module.fc_bias.detach().numpy(), weights["fc.bias"])
+
+
+def test_a_model_is_compiled_with_shapes_that_it_computes():
+    nodes = [
+        node("Shape", "x", "s"),
+        node("Gather", "s zero", "n"),
+        node("Concat", "n minus", "shape", axis=0),
+        node("Reshape", "x shape", "flat"),
+        node("MatMul", "flat w", "y"),
+    ]
+    w = RNG.normal(size=(6, 2)).astype(np.float32)
+    weights = {"w": w, "zero": np.array([0]), "minus": np.array([-1])}
+    module = load(made(nodes, [("x", ["n", 2, 3])], ["y"], weights))
+    compiled = clnet.compile(module)
+    for n in (1, 4):
+        x = RNG.normal(size=(n, 2, 3)).astype(np.float32)
+        y = compiled(clnet.tensor(x)).detach().numpy()
+        np.testing.assert_allclose(y, x.reshape(n, 6) @ w, rtol=1e-5, atol=1e-6)
+
+
+def test_nodes_may_stand_in_any_order(perceptron):
+    model, _ = perceptron
+    first, second = model.graph.node
+    swapped = made([second, first], [("x", [1, 5])], ["y"], perceptron[1])
+    x = np.ones((1, 5), np.float32)
+    assert np.array_equal(load(swapped).numpy(x)[0], load(model).numpy(x)[0])
+
+
+def test_a_circle_is_refused():
+    nodes = [node("Add", "x b", "a"), node("Relu", "a", "b")]
+    with pytest.raises(OnnxError, match="in a circle"):
+        load(made(nodes, [("x", [1])], ["b"]))
+
+
+def test_all_that_is_missing_is_counted():
+    nodes = [
+        node("Mystery", "x", "a", domain="far.away"),
+        node("Mystery", "a", "b", domain="far.away"),
+        node("Relu", "b", "c", surprise=1),
+    ]
+    with pytest.raises(OnnxError) as raised:
+        load(made(nodes, [("x", [1])], ["c"], domains=["far.away"]))
+    assert "far.away.Mystery of opset 1 (2x)" in str(raised.value)
+    assert "attribute surprise of Relu (1x)" in str(raised.value)
+
+
+def test_ops_are_registered():
+    @handler("Halve", domain="tests")
+    def halve(x, *, times=1):
+        return x * 0.5**times
+
+    model = made([node("Halve", "x", "y", domain="tests", times=2)], [("x", [2])], ["y"],
+                 domains=["tests"])  # fmt: skip
+    assert np.array_equal(load(model)(np.array([4, 8], np.float32)).numpy(), [1, 2])
+
+
+def test_functions_of_a_model_are_run_with_their_attributes():
+    inner = [
+        helper.make_node("Constant", [], ["a"]),
+        node("Mul", "v a", "w"),
+    ]
+    inner[0].attribute.append(onnx.AttributeProto(name="value_float", ref_attr_name="by", type=1))
+    function = helper.make_function(
+        "tests", "Times", ["v"], ["w"], inner, [helper.make_opsetid("", 20)], ["by"]
+    )
+    nodes = [node("Times", "x", "y", domain="tests", by=3.0)]
+    model = made(nodes, [("x", [2])], ["y"], functions=[function], domains=["tests"])
+    assert np.array_equal(load(model)(np.array([1, 2], np.float32)).numpy(), [3, 6])
+
+
+def test_a_function_that_calls_itself_is_refused():
+    inner = [helper.make_node("Again", ["v"], ["w"], domain="tests")]
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("tests", 1)]
+    function = helper.make_function("tests", "Again", ["v"], ["w"], inner, opsets)
+    nodes = [node("Again", "x", "y", domain="tests")]
+    with pytest.raises(OnnxError, match="deep at most"):
+        load(made(nodes, [("x", [2])], ["y"], functions=[function], domains=["tests"]))
+
+
+def test_inputs_are_given_once(perceptron):
+    module = load(perceptron[0])
+    for args, named in [((), {}), ((1, 2), {}), ((1,), {"x": 1}), ((), {"z": 1})]:
+        with pytest.raises(ArgumentError, match="takes each of its inputs once; got inputs=x"):
+            module(*args, **named)
+
+
+def test_a_failing_node_is_named():
+    module = load(made([helper.make_node("MatMul", ["x", "x"], ["y"], "product")], [("x", [2, 3])],
+                       ["y"]))  # fmt: skip
+    with pytest.raises(clnet.errors.ClnetError, match="MatMul 'product'"):
+        module(np.ones((2, 3), np.float32))
+
+
+@pytest.fixture
+def outside(tmp_path, perceptron):
+    """A model in a folder with its data beside it; and a file that it must not read."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    model = onnx.ModelProto()
+    model.CopyFrom(perceptron[0])  # saving moves the data out of the model
+    onnx.save_model(
+        model,
+        folder / "model.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    (tmp_path / "secret.bin").write_bytes(b"\1" * 4096)
+    return folder
+
+
+def moved(folder, location):
+    model = onnx.load(folder / "model.onnx", load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = location
+    onnx.save(model, folder / "model.onnx")
+
+
+def test_external_data_is_read_from_the_folder(outside, perceptron):
+    x = np.ones((1, 5), np.float32)
+    found = load(outside / "model.onnx").numpy(x)[0]
+    assert np.array_equal(found, load(perceptron[0]).numpy(x)[0])
+
+
+@pytest.mark.parametrize("kind", ["up", "absolute", "link", "empty", "folder"])
+def test_external_data_outside_the_folder_is_refused(outside, kind):
+    (outside / "link.bin").symlink_to(outside.parent / "secret.bin")
+    location = {
+        "up": "../secret.bin",
+        "absolute": str(outside.parent / "secret.bin"),
+        "link": "link.bin",
+        "empty": "",
+        "folder": ".",
+    }[kind]
+    moved(outside, location)
+    with pytest.raises(OnnxError, match="lies in the model's folder"):
+        load(outside / "model.onnx")
+
+
+def test_external_data_that_is_absent_or_short_is_refused(outside):
+    data = outside / "weights.bin"
+    data.write_bytes(data.read_bytes()[:10])
+    with pytest.raises(OnnxError, match="lies in its file"):
+        load(outside / "model.onnx")
+    data.unlink()
+    with pytest.raises(OnnxError, match="external data is a file"):
+        load(outside / "model.onnx")
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    path = tmp_path / "x.onnx"
+    with pytest.raises(OnnxError, match="can be read"):
+        load(path)
+    path.write_bytes(b"no model at all")
+    with pytest.raises(OnnxError, match="it is an ONNX model"):
+        load(path)
+    path.write_bytes(b"")
+    with pytest.raises(OnnxError, match="a model has a graph"):
+        load(path)
+
+
+@pytest.mark.parametrize("dims", [[2**40, 2**40], [-1, 3], [4, 4]])
+def test_shapes_that_the_data_does_not_fill_are_refused(perceptron, dims):
+    model = perceptron[0]
+    del model.graph.initializer[0].dims[:]
+    model.graph.initializer[0].dims.extend(dims)
+    with pytest.raises(OnnxError, match=r"fills its shape|0 or more|cannot be read"):
+        load(model)
