@@ -19,7 +19,7 @@ from .ops.shape import sizes_of, to_dtype
 from .tensor import Tensor, full, tensor
 from .values import mode
 from .values.arguments import checked
-from .values.dtypes import DType, Kind, float32, from_name, int64, of_scalar
+from .values.dtypes import DType, Kind, default_float, float32, from_name, int64, of_scalar
 
 __all__ = [
     "abstract",
@@ -71,7 +71,7 @@ def zeros(
     return full(
         sizes_of("zeros", sizes, size),
         0,
-        dtype=dtype or float32,
+        dtype=dtype or default_float(),
         device=device,
         requires_grad=requires_grad,
     )
@@ -89,7 +89,7 @@ def ones(
     return full(
         sizes_of("ones", sizes, size),
         1,
-        dtype=dtype or float32,
+        dtype=dtype or default_float(),
         device=device,
         requires_grad=requires_grad,
     )
@@ -105,7 +105,7 @@ def empty(
 ) -> Tensor:
     """A tensor of a shape with elements of any value."""
     target = current_device() if device is None else open_device(device)
-    made = uninitialized(Tensor, sizes_of("empty", sizes, size), dtype or float32, target)
+    made = uninitialized(Tensor, sizes_of("empty", sizes, size), dtype or default_float(), target)
     return made.requires_grad_(requires_grad)
 
 
@@ -125,7 +125,7 @@ def arange(
         start: the first.
         end: not reached; None: ``start`` is the end, and the first is 0.
         step: from one to the next; may be negative.
-        dtype: the element type; None: int64 if all three are whole, else float32.
+        dtype: the element type; None: int64 if all three are whole, else the default.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
@@ -151,7 +151,7 @@ def arange(
     if not isfinite(parts):
         raise ArgumentError("arange", "steps are not so small", start=start, end=end, step=step)
     count = -((first - last) // step) if whole else ceil(parts)
-    kind = dtype or (int64 if whole else float32)
+    kind = dtype or (int64 if whole else default_float())
     if not whole and not kind.is_floating_point:  # each is cut to a whole number, as in PyTorch
         return arange(
             int(first), int(last), int(step), dtype=kind, device=device, requires_grad=requires_grad
@@ -176,7 +176,7 @@ def linspace(
         start: the first.
         end: the last.
         steps: how many.
-        dtype: the element type; None: float32.
+        dtype: the element type; None: :func:`clnet.get_default_dtype`.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
@@ -188,7 +188,7 @@ def linspace(
     """
     if steps < 0:
         raise ArgumentError("linspace", "steps is 0 or more", steps=steps)
-    kind = dtype or float32
+    kind = dtype or default_float()
     compute = from_name(kind.compute) if kind.is_floating_point else float32
     position = _arange(steps, 0, 1, compute, _target(device))
     settings = (start, end, (end - start) / max(steps - 1, 1), steps // 2, steps - 1)
@@ -241,7 +241,7 @@ def eye(
     columns = n if m is None else m
     if n < 0 or columns < 0:
         raise ShapeError("eye", "sizes are 0 or more", n=n, m=columns)
-    x = made(Tensor, Eye(n, columns, dtype or float32, _target(device)))
+    x = made(Tensor, Eye(n, columns, dtype or default_float(), _target(device)))
     return x.requires_grad_(requires_grad)
 
 
@@ -272,8 +272,8 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 @checked
 def scalar_tensor(s: float, *, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """A number as a tensor without axes, float32 if no dtype is given."""
-    return full((), s, dtype=dtype or float32, device=device)
+    """A number as a tensor without axes, the default dtype if none is given."""
+    return full((), s, dtype=dtype or default_float(), device=device)
 
 
 @checked
@@ -372,7 +372,7 @@ def hamming_window(
     requires_grad: bool = False,
 ) -> Tensor:
     """``alpha - beta cos(2 pi i / n)``: Hamming's window; else as :func:`hann_window`."""
-    kind = dtype or float32
+    kind = dtype or default_float()
     if window_length < 0:
         law = "window_length is 0 or more"
         raise ArgumentError("hamming_window", law, window_length=window_length)

@@ -15,7 +15,7 @@ from .ops.shape import to_dtype
 from .tensor import Tensor
 from .values import mode
 from .values.arguments import checked
-from .values.dtypes import DType, complex64, complex128, float32
+from .values.dtypes import DType, complex64, complex128, default_float, float32
 from .values.shapes import axis_of
 
 __all__ = [
@@ -324,7 +324,7 @@ def _frequencies(first: int, last: int, n: int, d: float, settings: dict[str, An
     if n < 1 or d == 0:
         raise ArgumentError("fftfreq", "n is above 0, and d not 0", n=n, d=d)
     grad = settings.pop("requires_grad")
-    dtype = settings.pop("dtype") or float32
+    dtype = settings.pop("dtype") or default_float()
     whole = arange(first, last, dtype=dtype, **settings)
     return (whole * (1 / (n * d))).requires_grad_(grad)
 

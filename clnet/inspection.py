@@ -17,7 +17,7 @@ from .tensor import Tensor
 from .values import mode, shapes
 from .values.absent_dtypes import AbsentDType
 from .values.arguments import checked, integers
-from .values.dtypes import DType, float32, promote
+from .values.dtypes import DType, default_float, promote
 
 __all__ = [
     "broadcast_shapes",
@@ -174,8 +174,8 @@ def result_type(tensor1: Operand, tensor2: Operand) -> DType:
 
 @checked
 def get_default_dtype() -> DType:
-    """What Python's floats become: float32."""
-    return float32
+    """What Python's floats become: float32, unless :func:`clnet.set_default_dtype` said else."""
+    return default_float()
 
 
 @checked

@@ -96,7 +96,7 @@ def rand(
         *sizes: the shape, as numbers or as one sequence.
         size: the same by name.
         generator: where they come from; None: the default one.
-        dtype: floating; None: float32.
+        dtype: floating; None: the default.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 
@@ -167,7 +167,7 @@ def normal(
         std: their standard deviation, 0 or more; a tensor gives each element its own.
         size: the shape; None if the mean or the deviation is a tensor, whose shape it is.
         generator: where they come from; None: the default one.
-        dtype: floating; None: float32. Like the device, that of the tensor if one is given.
+        dtype: floating; None: the default. Like the device, that of the tensor if one is given.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 

@@ -507,7 +507,7 @@ def tensor(
 
     Args:
         data: a number, nested sequences of numbers, a NumPy array or a tensor, also PyTorch's.
-        dtype: the element type; None: the array's own, float32 for Python floats, int64 for ints.
+        dtype: the element type; None: the array's own, the default for floats, int64 for ints.
         device: as :func:`clnet.device` takes it; None: the current one.
         requires_grad: whether gradients flow to it.
 

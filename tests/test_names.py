@@ -190,8 +190,6 @@ def test_settings_without_effect_are_taken():
     clnet.use_deterministic_algorithms(True)
     with clnet.backends.cuda.sdp_kernel(enable_flash=False):
         assert clnet.are_deterministic_algorithms_enabled()
-    with pytest.raises(ArgumentError, match="the default is float32"):
-        clnet.set_default_dtype(clnet.float64)
     with pytest.raises(ArgumentError, match=r"no code is fetched.*clnet.models"):
         clnet.hub.load("pytorch/vision", "resnet18")
 

@@ -13,11 +13,20 @@ from typing import Any
 from ..creation import arange
 from ..device import Device
 from ..device import device as open_device
-from ..errors import ArgumentError
+from ..errors import ArgumentError, DtypeError
+from ..ops.machinery.pointwise import know_numbers
 from ..random import initial_seed, manual_seed
 from ..tensor import Tensor
 from ..values import mode
-from ..values.dtypes import float32
+from ..values.dtypes import (
+    as_dtype,
+    bfloat16,
+    choose_default_float,
+    default_float,
+    float16,
+    float32,
+    float64,
+)
 from . import accelerator, cuda
 from .amp import (
     GradScaler,
@@ -131,28 +140,43 @@ def seed() -> int:
 
 
 def set_default_dtype(d: Any) -> None:
-    """float32 is what Python's floats become.
+    """Floats for which no dtype is given have this one from now on: float32 at first.
+
+    Python's floats become it, new tensors and layers' parameters have it, and so have whole numbers
+    that are divided. It holds for the process. Complex numbers are complex128 beside float64, else
+    complex64.
+
+    Args:
+        d: a floating dtype.
 
     Raises:
-        ArgumentError: for any other.
+        DtypeError: if it is another.
     """
-    if d is not float32:
-        raise ArgumentError(
-            "set_default_dtype",
-            "the default is float32",
-            dtype=d,
-            remedy="Give dtype= where tensors are made, and use module.double()",
-        )
+    dtype = as_dtype(d)
+    if not dtype.is_floating_point:
+        raise DtypeError("set_default_dtype", "the dtype is floating", dtype=dtype)
+    choose_default_float(dtype)
+    know_numbers()
+
+
+_TYPES = {
+    "HalfTensor": float16,
+    "BFloat16Tensor": bfloat16,
+    "FloatTensor": float32,
+    "DoubleTensor": float64,
+}
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """As :func:`set_default_dtype`, by a type.
+    """As :func:`set_default_dtype`, by a type: ``FloatTensor``, ``"torch.DoubleTensor"``.
 
     Raises:
-        ArgumentError: for another than ``FloatTensor``.
+        ArgumentError: for one whose elements are no floats.
     """
-    if str(getattr(t, "__name__", t)).rpartition(".")[2] != "FloatTensor":
-        raise ArgumentError("set_default_tensor_type", "the default is FloatTensor", type=t)
+    name = str(getattr(t, "__name__", t)).rpartition(".")[2]
+    if name not in _TYPES:
+        raise ArgumentError("set_default_tensor_type", f"it is one of {[*_TYPES]}", type=t)
+    set_default_dtype(_TYPES[name])
 
 
 def set_default_device(device: Any) -> None:
@@ -299,9 +323,9 @@ def is_anomaly_enabled() -> bool:
 
 
 def range(start: float, end: float, step: float = 1, **given: Any) -> Tensor:  # noqa: A001 - PyTorch's
-    """Numbers from ``start`` to ``end``, that among them; float32 unless a dtype is given."""
+    """Numbers from ``start`` to ``end``, that among them; of the default dtype if none is given."""
     count = int((end - start) / step) + 1
-    return arange(count, dtype=given.pop("dtype", None) or float32, **given) * step + start
+    return arange(count, dtype=given.pop("dtype", None) or default_float(), **given) * step + start
 
 
 def _version() -> Version:

@@ -18,6 +18,7 @@ from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import shown
 from ..values.collector import paused_collector
+from ..values.dtypes import default_float
 from .differentiable import Differentiable
 from .passes import PASSES, SAVING, Pass, rewrite
 from .plan import Plan
@@ -118,6 +119,7 @@ class Compiled:
             device,
             now.grad,
             now.float32_precision,
+            default_float(),
             now.winograd,
             now.autocast and now.autocast.dtype,
             tuple(_guard(n, v) for n, v in zip(names, values, strict=True)),

@@ -31,6 +31,7 @@ from ..values.dtypes import (
     as_dtype,
     bfloat16,
     bool_,
+    default_float,
     float16,
     float32,
     float64,
@@ -460,12 +461,12 @@ def element_size(x: Tensor) -> int:
 
 
 def _of_sizes_or_data(given: tuple[Any, ...]) -> Array:
-    """The elements of ``Tensor(2, 3)``, of any value, or of ``Tensor([1.0, 2.0])``: float32."""
+    """The elements of ``Tensor(2, 3)``, of any value, or of ``Tensor([1.0, 2.0])``."""
     if len(given) == 1 and not isinstance(given[0], int):
         one = given[0]
         if isinstance(one, Tensor):
             return one.array
-        return (empty(*one) if isinstance(one, Size) else tensor(one, dtype=float32)).array
+        return (empty(*one) if isinstance(one, Size) else tensor(one, dtype=default_float())).array
     return empty(*given).array
 
 

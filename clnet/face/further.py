@@ -20,7 +20,7 @@ from ..ops.machinery.function import PUBLIC_OPS, Face
 from ..tensor import Tensor, tensor
 from ..values import mode
 from ..values.arguments import checked
-from ..values.dtypes import DType, as_dtype, float32, float64, int64
+from ..values.dtypes import DType, as_dtype, default_float, float32, float64, int64
 from ..values.generator import Generator
 from ..values.plain import number, shown
 from ..values.shapes import normalize_dim
@@ -149,7 +149,9 @@ def _window(op: str, length: int, periodic: bool) -> tuple[np.ndarray, float]:
 
 
 def _made(values: np.ndarray, dtype: DType | None, device: Any, requires_grad: bool) -> Tensor:
-    return tensor(values, dtype=dtype or float32, device=device, requires_grad=requires_grad)
+    return tensor(
+        values, dtype=dtype or default_float(), device=device, requires_grad=requires_grad
+    )
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

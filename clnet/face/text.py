@@ -10,11 +10,11 @@ from ..device import device as open_device
 from ..tensor import Tensor
 from ..values import mode
 from ..values.arguments import checked
-from ..values.dtypes import bool_, complex64, float32, int64
+from ..values.dtypes import bool_, default_complex, default_float, int64
 
 __all__ = ["set_printoptions"]
 
-_UNSAID = (float32, int64, bool_, complex64)
+_UNSAID = (int64, bool_)
 """Dtypes that the numbers show."""
 
 
@@ -141,7 +141,8 @@ def suffix_of(x: Tensor, *, device: bool) -> str:
     text = f", device={x.device.name!r}" if device else ""
     if x.numel() == 0 and x.ndim != 1:
         text += f", size={tuple(x.shape)}"
-    if x.dtype not in _UNSAID or (x.numel() == 0 and x.dtype is not float32):
+    plain = x.dtype in _UNSAID or x.dtype in (default_float(), default_complex())
+    if not plain or (x.numel() == 0 and x.dtype is not default_float()):
         text += f", dtype={x.dtype!r}"
     if x.node is not None:
         name = "".join(word.capitalize() for word in x.node.function.name.split("_"))

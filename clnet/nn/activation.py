@@ -7,7 +7,7 @@ from typing import Any
 from .. import ops
 from ..errors import ShapeError
 from ..tensor import Tensor, full
-from ..values.dtypes import DType, float32
+from ..values.dtypes import DType
 from .module import Module, Parameter
 from .op_layer import OpLayer
 
@@ -328,7 +328,7 @@ class PReLU(Module):
         num_parameters: int = 1,
         init: float = 0.25,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.num_parameters = num_parameters

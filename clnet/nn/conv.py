@@ -11,7 +11,7 @@ from .. import ops
 from ..creation import empty
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..values.dtypes import DType, float32
+from ..values.dtypes import DType
 from ..values.shapes import each
 from . import init
 from .module import Module, Parameter
@@ -132,7 +132,7 @@ class _Forward(_Conv):
         bias: bool = True,
         padding_mode: str = "zeros",
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self._build(
@@ -174,7 +174,7 @@ class _Transposed(_Conv):
         dilation: Sizes = 1,
         padding_mode: str = "zeros",
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         name = type(self).__name__

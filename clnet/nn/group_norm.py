@@ -11,7 +11,7 @@ from .. import ops
 from ..creation import empty
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..values.dtypes import DType, float32
+from ..values.dtypes import DType
 from . import init
 from .module import Module, Parameter
 from .norm import Normalization
@@ -70,7 +70,7 @@ class LayerNorm(_Affine):
         elementwise_affine: bool = True,
         bias: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         several = isinstance(normalized_shape, Sequence)
@@ -119,7 +119,7 @@ class GroupNorm(_Affine):
         eps: float = 1e-5,
         affine: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -171,7 +171,7 @@ class RMSNorm(Module):
         eps: float | None = None,
         elementwise_affine: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         several = isinstance(normalized_shape, Sequence)
@@ -230,7 +230,7 @@ class _InstanceNorm(Normalization):
         affine: bool = False,
         track_running_stats: bool = False,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:

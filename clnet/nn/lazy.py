@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..errors import ArgumentError, ShapeError, TraceError
 from ..tensor import Tensor
 from ..values import mode
-from ..values.dtypes import DType, float32
+from ..values.dtypes import DType
 from .conv import (
     Conv1d,
     Conv2d,
@@ -126,7 +126,7 @@ class LazyLinear(LazyModuleMixin, Linear):
     bias: Any
 
     def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: DType = float32
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: DType | None = None
     ) -> None:
         super().__init__(0, 0, False, device, dtype)
         self.out_features = out_features
@@ -209,7 +209,7 @@ class _LazyConv(_LazyFilters):
         bias: bool = True,
         padding_mode: str = "zeros",
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         like: dict[str, Any] = {"device": device, "dtype": dtype}
         rest = (padding_mode, device, dtype)
@@ -232,7 +232,7 @@ class _LazyTransposed(_LazyFilters):
         dilation: Sizes = 1,
         padding_mode: str = "zeros",
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         like: dict[str, Any] = {"device": device, "dtype": dtype}
         sizes = (kernel_size, stride, padding, output_padding)
@@ -261,7 +261,7 @@ class _LazyNorm(LazyModuleMixin):
         affine: bool = True,
         track_running_stats: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:

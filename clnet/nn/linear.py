@@ -11,7 +11,7 @@ from typing import Any
 from .. import ops
 from ..creation import empty
 from ..tensor import Tensor
-from ..values.dtypes import DType, float32
+from ..values.dtypes import DType
 from . import init
 from .module import Module, Parameter
 from .op_layer import OpLayer
@@ -43,7 +43,7 @@ class Linear(Module):
         out_features: int,
         bias: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -96,7 +96,7 @@ class Bilinear(Module):
         out_features: int,
         bias: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.in1_features = in1_features

@@ -37,7 +37,7 @@ class Normalization(Module):
         affine: bool = True,
         track_running_stats: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -193,7 +193,7 @@ class SyncBatchNorm(_BatchNorm):
         track_running_stats: bool = True,
         process_group: Any = None,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:

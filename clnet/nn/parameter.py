@@ -116,7 +116,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     Args:
         requires_grad: whether it is trained.
         device: where it will be; None: the current device.
-        dtype: of its elements; None: float32.
+        dtype: of its elements; None: the default.
     """
 
     __slots__ = ()
@@ -137,7 +137,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     Args:
         requires_grad: whether gradients flow to it.
         device: where it will be; None: the current device.
-        dtype: of its elements; None: float32.
+        dtype: of its elements; None: the default.
         persistent: whether it belongs to the module's state.
     """
 

@@ -15,7 +15,7 @@ from ..ops.recurrence import both_directions, recurrence, side_by_side
 from ..ops.rnn import Cell, gru_gates, lstm_gates, steps
 from ..tensor import Tensor, tensor
 from ..values.arguments import require_tensors
-from ..values.dtypes import DType, float32
+from ..values.dtypes import DType
 from . import init
 from .module import Module, Parameter
 from .packed import PackedSequence
@@ -58,7 +58,7 @@ class _Recurrent(Module):
         bidirectional: bool = False,
         proj_size: int = 0,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -323,7 +323,7 @@ class _OneState(_Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__(
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0,
@@ -359,7 +359,7 @@ class RNN(_OneState):
         dropout: float = 0.0,
         bidirectional: bool = False,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         _check_nonlinearity("RNN", nonlinearity)
         super().__init__(
@@ -438,7 +438,7 @@ class _Cell(Module):
         hidden_size: int,
         bias: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -486,7 +486,7 @@ class RNNCell(_Cell):
         bias: bool = True,
         nonlinearity: str = "tanh",
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         _check_nonlinearity("RNNCell", nonlinearity)
         super().__init__(input_size, hidden_size, bias, device, dtype)

@@ -11,7 +11,7 @@ from ..creation import abstract, empty
 from ..errors import BoundsError, ShapeError
 from ..ops.embedding import refuse_sparse
 from ..tensor import Tensor
-from ..values.dtypes import DType, float32
+from ..values.dtypes import DType
 from . import init
 from .module import Module, Parameter
 
@@ -152,7 +152,7 @@ class Embedding(_Table):
         sparse: bool = False,
         *,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         rule = _Rule(max_norm, norm_type, scale_grad_by_freq, sparse)
         like = {"device": device, "dtype": dtype}
@@ -200,7 +200,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         rule = _Rule(max_norm, norm_type, scale_grad_by_freq, sparse)
         like = {"device": device, "dtype": dtype}

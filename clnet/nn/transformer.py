@@ -12,7 +12,7 @@ from .. import ops
 from ..creation import empty, ones
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
-from ..values.dtypes import DType, Kind, float32
+from ..values.dtypes import DType, Kind, default_float
 from . import init
 from .container import ModuleList
 from .dropout import Dropout
@@ -70,7 +70,7 @@ class MultiheadAttention(Module):
         vdim: int | None = None,
         batch_first: bool = False,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
@@ -268,7 +268,7 @@ class _Layer(Module):
         norm_first: bool = False,
         bias: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         like: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
@@ -478,7 +478,7 @@ class Transformer(Module):
         norm_first: bool = False,
         bias: bool = True,
         device: Any = None,
-        dtype: DType = float32,
+        dtype: DType | None = None,
     ) -> None:
         super().__init__()
         settings: Any = (
@@ -525,10 +525,10 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(
-        sz: int, device: Any = None, dtype: DType = float32
+        sz: int, device: Any = None, dtype: DType | None = None
     ) -> Tensor:
         """``(sz, sz)``: 0 up to the diagonal, minus infinity above."""
-        return additive_mask(ops.triu(ones(sz, sz, device=device), 1) > 0, dtype)
+        return additive_mask(ops.triu(ones(sz, sz, device=device), 1) > 0, dtype or default_float())
 
 
 def additive_mask(mask: Tensor, dtype: DType) -> Tensor:

@@ -12,7 +12,7 @@ from ..device import Launch, Target
 from ..errors import DtypeError
 from ..kernels.pointwise import RECURRENCES
 from ..kernels.pointwise import special as launches_of
-from ..values.dtypes import Kind, float32, float64, int32
+from ..values.dtypes import Kind, default_float, float64, int32
 from ..values.shapes import broadcast_shapes
 from .arithmetic import cos, eq, exp, log, sign, where
 from .gamma import lgamma
@@ -75,7 +75,7 @@ def _operands(name: str, *operands: Any, whole: bool = False) -> list[Any]:
     if whole and dtype.kind is not Kind.INTEGER:
         raise DtypeError(name, "operands are whole numbers", dtype=dtype)
     if not whole and not dtype.is_floating_point:
-        dtype = float32
+        dtype = default_float()
     found = [
         to_dtype(x, dtype)
         if hasattr(x, "__apply_function__")

@@ -205,8 +205,27 @@ def promote(a: DType, b: DType) -> DType:
     return a if a.itemsize > b.itemsize else b
 
 
+_defaults = [float32, complex64]
+"""What Python's floats and complex numbers become; PyTorch's is one for the process, too."""
+
+
+def default_float() -> DType:
+    """The dtype of floats for which none is given: float32, unless a program chose another."""
+    return _defaults[0]
+
+
+def default_complex() -> DType:
+    """The dtype of complex numbers for which none is given."""
+    return _defaults[1]
+
+
+def choose_default_float(dtype: DType) -> None:
+    """Make a floating dtype that of floats for which none is given."""
+    _defaults[:] = dtype, complex128 if dtype is float64 else complex64
+
+
 def of_scalar(value: complex) -> DType:
-    """PyTorch's default dtype of a Python number (or NumPy scalar), of 32 bits or int64.
+    """PyTorch's default dtype of a Python number (or NumPy scalar).
 
     Raises:
         DtypeError: if ``value`` is not a bool or a number.
@@ -216,9 +235,9 @@ def of_scalar(value: complex) -> DType:
     if isinstance(value, Integral):
         return int64
     if isinstance(value, Real):
-        return float32
+        return default_float()
     if isinstance(value, Complex):
-        return complex64
+        return default_complex()
     raise DtypeError("dtype", "a scalar is a bool or a number", type=type(value).__name__)
 
 

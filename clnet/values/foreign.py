@@ -8,10 +8,8 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import DtypeError
+from .dtypes import default_complex, default_float
 from .plain import shown
-
-_NARROW = {"d": np.float32, "D": np.complex64}
-"""What Python's numbers become that NumPy makes more of."""
 
 
 def is_foreign(value: Any) -> bool:
@@ -23,7 +21,7 @@ def is_foreign(value: Any) -> bool:
 
 
 def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
-    """A tensor's elements, in host memory; an array itself; Python's numbers in 32 bits.
+    """A tensor's elements, in host memory; an array itself; Python's numbers in the default dtypes.
 
     Args:
         value: what :func:`is_foreign` knows, or what NumPy makes an array of.
@@ -33,7 +31,8 @@ def host_array(value: Any, *, typed: bool = False) -> np.ndarray:
         host = np.asarray(value)
         if typed or isinstance(value, np.ndarray | np.generic):
             return host
-        return host.astype(_NARROW.get(host.dtype.char, host.dtype), copy=False)
+        default = {"d": default_float, "D": default_complex}.get(host.dtype.char)
+        return host if default is None else host.astype(default().numpy, copy=False)
     plain = value.detach().cpu()
     if str(plain.dtype).endswith("bfloat16"):  # NumPy reads none; float32 holds them exactly
         return plain.float().numpy().astype(ml_dtypes.bfloat16)

@@ -23,6 +23,7 @@ from ...values.dtypes import (
     DType,
     Kind,
     bool_,
+    default_float,
     float32,
     from_name,
     of_levels,
@@ -193,8 +194,8 @@ class Result:
 
     @staticmethod
     def floating(dtype: DType) -> tuple[DType, DType]:
-        """Integers become float32 first (exp, div ...)."""
-        floating = dtype if dtype.differentiable else float32
+        """Integers become the default floating dtype first (exp, div ...)."""
+        floating = dtype if dtype.differentiable else default_float()
         return from_name(floating.compute), floating
 
     @staticmethod
@@ -484,10 +485,17 @@ _Sort = tuple[DType, int]
 """A dtype, and how much it counts: 0 of a tensor with axes, 1 of one without, 2 of a number."""
 
 _NUMBER = 2
-_OF_NUMBERS: dict[type, _Sort] = {
-    kind: (of_scalar(kind()), _NUMBER) for kind in (bool, int, float, complex)
-}
-_OF_NUMBERS[HostScalar] = (float32, _NUMBER)
+_OF_NUMBERS: dict[type, _Sort] = {}
+
+
+def know_numbers() -> None:
+    """Look the dtypes of Python's numbers up: at first, and when the default has changed."""
+    sorts = {kind: (of_scalar(kind()), _NUMBER) for kind in (bool, int, float, complex)}
+    _OF_NUMBERS.update({**sorts, HostScalar: sorts[float]})
+    _form.cache_clear()
+
+
+know_numbers()
 
 
 def _sort(operand: Operand) -> _Sort | None:
