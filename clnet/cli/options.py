@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Callable
 
 from .. import optim
+from ..compile import compile as compiled
 from ..data import DataLoader
 from ..device import Device, device
 from ..errors import ArgumentError
-from ..nn import Module
+from ..nn import DataParallel, Module
+from ..nn.parallel import DistributedDataParallel
+from ..ranks.membership import get_rank, get_world_size, init_process_group, is_initialized
 from ..train import (
     Callback,
     Curves,
@@ -21,6 +24,7 @@ from ..train import (
 )
 from ..train.steps import PRECISIONS
 from ..values.generator import Generator
+from ..values.settings import SETTINGS
 
 # By name: the class, how its usual learning rate relates to Adam's, and its settings.
 OPTIMIZERS: dict[str, tuple[Callable[..., optim.Optimizer], float, dict[str, float | bool]]] = {
@@ -65,6 +69,12 @@ def training_options() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, help="chooses weights, order and dropout")
     add("--device", help="such as nvidia:0, pocl, cpu, gpu (see: clnet devices)")
     add("--threads", type=int, help="compute units of a CPU to use")
+    add(
+        "--devices",
+        metavar="NAMES",
+        help="several, such as nvidia:0,nvidia:1: each computes a part of every batch (for several "
+        "processes: mpirun -n 2 clnet train ...)",
+    )
     add("--no-compile", action="store_true", help="run every op as it comes")
     add("--checkpoint", metavar="DIR", help="folder for checkpoints")
     add("--resume", action="store_true", help="go on from the checkpoint in DIR")
@@ -93,14 +103,47 @@ def check(arguments: argparse.Namespace) -> None:
     """
     if arguments.epochs is not None and arguments.epochs < 1:
         raise ArgumentError("train", "--epochs is 1 or more", **{"--epochs": arguments.epochs})
+    if arguments.devices and (arguments.device or arguments.threads or SETTINGS.ranks > 1):
+        raise ArgumentError(
+            "train",
+            "--devices goes without --device, --threads and mpirun",
+            **{"--devices": arguments.devices},
+        )
+    if arguments.find_lr and (arguments.devices or SETTINGS.ranks > 1):
+        raise ArgumentError("train", "--find-lr runs in one process on one device")
     if arguments.resume and arguments.checkpoint is None:
         raise ArgumentError("train", "--resume needs --checkpoint DIR")
 
 
 def opened(arguments: argparse.Namespace) -> tuple[Device, Generator]:
-    """The device and the generator of a training."""
-    generator = Generator().manual_seed(arguments.seed)
-    return device(arguments.device, threads=arguments.threads), generator
+    """The device and the generator of a training; processes of ``mpirun`` are joined.
+
+    Each draws numbers of its own. The device of ``--device gpu:{rank}`` is that of the rank.
+    """
+    rank, name = 0, arguments.device
+    if SETTINGS.ranks > 1:
+        if not is_initialized():
+            init_process_group()
+        rank = get_rank()
+        name = None if name is None else name.replace("{rank}", str(rank))
+    generator = Generator().manual_seed(arguments.seed + rank)
+    if arguments.devices:
+        return device(arguments.devices.split(",")[0]), generator
+    return device(name, threads=arguments.threads), generator
+
+
+def spread(model: Module, arguments: argparse.Namespace) -> Module:
+    """The model in several processes, or on several devices, as was asked for."""
+    if SETTINGS.ranks > 1:
+        return DistributedDataParallel(model if arguments.no_compile else compiled(model))
+    if arguments.devices:
+        return DataParallel(model, arguments.devices.split(","))
+    return model
+
+
+def is_first() -> bool:
+    """Whether this is the process that prints."""
+    return not is_initialized() or get_rank() == 0
 
 
 def optimizer(model: Module, arguments: argparse.Namespace, *, lr: float) -> optim.Optimizer:
@@ -153,3 +196,12 @@ def suggest_rate(trainer: Trainer, loader: DataLoader) -> int:
 def described(chosen: Device) -> str:
     """A device's name, and what it is."""
     return f"{chosen.name} ({chosen.identity.name}, {chosen.identity.platform})"
+
+
+def where(chosen: Device, arguments: argparse.Namespace) -> str:
+    """:func:`described`, and how many of them there are."""
+    if arguments.devices:
+        return f"{arguments.devices} ({chosen.identity.name}, {chosen.identity.platform})"
+    if is_initialized() and get_world_size() > 1:
+        return f"{described(chosen)}, {get_world_size()} processes"
+    return described(chosen)

@@ -159,12 +159,13 @@ def run(arguments: argparse.Namespace) -> int:
     loader, validation_loader, test_loader = _loaders(task, training, test, arguments)
     with mode.using(device=chosen, generator=generator):
         model = _model(arguments, training.arrays[0].shape[1:], len(training.classes))
-        print(f"{name}: {len(loader.dataset)} training images, {len(test)} test images")
-        print(f"{arguments.model}: {sum(p.numel() for p in model.parameters()):,} parameters")
-        print(f"device: {options.described(chosen)}", flush=True)
+        if options.is_first():
+            print(f"{name}: {len(loader.dataset)} training images, {len(test)} test images")
+            print(f"{arguments.model}: {sum(p.numel() for p in model.parameters()):,} parameters")
+            print(f"device: {options.where(chosen, arguments)}", flush=True)
         optimizer = options.optimizer(model, arguments, lr=task.lr)
         trainer = Trainer(
-            model,
+            options.spread(model, arguments),
             partial(cross_entropy, label_smoothing=arguments.label_smoothing),
             optimizer,
             scheduler=options.scheduler(optimizer, arguments, steps=epochs * len(loader)),
@@ -182,7 +183,9 @@ def run(arguments: argparse.Namespace) -> int:
             trainer.resume()
         trainer.fit(loader, validation_loader, epochs=epochs)
         result = trainer.evaluate(test_loader)
-    print(f"test accuracy {result['accuracy']:.4f} on {options.described(chosen)}")
+    if options.is_first():
+        place = options.where(chosen, arguments)
+        print(f"test accuracy {result['accuracy']:.4f} on {place}")
     return 0
 
 

@@ -13,6 +13,7 @@ from ..models import GPT, LSTMLanguageModel
 from ..nn import Module
 from ..train import Carried, Perplexity, Trainer, continuation, perplexity, token_loss
 from ..values import mode
+from ..values.settings import SETTINGS
 from . import options
 
 _RATES = {"lstm": 2e-3, "gpt": 1e-3}  # Adam's
@@ -54,6 +55,8 @@ def add_command(kinds: Any, shared: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Train and report."""
     options.check(arguments)
+    if arguments.devices or SETTINGS.ranks > 1:
+        raise ArgumentError("train", "texts are trained on in one process, on one device")
     chosen, generator = options.opened(arguments)
     if arguments.steps < 1:
         raise ArgumentError("train", "steps is 1 or more", steps=arguments.steps)

@@ -17,6 +17,8 @@ from ..ops import stack
 from ..ops.machinery.autocast import Autocast
 from ..optim import Optimizer
 from ..optim.grad_scaler import GradScaler
+from ..ranks.operations import ReduceOp, all_reduce
+from ..ranks.world import Group
 from ..tensor import Tensor
 from ..values import mode
 from ..values.dtypes import bfloat16, float16
@@ -53,8 +55,12 @@ def training_step(
     clip_grad_norm: float | None = None,
     precision: str = "fp32",
     scaler: GradScaler | None = None,
+    ranks: Group | None = None,
 ) -> Step:
-    """A step that updates the model on a batch; gives loss and metrics, ``(1 + len(metrics),)``."""
+    """A step that updates the model on a batch; gives loss and metrics, ``(1 + len(metrics),)``.
+
+    With ``ranks`` those are means over their parts of the batch.
+    """
     scaling = GradScaler(enabled=False) if scaler is None else scaler
 
     def train_step(inputs: Tensor, targets: Tensor) -> Tensor:
@@ -68,7 +74,10 @@ def training_step(
             clip_grad_norm_(model.parameters(), clip_grad_norm)
         scaling.step(optimizer)
         scaling.update()
-        return _measured(loss, outputs, targets, metrics)
+        values = _measured(loss, outputs, targets, metrics)
+        if ranks is not None:
+            all_reduce(values, ReduceOp.AVG, group=ranks)
+        return values
 
     return train_step
 

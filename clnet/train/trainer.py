@@ -15,10 +15,12 @@ from ..compile import compile as compiled
 from ..data import DataLoader
 from ..errors import ArgumentError, CheckpointError, NonFiniteError
 from ..io import load_checkpoint, save_checkpoint
-from ..nn import Module
+from ..nn import DataParallel, Module
+from ..nn.parallel import DistributedDataParallel
 from ..optim import Optimizer
 from ..optim.grad_scaler import GradScaler
 from ..optim.lr_scheduler import LRScheduler
+from ..ranks.world import Group
 from ..tensor import Tensor, tensor
 from ..values import mode
 from .callback import Callback
@@ -40,13 +42,17 @@ class Trainer:
     Steps are enqueued ahead of the device; what they measured is read a few times a second.
 
     Args:
-        model: what is trained; batches go to the device its parameters are on.
+        model: what is trained; batches go to the device its parameters are on. In a
+            ``DistributedDataParallel`` each rank takes its part of every batch, rank 0 writes the
+            checkpoints, and all read them; what is saved is the module inside, so that training
+            goes on with any number of ranks.
         loss_fn: ``loss_fn(outputs, targets)``, the mean over the batch.
         optimizer: of the model's parameters.
         scheduler: stepped after every epoch.
         scheduler_per_batch: step it after every batch instead.
         metrics: what is measured beside the loss, by name; see :mod:`clnet.train.metrics`.
-        compile: record the step once and replay it (:func:`clnet.compile`).
+        compile: record the step once and replay it (:func:`clnet.compile`); of a model on several
+            devices or in several processes only the evaluation, and what is compiled inside.
         precision: ``"fp32"``; ``"bf16"`` or ``"fp16"`` for mixed precision
             (:class:`clnet.autocast`), the latter with scaled gradients.
         clip_grad_norm: the most that all gradients together may measure; larger ones are scaled.
@@ -91,25 +97,18 @@ class Trainer:
         progress: bool = True,
         callbacks: Sequence[Callback] = (),
     ) -> None:
-        if clip_grad_norm is not None and clip_grad_norm <= 0:
-            raise ArgumentError(
-                "Trainer", "clip_grad_norm is positive", clip_grad_norm=clip_grad_norm
-            )
-        if checkpoint_every is not None and (checkpoint_every < 1 or checkpoint is None):
-            raise ArgumentError(
-                "Trainer",
-                "checkpoint_every is 1 or more, and needs a folder",
-                checkpoint_every=checkpoint_every,
-                checkpoint=checkpoint,
-            )
+        _check_settings(clip_grad_norm, checkpoint, checkpoint_every)
         self.model = model
+        inner = self._inner
+        self._ranks = model.process_group if isinstance(model, DistributedDataParallel) else None
+        self._first = self._ranks is None or self._ranks.rank() == 0
         self.loss_fn = loss_fn
         self.optimizer = optimizer
         self.scheduler = scheduler
         self.scheduler_per_batch = scheduler_per_batch
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.checkpoint_every = checkpoint_every
-        self.progress = progress
+        self.progress = progress and self._first
         self.callbacks = tuple(callbacks)
         self.history = History()
         chosen = dict(metrics or {})
@@ -124,15 +123,25 @@ class Trainer:
             clip_grad_norm=clip_grad_norm,
             precision=precision,
             scaler=self._scaler,
+            ranks=self._ranks,
         )
-        evaluate = evaluation_step(model, loss_fn, tuple(chosen.values()), precision=precision)
-        self._train_step: Step = compiled(train) if compile else train
+        evaluate = evaluation_step(
+            self._inner, loss_fn, tuple(chosen.values()), precision=precision
+        )
+        self._train_step: Step = compiled(train) if compile and inner is model else train
         self._evaluate_step: Step = compiled(evaluate) if compile else evaluate
         self._means = Means(self.measures)
         self._seconds = 0.0
         self.num_steps = 0
         self._loader_state: dict[str, Any] | None = None
         self._resumed = False
+
+    @property
+    def _inner(self) -> Module:
+        """The module inside a wrapper for several devices or processes."""
+        model = self.model
+        wrapped = isinstance(model, DataParallel | DistributedDataParallel)
+        return model.module if wrapped else model
 
     def fit(
         self, train_loader: DataLoader, validation_loader: DataLoader | None = None, *, epochs: int
@@ -246,12 +255,12 @@ class Trainer:
         with Bar(label, len(loader), done=done, shown=self.progress) as bar:
             begun, start = self._means.examples, time.perf_counter()
             before = self._seconds
-            for inputs, targets in self._uploaded(loader):
+            for inputs, targets in self._uploaded(loader, self._ranks):
                 with ExitStack() as looking_on:
                     for callback in self.callbacks:
                         looking_on.enter_context(callback.around_step(self, inputs, targets))
                     values = self._train_step(inputs, targets)
-                reader.add(values, len(inputs))
+                reader.add(values, len(inputs) * (1 if self._ranks is None else self._ranks.size()))
                 self.num_steps += 1
                 if self.scheduler is not None and self.scheduler_per_batch:
                     self.scheduler.step()
@@ -324,21 +333,26 @@ class Trainer:
             self.model.train(training)
         return means.values(prefix)
 
-    def _uploaded(self, loader: DataLoader) -> Iterator[tuple[Tensor, Tensor]]:
+    def _uploaded(
+        self, loader: DataLoader, ranks: Group | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches on the device; of each the part of this rank."""
         device = next(self.model.parameters()).device
         for batch in loader:
             if len(batch) != 2:
                 raise ArgumentError("Trainer", "a batch is (inputs, targets)", parts=len(batch))
+            if ranks is not None:
+                batch = [_share(part, ranks) for part in batch]
             inputs, targets = (tensor(part, device=device) for part in batch)
             yield inputs, targets
 
     def _write(self) -> None:
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self._first:
             self.save(self.checkpoint / _LAST)
 
     def _state(self) -> dict[str, Any]:
         return {
-            "model": on_host(self.model.state_dict()),
+            "model": on_host(self._inner.state_dict()),
             "optimizer": on_host(self.optimizer.state_dict()),
             "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
             "scaler": self._scaler.state_dict() or None,
@@ -365,13 +379,16 @@ class Trainer:
                 trainer=list(self.measures),
                 checkpoint=state["means"]["names"],
             )
-        self.model.load_state_dict(state["model"])
+        self._inner.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
         if state.get("scaler"):  # older files have none
             self._scaler.load_state_dict(state["scaler"])
-        mode.current().generator.set_state(state["generator"])
+        drawn = dict(state["generator"])
+        if self._ranks is not None and "seed" in drawn:  # rank 0's; each has its own
+            drawn["seed"] = int(drawn["seed"]) + self._ranks.rank()
+        mode.current().generator.set_state(drawn)
         self._loader_state = state["loader"]
         self.num_steps = int(state["num_steps"])
         self._seconds = float(state["seconds"])
@@ -430,6 +447,29 @@ class _Reader:
         self._unread.clear()
         self._last = time.perf_counter()
         return count
+
+
+def _check_settings(
+    clip_grad_norm: float | None,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int | None,
+) -> None:
+    if clip_grad_norm is not None and clip_grad_norm <= 0:
+        raise ArgumentError("Trainer", "clip_grad_norm is positive", clip_grad_norm=clip_grad_norm)
+    if checkpoint_every is not None and (checkpoint_every < 1 or checkpoint is None):
+        raise ArgumentError(
+            "Trainer",
+            "checkpoint_every is 1 or more, and needs a folder",
+            checkpoint_every=checkpoint_every,
+            checkpoint=checkpoint,
+        )
+
+
+def _share(part: np.ndarray, ranks: Group) -> np.ndarray:
+    """This rank's rows of a batch; where they cannot be equal parts the first come once more."""
+    rows = -(-len(part) // ranks.size())
+    begin = ranks.rank() * rows
+    return part[np.arange(begin, begin + rows) % len(part)]
 
 
 def _stop_if(interrupt: Interrupt) -> None:

@@ -1,0 +1,55 @@
+"""A batch spread over processes: each computes its part, and gradients are averaged.
+
+    mpirun -n 2 python examples/data_parallel.py
+
+needs ``pip install 'clnet[mpi]'``; alone it is one process with all of the batch. On machines with
+several GPUs each process takes one: ``clnet.device(f"gpu:{rank}")``.
+"""
+
+from itertools import islice
+
+import clnet
+from clnet import distributed as dist
+from clnet import nn, optim
+from clnet.data import DataLoader, Digits, Normalize
+from clnet.models import CNN
+from clnet.nn import functional as F
+
+
+def main(epochs=5, steps=None):
+    """Train; ``steps`` limits the batches of an epoch."""
+    if dist.is_available():
+        dist.init_process_group()
+    rank, size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    train, test = Digits(train=True), Digits(train=False)
+    transform = Normalize.of(train.arrays[0])
+    loader = DataLoader(train, 128, shuffle=True, seed=0, drop_last=True, transform=transform)
+    clnet.manual_seed(rank)  # the weights become those of rank 0
+    model = clnet.compile(CNN(train.arrays[0].shape[1:], len(train.classes)))
+    if size > 1:
+        model = nn.parallel.DistributedDataParallel(model)
+    optimizer = optim.Adam(model.parameters(), lr=2e-3)
+    part = 128 // size
+
+    for epoch in range(epochs):
+        model.train()
+        for images, labels in islice(loader, steps):
+            mine = slice(rank * part, (rank + 1) * part)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(clnet.tensor(images[mine])), clnet.tensor(labels[mine]))
+            loss.backward()  # ends when the gradients of all processes are averaged
+            optimizer.step()
+        mean = loss.detach().clone()
+        if size > 1:
+            dist.all_reduce(mean, dist.ReduceOp.AVG)
+        model.eval()
+        with clnet.no_grad():
+            images, labels = next(iter(DataLoader(test, len(test), transform=transform)))
+            found = model(clnet.tensor(images)).argmax(1)
+            right = (found == clnet.tensor(labels)).float().mean().item()
+        if rank == 0:
+            print(f"epoch {epoch + 1}: loss {mean.item():.4f}, test accuracy {right:.4f}")
+
+
+if __name__ == "__main__":
+    main()
