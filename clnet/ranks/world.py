@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -58,6 +59,21 @@ def load_mpi() -> Any:
             remedy="pip install 'clnet[mpi]', and start with mpirun -n 2 python ...",
         ) from error
     return MPI
+
+
+def _forget_files() -> None:
+    """Take the names of MPICH's shared memory away, which all ranks here have mapped by now.
+
+    It does so itself at the end, which a rank that is killed does not reach: the memory would stay
+    in ``/dev/shm`` until the machine is started again. UCX's has no name any more.
+    """
+    maps = Path("/proc/self/maps")
+    if not maps.exists():  # not Linux
+        return
+    for line in maps.read_text(encoding="utf-8").splitlines():
+        name = line.split()[-1]
+        if name.startswith("/dev/shm/mpich_shm_"):
+            Path(name).unlink(missing_ok=True)
 
 
 def _answered(test: Callable[[], bool], seconds: float, what: str) -> None:
@@ -232,6 +248,8 @@ class World:
                 remedy=f"Start with mpirun -n {size} python ...",
             )
         own = comm.Dup()
+        own.Barrier()
+        _forget_files()
         self.group = Group(own, range(own.size), _DEFAULT_SECONDS if seconds is None else seconds)
         self._hook, sys.excepthook = sys.excepthook, self._ended_by
         atexit.register(self.end)

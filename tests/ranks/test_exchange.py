@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,11 @@ dist.barrier()
 """
 
 
+def shared_memory() -> set[str]:
+    """The names of MPICH's, which would outlive the processes."""
+    return {path.name for path in Path("/dev/shm").glob("mpich_shm_*")}
+
+
 @pytest.mark.parametrize(
     ("end", "told"),
     [
@@ -37,13 +43,16 @@ dist.barrier()
     ids=["exception", "killed", "exit"],
 )
 def test_a_rank_that_ends_ends_the_job(end, told):
-    start = time.monotonic()
+    start, files = time.monotonic(), shared_memory()
     program = f"{JOIN}\nif rank == 1:\n    {end}\ndist.all_reduce(clnet.ones(2))\nprint('went on')"
     done = run(2, "-c", program)
     assert done.returncode != 0
     assert "went on" not in done.stdout
     assert told in done.stdout + done.stderr
     assert time.monotonic() - start < 30
+    while shared_memory() - files:  # those of jobs beside this one, which begin just now
+        assert time.monotonic() - start < 60, "memory is left behind"
+        time.sleep(0.1)
 
 
 def test_ranks_that_do_not_answer_are_an_error():
