@@ -55,6 +55,9 @@ def move(x: Tensor, target: Device) -> Tensor:
     dense = contiguous(x)
     if now.abstract:
         array = Array.abstract(dense.array.shape, dense.dtype, target)
+    elif target.type == "meta":
+        array = Array.abstract(dense.array.shape, dense.dtype, target)
+        array.storage.materialize()
     else:
         array = dense.array.moved(target)
     if not (now.grad and dense.requires_grad):

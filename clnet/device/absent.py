@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from threading import RLock
 from typing import Any, NoReturn
 
 from ..errors import DeviceError
 from ..values.settings import SETTINGS
 from .buffer_pool import BufferPool
-from .device import Device, workspace_limit
+from .device import WITHOUT_HARDWARE, Device, workspace_limit
 from .launch import Launch, Scratch, Storage
 from .program import Prepared
 from .target import Target
-from .traits import DeviceIdentity, DeviceTraits
+from .traits import DeviceIdentity, DeviceKind, DeviceTraits
 from .tunings import tunings_of
 from .watch import Observer
 from .workspace import Arenas, Workspace
@@ -55,6 +56,25 @@ class AbsentDevice(Device):
 
     def __repr__(self) -> str:
         return f"AbsentDevice({self.name!r})"
+
+
+class MetaDevice(AbsentDevice):
+    """PyTorch's ``meta``: tensors on it have shapes and dtypes, of any size, and no elements.
+
+    A model that is made there costs nothing; ``to_empty`` or ``load_state_dict(assign=True)`` gives
+    it memory elsewhere.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_META, "meta")
+        self.pool.limit = None
+
+    @property
+    def type(self) -> str:
+        """``"meta"``."""
+        return self.name
+
+    index = None  # pyright: ignore[reportAssignmentType] - there is one of it
 
 
 class _Block:
@@ -145,3 +165,20 @@ class _AbsentLaunches:
 
     def rebind(self, storage: Storage) -> None:
         """No argument was set."""
+
+
+_META = DeviceTraits(
+    kind=DeviceKind.CPU,
+    compute_units=1,
+    simd_width=1,
+    max_group_size=1,
+    local_memory_bytes=2**15,
+    dedicated_local_memory=False,
+    global_memory_bytes=2**62,
+    max_allocation_bytes=2**62,
+    base_align_bytes=128,
+    unified_memory=True,
+    float16=False,
+    float64=True,
+)
+WITHOUT_HARDWARE["meta"] = cache(MetaDevice)

@@ -176,6 +176,10 @@ class Device:
         self.queue.finish()
 
 
+WITHOUT_HARDWARE: dict[str, Callable[[], Device]] = {}
+"""What gives devices that need none, by name; their modules put it here."""
+
+
 def devices() -> tuple[Found, ...]:
     """Every OpenCL device here, and every platform that had to be skipped, with its reason."""
     INHERITANCE.use()
@@ -202,6 +206,8 @@ def device(name: str | int | Device | None = None, *, threads: int | None = None
         return name
     if isinstance(name, AbsentDevice):
         name = str(name)
+    if isinstance(name, str) and name.partition(":")[0] in WITHOUT_HARDWARE:
+        return WITHOUT_HARDWARE[name.partition(":")[0]]()
     if not (name is None or isinstance(name, str | Integral)) or isinstance(name, bool):
         raise ArgumentError(
             "device",
@@ -257,7 +263,7 @@ class AbsentDevice:
     Whoever puts a tensor there gets a :class:`~clnet.errors.DeviceError`.
 
     Attributes:
-        type: ``"cuda"``, ``"mps"``, ``"xpu"`` or ``"meta"``.
+        type: ``"cuda"``, ``"mps"`` or ``"xpu"``.
         index: the number behind it, if there is one.
     """
 
@@ -268,7 +274,7 @@ class AbsentDevice:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
 
-_ABSENT = frozenset({"cuda", "meta", "mps", "xpu"})
+_ABSENT = frozenset({"cuda", "mps", "xpu"})
 
 
 class _DeviceClass(type):

@@ -169,13 +169,14 @@ _PROPERTIES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "layout": (lambda x: WORDS["strided"], "``clnet.strided``."),
     "nbytes": (lambda x: x.numel() * x.dtype.itemsize, "Bytes of its elements."),
     "itemsize": (lambda x: x.dtype.itemsize, "Bytes of an element."),
+    "is_meta": (lambda x: x.device.type == "meta", "Whether it has a shape, but no elements."),
     "grad_fn": (_grad_fn, "What made it on the tape; None for a leaf."),
     "names": (lambda x: (None,) * x.ndim, "Axes have no names."),
     "name": (lambda x: None, "Tensors have no names."),
     "output_nr": (lambda x: x.index, "Which output of ``grad_fn`` it is."),
 }
 _FALSE = (
-    *("is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mps", "is_xpu", "is_xla"),
+    *("is_sparse", "is_sparse_csr", "is_quantized", "is_mps", "is_xpu", "is_xla"),
     *("is_ipu", "is_vulkan", "is_mkldnn", "is_nested", "is_mtia", "is_maia"),
 )
 

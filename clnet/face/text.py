@@ -154,6 +154,9 @@ def text_of(x: Tensor) -> str:
     """``tensor([1., 2.])``: elements; device, dtype and tape where they are not the usual ones."""
     default = mode.current().device or open_device()
     suffix = suffix_of(x, device=x.device is not default)
+    if x.is_meta:
+        rest = suffix_of(x, device=False)
+        return f"tensor(..., device='meta', size={tuple(x.shape)}{rest})"
     if x.array.storage.buffer is None:
         return f"tensor(..., size={tuple(x.shape)}{suffix}, abstract)"
     if x.numel() == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..creation import empty
 from ..errors import ArgumentError
 from ..tensor import Tensor
 from ..values.dtypes import bfloat16, float16, float32, float64
@@ -51,8 +52,24 @@ class ModuleFace:
         return self.to("cuda")
 
     def to_empty(self: ModuleT, *, device: Any, recurse: bool = True) -> ModuleT:
-        """Move to a device; the elements need not be kept, and are."""
-        return self.to(device)
+        """Move to a device, in place; returns the module.
+
+        Args:
+            device: where.
+            recurse: whether the modules below move, too.
+
+        Returns:
+            The module. Elements are kept, but for those of ``meta``, which are of any value then.
+        """
+        for module in self.modules() if recurse else [self]:
+            for value in _own(module):
+                if value.is_meta:
+                    value.array = empty(value.shape, dtype=value.dtype, device=device).array
+                else:
+                    value.array = value.detach().to(device).array
+                value.grad = None
+            module.__dict__["_clnet_num_changes"] += 1
+        return self
 
     def share_memory(self: ModuleT) -> ModuleT:
         """The module: memory is not shared between processes."""
@@ -92,6 +109,11 @@ class ModuleFace:
         if strict:
             self.get_submodule(target)
         self.get_submodule(path).add_module(name, module)
+
+
+def _own(module: Any) -> list[Tensor]:
+    """A module's own parameters and buffers, without those of the modules below."""
+    return [*module.parameters(recurse=False), *module.buffers(recurse=False)]
 
 
 def _tensors(module: Any) -> list[Tensor]:
