@@ -24,6 +24,8 @@ class ConstantLR(LRScheduler):
         ArgumentError: if ``factor`` lies outside.
     """
 
+    _carries = True
+
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5) -> None:
         if not 0 <= factor <= 1:
             raise ArgumentError("ConstantLR", "factor lies in [0, 1]", factor=factor)
@@ -47,6 +49,8 @@ class PolynomialLR(LRScheduler):
     Raises:
         ArgumentError: if ``total_iters`` is below 1.
     """
+
+    _carries = True
 
     def __init__(self, optimizer: Optimizer, total_iters: float = 5, power: float = 1.0) -> None:
         if total_iters < 1:

@@ -1,7 +1,9 @@
 """Learning-rate schedules in PyTorch's names; they write ``lr`` into the optimiser's groups.
 
 Each is a function of the base rate and the number of steps alone (PyTorch's closed forms), so a
-state is one number, and going on from it gives the same rates to the last bit.
+state is one number, and going on from it gives the same rates to the last bit. Where something else
+has changed a rate (a program, another scheduler), those that PyTorch computes from step to step go
+on from there.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ class LRScheduler:
     """
 
     _last_lr: list[float]
+    _carries = False
+    """Whether a rate that something else has set is gone on from, as PyTorch's recursion does."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
@@ -80,8 +84,36 @@ class LRScheduler:
         Args:
             epoch: go there instead.
         """
+        changed = {} if epoch is not None else self._changed()
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         self._apply()
+        for k, (found, before) in changed.items():
+            group = self.optimizer.param_groups[k]
+            group["lr"] = self.carried(found, before, group["lr"], k)
+
+    def _changed(self) -> dict[int, tuple[float, float]]:
+        """Of groups that something else has given another rate: that rate, and the scheduler's."""
+        if not self._carries or self._written():
+            return {}
+        found = [group["lr"] for group in self.optimizer.param_groups]
+        pairs = enumerate(zip(found, self.get_lr(), strict=True))
+        return {
+            k: pair for k, pair in pairs if isinstance(pair[0], float | int) and pair[0] != pair[1]
+        }
+
+    def carried(self, found: float, before: float, rate: float, group: int) -> float:
+        """The rate to go on with where another one than the scheduler's was found.
+
+        Args:
+            found: the rate as it stands.
+            before: what the scheduler would have made it at the last step.
+            rate: what it makes it now.
+            group: its position in ``param_groups``.
+
+        Returns:
+            ``found``, changed by the same factor.
+        """
+        return found * rate / before if before else rate or found
 
     def get_last_lr(self) -> list[float]:
         """The rate of each group just now."""
@@ -94,7 +126,10 @@ class LRScheduler:
         """
         if self._written():
             return {k: v for k, v in vars(self).items() if k != "optimizer"}
-        return {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+        state: dict[str, Any] = {"last_epoch": self.last_epoch, "base_lrs": list(self.base_lrs)}
+        if self._changed():
+            state["_last_lr"] = self.get_last_lr()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from what :meth:`state_dict` gave; the optimiser's rates are set accordingly.
@@ -108,7 +143,7 @@ class LRScheduler:
                 group["lr"] = rate
             return
         name, groups = type(self).__name__, len(self.optimizer.param_groups)
-        if set(state) != {"last_epoch", "base_lrs"}:
+        if set(state) - {"_last_lr"} != {"last_epoch", "base_lrs"}:
             raise CheckpointError(name, "not a scheduler's state", keys=sorted(state))
         if len(state["base_lrs"]) != groups:
             raise CheckpointError(
@@ -117,6 +152,8 @@ class LRScheduler:
         self.last_epoch = int(state["last_epoch"])
         self.base_lrs = [float(lr) for lr in state["base_lrs"]]
         self._apply()
+        for k, rate in enumerate(state.get("_last_lr", ())):
+            self.optimizer.param_groups[k]["lr"] = float(rate)
 
     def _written(self) -> bool:
         """Whether a program wrote it, with ``get_lr``."""
@@ -155,6 +192,8 @@ class StepLR(LRScheduler):
         ArgumentError: if ``step_size`` is below 1.
     """
 
+    _carries = True
+
     def __init__(self, optimizer: Optimizer, step_size: float, gamma: float = 0.1) -> None:
         if not step_size >= 1:
             raise ArgumentError("StepLR", "step_size is 1 or more", step_size=step_size)
@@ -176,6 +215,8 @@ class MultiStepLR(LRScheduler):
         gamma: the factor of a drop.
     """
 
+    _carries = True
+
     def __init__(
         self, optimizer: Optimizer, milestones: Sequence[float], gamma: float = 0.1
     ) -> None:
@@ -195,6 +236,8 @@ class ExponentialLR(LRScheduler):
         optimizer: whose rates are set.
         gamma: the factor of each step.
     """
+
+    _carries = True
 
     def __init__(self, optimizer: Optimizer, gamma: float) -> None:
         self.gamma = gamma
@@ -217,6 +260,8 @@ class CosineAnnealingLR(LRScheduler):
         ArgumentError: if ``T_max`` is below 1.
     """
 
+    _carries = True
+
     def __init__(self, optimizer: Optimizer, T_max: float, eta_min: float = 0.0) -> None:  # noqa: N803 - PyTorch's name
         if T_max < 1:
             raise ArgumentError("CosineAnnealingLR", "T_max is 1 or more", T_max=T_max)
@@ -228,6 +273,13 @@ class CosineAnnealingLR(LRScheduler):
         """Half a cosine down; going on, half a cosine up."""
         height = (1 + math.cos(math.pi * steps / self.T_max)) / 2
         return self.eta_min + (base_lr - self.eta_min) * height
+
+    def carried(self, found: float, before: float, rate: float, group: int) -> float:
+        """Its distance from the lowest rate is changed by the same factor."""
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # there it is 0
+            return found + rate - self.eta_min
+        factor = (rate - self.eta_min) / (before - self.eta_min)
+        return self.eta_min + (found - self.eta_min) * factor
 
 
 class LinearLR(LRScheduler):
@@ -242,6 +294,8 @@ class LinearLR(LRScheduler):
     Raises:
         ArgumentError: if an argument is out of range.
     """
+
+    _carries = True
 
     def __init__(
         self,
@@ -303,6 +357,8 @@ class MultiplicativeLR(LRScheduler):
     Raises:
         ArgumentError: if there is not one function for each group.
     """
+
+    _carries = True
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factor | Sequence[Factor]) -> None:
         self.lr_lambdas = _for_each_group("MultiplicativeLR", optimizer, lr_lambda)

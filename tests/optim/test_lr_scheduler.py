@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 import clnet
@@ -120,3 +121,61 @@ def test_state_that_does_not_fit_is_refused():
     with pytest.raises(CheckpointError, match="other groups"):
         scheduler.load_state_dict({"last_epoch": 3, "base_lrs": [0.1]})
     assert scheduler.last_epoch == 0
+
+
+CARRIED = {
+    "StepLR": lambda m, o: m.StepLR(o, 2, 0.5),
+    "MultiStepLR": lambda m, o: m.MultiStepLR(o, [2, 5], 0.5),
+    "ExponentialLR": lambda m, o: m.ExponentialLR(o, 0.9),
+    "CosineAnnealingLR": lambda m, o: m.CosineAnnealingLR(o, 4, 0.01),
+    "LinearLR": lambda m, o: m.LinearLR(o, 0.5, 1.0, 4),
+    "ConstantLR": lambda m, o: m.ConstantLR(o, 0.5, 3),
+    "PolynomialLR": lambda m, o: m.PolynomialLR(o, 5, 2.0),
+    "MultiplicativeLR": lambda m, o: m.MultiplicativeLR(o, lambda epoch: 0.8),
+    "LambdaLR": lambda m, o: m.LambdaLR(o, lambda epoch: 1 / (epoch + 1)),
+}
+
+
+def beside_another(library, make):
+    """Rates of ten steps, beside a scheduler of plateaus and a program that halves the rate."""
+    weight = library.nn.Parameter(library.ones(1))
+    optimizer = library.optim.SGD([weight], lr=0.1)
+    schedulers = library.optim.lr_scheduler
+    own = make(schedulers, optimizer)
+    plateau = schedulers.ReduceLROnPlateau(optimizer, factor=0.5, patience=2)
+    found = []
+    for step in range(10):
+        optimizer.step()
+        own.step()
+        plateau.step(1.0)
+        if step == 1:
+            optimizer.param_groups[0]["lr"] *= 0.5
+        found.append(optimizer.param_groups[0]["lr"])
+    return found
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_rates_that_others_change_are_gone_on_from(name):
+    torch = pytest.importorskip("torch")
+    wanted = beside_another(torch, CARRIED[name])
+    assert beside_another(clnet, CARRIED[name]) == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+
+
+def test_a_changed_rate_is_carried_and_kept_in_the_state():
+    """Without PyTorch: half the rate stays half the rate, also behind a state."""
+    optimizer = clnet.optim.SGD([clnet.ones(1, requires_grad=True)], lr=0.1)
+    scheduler = lr_scheduler.CosineAnnealingLR(optimizer, 4)
+    assert set(scheduler.state_dict()) == {"last_epoch", "base_lrs"}
+    scheduler.step()
+    optimizer.param_groups[0]["lr"] /= 2
+    state = scheduler.state_dict()
+    again = clnet.optim.SGD([clnet.ones(1, requires_grad=True)], lr=0.1)
+    resumed = lr_scheduler.CosineAnnealingLR(again, 4)
+    resumed.load_state_dict(state)
+    for k in range(2, 8):
+        scheduler.step()
+        resumed.step()
+        rate = optimizer.param_groups[0]["lr"]
+        if k <= 4:  # behind the lowest rate PyTorch goes up as from the base rate
+            assert rate == pytest.approx(0.05 * (1 + np.cos(np.pi * k / 4)) / 2, abs=1e-12)
+        assert again.param_groups[0]["lr"] == rate
