@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,3 +162,32 @@ def test_compiled_parts_are_joined_outside(device, part_of_device):
     second(first(x).to(part_of_device)).backward()
     t = np.tanh(2 * x.detach().numpy())
     np.testing.assert_allclose(x.grad.numpy(), 4 * t * (1 - t * t), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["mapped", "pinned"])
+def test_elements_are_read_and_written_on_the_host(device, monkeypatch, shared):
+    """As MPI does: where they lie, or through memory that the device reads by itself."""
+    monkeypatch.setattr(device, "traits", replace(device.traits, unified_memory=shared))
+    x = clnet.arange(6).float()
+    array = x[2:5].array
+    version = array.storage.version
+    for _ in range(2):  # the second time pinned memory is lent again
+        with array.on_host(read=True, write=True) as host:
+            host += 10
+    assert x.tolist() == [0, 1, 22, 23, 24, 5]
+    assert array.storage.version == version + 2
+    with array.on_host(read=True, write=False) as host:
+        assert host.tolist() == [22, 23, 24]
+    with array.on_host(read=False, write=True) as host:
+        host[:] = 7
+    assert x.tolist() == [0, 1, 7, 7, 7, 5]
+    assert array.storage.version == version + 3
+
+
+def test_a_device_with_memory_of_its_own_sends_pinned_pieces(device, part_of_device, monkeypatch):
+    monkeypatch.setattr(device, "traits", replace(device.traits, unified_memory=False))
+    x = clnet.arange(10)
+    seen = Recorder(device)
+    with device.queue.observe(seen):
+        assert x.to(part_of_device).tolist() == list(range(10))
+    assert [command.kind for command in seen.commands()] == ["download"]

@@ -37,6 +37,7 @@ class AbsentDevice(Device):
 
     def __init__(self, traits: DeviceTraits, name: str = "absent") -> None:
         self.name = name
+        self._found = None
         self.traits = traits
         self.lock = RLock()
         self.identity = DeviceIdentity("none", "", name, "", "", "")

@@ -53,6 +53,7 @@ class Device:
     Args:
         found: the device.
         threads: compute units of it to use, or None for all.
+        part: which of several such parts; None: there is one.
 
     Attributes:
         open_start, open_seconds: when its context was created, and how long that took.
@@ -70,9 +71,12 @@ class Device:
     poison: Callable[[Any, int], None] | None = None
     inherited = False
 
-    def __init__(self, found: Found, threads: int | None) -> None:
+    def __init__(self, found: Found, threads: int | None, part: int | None = None) -> None:
         self.name = found.selector if threads is None else f"{found.selector}[{threads}]"
-        handle = found.handle if threads is None else _partition(found, threads)
+        if part is not None:
+            self.name = f"{found.selector}[{threads}:{part}]"
+        handle = found.handle if threads is None else _partition(found, threads, part)
+        self._found: Found | None = found if threads is None else None
         self.identity: DeviceIdentity = identity_of(found.handle)
         self.open_start = time.perf_counter()
         try:
@@ -151,6 +155,27 @@ class Device:
     def index(self) -> int:
         """Which of its platform's devices it is."""
         return int(re.sub(r"\[.*", "", self.name).rpartition(":")[2] or 0)
+
+    def split(self, parts: int) -> tuple[Device, ...]:
+        """Its compute units in equal parts: devices of their own, for ``nn.DataParallel``.
+
+        Args:
+            parts: how many; units that are left over belong to none.
+
+        Raises:
+            ArgumentError: if it has fewer units.
+            DeviceError: if it is a part itself, or its runtime cannot divide it.
+        """
+        units = self.traits.compute_units
+        number = integer("split", "parts", parts)
+        if not 1 <= number <= units:
+            raise ArgumentError("split", f"parts lies in [1, {units}]", parts=parts)
+        if number == 1:
+            return (self,)
+        if self._found is None:
+            raise DeviceError("split", "a part of a device is not divided", device=self.name)
+        found = self._found
+        return tuple(_open(found, units // number, part) for part in range(number))
 
     def set_workspace_limit(self, nbytes: int) -> None:
         """Let algorithms use at most ``nbytes`` of scratch memory; others give way."""
@@ -311,8 +336,11 @@ class DeviceName(metaclass=_DeviceClass):
 
 
 def _unpickled(name: str) -> Device:
-    bare, _, threads = name.partition("[")
-    return device(bare, threads=int(threads[:-1]) if threads else None)
+    bare, _, inside = name.partition("[")
+    threads, _, part = inside.rstrip("]").partition(":")
+    if part:
+        return _open(select(bare, _found()), int(threads), int(part))
+    return device(bare, threads=int(threads) if threads else None)
 
 
 def traits_for(wanted: DeviceTraits | Device | str | None) -> DeviceTraits:
@@ -353,13 +381,13 @@ class _Opened:
     """The devices this process has opened, and who wants to hear of the next one.
 
     Attributes:
-        devices: by what was found and how many compute units are used.
+        devices: by what was found, how many compute units are used, and which part that is.
         named: by name and units: what there was then, and which device was meant.
         listeners: called with each new one.
     """
 
     def __init__(self) -> None:
-        self.devices: dict[tuple[Found, int | None], Device] = {}
+        self.devices: dict[tuple[Found, int | None, int | None], Device] = {}
         self.named: dict[tuple[Any, int | None], tuple[Any, Device]] = {}
         self.listeners: list[Callable[[Device], None]] = []
         self.lock = process_lock()
@@ -388,31 +416,34 @@ def on_open(listener: Callable[[Device], None]) -> Iterator[None]:
         _OPENED.listeners.remove(listener)
 
 
-def _open(found: Found, threads: int | None) -> Device:
+def _open(found: Found, threads: int | None, part: int | None = None) -> Device:
     units = found.handle.max_compute_units
     if threads is not None and not 1 <= threads <= units:
         raise ArgumentError(
             f"device {found.selector!r}", f"threads lies in [1, {units}]", threads=threads
         )
     with _OPENED.lock:
-        opened = _OPENED.devices.get((found, threads))
+        opened = _OPENED.devices.get((found, threads, part))
         if opened is None:
-            opened = Device(found, threads)
+            opened = Device(found, threads, part)
             # A new table, since others look through the old one without the lock.
-            _OPENED.devices = {**_OPENED.devices, (found, threads): opened}
+            _OPENED.devices = {**_OPENED.devices, (found, threads, part): opened}
             for listener in tuple(_OPENED.listeners):
                 listener(opened)
         return opened
 
 
-def _partition(found: Found, threads: int) -> Any:
-    """A sub-device of so many compute units.
+def _partition(found: Found, threads: int, part: int | None = None) -> Any:
+    """A sub-device of so many compute units, or one of several such.
 
     The last of two: Intel's CPU runtime lets the first use all cores.
     """
     rest = found.handle.max_compute_units - threads
     by_counts = [cl.device_partition_property.BY_COUNTS, rest, threads, 0]
     try:
+        if part is not None:
+            equally = [cl.device_partition_property.EQUALLY, threads, 0]
+            return found.handle.create_sub_devices(equally)[part]
         return found.handle.create_sub_devices(by_counts)[-1]
     except cl.Error as error:
         raise DeviceError(

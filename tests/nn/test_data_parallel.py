@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,23 @@ def test_what_cannot_be_spread_says_so(device, part_of_device):
     compiled = nn.DataParallel(clnet.compile(nn.Linear(2, 1)), [device, part_of_device])
     with pytest.raises(ArgumentError, match="a compiled module is one device's"):
         compiled(clnet.ones(2, 2))
+
+
+def test_a_processors_halves_work_side_by_side(device):
+    """Its parts are devices of their own, and the module lies on one of them."""
+    if device.type != "cpu" or device.traits.compute_units < 2:
+        pytest.skip("the device is no processor of two cores or more")
+    halves = device.split(2)
+    assert halves == device.split(2)
+    assert {d.traits.compute_units for d in halves} == {device.traits.compute_units // 2}
+    assert len({d.name for d in halves}) == 2
+    assert pickle.loads(pickle.dumps(halves[1])) is halves[1]
+    layer = nn.Linear(3, 2).to(halves[0])
+    x = clnet.ones(4, 3, device=halves[0])
+    y = nn.DataParallel(layer, halves)(x)
+    assert y.tolist() == layer(x).tolist()
+    y.sum().backward()
+    assert layer.weight.grad.tolist() == [[4] * 3] * 2
+    for parts in (0, 10**6):
+        with pytest.raises(ArgumentError, match=r"parts lies in"):
+            device.split(parts)
