@@ -35,6 +35,11 @@ def main() -> None:
     assert (sampler.rank, sampler.num_replicas) == (rank, size)
     dist.destroy_process_group()
     assert not dist.is_initialized()
+    dist.init_process_group(world_size=size, rank=rank)  # once more
+    dist.barrier()
+    dist.destroy_process_group()
+    with pytest.raises(DistributedError, match="mpirun started as many"):
+        dist.init_process_group(world_size=size + 1)
     print(f"<rank {rank} of {size} is done>")
 
 

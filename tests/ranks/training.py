@@ -1,6 +1,6 @@
 """Data parallel training on every rank, beside one process that has the whole batch.
 
-Run by ``mpirun`` with 2 ranks; prints the bits of the weights.
+Run by ``mpirun`` with 2 ranks or more; prints the bits of the weights.
 """
 
 from __future__ import annotations
@@ -100,6 +100,16 @@ def accumulated(rank: int, size: int) -> None:
         assert weight.grad.tolist() == [[rank, rank]]
     model(clnet.full((1, 2), 1.0)).sum().backward()
     assert weight.grad.tolist() == [[1 + (size - 1) / 2] * 2]
+    model.zero_grad()
+    model.eval()  # which says nothing of gradients
+    y = model(clnet.full((1, 2), float(rank)))
+    y.sum().backward(retain_graph=True)
+    assert weight.grad.tolist() == [[(size - 1) / 2] * 2]
+    y.sum().backward()  # of no forward pass that averages: as in PyTorch, added here
+    assert weight.grad.tolist() == [[(size - 1) / 2 + rank] * 2]
+    model.zero_grad()
+    (model(clnet.ones(1, 2)) + model(clnet.full((1, 2), float(rank)))).sum().backward()
+    assert weight.grad.tolist() == [[1 + (size - 1) / 2] * 2]
 
 
 class Branches(nn.Module):
@@ -117,8 +127,8 @@ def unused(rank: int) -> None:
     model = DDP(Branches(), find_unused_parameters=True)
     model(clnet.ones(1, 2), rank == 0).sum().backward()
     size = dist.get_world_size()
-    assert model.module.one.weight.grad.tolist() == [[1 / size] * 2]
-    assert model.module.other.weight.grad.tolist() == [[(size - 1) / size] * 2]
+    assert model.module.one.weight.grad[0].tolist() == pytest.approx([1 / size] * 2)
+    assert model.module.other.weight.grad[0].tolist() == pytest.approx([1 - 1 / size] * 2)
     assert model.module.never.weight.grad is None
     strict = DDP(Branches())
     with pytest.raises(DistributedError, match=r"without_gradient=\['never.bias', .*find_unused"):

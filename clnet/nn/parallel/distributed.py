@@ -133,18 +133,20 @@ class DistributedDataParallel(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes of this rank's share."""
-        synced = self.require_backward_grad_sync and mode.current().grad
         buffers = list(self.module.buffers())
         if self.broadcast_buffers and buffers and self.require_backward_grad_sync:
             self._take_from_first(buffers)
         result = self.module(*args, **kwargs)
-        if synced and self.training:
-            self._reduced.expect(result if self.find_unused_parameters else None)
+        if mode.current().grad:
+            if self.require_backward_grad_sync:
+                self._reduced.expect(result if self.find_unused_parameters else None)
+            else:
+                self._reduced.expected = False
         return result
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within it gradients are only added up here; the next ``backward`` outside averages."""
+        """Gradients of forward passes within are only added up here; the next outside averages."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
@@ -153,7 +155,11 @@ class DistributedDataParallel(Module):
 
 
 class _Reduction:
-    """The buckets of a module, and which of them are on their way."""
+    """The buckets of a module, and which of them are on their way.
+
+    Attributes:
+        expected: whether the gradients that come next are averaged: those of a forward pass.
+    """
 
     def __init__(self, buckets: list[Bucket], owner: DistributedDataParallel) -> None:
         self._buckets = buckets
@@ -163,6 +169,7 @@ class _Reduction:
         self._begun = 0
         self._running = False
         self._looked = False
+        self.expected = False
 
     def expect(self, result: Any) -> None:
         """A backward pass follows.
@@ -172,7 +179,7 @@ class _Reduction:
         """
         for bucket in self._buckets:
             bucket.reset()
-        self._begun, self._running = 0, False
+        self._begun, self._running, self.expected = 0, False, True
         self._looked = result is not None
         self._used = set(self._bucket_of)
         if self._looked:
@@ -182,8 +189,7 @@ class _Reduction:
 
     def arrived(self, leaf: Tensor) -> None:
         """Called when a leaf's gradient is whole."""
-        owner = self._owner
-        if not owner.require_backward_grad_sync:
+        if not self.expected:
             return
         if not self._running:
             self._running = True
@@ -204,6 +210,7 @@ class _Reduction:
 
     def finish(self) -> None:
         """Called when a backward pass is over."""
+        self.expected = self._running = False
         missing = [self._owner._names[i] for b in self._buckets for i in b.waiting]
         if missing:
             raise DistributedError(
@@ -217,7 +224,6 @@ class _Reduction:
         unused = self._unused() if self._looked else set[int]()
         for bucket in self._buckets:
             bucket.finish(unused)
-        self._running = False
 
     def _unused(self) -> set[int]:
         """The parameters that no rank has used."""
