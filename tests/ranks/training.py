@@ -188,8 +188,9 @@ def refused(rank: int) -> None:
         loss.backward()
         return loss
 
-    with pytest.raises(TraceError, match="exchange nothing within a function"):
-        clnet.compile(step)(clnet.ones(1, 2))
+    for compiled in (clnet.compile(step), clnet.compile(model)):
+        with pytest.raises(TraceError, match=r"DistributedDataParallel\(clnet.compile\(module\)\)"):
+            compiled(clnet.ones(1, 2))
 
 
 def resumed(rank: int, folder: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...autodiff.tape import leaves_behind
-from ...errors import ArgumentError, DistributedError
+from ...errors import ArgumentError, DistributedError, TraceError
 from ...ranks.membership import group_of
 from ...ranks.message import all_gather_object
 from ...ranks.operations import ReduceOp, all_reduce, broadcast_many
@@ -132,7 +132,18 @@ class DistributedDataParallel(Module):
         broadcast_many([t.detach() for t in tensors], self.process_group)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes of this rank's share."""
+        """What the module computes of this rank's share.
+
+        Raises:
+            TraceError: in a function that is compiled: a replay would tell nobody of its gradients.
+        """
+        if mode.current().tracer is not None:
+            raise TraceError(
+                "DistributedDataParallel",
+                "processes exchange nothing within a function that clnet.compile traces",
+                remedy="Wrap the compiled module, DistributedDataParallel(clnet.compile(module)), "
+                "with backward() and optimizer.step() outside",
+            )
         buffers = list(self.module.buffers())
         if self.broadcast_buffers and buffers and self.require_backward_grad_sync:
             self._take_from_first(buffers)
