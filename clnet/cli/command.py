@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from importlib import metadata
 
 from ..errors import ClnetError
-from . import bench, cache, devices, plan, profile, train, tune
+from . import bench, cache, devices, plan, profile, run, train, tune
 
 _NO_OPTIONS = {"run", "debug", "name", "arguments", "program", "path", "network", "dataset"}
 _INTERRUPTED = 130  # as a shell reports Ctrl-C
@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_command(commands, shared, main)
     tune.add_command(commands, shared)
     cache.add_command(commands, shared)
+    run.add_command(commands, shared)
     return parser
 
 

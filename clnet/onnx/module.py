@@ -68,6 +68,11 @@ class ImportedModule(Module):
         Raises:
             ArgumentError: if inputs are missing, unknown or given twice.
         """
+        made = self.run(self._given(args, named))
+        outputs = tuple(_plain(value) for value in made.values())
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _given(self, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         given = dict(zip(self.input_names, args, strict=False))
         twice = sorted({*given} & {*named})
         unknown = sorted({*named} - {*self.input_names})
@@ -79,9 +84,7 @@ class ImportedModule(Module):
                 inputs=", ".join(self.input_names),
                 given=", ".join([*given, *named]) or "none",
             )
-        made = self.run({**given, **named})
-        outputs = tuple(_plain(value) for value in made.values())
-        return outputs[0] if len(outputs) == 1 else outputs
+        return {**given, **named}
 
     def run(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """Outputs by name, in the types of ONNX: those that clnet has not come as ``Carried``."""
@@ -92,9 +95,9 @@ class ImportedModule(Module):
         made = self._program.run([], given, device)
         return dict(zip(self.output_names, made, strict=True))
 
-    def numpy(self, *args: Any) -> list[Any]:
-        """The outputs as NumPy arrays in the model's own types, of inputs in order."""
-        made = self.run(dict(zip(self.input_names, args, strict=False)))
+    def numpy(self, *args: Any, **named: Any) -> list[Any]:
+        """The outputs as NumPy arrays in the model's own types; arguments as those of a call."""
+        made = self.run(self._given(args, named))
         return [to_host(value) for value in made.values()]
 
 

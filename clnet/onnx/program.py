@@ -22,8 +22,11 @@ from .registry import Handler, find, twin
 
 __all__ = ["Missing", "Program", "Step", "build", "missing_text"]
 
-# What a handler raises over operands that no valid model has.
-_BROKEN = (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError)
+# What handlers raise over operands that no valid model has: None where a value is needed ...
+_BROKEN = (
+    *(TypeError, ValueError, IndexError, KeyError, ZeroDivisionError, OverflowError),
+    *(AttributeError, StopIteration, MemoryError),
+)
 _DEEPEST = 16  # of bodies in bodies and functions in functions
 
 
@@ -289,6 +292,9 @@ def _taken_attributes(
             context.missing.counts[f"attribute {name} of {node.op_type}"] += 1
     for name in sorted(handler.required - set(given)):
         raise OnnxError("onnx", f"{node.op_type} has the attribute {name}", node=node.name)
+    lost = [i for i in handler.needed if i >= len(node.input) or not node.input[i]]
+    if lost:
+        raise OnnxError("onnx", f"{node.op_type} has its input {lost[0]}", node=repr(node.name))
     if handler.rest is None and len(node.input) > len(handler.kinds):
         context.missing.counts[f"input {len(handler.kinds)} of {node.op_type}"] += 1
     return taken

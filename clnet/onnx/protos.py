@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 OWN = ("", "ai.onnx")
+_LARGEST_DENSE = 2**27  # elements that a few numbers in a file may become
 UNBOUND = object()  # an attribute of a function that its caller left out
 
 # AttributeProto.AttributeType
@@ -67,7 +68,29 @@ def parsed(data: bytes, name: str) -> Any:
         raise OnnxError("onnx.load", "it is an ONNX model", file=name) from error
     if not model.HasField("graph") or not model.opset_import:
         raise OnnxError("onnx.load", "a model has a graph and the opsets of its nodes", file=name)
+    if not _all_texts(model):
+        raise OnnxError("onnx.load", "names are of UTF-8", file=name)
     return model
+
+
+def _all_texts(message: Any) -> bool:
+    """Whether no text in a message is what protobuf could not decode, and left as bytes."""
+    stack = [message]
+    while stack:
+        for field, value in stack.pop().ListFields():
+            if field.type not in {field.TYPE_STRING, field.TYPE_MESSAGE}:
+                continue
+            parts = [value] if isinstance(value, str | bytes) or _is_one(value) else list(value)
+            if field.type == field.TYPE_MESSAGE:
+                stack.extend(parts)
+            elif not all(isinstance(part, str) for part in parts):
+                return False
+    return True
+
+
+def _is_one(value: Any) -> bool:
+    """Whether a field's value is a message, and no list of them."""
+    return hasattr(value, "ListFields")
 
 
 def with_external(tensor: Any, folder: Path | None) -> Any:
@@ -169,14 +192,17 @@ def dense(sparse: Any) -> np.ndarray:
     values, indices = to_array(sparse.values), to_array(sparse.indices)
     dims = tuple(sparse.dims)
     count = math.prod(dims)
-    if any(n < 0 for n in dims) or count > 2**31:
-        raise OnnxError("onnx.load", "a sparse tensor has at most 2^31 elements", shape=dims)
-    if indices.ndim == 2:
-        indices = np.ravel_multi_index(tuple(indices.T), dims)
-    if indices.size and not (indices.min() >= 0 and indices.max() < count):
+    if any(n < 0 for n in dims) or count > _LARGEST_DENSE:
+        raise OnnxError("onnx.load", "a sparse tensor has at most 2^27 elements", shape=dims)
+    flat = indices.ndim == 1
+    rows = indices.reshape(-1, 1) if flat else indices
+    limits = np.array([count] if flat else dims)
+    fits = rows.ndim == 2 and rows.shape == (values.size, len(limits))
+    if not fits or (rows < 0).any() or (rows >= limits).any():
         raise OnnxError("onnx.load", "indices of a sparse tensor lie in its shape", shape=dims)
+    places = indices if flat else np.ravel_multi_index(tuple(rows.T), dims)
     full = np.zeros(count, dtype=values.dtype)
-    full[indices] = values
+    full[places] = values.reshape(-1)
     return full.reshape(dims)
 
 

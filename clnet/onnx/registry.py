@@ -38,6 +38,7 @@ class Handler:
         attributes: the parameter of each attribute's name.
         context: the keywords that are no attributes.
         required: attributes without a default.
+        needed: the places of inputs that no node leaves out.
     """
 
     function: Callable[..., Any]
@@ -47,6 +48,7 @@ class Handler:
     attributes: dict[str, str]
     context: frozenset[str]
     required: frozenset[str]
+    needed: tuple[int, ...]
 
 
 _HANDLERS: dict[tuple[str, str], list[Handler]] = {}
@@ -104,6 +106,7 @@ def twin(domain: str, name: str) -> Callable[..., Any] | None:
 
 def _described(function: Callable[..., Any], since: int) -> Handler:
     kinds: list[str] = []
+    needed: list[int] = []
     rest: str | None = None
     attributes: dict[str, str] = {}
     required: set[str] = set()
@@ -113,6 +116,8 @@ def _described(function: Callable[..., Any], since: int) -> Handler:
         if parameter.kind is parameter.VAR_POSITIONAL:
             rest = kind
         elif parameter.kind is not parameter.KEYWORD_ONLY:
+            if parameter.default is parameter.empty and "None" not in str(parameter.annotation):
+                needed.append(len(kinds))
             kinds.append(kind)
         elif name in CONTEXT:
             context.add(name)
@@ -121,7 +126,14 @@ def _described(function: Callable[..., Any], since: int) -> Handler:
             if parameter.default is parameter.empty:
                 required.add(name.rstrip("_"))
     return Handler(
-        function, since, tuple(kinds), rest, attributes, frozenset(context), frozenset(required)
+        function,
+        since,
+        tuple(kinds),
+        rest,
+        attributes,
+        frozenset(context),
+        frozenset(required),
+        tuple(needed),
     )
 
 

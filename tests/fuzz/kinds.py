@@ -11,6 +11,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from clnet.device.traits import DeviceKind, DeviceTraits
 from clnet.device.tunings import Database, Entry, Subject, load
 from clnet.io import load_checkpoint, load_state, save_checkpoint, save_state
 from clnet.values.cache import Cache, Shelf
+
+from .models import make_onnx, read_onnx
 
 TRAITS = DeviceTraits(
     kind=DeviceKind.CPU,
@@ -306,4 +309,5 @@ KINDS = (
     Kind("text", _make_text, _read_text, strict=False),
     Kind("traits", _make_traits, _read_traits, strict=False),
     Kind("results", _make_results, _read_results, strict=False),
+    *((Kind("onnx", make_onnx, read_onnx, strict=False),) if find_spec("onnx") else ()),
 )

@@ -156,6 +156,12 @@ def test_a_function_that_calls_itself_is_refused():
         load(made(nodes, [("x", [2])], ["y"], functions=[function], domains=["tests"]))
 
 
+def test_a_node_without_an_input_that_it_needs_is_refused():
+    nodes = [helper.make_node("MatMul", ["", "x"], ["y"], "product")]
+    with pytest.raises(OnnxError, match="MatMul has its input 0; got node='product'"):
+        load(made(nodes, [("x", [2, 2])], ["y"]))
+
+
 def test_inputs_are_given_once(perceptron):
     module = load(perceptron[0])
     for args, named in [((), {}), ((1, 2), {}), ((1,), {"x": 1}), ((), {"z": 1})]:
@@ -238,6 +244,26 @@ def test_what_is_no_model_is_refused(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(OnnxError, match="a model has a graph"):
         load(path)
+
+
+def test_sparse_initialisers_are_made_dense():
+    values = numpy_helper.from_array(np.array([2, 3], np.float32), "w")
+    places = numpy_helper.from_array(np.array([[0, 1], [1, 2]]), "w_places")
+    model = made([node("Add", "x w", "y")], [("x", [2, 3])], ["y"])
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 3]))
+    y = load(model).numpy(np.ones((2, 3), np.float32))[0]
+    assert np.array_equal(y, [[1, 3, 1], [1, 1, 4]])
+    for dims, law in [([2**20, 2**20], "at most 2"), ([2, 2], "lie in its shape")]:
+        del model.graph.sparse_initializer[0].dims[:]
+        model.graph.sparse_initializer[0].dims.extend(dims)
+        with pytest.raises(OnnxError, match=law):
+            load(model)
+
+
+def test_names_that_are_no_text_are_refused(perceptron):
+    data = perceptron[0].SerializeToString().replace(b"Relu", b"Re\xff\xfe")
+    with pytest.raises(OnnxError, match=r"names are of UTF-8|it is an ONNX model"):
+        load(data)
 
 
 @pytest.mark.parametrize("dims", [[2**40, 2**40], [-1, 3], [4, 4]])

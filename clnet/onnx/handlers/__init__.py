@@ -23,6 +23,7 @@ from . import (
     sorting,
     text,
     training,
+    trees,
     windows,
 )
 
@@ -49,5 +50,6 @@ __all__ = [
     "sorting",
     "text",
     "training",
+    "trees",
     "windows",
 ]

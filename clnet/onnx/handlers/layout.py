@@ -153,7 +153,9 @@ def tile(x: Tensor, repeats: Host) -> Tensor:
 
 
 @handler("Range")
-def numbers(start: Host, limit: Host, delta: Host, *, device: Any = None) -> Any:
+def numbers(
+    start: Host, limit: Host, delta: Host, *, stash_type: int = 1, device: Any = None
+) -> Any:
     """Numbers in steps, each a multiple of the step from the first."""
     first, last, step = (np.asarray(v).reshape(-1)[0] for v in (start, limit, delta))
     if not step:

@@ -200,7 +200,7 @@ def cuts_of(
 
 
 @on_host("Range")
-def host_range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> Any:
+def host_range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray, stash_type: int = 1) -> Any:
     """Numbers in steps."""
     first, last, step = start.item(), limit.item(), delta.item()
     if step == 0 or abs(last - first) > _LARGEST * abs(step):

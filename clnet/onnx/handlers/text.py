@@ -11,6 +11,8 @@ import numpy as np
 from ...errors import OnnxError, shortened
 from ..registry import Host, handler
 
+_MOST_COLUMNS = 2**24
+
 
 def is_text(value: Any) -> bool:
     """Whether a value is an array of texts."""
@@ -99,12 +101,16 @@ def tf_idf_vectorizer(
                 grams[tuple(pool[at : at + length])] = len(grams)
             else:
                 grams[(None, at)] = len(grams)
+    if not 0 <= min(ngram_indexes) <= max(ngram_indexes) < _MOST_COLUMNS:
+        raise OnnxError(
+            "onnx", f"columns are numbered below {_MOST_COLUMNS}", got=max(ngram_indexes)
+        )
     given = np.asarray(x)
     rows = given.reshape(1, -1) if given.ndim == 1 else given
     counts = np.zeros((len(rows), max(ngram_indexes) + 1), dtype=np.float32)
     for row, line in zip(counts, rows.tolist(), strict=True):
         for length in range(min_gram_length, max_gram_length + 1):
-            for step in range(1, 1 if length > 1 and max_skip_count < 0 else max_skip_count + 2):
+            for step in range(1, min(max_skip_count + 1, len(line)) + 1):
                 for at in range(len(line) - (length - 1) * step):
                     found = grams.get(tuple(line[at : at + (length - 1) * step + 1 : step]))
                     if found is not None:
