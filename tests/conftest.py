@@ -9,6 +9,7 @@ import sys
 import hypothesis
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 
 # Before clnet reads its settings: memory nobody has written is NaN (CLNET_POISON=0 leaves it out).
 os.environ.setdefault("CLNET_POISON", "1")
@@ -42,6 +43,13 @@ def pytest_runtest_setup() -> None:
     random.seed(0)
     if "torch" in sys.modules:
         sys.modules["torch"].manual_seed(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file():
+    """Examples are in clnet's docstrings: no module of the tests is looked through for any."""
+    found = yield
+    return [each for each in found if not isinstance(each, DoctestModule)]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -107,6 +107,14 @@ def runtime_nodes(tree: ast.Module) -> list[tuple[ast.AST, int]]:
     return list(_runtime_nodes(tree, 0))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def trees_go():
+    """Millions of nodes, which Python's collector would look through in all tests that follow."""
+    yield
+    parsed.cache_clear()
+    runtime_nodes.cache_clear()
+
+
 def _runtime_nodes(node: ast.AST, depth: int) -> Iterator[tuple[ast.AST, int]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):

@@ -73,8 +73,11 @@ def check_scan(
 def scans(target: Target) -> None:
     """Parts longer than a group, and so short that the totals are cut up again."""
     for part, dtype, kind, reverse in product((100, 8), REALS, Scan, (False, True)):
+        # Every kind has a text of its own; where it reads and writes is the same for all of them.
+        every = dtype == np.float32 and kind is Scan.SUM
+        sizes = ((2, 150, 3), (2, 20, 35), (1, 1, 2)) if every else ((1, 110, 2),)
         with constants(scan_module, _PART=part):
-            for shape in ((2, 150, 3), (1, 70, 1), (2, 20, 35), (1, 1, 2)):
+            for shape in (*sizes, (1, 70, 1)):
                 check_scan(target, shape, dtype, kind, reverse=reverse)
     check_scan(target, (2, 70, 1), np.int32, Scan.PROD, reverse=False)
 
