@@ -2,6 +2,7 @@
 #   make test ARGS="-k conv"     passes on to pytest
 #   make test TORCH=1            with PyTorch, the oracle of the comparison tests
 #   make fuzz TORCH=1 COUNT=10000 SEED=1   draws calls and mutates files, and looks for internal errors
+#   make docs                    builds the documentation as a site
 #   make demo PYTHON=python3.12 DEMO="train digits --model mlp"
 PYTHON ?= python3
 VENV ?= .venv
@@ -21,7 +22,7 @@ export PIP_CACHE_DIR := $(HERE)/pip
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYOPENCL_NO_CACHE := 1
 
-.PHONY: demo test fuzz lint environment clean
+.PHONY: demo test fuzz lint docs environment clean
 
 demo: $(VENV)/with-pocl
 	$(BIN)/clnet $(DEMO)
@@ -46,8 +47,12 @@ lint: $(VENV)/with-$(TEST_EXTRAS)
 	$(BIN)/ruff check
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
+# The site of docs/, with the reference made from docstrings: docs/_build/html/index.html.
+docs: $(VENV)/with-docs
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto docs docs/_build/html
+
 clean:
-	rm -rf .venv .venv-* .clnet build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/api/*.rst .venv .venv-* .clnet build dist .pytest_cache .ruff_cache .hypothesis
 	find clnet tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A file in the environment remembers which extras it has. Debian's python3 can lack ensurepip

@@ -169,7 +169,7 @@ class ChainDataset(IterableDataset[T]):
     """Streams one after the other.
 
     Args:
-        datasets: :class:`IterableDataset`s.
+        datasets: of :class:`IterableDataset`.
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:

@@ -1,0 +1,110 @@
+"""The documentation as a site: ``make docs`` builds it offline, with no warning let through."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import clnet
+
+project = "clnet"
+author = "the authors of clnet"
+release = version = str(clnet.__version__)
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+]
+root_doc = "index"
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = "clnet"
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 4
+suppress_warnings = ["myst.xref_missing"]  # links from a page to sources of the checkout
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_inherit_docstrings = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+
+# Pages of the reference: a module, and what it is for.
+MODULES = {
+    "clnet": "Tensors, and all that is computed with them",
+    "clnet.nn": "Layers, losses, containers",
+    "clnet.nn.functional": "The same as functions",
+    "clnet.nn.init": "First weights",
+    "clnet.nn.utils": "Norms of gradients, weight and spectral norm, sequences",
+    "clnet.optim": "Optimisers",
+    "clnet.optim.lr_scheduler": "Learning rates over time",
+    "clnet.autograd": "The tape, gradients of one's own, checks of gradients",
+    "clnet.func": "Functions of functions: grad, vmap, jacobians",
+    "clnet.data": "Data sets and loaders of NumPy arrays",
+    "clnet.utils.data": "PyTorch's data sets and loaders",
+    "clnet.train": "The training loop, metrics, checkpoints",
+    "clnet.models": "Networks",
+    "clnet.distributions": "Random values and their densities",
+    "clnet.linalg": "Linear algebra",
+    "clnet.fft": "Fourier transforms",
+    "clnet.special": "Special functions",
+    "clnet.sparse": "Matrices that are mostly 0",
+    "clnet.amp": "Mixed precision",
+    "clnet.profiling": "Where time and memory go",
+    "clnet.errors": "What is raised",
+}
+
+_NAMES = re.compile(r"^ +\*{0,2}\w+(?:, \*{0,2}\w+)+(?=: )")
+
+
+def write_reference(_: Any) -> None:
+    """A page for each module, with every public name that has a docstring of its own."""
+    folder = Path(__file__).parent / "api"
+    folder.mkdir(exist_ok=True)
+    home: dict[int, str] = {}
+    for place, what in MODULES.items():
+        module = importlib.import_module(place)
+        names = sorted(getattr(module, "__all__", None) or dir(module))
+        rows, parts = [], []
+        for name in names:
+            thing = getattr(module, name, None)
+            if name.startswith("_") or inspect.ismodule(thing) or not _is_ours(thing):
+                continue
+            kind = "class" if inspect.isclass(thing) else "function"
+            first = home.setdefault(id(thing), place)
+            if first != place:
+                rows.append(f"   * - `{name}`\n     - as :py:obj:`{first}.{name}`")
+                continue
+            said = (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
+            rows.append(f"   * - :py:obj:`~{place}.{name}`\n     - {said}")
+            parts.append(f".. auto{kind}:: {place}.{name}\n")
+        listed = ".. list-table::\n   :widths: 25 75\n\n" + "\n".join(rows)
+        title = f"{place}\n{'=' * len(place)}\n\n{what}.\n\n.. py:module:: {place}\n"
+        text = f"{title}\n{listed}\n\n" + "\n".join(parts)
+        page = folder / f"{place}.rst"
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
+def _is_ours(thing: Any) -> bool:
+    known = inspect.isclass(thing) or inspect.isroutine(thing)
+    return known and str(getattr(thing, "__module__", "")).startswith("clnet")
+
+
+def join_names(*event: Any) -> None:
+    """``mean, std: of all`` in a docstring: Sphinx would take the first name for a type."""
+    lines: list[str] = event[-1]
+    lines[:] = [_NAMES.sub(lambda names: names[0].replace(", ", ","), line) for line in lines]
+
+
+def setup(app: Any) -> None:
+    """Sphinx asks for what else there is to do."""
+    app.connect("builder-inited", write_reference)
+    app.connect("autodoc-process-docstring", join_names, priority=1)  # before napoleon
