@@ -225,11 +225,12 @@ UNITS: Mapping[str, Mapping[str, MatrixUnit]] = {
     },
     "wmma_gfx12": {"half": _wmma_gfx12("f16", "half"), "bfloat16": _wmma_gfx12("bf16", "short")},
     "wmma": {"half": _wmma("f16", "half"), "bfloat16": _wmma("bf16", "short")},
-    "dpas_16": {
+    "dpas_16_tf32": {
         "half": _dpas(16, "f16"),
         "bfloat16": _dpas(16, "bf16"),
         "float": _dpas(16, "tf32"),
     },
+    "dpas_16": {"half": _dpas(16, "f16"), "bfloat16": _dpas(16, "bf16")},
     "dpas_8": {"half": _dpas(8, "f16"), "bfloat16": _dpas(8, "bf16")},
 }
 

@@ -52,7 +52,12 @@ def test_behind_a_unit_that_ends_its_process_the_others_are_tried(monkeypatch):
     assert module._unit_in_processes("card:0") is None
 
 
-PRODUCTS = [("wmma", "half"), ("mfma_1k", "bfloat16"), ("mfma_xf32", "float"), ("dpas_16", "float")]
+PRODUCTS = [
+    ("wmma", "half"),
+    ("mfma_1k", "bfloat16"),
+    ("mfma_xf32", "float"),
+    ("dpas_16_tf32", "float"),
+]
 
 
 @pytest.mark.parametrize(("name", "ctype"), PRODUCTS, ids=str)

@@ -67,12 +67,12 @@ CASES = [
 UNIT_CASES = [
     ("mfma_xf32", (clnet.float16, 37, 40, 72, (), "", 0, {})),
     ("mfma_xf32", (clnet.float32, 33, 35, 21, (), "b", 0, {"bias": -2})),
-    ("mfma_1k", (clnet.float32, 17, 36, 40, (), "a", 0, {})),
+    ("mfma_1k", (clnet.float32, 17, 36, 40, (), "a", 0, {"beta": 0.5})),
     ("mfma", (clnet.bfloat16, 35, 33, 41, (), "ab", 1, {"beta": 0.5})),
     ("wmma_gfx12", (clnet.float16, 40, 33, 40, (2,), "b", 0, {"bias": -1})),
     ("wmma", (clnet.bfloat16, 40, 48, 72, (), "a", 0, {"activation": "relu"})),
     ("dpas_16", (clnet.float16, 24, 40, 40, (), "a", 0, {})),
-    ("dpas_16", (clnet.float32, 19, 33, 21, (), "b", 0, {})),
+    ("dpas_16_tf32", (clnet.float32, 19, 33, 21, (), "b", 0, {})),
     ("dpas_8", (clnet.bfloat16, 17, 24, 40, (), "b", 0, {"bias": -1})),
 ]
 

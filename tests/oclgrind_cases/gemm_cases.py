@@ -249,7 +249,7 @@ def products_on_emulated_units(target: Target) -> None:
         ("ptx", 31, 16, 36, "ab", -1),
         ("mfma_xf32", 33, 36, 20, "b", None),
         # Oclgrind 21.10 ends where a vector is made of two, as b's of this unit along k are.
-        ("dpas_16", 15, 32, 21, "a", -1),
+        ("dpas_16_tf32", 15, 32, 21, "a", -1),
     ):
         traits = replace(target.traits, matrix_units=f"emulated {unit}")
         units = replace(target, traits=traits)

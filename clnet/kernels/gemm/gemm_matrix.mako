@@ -14,7 +14,8 @@
 ## param    b_along: 'tile'|'k'  the same of b; 'tile' is n
 ## param    a_dense: bool        runs of 16 bytes along it are dense, aligned, and cross no edge
 ## param    b_dense: bool        the same of b
-## param    out_dense: bool      pairs of out along n are dense, aligned, and cross no edge
+## param    out_dense: bool      pairs of out along n (PTX), or runs of 16 bytes, are dense,
+##                               aligned, and cross no edge
 ## param    raster: int          rows of tiles that are computed column by column, for the cache
 ## param    bias: None|'m'|'n'   the axis bias lies along
 ## param    activation: None|str see lib/epilogue.mako
@@ -43,6 +44,7 @@
 ## arg      out_outer, out_inner, a_outer, a_inner, b_outer, b_inner: long
 ## launch   global (tiles * batch * items,), local (items,)
 ## param    i: int               number of an item's read
+## param    run: int             elements of 16 bytes
 ## param    width: int           neighbouring columns that an item stores together
 ## numerics products of 16-bit numbers are exact; each sum runs over k in order, unit.steps at once,
 ##          in float
@@ -54,7 +56,8 @@
     a_loads = tile.loads(tile.m, a_along, ctype)
     b_loads = tile.loads(tile.n, b_along, ctype)
     element = "float" if ctype == "float" else "ushort"
-    width = 2 if unit.way == "ptx" else 1
+    staged = out_dense and unit.way != "ptx"
+    width = 2 if unit.way == "ptx" else a_loads.run if staged else 1
     sums = unit.sums
     def at_once(i, j, e):
         form = "acc_%d_%d[%d]" if unit.way == "ptx" else "acc_%d_%d.s%x"
@@ -68,8 +71,9 @@ ${unit.attribute}
 % endif
 __kernel void gemm_matrix(...)
 {
-    __local ${element} a_tile[${tile.stages * a_loads.size}] __attribute__((aligned(16)));
-    __local ${element} b_tile[${tile.stages * b_loads.size}] __attribute__((aligned(16)));
+    __local ${element} a_tile[${tile.stages * (a_loads.size + b_loads.size)}]
+        __attribute__((aligned(16)));
+    __local ${element} *const b_tile = a_tile + ${tile.stages * a_loads.size};
     const int self = get_local_id(0), lane = self % ${tile.lanes}, patch = self / ${tile.lanes};
     const int self_m = patch / ${tile.n // tile.patch_n} * ${tile.patch_m},
         self_n = patch % ${tile.n // tile.patch_n} * ${tile.patch_n};
@@ -112,6 +116,9 @@ __kernel void gemm_matrix(...)
         slot = next;
         next = next + 1 == ${tile.stages} ? 0 : next + 1;
     }
+% if staged:
+    ${store_runs(unit, tile, a_loads.run, bias, element)}
+% else:
 % for i in range(tile.rows(unit)):
 % for e in range(0, sums.count, width):
     {
@@ -131,6 +138,7 @@ __kernel void gemm_matrix(...)
     }
 % endfor
 % endfor
+% endif
 }
 </%def>
 ##
@@ -193,7 +201,36 @@ ${name}_tile[slot * ${loads.size} + (${name}_line + ${i * loads.jump}) * ${loads
             + ${name}_lane]
 </%def>
 ##
-## One or two elements of a row, of which `valid` are there.
+## Sums go through local memory, whose tiles nobody reads any more, so that rows are stored in runs.
+<%def name="store_runs(unit, tile, run, bias, element)">
+<%
+    pitch = tile.patch_n + 1
+    runs = tile.patch_n // run
+%>
+    __local float *const held = (__local float *)a_tile + patch * ${unit.rows * pitch};
+% for i in range(tile.rows(unit)):
+    barrier(CLK_LOCAL_MEM_FENCE);
+% for j in range(tile.columns(unit)):
+% for e in range(unit.sums.count):
+    held[(${unit.sums.line.format(e=e)}) * ${pitch} + ${j * unit.columns}
+        + ${unit.sums.step.format(e=e)}] = acc_${i}_${j}.s${"%x" % e};
+% endfor
+% endfor
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int at = lane; at < ${unit.rows * runs}; at += ${unit.lanes}) {
+        const int row = row0 + self_m + ${i * unit.rows} + at / ${runs};
+        const int column = column0 + self_n + at % ${runs} * ${run};
+        __local const float *x = held + at / ${runs} * ${pitch} + at % ${runs} * ${run};
+        if (row < m && column < n)
+            store_sums(to + row * out_m + column, ${", ".join(f"x[{e}]" for e in range(run))},
+                ${run}, 1, alpha, beta
+                ${", (__global const %s *)bias + bias_offset + %s * bias_step, bias_step" % (
+                    element, "row" if bias == "m" else "column") if bias else ""});
+    }
+% endfor
+</%def>
+##
+## Neighbouring elements of a row, of which `valid` are there.
 <%def name="store_sums(ctype, element, out_dense, bias, activation, width)">
 inline void store_sums(
     __global ${element} *to, ${", ".join(f"float x_{lane}" for lane in range(width))},
@@ -206,19 +243,22 @@ inline void store_sums(
         if (beta != 0)
             x_${lane} += beta * read_one(to + ${lane} * out_n);
 % if bias:
-        x_${lane} += read_one(bias${" + bias_step" if bias == "n" and lane else ""});
+        x_${lane} += read_one(bias${f" + {lane} * bias_step" if bias == "n" and lane else ""});
 % endif
         x_${lane} = ${epilogue.activate(activation, f"x_{lane}", "float")};
     }
 % endfor
-% if out_dense and width == 2:
+<% xs = [f"x_{lane}" for lane in range(width)] %>
+% if out_dense:
     if (valid > 0) {
 % if ctype == "half":
-        vstore_half2_rte((float2)(x_0, x_1), 0, (__global half *)to);
+        vstore_half${width}_rte((float${width})(${", ".join(xs)}), 0, (__global half *)to);
 % elif ctype == "float":
-        *(__global float2 *)to = (float2)(x_0, x_1);
+        *(__global float${width} *)to = (float${width})(${", ".join(xs)});
 % else:
-        *(__global uint *)to = nearest(x_0) | nearest(x_1) << 16;
+        *(__global uint${width // 2 if width > 2 else ""} *)to =
+            ${f"(uint{width // 2})" if width > 2 else ""}(${", ".join(
+                f"nearest({x}) | nearest({y}) << 16" for x, y in zip(xs[::2], xs[1::2]))});
 % endif
     }
 % else:

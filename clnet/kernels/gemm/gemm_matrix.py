@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...array import Array
@@ -107,6 +108,9 @@ class MatrixTile(NamedTuple):
         whole = self.m % self.patch_m == self.n % self.patch_n == 0 and self.lanes == unit.lanes
         whole = whole and self.patch_m % unit.rows == self.patch_n % columns == 0
         whole = whole and self.steps(ctype) % unit.steps == 0
+        # Sums of a row of products go through the tiles' memory, where rows are stored in runs.
+        held = self.patches * unit.rows * (self.patch_n + 1) * 4
+        whole = whole and (unit.way == "ptx" or held <= self.least_bytes(ctype))
         for rows in (self.m, self.n):
             for along in ("k", "tile"):
                 loads = self.loads(rows, along, ctype)
@@ -116,15 +120,22 @@ class MatrixTile(NamedTuple):
 
     def local_bytes(self, ctype: str) -> int:
         """Local memory that a group takes at most."""
+        return self._bytes(ctype, max)
+
+    def least_bytes(self, ctype: str) -> int:
+        """Local memory that a group takes at least."""
+        return self._bytes(ctype, min)
+
+    def _bytes(self, ctype: str, of: Callable[[Iterable[int]], int]) -> int:
         sizes = [
-            max(self.loads(rows, along, ctype).size for along in ("k", "tile"))
+            of(self.loads(rows, along, ctype).size for along in ("k", "tile"))
             for rows in (self.m, self.n)
         ]
         return self.stages * sum(sizes) * _bytes(ctype)
 
 
 # Of units of the same lanes and rows, the fastest where they fill the device first. Those of NVIDIA
-# were measured; the others keep sums and operands in the registers that an item has.
+# were measured; the others keep sums and operands in registers, as ci/matrix_offline.py shows.
 TILES = {
     (32, 16, 8): (
         MatrixTile(128, 128, 128, 64, 64, 3),
@@ -141,11 +152,11 @@ TILES = {
         MatrixTile(64, 64, 64, 32, 32, 2),
     ),
     (16, 8, 16): (
-        MatrixTile(128, 128, 64, 32, 32, 2, 16),
-        MatrixTile(64, 64, 64, 32, 16, 2, 16),
+        MatrixTile(128, 128, 64, 32, 16, 2, 16),
+        MatrixTile(64, 64, 64, 16, 16, 2, 16),
     ),
     (8, 8, 8): (
-        MatrixTile(128, 128, 64, 32, 16, 2, 8),
+        MatrixTile(128, 128, 64, 16, 16, 2, 8),
         MatrixTile(64, 64, 64, 16, 16, 2, 8),
     ),
 }
@@ -186,7 +197,7 @@ def matrix(target: Target, problem: Problem) -> list[Launch]:
         "b_along": b_along,
         "a_dense": _dense(problem.a, 3 if a_along == "k" else 2, run),
         "b_dense": _dense(problem.b, 2 if b_along == "k" else 3, run),
-        "out_dense": unit.way == "ptx" and _dense(problem.out, 3, 2),
+        "out_dense": _dense(problem.out, 3, 2 if unit.way == "ptx" else run),
         "raster": RASTER,
         "bias": problem.epilogue.axis,
         "activation": problem.epilogue.activation,
