@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ..errors import BoundsError
 from ..tensor import Tensor
@@ -14,6 +15,16 @@ __all__ = ["ParameterDict", "ParameterList"]
 
 def _parameter(value: Tensor) -> Parameter:
     return value if isinstance(value, Parameter) else Parameter(value.detach())
+
+
+def _text(holder: Module) -> str:
+    """A line for each parameter: its dtype and sizes, as PyTorch's."""
+    found = holder.named_parameters(recurse=False, remove_duplicate=False)
+    lines = [
+        f"    ({name}): Parameter containing: [{p.dtype!r} of size {'x'.join(map(str, p.shape))}]"
+        for name, p in found
+    ]
+    return "\n".join([f"{type(holder).__name__}(", *lines, ")"])
 
 
 class ParameterList(Module):
@@ -33,7 +44,10 @@ class ParameterList(Module):
     def __iter__(self) -> Iterator[Parameter]:
         return iter(self._parameters.values())
 
-    def __getitem__(self, index: int) -> Parameter:
+    def __getitem__(self, index: Any) -> Any:
+        """One of them, or of a slice a list of those."""
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
         return self._parameters[self._name(index)]
 
     def __setitem__(self, index: int, value: Tensor) -> None:
@@ -49,6 +63,12 @@ class ParameterList(Module):
         for value in list(values):
             self.append(value)
         return self
+
+    def __iadd__(self, values: Iterable[Tensor]) -> ParameterList:
+        return self.extend(values)
+
+    def __repr__(self) -> str:
+        return _text(self)
 
     def _name(self, index: int) -> str:
         if not -len(self) <= index < len(self):
@@ -79,6 +99,9 @@ class ParameterDict(Module):
 
     def __contains__(self, key: object) -> bool:
         return key in self._parameters
+
+    def __repr__(self) -> str:
+        return _text(self)
 
     def __getitem__(self, key: str) -> Parameter:
         return self._parameters[key]

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 from .. import ops
 from ..creation import abstract, empty
 from ..errors import BoundsError, ShapeError
-from ..ops.embedding import refuse_sparse
 from ..tensor import Tensor
 from ..values.dtypes import DType
 from . import init
@@ -43,7 +42,6 @@ class _Table(Module):
         **like: Any,
     ) -> None:
         super().__init__()
-        refuse_sparse(type(self).__name__, sparse=rule.sparse)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = self._row_number(padding_idx)
@@ -127,7 +125,7 @@ class Embedding(_Table):
         max_norm: rows are scaled down to this length, in the table, when they are looked up.
         norm_type: of which norm that is.
         scale_grad_by_freq: divide each row's gradient by how often the batch looks it up.
-        sparse: as PyTorch's; gradients are dense here, and True is refused.
+        sparse: taken for PyTorch's sake: gradients are dense, 0 in rows that were not looked up.
         device: where the table is; None: the current device.
         dtype: of the table.
 
@@ -136,7 +134,6 @@ class Embedding(_Table):
 
     Raises:
         BoundsError: if there is no row ``padding_idx``.
-        ArgumentError: if gradients are to be sparse.
     """
 
     weight: Parameter
@@ -182,7 +179,6 @@ class EmbeddingBag(_Table):
 
     Raises:
         BoundsError: if there is no row ``padding_idx``.
-        ArgumentError: if gradients are to be sparse.
     """
 
     weight: Parameter

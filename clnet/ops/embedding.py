@@ -79,7 +79,8 @@ def embedding(
             itself, and off the tape; None: they stay what they are.
         norm_type: of which norm that is; ``inf`` for the largest element.
         scale_grad_by_freq: divide each row's gradient by how often it is looked up here.
-        sparse: as PyTorch's, which gives gradients of the rows alone; not supported.
+        sparse: taken for PyTorch's sake, which then gives gradients of the rows alone. Here they
+            are dense, 0 in the other rows, and every optimiser takes them.
 
     Returns:
         ``(*input.shape, width)``.
@@ -88,12 +89,12 @@ def embedding(
         ShapeError: if ``weight`` has not two axes.
         DtypeError: if ``input`` does not hold indices.
         BoundsError: if ``padding_idx`` is not a row.
-        ArgumentError: if the gradient is to be sparse, or ``max_norm`` is below 0.
+        ArgumentError: if ``max_norm`` is below 0.
     """
     require_index("embedding", input)
     if weight.ndim != 2:
         raise ShapeError("embedding", "weight is (rows, width)", weight=weight.shape)
-    refuse_sparse("embedding", sparse=sparse)
+    del sparse
     rows, width = weight.shape
     padding = -1
     if padding_idx is not None:
@@ -109,21 +110,6 @@ def embedding(
     check = of_index("embedding", "input", size="rows")
     result = apply(Embedding(padding, scale_grad_by_freq, check), table, index)
     return reshape(result, (*input.shape, width))
-
-
-def refuse_sparse(name: str, *, sparse: bool) -> None:
-    """Refuse to make sparse gradients.
-
-    Raises:
-        ArgumentError: if that is asked for.
-    """
-    if sparse:
-        raise ArgumentError(
-            name,
-            "gradients of tables are dense",
-            sparse=sparse,
-            remedy="Leave sparse out: every optimiser takes the dense gradient, SparseAdam, too",
-        )
 
 
 def _shorten(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:

@@ -141,3 +141,22 @@ def test_shared_weights_are_one_parameter():
     net = nn.Sequential(a, b)
     assert len(list(net.parameters())) == 1
     assert list(net.state_dict()) == ["0.weight", "1.weight"]
+
+
+def test_lists_are_cut_extended_and_shown():
+    listed = nn.ParameterList([clnet.ones(2), clnet.zeros(3, 1), clnet.ones(())])
+    part = listed[1:]
+    assert isinstance(part, nn.ParameterList)
+    assert part[0] is listed[1]
+    assert len(part) == 2
+    part += [clnet.ones(4)]
+    assert [tuple(p.shape) for p in part] == [(3, 1), (), (4,)]
+    assert repr(listed[:2]) == (
+        "ParameterList(\n"
+        "    (0): Parameter containing: [clnet.float32 of size 2]\n"
+        "    (1): Parameter containing: [clnet.float32 of size 3x1]\n)"
+    )
+    held = nn.Sequential()
+    held.by_name = nn.ParameterDict({"a": clnet.ones(2)})
+    assert "(a): Parameter containing: [clnet.float32 of size 2]" in repr(held.by_name)
+    assert "ParameterDict" in repr(held)

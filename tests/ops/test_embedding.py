@@ -127,11 +127,6 @@ def test_layers_say_what_they_do():
 
 def test_what_is_not_there_is_refused():
     index, table = clnet.tensor([0]), clnet.ones(4, 3)
-    for make in (nn.Embedding, nn.EmbeddingBag):
-        with pytest.raises(ArgumentError, match=r"gradients of tables are dense.*Leave sparse out"):
-            make(4, 3, sparse=True)
-    with pytest.raises(ArgumentError, match="embedding: gradients of tables are dense"):
-        ops.embedding(index, table, sparse=True)
     with pytest.raises(ArgumentError, match="max_norm is 0 or more"):
         ops.embedding(index, table, max_norm=-1.0)
     with pytest.raises(ArgumentError, match="the table is dense"):
