@@ -1,10 +1,12 @@
 """Layers and models in PyTorch's names; they compose ops and launch nothing."""
 
+import importlib as _importlib
+from typing import TYPE_CHECKING, Any
+
 from . import attention as attention
 from . import functional as functional
 from . import init as init
 from . import modules as modules
-from . import parallel as parallel
 from . import parameter as parameter
 from . import parameters as utils  # noqa: F401 # pyright: ignore[reportUnusedImport] - PyTorch's name
 from .activation import *
@@ -23,7 +25,6 @@ from .module import Module as Module
 from .module import Parameter as Parameter
 from .norm import *
 from .padding import *
-from .parallel import DataParallel as DataParallel
 from .parameter import UninitializedBuffer as UninitializedBuffer
 from .parameter import UninitializedParameter as UninitializedParameter
 from .parameter_container import *
@@ -32,3 +33,24 @@ from .rnn import *
 from .sparse import *
 from .transformer import *
 from .upsampling import *
+
+if TYPE_CHECKING:
+    from . import parallel as parallel
+    from .parallel import DataParallel as DataParallel
+    from .parallel import SyncBatchNorm as SyncBatchNorm
+
+_OF_SEVERAL = ("DataParallel", "SyncBatchNorm")
+
+
+def __getattr__(name: str) -> Any:
+    """What only several devices or processes need is imported when it is asked for."""
+    if name != "parallel" and name not in _OF_SEVERAL:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = _importlib.import_module(f"{__name__}.parallel")
+    found = room if name == "parallel" else getattr(room, name)
+    return globals().setdefault(name, found)
+
+
+def __dir__() -> list[str]:
+    """What is here, and what would be imported."""
+    return sorted({*globals(), "parallel", *_OF_SEVERAL})

@@ -10,14 +10,12 @@ from .. import ops
 from ..creation import empty
 from ..errors import ShapeError
 from ..ops.machinery.update import update
-from ..ranks.differentiable import all_reduce
-from ..ranks.membership import get_world_size, is_initialized
 from ..tensor import Tensor
-from ..values.dtypes import DType, float32, int64
+from ..values.dtypes import DType, int64
 from . import init
 from .module import Module, Parameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
 
 
 class Normalization(Module):
@@ -84,7 +82,7 @@ class Normalization(Module):
         )
 
 
-class _BatchNorm(Normalization):
+class BatchNorm(Normalization):
     """What the layers of this file share; ``ndims`` is how many axes their input may have."""
 
     ndims: ClassVar[tuple[int, ...]]
@@ -105,10 +103,7 @@ class _BatchNorm(Normalization):
             return y
         batch_mean, batch_var = ops.zeros_like(mean), ops.zeros_like(var)
         y = self._normalized(x, batch_mean, batch_var, 1.0)
-        update(_counted, [count], once=True)
-        counts = count.expand(self.num_features)
-        update(_averaged, [mean, batch_mean, counts], once=True)
-        update(_averaged, [var, batch_var, counts], once=True)
+        self._track(batch_mean, batch_var)
         return y
 
     def _check(self, x: Tensor) -> None:
@@ -133,8 +128,21 @@ class _BatchNorm(Normalization):
             eps=self.eps,
         )
 
+    def _track(self, mean: Tensor, var: Tensor) -> None:
+        """Let the running averages know of a batch."""
+        count = self.num_batches_tracked
+        if self.running_mean is None or self.running_var is None or count is None:
+            return
+        update(_counted, [count], once=True)
+        for average, value in ((self.running_mean, mean), (self.running_var, var)):
+            if self.momentum is None:
+                counts = count.expand(self.num_features)
+                update(_averaged, [average, value.to(average.dtype), counts], once=True)
+            else:
+                update(_moved, [average, value.to(average.dtype)], [self.momentum], once=True)
 
-class BatchNorm1d(_BatchNorm):
+
+class BatchNorm1d(BatchNorm):
     """Batch normalisation of vectors ``(n, num_features)`` or rows ``(n, num_features, length)``.
 
     Settings and attributes are those of :class:`BatchNorm2d`.
@@ -143,7 +151,7 @@ class BatchNorm1d(_BatchNorm):
     ndims = (2, 3)
 
 
-class BatchNorm2d(_BatchNorm):
+class BatchNorm2d(BatchNorm):
     """Normalise each channel of images: ``(x - mean) / sqrt(var + eps) * weight + bias``.
 
     In training the batch's own statistics are taken, and a part of them goes into running averages,
@@ -169,99 +177,10 @@ class BatchNorm2d(_BatchNorm):
     ndims = (4,)
 
 
-class BatchNorm3d(_BatchNorm):
+class BatchNorm3d(BatchNorm):
     """Batch normalisation of volumes ``(n, num_features, d, h, w)``; as :class:`BatchNorm2d`."""
 
     ndims = (5,)
-
-
-class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation over the batches of all processes that are joined, with gradients.
-
-    In training mean and variance are those of all ranks' elements (of any numbers of them); without
-    other processes, and in evaluation, it is :class:`BatchNorm2d`. ``x`` is ``(n, num_features,
-    ...)``. Settings and attributes are those of :class:`BatchNorm2d`, beside ``process_group``: who
-    takes part, None: all.
-    """
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        process_group: Any = None,
-        device: Any = None,
-        dtype: DType | None = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
-        self.process_group = process_group
-
-    ndims = (2, 3, 4, 5)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The shape of ``x``."""
-        own = self.training or self.running_mean is None
-        if not (own and is_initialized() and get_world_size(self.process_group) > 1):
-            return super().forward(x)
-        self._check(x)
-        axes = [0, *range(2, x.ndim)]
-        shape = [1, self.num_features, *(1 for _ in x.shape[2:])]
-        wide = x.to(float32) if x.dtype.itemsize < float32.itemsize else x
-        number = ops.full_like(wide.detach().flatten()[:1], x.numel() // self.num_features)
-        sums = all_reduce(ops.cat([wide.sum(axes), number]), group=self.process_group)
-        total = sums[self.num_features :].detach()
-        mean = sums[: self.num_features] / total
-        centred = wide - mean.reshape(shape)
-        var = all_reduce((centred * centred).sum(axes), group=self.process_group) / total
-        if self.training:
-            self._track(mean.detach(), (var * total / (total - 1)).detach())
-        y = centred * (var + self.eps).rsqrt().reshape(shape)
-        if self.weight is not None:
-            y = y * self.weight.reshape(shape)
-        if self.bias is not None:
-            y = y + self.bias.reshape(shape)
-        return y.to(x.dtype)
-
-    def _track(self, mean: Tensor, var: Tensor) -> None:
-        """Let the running averages know of a batch."""
-        count = self.num_batches_tracked
-        if self.running_mean is None or self.running_var is None or count is None:
-            return
-        update(_counted, [count], once=True)
-        for average, value in ((self.running_mean, mean), (self.running_var, var)):
-            if self.momentum is None:
-                counts = count.expand(self.num_features)
-                update(_averaged, [average, value.to(average.dtype), counts], once=True)
-            else:
-                update(_moved, [average, value.to(average.dtype)], [self.momentum], once=True)
-
-    @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module with every batch norm in it replaced by one of this class.
-
-        Args:
-            module: a batch norm, for which its replacement is given, or what holds some.
-            process_group: who takes part; None: all.
-
-        Returns:
-            The module; parameters and buffers are the same objects.
-        """
-        found = module
-        if isinstance(module, _BatchNorm) and not isinstance(module, SyncBatchNorm):
-            found = cls.__new__(cls)
-            found.__dict__.update(module.__dict__)
-            found.__dict__["process_group"] = process_group
-        for name, child in module.named_children():
-            converted = cls.convert_sync_batchnorm(child, process_group)
-            if converted is not child:
-                found.add_module(name, converted)
-        return found
 
 
 def _counted(count: Any) -> tuple[Any, ...]:
@@ -276,4 +195,5 @@ def _moved(average: Any, value: Any, momentum: Any) -> tuple[Any, ...]:
     return (average + (value - average) * momentum,)
 
 
-_NormBase = Normalization  # PyTorch's name, by which programs tell them
+# PyTorch's names, by which programs tell them
+_NormBase, _BatchNorm = Normalization, BatchNorm

@@ -7,3 +7,4 @@ from .data_parallel import gather as gather
 from .data_parallel import replicate as replicate
 from .data_parallel import scatter as scatter
 from .distributed import DistributedDataParallel as DistributedDataParallel
+from .sync_batch_norm import SyncBatchNorm as SyncBatchNorm
