@@ -315,6 +315,18 @@ def test_tiles_in_a_ring_match_reference(geometry, where, monkeypatch):
     check(run(where, target_of(where, GPU), case, Algorithm.IMPLICIT), case)
 
 
+def test_patches_share_a_kernel_and_loop_over_their_taps(where):
+    """Written out, 1,024 taps took the compiler a minute, and each of them had a kernel."""
+    case = Reference(ConvGeometry(2, 2, 24, 36, 3, 12, 12, 2, 3, sh=12, sw=12))
+    algorithm, traits = TARGETS["direct"]
+    target = target_of(where, traits)
+    outputs, launches = launches_of(where, target, case, algorithm)
+    assert len({id(x.kernel) for x in launches[1] if x.kernel.name == "conv_direct"}) == 1
+    for launch in (launch for part in launches for launch in part):
+        where.queue.launch(launch)
+    check([output.numpy() for output in outputs], case)
+
+
 def test_sums_cut_into_many_slices(where, monkeypatch):
     monkeypatch.setattr(tile, "_LAUNCH_FLOPS", 0)
     for module in (conv_implicit, conv_implicit_weight):

@@ -19,8 +19,7 @@
 ## param    channels: int            input channels of a register tile (weight gradient)
 ## param    strip: int               pixels of the sums kept between computing and writing
 ## param    taps: tuple              rows and columns of the filter that count
-## param    reach: 1|-1|2|0          pixels from a tap column's to the next one's; 2: one, of two
-##                                   phases; 0: by arguments
+## param    reach: 1|-1|2|0          pixels between tap columns; 2: one, of 2 phases; 0: arguments
 ## param    dense: bool              whether the taps that count are all that a filter has
 ## param    spread: bool             whether y_step is not 1
 ## param    activation: str|None     applied last
@@ -97,6 +96,9 @@
     ctype, simd, rows, vectors, strip, taps, reach, dense, spread, activation)">
 <%
     v, (tap_rows, tap_columns) = f"{ctype}{simd}", taps
+    many = tap_rows * tap_columns > 128  # LLVM looks back from each load to the first
+    row = "first + {0} * down % tall * wide * plane + {0} * down / tall * pitch"
+    tap = "{0} * %d + {1}" % tap_columns if dense else "{0} * w_down + {1} * w_right"
     columns = {0: "column_{0}", 1: "{0}", -1: "-{0}", 2: "{1} * plane + {2}"}[reach]
 %>
 ${vectors_of.types(ctype, simd)}
@@ -117,8 +119,8 @@ __kernel void conv_direct(...)
     planes += planes_offset + channel * ins * ins_step + (long)row * pitch;
     weight += weight_offset + (long)group * w_group + (long)block_begin * w_out + w_first;
     /* stride and dilation are arguments: a kernel with them in its text is one for each */
-% for k in range(tap_rows):
-    const int row_${k} = first + ${k} * down % tall * wide * plane + ${k} * down / tall * pitch;
+% for k in range(0 if many else tap_rows):
+    const int row_${k} = ${row.format(k)};
 % endfor
 % if not reach:
 % for s in range(tap_columns):
@@ -134,20 +136,18 @@ __kernel void conv_direct(...)
         __global const ${ctype} *restrict x = planes + t;
         __global const ${ctype} *restrict f = weight;
         for (int c = 0; c < ins; c++, x += ins_step, f += w_in) {
-% for k in range(tap_rows):
-            {
-                __global const ${ctype} *restrict xr = x + row_${k};
+% for k in ("k",) if many else range(tap_rows):
+            ${f"for (int k = 0; k < {tap_rows}; k++)" if many else ""} {
+                __global const ${ctype} *restrict xr = x + ${row.format(k) if many else f"row_{k}"};
 % for s in range(tap_columns):
                 {
-                    __global const ${ctype} *restrict xs = xr
-                        + ${columns.format(s, s % 2, s // 2)};
+                    __global const ${ctype} *restrict xs = xr + ${columns.format(s, s % 2, s // 2)};
 % for j in range(vectors):
                     const ${v} b${j} = ((__global const vector *)xs)[${j}];
 % endfor
 % for i in range(rows):
                     {
-                        const ${v} a = f[${i} * w_out
-                            + ${k * tap_columns + s if dense else f"{k} * w_down + {s} * w_right"}];
+                        const ${v} a = f[${i} * w_out + ${tap.format(k, s)}];
 % for j in range(vectors):
                         c${i}_${j} = multiply_add(a, b${j}, c${i}_${j});
 % endfor
