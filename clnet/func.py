@@ -39,7 +39,7 @@ def _with_leaves(
     """The arguments, those of some places (also in containers) as tensors to differentiate by.
 
     Raises:
-        ArgumentError: if there are no such places.
+        ArgumentError: if there are no such places, or one is named twice.
         DtypeError: if one of them holds something else than tensors, or all hold nothing.
     """
     given, leaves = list(args), list[Tensor]()
@@ -52,6 +52,9 @@ def _with_leaves(
     for k in argnums:
         if not -len(given) <= k < len(given):
             raise ArgumentError(name, "argnums are places of arguments", argnum=k, given=len(given))
+    if len({k % len(given) for k in argnums}) < len(argnums):
+        raise ArgumentError(name, "argnums name each argument once", argnums=argnums)
+    for k in argnums:
         given[k] = _mapped(on_tape, given[k])
     if not leaves:
         raise DtypeError(name, "arguments hold a tensor to differentiate by", given=shown(args))

@@ -337,9 +337,12 @@ def set_(x: Tensor, source: Tensor | None = None) -> Tensor:
 
     Raises:
         GradientError: if it requires gradients.
+        DtypeError: if ``source`` has another dtype.
     """
     if x.requires_grad and mode.current().grad:
         raise GradientError("set_", "a tensor that requires gradients keeps its memory")
+    if source is not None and source.dtype is not x.dtype:
+        raise DtypeError("set_", "a tensor keeps its dtype", x=x.dtype, source=source.dtype)
     other = empty(0, dtype=x.dtype, device=x.device) if source is None else source.detach()
     x.array, x.source, x.version = other.array, None, other.version
     return x

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from .. import expr as e
 from ..errors import ArgumentError, DtypeError
-from ..values.dtypes import Kind
+from ..values.dtypes import Kind, float32
+from .create import positions
 from .machinery.function import Face, op
 from .machinery.pointwise import Result, evaluate
-from .shape import settled
+from .reduce import sum as summed
+from .shape import settled, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -210,26 +212,29 @@ def polygamma_(x: Tensor, n: int) -> Tensor:
     return settled(x, polygamma(n, x), inplace=True)
 
 
+_MOST_DIMENSIONS = 10**6
+
+
 @op(_BOTH)
 def mvlgamma(x: Tensor, p: int) -> Tensor:
     """The logarithm of the gamma function of ``p`` dimensions, at ``x``.
 
     Args:
         x: any shape, above ``(p - 1) / 2``.
-        p: 1 or more.
+        p: from 1 to a million; so many times the elements of ``x`` take room for a while.
 
     Returns:
         The same shape.
 
     Raises:
-        ArgumentError: if ``p`` is below 1.
+        ArgumentError: if ``p`` is out of range.
         DtypeError: if ``x`` is of booleans.
     """
-    if p < 1:
-        raise ArgumentError("mvlgamma", "p is 1 or more", p=p)
+    if not 1 <= p <= _MOST_DIMENSIONS:
+        raise ArgumentError("mvlgamma", f"p lies in [1, {_MOST_DIMENSIONS}]", p=p)
     if x.dtype.kind is Kind.BOOL:
         raise DtypeError("mvlgamma", "x is numbers", x=x.dtype, remedy="Convert it with .float()")
-    total = lgamma(x)
-    for k in range(1, p):
-        total = total + lgamma(x - 0.5 * k)
-    return total + 0.25 * p * (p - 1) * math.log(math.pi)
+    x = x if x.dtype.is_floating_point else to_dtype(x, float32)
+    steps = to_dtype(positions(type(x.detach()), p, x.device), float32) * -0.5
+    terms = lgamma(unsqueeze(x, -1) + to_dtype(steps, x.dtype))
+    return summed(terms, -1) + 0.25 * p * (p - 1) * math.log(math.pi)

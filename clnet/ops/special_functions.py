@@ -213,7 +213,7 @@ def _polynomial(name: str) -> Callable[[Operand, Operand], Tensor]:
         "Args:\n"
         "    x: any shape, or a number; whole numbers become float32.\n"
         "    n: broadcasts with ``x``, or a number; fractions are cut off. Below 0 the result is\n"
-        "        0, and NaN for degrees whose numbers overflow.\n\n"
+        "        0, and NaN for degrees whose numbers overflow, and for those above 100,000.\n\n"
         "Returns:\n    The broadcast shape.\n"
     )
     return function

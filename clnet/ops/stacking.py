@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, ShapeError
+from ..values.arguments import require_tensors
 from ..values.shapes import broadcast_shapes
 from .complex_parts import conj
 from .create import meshgrid
@@ -19,23 +20,26 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-def _each(tensors: tuple[Any, ...], function: Any) -> Any:
+def _each(name: str, tensors: tuple[Any, ...], function: Any) -> Any:
     """A function of one tensor, of several, or of a sequence of them."""
-    if len(tensors) == 1 and not isinstance(tensors[0], list | tuple):
-        return function(tensors[0])
-    return tuple(map(function, tensors[0] if len(tensors) == 1 else tensors))
+    alone = len(tensors) == 1
+    several = alone and isinstance(tensors[0], list | tuple)
+    given = tensors[0] if several else tensors
+    for x in given:
+        require_tensors(name, tensors=x)
+    return function(given[0]) if alone and not several else tuple(map(function, given))
 
 
 @op(Face.FUNCTION)
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors with an axis at least; of several a tuple."""
-    return _each(tensors, lambda x: x if x.ndim else reshape(x, (1,)))
+    return _each("atleast_1d", tensors, lambda x: x if x.ndim else reshape(x, (1,)))
 
 
 @op(Face.FUNCTION)
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors with two axes at least, new ones in front; of several a tuple."""
-    return _each(tensors, lambda x: reshape(x, (*(1,) * (2 - x.ndim), *x.shape)))
+    return _each("atleast_2d", tensors, lambda x: reshape(x, (*(1,) * (2 - x.ndim), *x.shape)))
 
 
 @op(Face.FUNCTION)
@@ -47,7 +51,7 @@ def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
             return reshape(x, (1, x.numel(), 1))
         return unsqueeze(x, -1) if x.ndim == 2 else x
 
-    return _each(tensors, raised)
+    return _each("atleast_3d", tensors, raised)
 
 
 @op(Face.FUNCTION)

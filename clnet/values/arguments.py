@@ -533,7 +533,9 @@ def checked_class(cls: type, later: Collection[str] = ()) -> None:
         args, given = door.settle(args, given, name)
         own(*args, **given)
         for key, value in beside.items():
-            getattr(self, f"_take_{key}")(value)
+            take = f"_take_{key}"
+            taken, _ = Door(name, getattr(cls, take), skip=1).settle((self, value), {}, name)
+            getattr(self, take)(*taken[1:])
 
     at_the_door.__door__ = door  # pyright: ignore[reportAttributeAccessIssue] - for who looks at it
     cls.__init__ = at_the_door

@@ -22,6 +22,18 @@ ACCEPTED_CALLS = (
         "m.searchsorted(m.sort(v)[0], x, right=True, out=v)",
     ),
     (
+        "no axes are shifted to the middle",
+        r"fftshift\(.*dim=(\(\)|\[\])",
+        r"`shifts` required",
+        "m.fft.fftshift(x, dim=())",
+    ),
+    (
+        "what is added may lie in the tensor itself: it is read before it is written",
+        r"(scatter\w*|index_(add|copy|fill|reduce))_\(|masked_scatter_\(|put_\(",
+        r"refer to a single memory location",
+        "v.detach().scatter_add_(0, index, v)",
+    ),
+    (
         "an operand of a chain of products may be written at its end",
         r"chain_matmul\(.*out=",
         r"shapes cannot be multiplied",
@@ -94,9 +106,9 @@ ACCEPTED_CALLS = (
         "F.adaptive_max_pool2d(image, (0, 1))",
     ),
     (
-        "a rate of 0 leaves parameters as they are",
-        r"SparseAdam.*lr=0",
-        r"Invalid learning rate",
+        "a rate of 0 leaves parameters as they are; eps is 0 where the user wants it so",
+        r"SparseAdam.*(lr|eps)=0",
+        r"Invalid learning rate|Invalid epsilon",
         "optim.SparseAdam(weights, lr=0.0)",
     ),
     (
@@ -198,7 +210,7 @@ ACCEPTED_CALLS = (
         "a bound or number beyond the dtype's range is infinite",
         r"",
         r"cannot be converted to type (float|double|c10::Half|c10::BFloat16) without overflow|"
-        r"but found inf",
+        r"but found (inf|1e\+300)",
         "run(nn.LeakyReLU(-1e39), x)",
     ),
     (
@@ -401,8 +413,8 @@ ACCEPTED_CALLS = (
         "x.__array__(dtype=m.float16)",
     ),
     (
-        "gradients flow to weights of losses, too",
-        r"(?i)binary_?cross_?entropy|bceloss",
+        "gradients flow to weights and targets of losses, too",
+        r"(?i)binary_?cross_?entropy|bceloss|soft_?margin_?loss",
         r"not differentiable with respect to argument",
         "F.binary_cross_entropy(u2, u2, m.sigmoid(x))",
     ),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from clnet.errors import ClnetError
 from .draw import name_of
 from .surface import parameters, surface
 
+DRAWN = "<drawn>"
+"""The file that frames of a drawn text name."""
 STEPS = 3
 WORSE = 4.0
 """How much farther than PyTorch's a float32 result may be from that in float64."""
@@ -121,7 +124,7 @@ def attempt(text: str, package: Any, *, grad: bool, wide: bool = False) -> list[
     package.manual_seed(0)
     package.set_printoptions(profile="default")  # the call before may have set them
     named = environment(package, grad=grad, wide=wide)
-    value = eval(text, named)  # the text is drawn by this folder
+    value = eval(compile(text, DRAWN, "eval"), named)  # the text is drawn by this folder
     found = _flat(value)
     held: list[Any] = [_to_host(v) for v in found]
     gradients = _gradients(package, found, named) if grad else []
@@ -189,19 +192,18 @@ def is_pythons(text: str, error: Exception) -> bool:
     """Whether Python refuses the call itself: an argument too many, a name there is none of.
 
     What is raised while clnet's functions run is not that, but for a call by the drawn text of
-    another value than a function.
+    another value than a function, and for what a function of the drawn text (a lambda) itself
+    raises of the operands that it was given: an error of the user's.
     """
     if isinstance(error, AttributeError) and "module 'clnet" in str(error):
         return True
     binding = isinstance(error, TypeError) and _BINDING.search(str(error))
     if binding:
         return True
-    depth, trace = 0, error.__traceback__
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        depth += file != __file__ and not file.startswith(_NUMPY)
-        trace = trace.tb_next
-    return depth <= 1  # the frame of the text, and NumPy's if it calls that
+    files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    depth = sum(file != __file__ and not file.startswith(_NUMPY) for file in files)
+    # The frame of the text, and NumPy's if it calls that; or the innermost one is the text's.
+    return depth <= 1 or files[-1] == DRAWN
 
 
 def is_named(text: str, message: str) -> bool:

@@ -58,6 +58,18 @@ OTHER_RESULTS = (
         "x + np.array(2)",
     ),
     (
+        "the slope of an even power of a negative number is negative, also beyond 2^24",
+        r"\*\*|pow",
+        r"float32\(-inf\), not np\.float32\(inf\)",
+        "x ** 2 ** 31",
+    ),
+    (
+        "targets that Stirling's formula is not used for have the slope of the rest alone",
+        r"(?i)poisson_?nll_?loss.*full=True",
+        r"not np\.float32\(nan\)",
+        "F.poisson_nll_loss(i, y, full=True, reduction='sum')",
+    ),
+    (
         "elements are of any value",
         r"\b(new_)?empty(_like|_strided)?\(|Tensor\(\d|\.new\(\d",
         r"elements, at",

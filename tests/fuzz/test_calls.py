@@ -57,8 +57,10 @@ def test_the_same_seed_draws_the_same_calls():
         ("m.add(x)", "refused"),
         ("nn.Linear('a', 3)", "refused"),
         ("[][3]", "refused"),
-        ("(lambda: {}['planted'])()", "internal"),
-        ("m.checkpoint(lambda a: 1 / 0, x)", "internal"),
+        ("m.checkpoint(lambda a: 1 / 0, x)", "refused"),
+        ("m.func.jacrev(lambda a: a.cumsum(0))((x, y))", "refused"),
+        ("__import__('json').loads('planted')", "internal"),
+        ("m.checkpoint(__import__('json').loads, 'planted')", "internal"),
     ],
 )
 def test_an_outcome_is_told(text, kind):

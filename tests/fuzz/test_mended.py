@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -185,6 +187,15 @@ m.distributions.MixtureSameFamily(m.distributions.Categorical(u), m.distribution
 m.func.stack_module_state((1, 2))
 m.special.xlog1py(x, [None])
 m.distributions.Chi2(c)
+rates(schedule.LambdaLR(o, lambda step: 0.9 ** step, lambda step: 0.9 ** step))
+rates(schedule.StepLR(o, 2, 0.5, 'abc'))
+m.atleast_1d(3)
+m.atleast_2d(x, [y])
+m.atleast_3d(x, ())
+square.set_(source=c)
+m.func.grad_and_value(lambda a, b: (a * b).sum(), argnums=(0, 0))(x, y)
+m.func.jacrev(lambda a, b: a * b, argnums=(1, -1))(v, v)
+m.special.multigammaln(p, 2 ** 40)
 """.strip().split("\n")
 
 
@@ -452,3 +463,26 @@ def test_settings_and_tolerances_that_contradict_each_other():
     ):
         with pytest.raises((ArgumentError, ShapeError), match=error):
             call()
+
+
+def test_polynomials_have_degrees_that_64_bits_hold():
+    x = clnet.tensor([-0.5, 0.5, 2.0])
+    t = clnet.special.chebyshev_polynomial_t
+    assert t(x, -0.5).tolist() == [1, 1, 1], "fractions are cut off"
+    for degree in (float("inf"), float("nan"), 2.0**63, -1):
+        assert t(x, degree).tolist() == [0, 0, 0]
+    assert np.isnan(t(x, 100_001).numpy()).all()
+    np.testing.assert_allclose(t(x[:2], 100_000).numpy(), [-0.5, -0.5], atol=0.02)
+
+
+def test_the_gamma_function_of_many_dimensions_is_one_sum():
+    x = clnet.tensor([2.5, 7.0], requires_grad=True)
+    y = x.mvlgamma(3)
+    y.sum().backward()
+    lgamma = np.vectorize(math.lgamma)
+    parts = x.detach().numpy().astype(np.float64)[:, None] - np.arange(3) / 2
+    wanted = lgamma(parts).sum(1) + 1.5 * np.log(np.pi)
+    np.testing.assert_allclose(y.detach().numpy(), wanted, rtol=1e-6)
+    step = (lgamma(parts + 1e-5) - lgamma(parts - 1e-5)).sum(1) / 2e-5
+    np.testing.assert_allclose(x.grad.numpy(), step, rtol=1e-5)
+    assert np.isfinite(clnet.full((2,), 9e4).mvlgamma(30_000).numpy()).all()

@@ -212,10 +212,11 @@ __kernel void special(...)
 % elif kind in ("igamma", "igammac"):
     const real found = incomplete_gamma(v, w, ${int(kind == "igammac")});
 % elif recurrence:
-    // 1, the first, and so on; below 0 none.
-    const int degree = w != w ? -1 : (int)clamp(w, (real)-1, (real)100000);
+    // 1, the first, and so on; below 0 none, and where 64 bits do not hold the degree.
+    const bool is_degree = w > -1 && w < (real)9223372036854775808.0;
+    const int degree = is_degree ? (int)min(w, (real)100001) : -1;
     real last = 1, value = ${recurrence[0]};
-    for (int k = 1; k < degree; ++k) {
+    for (int k = 1; k < degree && degree <= 100000; ++k) {
         const real next = ${recurrence[1]};
         last = value;
         value = next;
