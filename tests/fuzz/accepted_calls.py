@@ -289,8 +289,8 @@ ACCEPTED_CALLS = (
         "lay(x, 'expanded').detach().__setitem__((slice(1, None), 0), 7)",
     ),
     (
-        "what is assigned may be a list",
-        r"__setitem__.*\[",
+        "what is assigned may be a list or a tuple",
+        r"__setitem__.*[\[(]",
         r"can't assign a",
         "x.detach().__setitem__((slice(1, None), 0), [True])",
     ),
