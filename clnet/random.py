@@ -13,7 +13,7 @@ from .device import device as open_device
 from .errors import ArgumentError
 from .kernels.reduce import Bad
 from .ops.check import of_value, require_elements
-from .ops.random import Counter
+from .ops.random import Counter, random_whole
 from .ops.sort import NUMBERS_PER_ELEMENT, Permutation
 from .tensor import Tensor
 from .values import mode
@@ -235,7 +235,7 @@ def randint(
     if shape is None:
         raise ArgumentError("randint", "size is a shape", size=size)
     x = empty(shape, dtype=dtype, device=device)
-    return ops.random_(x, first, end, generator=generator)
+    return random_whole("randint", x, first, end, generator)
 
 
 @checked
@@ -257,7 +257,7 @@ def randint_like(
     if end is None:
         raise ArgumentError("randint_like", "high is given", low=low, high=high)
     y = ops.empty_like(x, dtype=dtype, device=device)
-    return ops.random_(y, first, end).requires_grad_(requires_grad)
+    return random_whole("randint_like", y, first, end, None).requires_grad_(requires_grad)
 
 
 @checked

@@ -16,7 +16,7 @@ from ..errors import DeviceError, DtypeError, TraceError
 from ..ops import contiguous
 from ..tensor import Tensor
 from ..values import mode
-from ..values.arguments import shown
+from ..values.arguments import is_sequence, shown
 from ..values.collector import paused_collector
 from ..values.dtypes import default_float
 from .differentiable import Differentiable
@@ -78,6 +78,8 @@ class Compiled:
         recompute: bool | None = None,
     ) -> None:
         name = getattr(function, "__name__", type(function).__name__)
+        if not is_sequence(passes) or not all(map(callable, passes)):
+            raise DtypeError("compile", "passes are functions of a trace", passes=shown(passes))
         own = getattr(function, "__self__", None)
         fields: dict[str, Any] = {
             "_function": function,

@@ -16,7 +16,7 @@ from ..errors import ArgumentError, DataDomainError, DtypeError, ShapeError
 from ..kernels.reduce import Bad
 from ..values.arguments import is_tensor, shown
 from ..values.dtypes import int64
-from .arithmetic import clamp, gt, logical_and, lt, ne, where
+from .arithmetic import clamp, eq, gt, logical_and, lt, ne, where
 from .check import of_value, require_elements
 from .create import full_like, positions
 from .index import gather_within, select_within
@@ -162,7 +162,9 @@ def _log_likelihood(
     last = unsqueeze(2 * target_lengths, 1)
     at_blank = gather_within(alpha, 1, last)
     at_label = where(gt(last, 0), gather_within(alpha, 1, clamp(last - 1, min=0)), _NEVER)
-    return reshape(evaluate("ctc_loss", _either, [at_blank, at_label]), (n,))
+    found = reshape(evaluate("ctc_loss", _either, [at_blank, at_label]), (n,))
+    nothing = where(eq(target_lengths, 0), 0.0, _NEVER)  # of no steps: certain where no class is
+    return where(gt(input_lengths, 0), found, nothing)
 
 
 def _shifted(x: Tensor, by: int, fill: float) -> Tensor:

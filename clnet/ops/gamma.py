@@ -233,7 +233,9 @@ def mvlgamma(x: Tensor, p: int) -> Tensor:
     if not 1 <= p <= _MOST_DIMENSIONS:
         raise ArgumentError("mvlgamma", f"p lies in [1, {_MOST_DIMENSIONS}]", p=p)
     if x.dtype.kind in (Kind.BOOL, Kind.COMPLEX):
-        raise DtypeError("mvlgamma", "x is real numbers", x=x.dtype, remedy="Convert it with .float()")
+        raise DtypeError(
+            "mvlgamma", "x is real numbers", x=x.dtype, remedy="Convert it with .float()"
+        )
     x = x if x.dtype.is_floating_point else to_dtype(x, float32)
     steps = to_dtype(positions(type(x.detach()), p, x.device), float32) * -0.5
     terms = lgamma(unsqueeze(x, -1) + to_dtype(steps, x.dtype))

@@ -178,6 +178,8 @@ def group_norm(
             "group_norm", "num_groups divides the channels", x=x.shape, num_groups=num_groups
         )
     shape = (n, num_groups, c // num_groups, prod(x.shape[2:]))
+    if n * c // num_groups * shape[3] == 1:
+        raise ShapeError("group_norm", "a group has more than one value", x=x.shape)
     return normalized_groups("group_norm", x, shape, weight, bias, eps)[0]
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import isinf, prod
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -36,7 +36,7 @@ from .machinery.function import (
     op,
     require_floating,
 )
-from .pool import adaptive_avg_pool2d, avg_pool, avg_pool2d, max_pool, plane_window
+from .pool import adaptive_avg_pool2d, avg_pool, avg_pool2d, max_pool, max_pool2d, plane_window
 from .shape import contiguous, reshape, squeeze, to_dtype, unsqueeze
 
 if TYPE_CHECKING:
@@ -297,6 +297,9 @@ def lp_pool1d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """As :func:`lp_pool2d`, over rows ``(n, c, l)`` or ``(c, l)``."""
+    if isinf(norm_type):
+        largest = max_pool1d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
+        return largest if norm_type > 0 else -largest
     mean = avg_pool1d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)
     return _root(mean, kernel_size, norm_type)
 
@@ -313,7 +316,7 @@ def lp_pool2d(
 
     Args:
         x: images, ``(n, c, h, w)`` or ``(c, h, w)``, floating.
-        norm_type: ``p``.
+        norm_type: ``p``; infinite for the largest or smallest absolute value.
         kernel_size: the window, an int or a pair ``(vertical, horizontal)``.
         stride: steps from window to window; None: the window's size.
         ceil_mode: windows that begin inside the image and reach beyond it count too.
@@ -321,6 +324,9 @@ def lp_pool2d(
     Returns:
         ``(n, c, oh, ow)``.
     """
+    if isinf(norm_type):
+        largest = max_pool2d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
+        return largest if norm_type > 0 else -largest
     mean = avg_pool2d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)
     return _root(mean, prod(each(kernel_size, 2, "lp_pool2d", "kernel_size")), norm_type)
 
@@ -334,8 +340,15 @@ def lp_pool3d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """As :func:`lp_pool2d`, over volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
+    if isinf(norm_type):
+        largest = max_pool3d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
+        return largest if norm_type > 0 else -largest
     mean = avg_pool3d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)
     return _root(mean, prod(each(kernel_size, 3, "lp_pool3d", "kernel_size")), norm_type)
+
+
+def _signed(x: Tensor, p: float) -> Tensor:
+    return magnitude(x) if p > 0 else -magnitude(x)
 
 
 def _root(mean: Tensor, count: int, p: float) -> Tensor:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from math import isfinite, prod, sqrt
 from typing import TYPE_CHECKING
 
+import ml_dtypes
+import numpy as np
+
 from ..array import Array
 from ..device import Device, HostScalar, Launch, Target
 from ..errors import ArgumentError, GradientError
 from ..kernels import pointwise as kernels
 from ..values import mode
-from ..values.dtypes import DType, from_name
+from ..values.dtypes import DType, Kind, from_name
 from ..values.generator import Generator
 from ..values.shapes import Shape
 from .complex_parts import view_as_real
@@ -247,15 +250,52 @@ def bernoulli_(x: Tensor, p: float = 0.5, *, generator: Generator | None = None)
 
 
 @op(Face.METHOD)
-def random_(x: Tensor, low: int, high: int, *, generator: Generator | None = None) -> Tensor:
+def random_(
+    x: Tensor,
+    low: int | None = None,
+    high: int | None = None,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
     """Overwrite with whole numbers in ``[low, high)``; returns the tensor.
 
+    Called as ``random_(high)``, in ``[0, high)``; as ``random_()``, up to the largest of a dtype of
+    whole numbers, or up to that below which a floating one holds all whole numbers.
+
     Raises:
-        ArgumentError: if the range is empty.
+        ArgumentError: if the range is empty, or goes beyond the dtype's.
     """
+    return random_whole("random_", x, low, high, generator)
+
+
+def random_whole(
+    name: str, x: Tensor, low: int | None, high: int | None, generator: Generator | None
+) -> Tensor:
+    """:func:`random_` under the name of the op that calls it."""
+    least, most, exact = _whole_range(x.dtype)
+    if high is None:
+        low, high = 0, exact + 1 if low is None else low
+    low = low or 0
     if low >= high:
-        raise ArgumentError("random_", "low is below high", low=low, high=high)
-    return _overwrite("random_", x, kernels.integers, {"low": low, "high": high}, generator)
+        raise ArgumentError(name, "low is below high", low=low, high=high)
+    if low < least or high - 1 > most:
+        raise ArgumentError(
+            name, f"{x.dtype!r} holds all numbers of the range", low=low, high=high,
+            remedy=f"Stay between {least} and {most}",
+        )  # fmt: skip
+    high = min(high, 2**63 - 1)
+    return _overwrite(name, x, kernels.integers, {"low": low, "high": high}, generator)
+
+
+def _whole_range(dtype: DType) -> tuple[float, float, int]:
+    """The least and largest number of a dtype, and up to where it holds all whole ones."""
+    if dtype.kind is Kind.BOOL:
+        return 0, 1, 1
+    if dtype.kind is Kind.INTEGER:
+        limits = np.iinfo(dtype.numpy)
+        return int(limits.min), int(limits.max), int(limits.max)
+    limits = ml_dtypes.finfo(dtype.real.numpy)
+    return -float(limits.max), float(limits.max), 2 ** (limits.nmant + 1)
 
 
 def random_like(x: Tensor, *, low: float, high: float, shape: Shape | None = None) -> Tensor:

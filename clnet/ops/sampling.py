@@ -225,7 +225,8 @@ def _whole(place):
 
 # Distances are taken from the first tap: far out floats lie wider than taps, and all taps are one.
 def _linear(at, first, step):
-    return 1 - abs(at - first - step)
+    # At a pixel's centre the slope is that towards the next one, as PyTorch has it.
+    return 1 - step + (2 * step - 1) * (at - first)
 
 
 def _cubic(at, first, step):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from .index import (
     select_within,
 )
 from .machinery.autocast import autocast_operands
+from .machinery.derived import derived
 from .machinery.function import Face, apply, op, require_same_dtype
 from .machinery.pointwise import Operand
 from .shape import Slice, cat, contiguous, narrow, overwrite, reshape, settled, to_dtype, unsqueeze
@@ -160,8 +162,9 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
         ShapeError: if the shapes do not fit.
         DtypeError: if ``index`` does not hold indices, or the dtypes differ.
     """
-    added = _rows_added(x, dim, index, source, of_index("index_add"))
-    return x + added if alpha == 1 else x + alpha * added
+    # The source is scaled, not the sums: NaN times 0 were NaN where nothing is added.
+    source = source if alpha == 1 else to_dtype(source * alpha, source.dtype)
+    return x + _rows_added(x, dim, index, source, of_index("index_add"))
 
 
 def index_add_within(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -372,19 +375,31 @@ def _extremes(
     largest: bool,
     with_x: bool,
 ) -> Tensor:
-    """The extremes, as shares of the elements that are equal to them: so gradients are shared."""
+    """The extremes; elements that are equal to one share its gradient."""
     better = maximum if largest else minimum
     own, others = x.detach(), src.detach()
     found = _segments(better, own, dim, index, others)
     found = where(named, better(found, own) if with_x else found, own)
     if not x.requires_grad and not src.requires_grad:
         return found
-    axis = normalize_dim("scatter_reduce", dim, x.ndim)
-    mine = eq(own, found) if with_x else logical_and(eq(own, found), eq(named, False))
-    theirs = eq(others, gather_within(found, axis, index))
-    hits = _added(to_dtype(mine, x.dtype), axis, index, to_dtype(theirs, x.dtype), None)
-    part = _added(where(mine, x, 0.0), axis, index, where(theirs, src, 0.0), None) / hits
-    return found + (part - part.detach())
+    rule = _shares(normalize_dim("scatter_reduce", dim, x.ndim), with_x)
+    return derived("scatter_reduce", rule, (x, src, index, named), (found,))
+
+
+@cache
+def _shares(axis: int, with_x: bool) -> Any:  # noqa: FBT001
+    def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
+        x, src, index, named = inputs
+        (found,), (g,) = results, grads
+        mine = logical_and(eq(x, found), named)
+        mine = mine if with_x else logical_and(mine, eq(named, False))
+        theirs = eq(src, gather_within(found, axis, index))
+        hits = _added(to_dtype(mine, g.dtype), axis, index, to_dtype(theirs, g.dtype), None)
+        share = g / hits
+        mine = where(named, where(mine, share, 0.0), g)
+        return mine, where(theirs, gather_within(share, axis, index), 0.0), None, None
+
+    return rule
 
 
 def _segments(

@@ -112,7 +112,10 @@ def _apart(values: Any) -> Any:
 
 def _eigen_rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
     (values, vectors), (g_values, g_vectors) = results, grads
-    inner = matmul(turned(vectors), g_vectors) * _apart(values) + diag_of(g_values)
+    if g_vectors is None:  # equal eigenvalues are no matter then
+        return (matmul(vectors * unsqueeze(g_values, -2), turned(vectors)),)
+    inner = matmul(turned(vectors), g_vectors) * _apart(values)
+    inner = inner if g_values is None else inner + diag_of(g_values)
     return (matmul(vectors, matmul(inner, turned(vectors))),)
 
 
@@ -135,7 +138,8 @@ def eigh(x: Tensor, UPLO: str = "L") -> Eigen:  # noqa: N803 - PyTorch's
     require_square("eigh", x)
     values, vectors = apply(SymmetricEigen(True), *_symmetric("eigh", x, UPLO, size := []))
     values = reshape(values * reshape(size[0], (-1, 1)), x.shape[:-1])
-    return Eigen(*derived("eigh", _eigen_rule, (x,), (values, reshape(vectors, x.shape))))
+    found = (values, reshape(vectors, x.shape))
+    return Eigen(*derived("eigh", _eigen_rule, (x,), found, partial=True))
 
 
 def _symmetric(name: str, x: Tensor, half: str, size: list[Any]) -> list[Tensor]:
@@ -172,6 +176,13 @@ def _singular_rule(full: bool) -> Any:  # noqa: FBT001
     def rule(inputs: Any, results: Any, grads: Any) -> Sequence[Any]:
         (u, s, vh), (gu, gs, gvh) = results, grads
         count = s.shape[-1]
+        if gu is None and gvh is None:  # equal values, and those of 0, are no matter then
+            columns = narrow(u, -1, 0, count) * unsqueeze(gs, -2)
+            return (matmul(columns, narrow(vh, -2, 0, count)),)
+        gu, gs, gvh = (
+            y.detach().new_zeros(y.shape) if g is None else g
+            for g, y in zip(grads, results, strict=True)
+        )
         if full:
             u, gu = narrow(u, -1, 0, count), narrow(gu, -1, 0, count)
             vh, gvh = narrow(vh, -2, 0, count), narrow(gvh, -2, 0, count)
@@ -230,7 +241,8 @@ def _decomposed(name: str, x: Tensor, *, full: bool) -> Singular:
     u, v = (right, left) if wide else (left, right)
     u, s = reshape(u, (*batch, m, u.shape[-1])), reshape(s, (*batch, min(m, n)))
     vh = reshape(turned(v), (*batch, v.shape[-1], n))
-    return Singular(*derived(name, _singular_rule(full and m != n), (x,), (u, s, vh)))
+    rule = _singular_rule(full and m != n)
+    return Singular(*derived(name, rule, (x,), (u, s, vh), partial=True))
 
 
 @op(name="linalg.svd", face=Face.LINALG)

@@ -66,6 +66,11 @@ def _length(name: str, x: Tensor, p: float, dim: Dims, keepdim: bool) -> Tensor:
     if p == 1:
         return total(magnitude(x), given, keepdim)
     if p < 0:
+        if 0 in [x.shape[d] for d in dims] and 0 not in [
+            n for d, n in enumerate(x.shape) if d not in dims
+        ]:
+            law = f"the axes have elements, where ord is {p}"
+            raise ShapeError(name, law, x=x.shape, dim=dim)
         raised = evaluate(name, _raised, [magnitude(x)], [p], gradient=_raised_gradient)
         return power(total(raised, given, keepdim), 1 / p)
     powers = total(evaluate(name, _power, [magnitude(x)], [p]), given, keepdim)

@@ -23,7 +23,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "no axes are shifted to the middle",
-        r"fftshift\(.*dim=(\(\)|\[\])",
+        r"fftshift\(.*(dim=(\(\)|\[\])|m.tensor\()",
         r"`shifts` required",
         "m.fft.fftshift(x, dim=())",
     ),
@@ -242,8 +242,9 @@ ACCEPTED_CALLS = (
     ),
     (
         "sizes come in any sequence",
-        r"range\(|Size\(|quantile\(.*\[",
-        r"must be tuple of ints, not range|takes an iterable of 'int'|got \((Tensor, )?list",
+        r"range\(|Size\(|quantile\(.*[\[(]",
+        r"must be tuple of ints, not range|takes an iterable of 'int'|"
+        r"got \((Tensor, )?(list|tuple)",
         "m.tile(x, range(1, 3))",
     ),
     (
@@ -272,7 +273,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "a whole number is a size of one axis",
-        r"full\(|flip\(|reshape\(|tile\(",
+        r"full\(|flip\(|reshape\(|tile\(|(rms|layer)_norm\(",
         r"must be tuple of ints, not (int|Tensor)",
         "m.full(7, 1.5)",
     ),
@@ -414,7 +415,7 @@ ACCEPTED_CALLS = (
     ),
     (
         "gradients flow to weights and targets of losses, too",
-        r"(?i)binary_?cross_?entropy|bceloss|soft_?margin_?loss",
+        r"(?i)cross_?entropy|bceloss|soft_?margin_?loss|nll_?loss",
         r"not differentiable with respect to argument",
         "F.binary_cross_entropy(u2, u2, m.sigmoid(x))",
     ),

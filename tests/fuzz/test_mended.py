@@ -196,6 +196,15 @@ square.set_(source=c)
 m.func.grad_and_value(lambda a, b: (a * b).sum(), argnums=(0, 0))(x, y)
 m.func.jacrev(lambda a, b: a * b, argnums=(1, -1))(v, v)
 m.special.multigammaln(p, 2 ** 40)
+m.compile(lambda a: a, passes=2)
+m.compile(lambda a: a, passes=[2])
+m.ge(1j, p)
+m.randint_like(y, low=0, high=3, dtype=m.bool)
+m.randint(0, 300, (2,), dtype=m.uint8)
+m.randint(-1, 3, (2,), dtype=m.uint8)
+i.random_(0, 2 ** 63)
+m.linalg.vector_norm(x[:0], -1)
+F.group_norm(v[None, :1], 1)
 """.strip().split("\n")
 
 
@@ -486,3 +495,71 @@ def test_the_gamma_function_of_many_dimensions_is_one_sum():
     step = (lgamma(parts + 1e-5) - lgamma(parts - 1e-5)).sum(1) / 2e-5
     np.testing.assert_allclose(x.grad.numpy(), step, rtol=1e-5)
     assert np.isfinite(clnet.full((2,), 9e4).mvlgamma(30_000).numpy()).all()
+
+
+# Made by hand: infinities, equal elements, no elements.
+
+
+def test_places_that_no_index_names_stay_as_they_are():
+    inf = float("inf")
+    src, index = clnet.tensor([0.0, -inf]), clnet.tensor([1, 1])
+    for kind, middle in (("amax", 0.0), ("amin", -inf)):
+        x = clnet.tensor([inf, 0.0, -inf], requires_grad=True)
+        found = x.scatter_reduce(0, index, src, kind)
+        assert found.tolist() == [inf, middle, -inf], kind
+        found.backward(clnet.tensor([2.0, 3.0, 5.0]))
+        assert x.grad.tolist() == [2, 1.5 if kind == "amax" else 0, 5]
+    found = clnet.ones(2).index_add(0, clnet.tensor([0]), clnet.ones(1), alpha=float("nan"))
+    assert np.isnan(found[0].item())
+    assert found[1].item() == 1
+
+
+def test_equal_elements_share_the_gradient_of_what_index_reduce_finds():
+    x = clnet.tensor([1.0, 7.0], requires_grad=True)
+    src = clnet.tensor([3.0, 1.0, 3.0], requires_grad=True)
+    x.index_reduce(0, clnet.tensor([0, 0, 0]), src, "amax").sum().backward()
+    assert (x.grad.tolist(), src.grad.tolist()) == ([0, 1], [0.5, 0, 0.5])
+
+
+@pytest.mark.parametrize("name", ["svdvals", "eigvalsh"])
+def test_equal_values_of_a_matrix_have_gradients(name):
+    for given in (clnet.eye(3), clnet.zeros(3, 3)):
+        x = given.requires_grad_()
+        getattr(clnet.linalg, name)(x).sum().backward()
+        found = x.grad.numpy()
+        np.testing.assert_allclose(found @ found.T, np.eye(3), atol=1e-6)
+    tall = clnet.zeros(3, 2, requires_grad=True)
+    clnet.linalg.matrix_norm(tall, "nuc").backward()
+    np.testing.assert_allclose(tall.grad.T.numpy() @ tall.grad.numpy(), np.eye(2), atol=1e-6)
+
+
+def test_the_slope_of_a_grid_at_a_pixel_is_towards_the_next_one():
+    x = clnet.tensor([[[[1.0, 4.0, 6.0]]]])
+    grid = clnet.tensor([[[[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]]], requires_grad=True)
+    F.grid_sample(x, grid, align_corners=True).sum().backward()
+    # 1 pixel is a half of the way from -1 to 0; beyond the last pixel are zeros.
+    assert grid.grad is not None
+    assert grid.grad[0, 0, :, 0].tolist() == [3, 2, -6]
+
+
+def test_infinite_norms_of_windows():
+    x = clnet.tensor([[[[1.0, -3.0], [2.0, 0.0]]]])
+    inf = float("inf")
+    assert F.lp_pool2d(x, inf, 2).item() == 3
+    assert F.lp_pool2d(x, -inf, 2).item() == 0
+    assert F.lp_pool1d(x[0], inf, 2).tolist() == [[[3], [2]]]
+    assert F.lp_pool3d(x[None], inf, (1, 2, 2)).item() == 3
+
+
+def test_sequences_of_no_steps():
+    steps = F.log_softmax(clnet.tensor([[[1.0, 2.0, 3.0]] * 2] * 2), 2)
+    labels = clnet.tensor([[1, 2], [1, 2]])
+    found = F.ctc_loss(steps, labels, (0, 0), (0, 1), reduction="none")
+    assert found.tolist() == [0, float("inf")]
+
+
+def test_random_whole_numbers_up_to_one():
+    x = clnet.empty(200, dtype=clnet.uint8)
+    assert 0 <= x.random_(3).min().item() <= x.max().item() == 2
+    assert x.random_().max().item() > 200
+    assert clnet.empty(50).random_().max().item() <= 2**24

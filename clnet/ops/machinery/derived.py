@@ -24,6 +24,7 @@ class Derived(Function):
     op_name: str
     count: int
     rule: Rule
+    partial: bool = False
 
     def infer(self, *inputs: Array) -> tuple[Array, ...]:
         """A view of each result."""
@@ -34,18 +35,25 @@ class Derived(Function):
         return range(self.count), range(len(needs) - self.count)
 
     def backward(self, saved: Saved, grads: Grads, needs: Needs) -> Grads:
-        """What the rule gives; results where nothing arrived have a gradient of 0."""
+        """What the rule gives; unless it is told, results that nothing arrives at have zeros."""
         inputs = [saved.inputs[k] for k in range(self.count)]
         results = [saved.outputs[k] for k in range(len(grads))]
         arrived = [
-            y.detach().new_zeros(y.shape) if g is None else g
+            y.detach().new_zeros(y.shape) if g is None and not self.partial else g
             for g, y in zip(grads, results, strict=True)
         ]
         found = self.rule(inputs, results, arrived)
         return (*found, *(None for _ in grads))
 
 
-def derived(name: str, rule: Rule, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+def derived(
+    name: str,
+    rule: Rule,
+    inputs: Sequence[Any],
+    results: Sequence[Any],
+    *,
+    partial: bool = False,
+) -> Any:
     """Results as functions of tensors.
 
     Args:
@@ -53,8 +61,10 @@ def derived(name: str, rule: Rule, inputs: Sequence[Any], results: Sequence[Any]
         rule: what their gradients are.
         inputs: the tensors.
         results: computed without a tape.
+        partial: the rule is given None for a result that no gradient arrives at.
 
     Returns:
         The results on the tape: one, or a tuple.
     """
-    return apply(Derived(name, len(inputs), rule), *inputs, *(y.detach() for y in results))
+    function = Derived(name, len(inputs), rule, partial)
+    return apply(function, *inputs, *(y.detach() for y in results))

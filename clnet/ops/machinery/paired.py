@@ -148,7 +148,9 @@ def paired(
         raise DtypeError(
             name,
             "operands are real",
-            dtype=returned if returned.is_complex else next(x.dtype for x in operands),
+            dtype=returned
+            if returned.is_complex
+            else next(x.dtype for x in operands if hasattr(x, "dtype")),
             remedy="Take x.real, x.imag, x.abs() or clnet.view_as_real(x)",
         ) from error
     if len(exprs) == 1:
