@@ -20,13 +20,24 @@ _IMAGENET, _CIFAR = (3, 224, 224), (3, 32, 32)
 NETWORKS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(
         (
-            *("resnet18", "resnet34", "resnet50", "resnet101"),
-            *("vgg11", "vgg13", "vgg16", "vgg19", "vgg11_bn", "vgg16_bn", "alexnet"),
-            *("densenet121", "mobilenet_v2", "squeezenet1_0", "squeezenet1_1"),
+            *("alexnet", "vgg11", "vgg13", "vgg16", "vgg19"),
+            *("vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn"),
+            *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
+            *("resnext50_32x4d", "resnext101_32x8d", "wide_resnet50_2", "wide_resnet101_2"),
+            *("densenet121", "squeezenet1_0", "squeezenet1_1", "mobilenet_v2"),
+            *("mobilenet_v3_small", "mobilenet_v3_large", "mnasnet1_0"),
+            *("shufflenet_v2_x0_5", "shufflenet_v2_x1_0", "regnet_x_400mf", "regnet_y_400mf"),
+            *("efficientnet_b0", "convnext_tiny", "convnext_small", "convnext_base"),
+            *("vit_b_16", "vit_b_32", "vit_l_16", "swin_t", "swin_s", "mixer_s16", "mixer_b16"),
         ),
         _IMAGENET,
     ),
-    **dict.fromkeys(("resnet14", "resnet20", "resnet56"), _CIFAR),
+    "efficientnet_b1": (3, 240, 240),
+    "efficientnet_b2": (3, 288, 288),
+    "efficientnet_b3": (3, 300, 300),
+    "efficientnet_b4": (3, 380, 380),
+    **dict.fromkeys(("resnet14", "resnet14_bn", "resnet20", "resnet56"), _CIFAR),
+    "ece408": (1, 48, 48),
 }
 OPTIMIZERS: dict[str, Make] = {
     "sgd": lambda params: optim.SGD(params, momentum=0.9),
@@ -53,7 +64,9 @@ def add_command(commands: Any, shared: argparse.ArgumentParser) -> None:
         "traits, as clnet devices --json prints them there. Exits with 3 if it does not fit.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("network", choices=NETWORKS, help="the network")
+    parser.add_argument(
+        "network", choices=NETWORKS, metavar="NETWORK", help=f"one of {', '.join(NETWORKS)}"
+    )
     parser.add_argument("--batch-size", type=int, default=16, help="examples in a batch")
     parser.add_argument("--input", metavar="CxHxW", help="of an example; None: what suits it")
     parser.add_argument("--optimizer", choices=OPTIMIZERS, default="sgd", help="the optimiser")
