@@ -244,8 +244,13 @@ def jacrev(
         func: of tensors, gives one.
         argnums: which arguments: a number, or a tuple of them.
         has_aux: whether ``func`` gives ``(value, other)``.
-        chunk_size: taken.
+        chunk_size: taken, above 0.
+
+    Raises:
+        ArgumentError: if it is not.
     """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ArgumentError("jacrev", "chunk_size is above 0", chunk_size=chunk_size)
 
     @wraps(func)
     def found(*args: Any, **kwargs: Any) -> Any:

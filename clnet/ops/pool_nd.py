@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from math import isinf, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..array import Array
@@ -297,7 +298,7 @@ def lp_pool1d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """As :func:`lp_pool2d`, over rows ``(n, c, l)`` or ``(c, l)``."""
-    if isinf(norm_type):
+    if math.isinf(norm_type):
         largest = max_pool1d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
         return largest if norm_type > 0 else -largest
     mean = avg_pool1d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)
@@ -324,7 +325,7 @@ def lp_pool2d(
     Returns:
         ``(n, c, oh, ow)``.
     """
-    if isinf(norm_type):
+    if math.isinf(norm_type):
         largest = max_pool2d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
         return largest if norm_type > 0 else -largest
     mean = avg_pool2d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)
@@ -340,7 +341,7 @@ def lp_pool3d(
     ceil_mode: bool = False,
 ) -> Tensor:
     """As :func:`lp_pool2d`, over volumes ``(n, c, d, h, w)`` or ``(c, d, h, w)``."""
-    if isinf(norm_type):
+    if math.isinf(norm_type):
         largest = max_pool3d(_signed(x, norm_type), kernel_size, stride, ceil_mode=ceil_mode)
         return largest if norm_type > 0 else -largest
     mean = avg_pool3d(power(x, norm_type), kernel_size, stride, 0, ceil_mode)

@@ -280,9 +280,12 @@ def random_whole(
         raise ArgumentError(name, "low is below high", low=low, high=high)
     if low < least or high - 1 > most:
         raise ArgumentError(
-            name, f"{x.dtype!r} holds all numbers of the range", low=low, high=high,
+            name,
+            f"{x.dtype!r} holds all numbers of the range",
+            low=low,
+            high=high,
             remedy=f"Stay between {least} and {most}",
-        )  # fmt: skip
+        )
     high = min(high, 2**63 - 1)
     return _overwrite(name, x, kernels.integers, {"low": low, "high": high}, generator)
 
